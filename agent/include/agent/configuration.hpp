@@ -1,0 +1,58 @@
+#pragma once
+
+// What an agent is told: defaults, then its TOML file, then the environment (TRIMTAB_*), then the command line, each
+// over the one before. One table defines all keys. Plain values and pure functions.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab::agent {
+
+struct Configuration {
+  std::string coordinator_host = "127.0.0.1";
+  std::uint16_t coordinator_port = 7420;
+  std::string socket;  // absolute
+  std::string state;   // absolute: a directory
+  std::string node;
+  std::uint32_t devices = 1;
+  Bytes memory = 0;  // per device; 0 = this machine's, divided by the devices
+  std::string log_level = "info";
+  std::uint16_t metrics_port = 7421;  // on loopback; 0 = off
+  std::string inject_library;         // empty = beside the executable
+  Bytes spool_limit = Bytes{256} << 20;
+  Bytes rank_log_limit = Bytes{16} << 20;
+  Nanoseconds kill_grace = std::chrono::seconds(5);
+  bool stop_ranks_on_exit = false;
+};
+
+struct ConfigurationKey {
+  const char* name;   // in the file; a flag is --name, with '-' for '_'; a variable is TRIMTAB_NAME
+  const char* value;  // what to write there, for the help; empty for a switch
+  const char* help;
+  Status (*set)(Configuration&, const std::string& text);
+};
+[[nodiscard]] std::span<const ConfigurationKey> configuration_keys();
+
+struct ConfigurationFile {
+  std::string name;
+  std::string text;
+};
+
+// `defaults` are those of this machine. The error of an unknown key names the nearest known one, that of an unsuitable
+// value says where it was given.
+[[nodiscard]] Result<Configuration> configure(Configuration defaults, const std::optional<ConfigurationFile>& file,
+                                              const std::map<std::string, std::string>& environment,
+                                              const std::map<std::string, std::string>& flags);
+
+// The places this user may write to, and this host's name. `system` is true for root.
+[[nodiscard]] Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,
+                                                  const std::string& host_name);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,124 @@
+// The agent's side of the conversation with the coordinator (schema/wire/agent.proto).
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent_state.hpp"
+
+#ifndef TRIMTAB_RELEASE
+#define TRIMTAB_RELEASE "unknown"
+#endif
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kDefaultHeartbeatMs = 2000;
+constexpr std::uint32_t kShortestHeartbeatMs = 50;
+constexpr std::uint32_t kLongestHeartbeatMs = 60'000;
+
+}  // namespace
+
+void Agent::Implementation::link_opened() {
+  last_link_reason.clear();
+  link.send(hello().SerializeAsString());
+}
+
+wire::FromAgent Agent::Implementation::hello() const {
+  wire::FromAgent message;
+  auto& hello = *message.mutable_hello();
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_release(TRIMTAB_RELEASE);
+  hello.set_node(configuration.node);
+  hello.set_instance(state.instance);
+  hello.set_devices(configuration.devices);
+  hello.set_memory_bytes(static_cast<std::uint64_t>(facts.memory));
+  hello.set_fingerprint_json(fingerprint_json);
+  for (const auto& rank : ranks.all()) {
+    if (rank.ended) continue;
+    auto& running = *hello.add_running();
+    running.set_job(rank.id.job);
+    running.set_rank(rank.id.rank);
+    running.set_pid(rank.pid);
+    running.set_launch(rank.launch);
+    running.set_epoch(rank.epoch);
+  }
+  return message;
+}
+
+// The same reason every few seconds is said once.
+void Agent::Implementation::link_closed(const std::string& reason) {
+  welcome = false;
+  heartbeat.cancel();
+  if (std::exchange(last_link_reason, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
+}
+
+void Agent::Implementation::received(std::string_view frame) {
+  wire::ToAgent message;
+  if (!message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
+    spdlog::error("the coordinator sent a frame of {} bytes that is no message of protocol version {}", frame.size(),
+                  kProtocolVersion);
+    return;
+  }
+  dispatch(message);
+}
+
+void Agent::Implementation::dispatch(const wire::ToAgent& message) {
+  switch (message.body_case()) {
+    case wire::ToAgent::kWelcome:
+      return welcomed(message.welcome());
+    case wire::ToAgent::kRefused:
+      return refused(message.refused());
+    case wire::ToAgent::kBatchAck:
+      return costs->acknowledged(message.batch_ack().batch());
+    case wire::ToAgent::kCommand:
+      return stopping ? void() : commands.run(message.command());
+    case wire::ToAgent::kPlanPropose: {
+      const auto& asked = message.plan_propose();
+      return sessions.propose(asked.job(), asked.epoch(), asked.plan_json());
+    }
+    case wire::ToAgent::kPlanCommit: {
+      const auto& asked = message.plan_commit();
+      return sessions.commit(asked.job(), asked.epoch(), asked.step());
+    }
+    case wire::ToAgent::kPlanCancel:
+      return sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
+    case wire::ToAgent::kStopJob:
+      return sessions.stop_job(message.stop_job().job(), message.stop_job().step());
+    case wire::ToAgent::kHeartbeat:
+    case wire::ToAgent::BODY_NOT_SET:
+      return;
+  }
+}
+
+void Agent::Implementation::welcomed(const wire::Welcome& message) {
+  spdlog::info("the coordinator (release {}) knows this agent", message.release());
+  commands.serve(message.coordinator());
+  welcome = true;
+  const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
+  heartbeat = loop.every(std::chrono::milliseconds(std::clamp(asked, kShortestHeartbeatMs, kLongestHeartbeatMs)),
+                         [this] { beat(); });
+  news.announce();
+  commands.link_opened();
+  costs->link_opened();
+}
+
+void Agent::Implementation::refused(const wire::Refused& refusal) {
+  spdlog::error("the coordinator at {}:{} refuses this agent: {}", configuration.coordinator_host,
+                configuration.coordinator_port, refusal.reason());
+}
+
+void Agent::Implementation::beat() {
+  wire::FromAgent message;
+  message.mutable_heartbeat()->set_sent_ns(static_cast<std::uint64_t>(clock.monotonic().count()));
+  send(message);
+}
+
+bool Agent::Implementation::send(const wire::FromAgent& message) {
+  return welcome && link.send(message.SerializeAsString());
+}
+
+}  // namespace trimtab::agent

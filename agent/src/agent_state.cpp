@@ -1,0 +1,202 @@
+#include "agent_state.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "child_process.hpp"
+#include "host/process_facts.hpp"
+#include "printable_lines.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
+constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
+constexpr std::size_t kLastOutputBytes = 4096;
+
+}  // namespace
+
+Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node,
+                                      AgentDatabase opened, std::uint64_t seed)
+    : loop(event_loop),
+      configuration(chosen),
+      facts(std::move(node)),
+      fingerprint_json(to_json(facts.fingerprint)),
+      state(std::move(opened)),
+      news([this](const wire::FromAgent& message) { return send(message); }),
+      ranks(loop, RankLedger(state.database), chosen.state, [this](const LedgerRank& rank) { rank_ended(rank); }),
+      jobs(chosen.state, facts.fingerprint),
+      rings(clock),
+      commands({loop,
+                ranks,
+                jobs,
+                own_environment(),
+                {chosen.socket, facts.inject_library},
+                chosen.state,
+                facts.memory,
+                chosen.kill_grace,
+                [this](const wire::FromAgent& message) { return send(message); },
+                [this](const Job& job, const std::vector<Cost>& measurements) { measured(job, measurements); },
+                [this](const RankIdentity& id) {
+                  news.launched(id);
+                  sessions.launching(id.job);
+                }},
+               CommandLedger(state.database)),
+      sessions({ranks, news, rings, jobs,
+                [this](const std::string& job) {
+                  return CostOrigin{job, jobs.fingerprint_json(job), false};
+                },
+                chosen.node}),
+      link(loop, {chosen.coordinator_host, chosen.coordinator_port},
+           {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
+            [this](const std::string& reason) { link_closed(reason); }},
+           seed) {}
+
+Status Agent::Implementation::open() {
+  TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
+                                          configuration.spool_limit,
+                                          [this](const wire::FromAgent& message) { return send(message); }));
+  costs.emplace(std::move(store));
+  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket));
+  TRIMTAB_TRY_STATUS(serve_metrics());
+  TRIMTAB_TRY_STATUS(ranks.adopt());
+  if (facts.inject_library.empty()) {
+    spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
+  }
+  drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
+  flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
+  link.start();
+  spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
+               configuration.node, state.instance, configuration.devices, configuration.socket,
+               configuration.coordinator_host, configuration.coordinator_port);
+  return {};
+}
+
+void Agent::Implementation::stop(std::function<void()> done) {
+  if (std::exchange(stopping, true)) return;
+  commands.stop();
+  const auto finish = [this, done = std::move(done)] {
+    drain();
+    flush_costs();
+    sessions.stop();
+    link.stop();
+    done();
+  };
+  if (!configuration.stop_ranks_on_exit) return finish();
+  ranks.end_all(configuration.kill_grace, finish);
+}
+
+void Agent::Implementation::drain() {
+  const Nanoseconds now = clock.monotonic();
+  if (last_drain.count() > 0) loop_lag = std::max(Nanoseconds(0), now - last_drain - kDrainPeriod);
+  rings.drain();
+  last_drain = clock.monotonic();
+}
+
+void Agent::Implementation::flush_costs() {
+  rings.take(collected);
+  collected.flush(
+      [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
+  report_storage();
+}
+
+void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {
+  collected.add({job.name, jobs.fingerprint_json(job), true}, costs_of_job);
+  flush_costs();
+}
+
+void Agent::Implementation::look_after() {
+  flush_costs();
+  ranks.bound_logs(configuration.rank_log_limit);
+  if (!welcome) return;
+  news.retry();
+  costs->pump();
+}
+
+// Once per change, not every two seconds.
+void Agent::Implementation::report_storage() {
+  const auto& counters = costs->counters();
+  if (counters.failed == 0 || storage_failures_told == counters.failed) return;
+  if (storage_failures_told == 0) {
+    spdlog::error("costs cannot be stored: {}. They are kept in memory, and it is tried again", counters.last_error);
+  }
+  storage_failures_told = counters.failed;
+}
+
+void Agent::Implementation::rank_ended(const LedgerRank& rank) {
+  wire::RankEvent event;
+  event.mutable_exited()->set_exit_code(rank.exit_code);
+  event.mutable_exited()->set_signal(rank.signal);
+  event.mutable_exited()->set_last_output(
+      last_lines_of_file(ranks.scratch(rank.id).log(rank.id.rank), kLastOutputBytes));
+  news.tell(rank.id, rank.launch, std::move(event));
+}
+
+Status Agent::Implementation::serve_metrics() {
+  if (configuration.metrics_port == 0) return {};
+  net::ServerOptions options;
+  options.port = configuration.metrics_port;
+  options.max_connections = 64;
+  options.max_body_bytes = 4096;
+  const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
+    if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", render_metrics(metrics())};
+  };
+  auto server = net::Server::start(loop, std::move(options), {answer, {}, {}, {}});
+  if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
+  metrics_server = std::move(server).value();
+  return {};
+}
+
+std::vector<Metric> Agent::Implementation::metrics() const {
+  const auto& ring = rings.counters();
+  const auto& store = costs->counters();
+  const auto self = host::read_process_facts("/", ::getpid());
+  const auto count = [](const char* name, const char* help, std::uint64_t value) {
+    return Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
+  };
+  const auto gauge = [](const char* name, const char* help, double value) {
+    return Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
+  };
+  std::vector<Metric> all{
+      count("records", "Records read from rings.", ring.records),
+      count("records_dropped", "Records that found their ring full.", ring.dropped),
+      count("records_skipped", "Records that were claimed and never published.", ring.skipped),
+      count("records_malformed", "Records that made no sense.", ring.malformed),
+      count("record_names_dropped", "Range names that found their table full.", ring.names_dropped),
+      count("ranges_untracked", "Ranges nested too deep to follow.", ring.untracked),
+      count("rings_broken", "Rings that were given up.", ring.broken_rings),
+      gauge("rings", "Rings that are read.", static_cast<double>(rings.size())),
+      count("frames", "Frames from training processes.", sessions.counters().frames),
+      count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
+      count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
+      count("batches_spooled", "Cost batches put into the spool.", store.spooled),
+      count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
+      count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),
+      count("batches_failed", "Attempts to store costs that failed.", store.failed),
+      gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
+      count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
+      gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
+      gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
+      gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
+      gauge("coordinator_connected", "1 while the coordinator knows this agent.", welcome ? 1 : 0),
+      gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()),
+  };
+  if (self.ok()) {
+    all.push_back(gauge("resident_bytes", "The agent's own memory.", static_cast<double>(self->resident_bytes)));
+    all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
+                   std::chrono::duration<double>(self->cpu_time).count(), ""});
+  }
+  for (const auto& [key, value] : sessions.reports()) {
+    const std::string labels = "{job=\"" + label_value(key.first.job) + "\",rank=\"" + std::to_string(key.first.rank) +
+                               "\",name=\"" + label_value(key.second) + "\"}";
+    all.push_back({"trimtab_agent_rank_report", false, "What ranks reported, by name.", value, labels});
+  }
+  return all;
+}
+
+}  // namespace trimtab::agent

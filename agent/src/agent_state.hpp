@@ -1,0 +1,86 @@
+#pragma once
+
+// The agent's parts and how they are joined. Loop thread only.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/agent.hpp"
+#include "agent_database.hpp"
+#include "base/clock.hpp"
+#include "command_runner.hpp"
+#include "cost_store.hpp"
+#include "job_context.hpp"
+#include "launched_ranks.hpp"
+#include "metrics.hpp"
+#include "net/link.hpp"
+#include "net/server.hpp"
+#include "node_facts.hpp"
+#include "rank_news.hpp"
+#include "rank_rings.hpp"
+#include "rank_sessions.hpp"
+
+namespace trimtab::agent {
+
+struct Agent::Implementation {
+  Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node, AgentDatabase opened,
+                 std::uint64_t seed);
+
+  Status open();
+  void stop(std::function<void()> done);
+
+  // The link.
+  void link_opened();
+  void link_closed(const std::string& reason);
+  void received(std::string_view frame);
+  void welcomed(const wire::Welcome& welcome);
+  void refused(const wire::Refused& refusal);
+  void dispatch(const wire::ToAgent& message);
+  void beat();
+  // False before the coordinator has welcomed us, and when the link's queue is full.
+  bool send(const wire::FromAgent& message);
+  [[nodiscard]] wire::FromAgent hello() const;
+
+  // Measurements.
+  void drain();
+  void flush_costs();
+  void measured(const Job& job, const std::vector<Cost>& costs);
+  void rank_ended(const LedgerRank& rank);
+  void look_after();
+  void report_storage();
+
+  Status serve_metrics();
+  [[nodiscard]] std::vector<Metric> metrics() const;
+
+  net::EventLoop& loop;
+  Configuration configuration;
+  NodeFacts facts;
+  SystemClock clock;
+  std::string fingerprint_json;
+  AgentDatabase state;
+  std::optional<CostStore> costs;
+  CostCollection collected;
+  RankNews news;
+  LaunchedRanks ranks;
+  JobContext jobs;
+  RankRings rings;
+  CommandRunner commands;
+  RankSessions sessions;
+  std::unique_ptr<net::Server> metrics_server;
+  net::Link link;
+  bool welcome = false;
+  bool stopping = false;
+  std::string last_link_reason;
+  std::uint64_t storage_failures_told = 0;
+  Nanoseconds last_drain{0};
+  Nanoseconds loop_lag{0};
+  net::EventLoop::Timer heartbeat;
+  net::EventLoop::Timer drain_timer;
+  net::EventLoop::Timer flush_timer;
+};
+
+}  // namespace trimtab::agent

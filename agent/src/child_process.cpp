@@ -1,0 +1,216 @@
+#include "child_process.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "process_identity.hpp"
+#include "program_search.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+enum class Stage : int { kDirectory = 1, kDescriptors, kExecute };
+struct ChildFailure {
+  int stage;
+  int code;
+};
+
+// Everything the child needs, made before the fork: between fork and exec only async-signal-safe calls are allowed.
+struct ChildPlan {
+  std::string program;
+  std::string directory;
+  std::vector<std::string> environment_texts;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  int output = -1;
+  int error = -1;
+  int gate = -1;
+  int failure = -1;
+  bool dies_with_agent = false;
+};
+
+ChildPlan plan_child(const ProcessRequest& request, std::string program) {
+  ChildPlan plan;
+  plan.program = std::move(program);
+  plan.directory = request.working_directory;
+  plan.output = request.output;
+  plan.error = request.error;
+  plan.dies_with_agent = request.dies_with_agent;
+  for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
+  plan.arguments.push_back(nullptr);
+  for (const auto& [name, value] : request.environment) plan.environment_texts.push_back(name + "=" + value);
+  for (auto& text : plan.environment_texts) plan.environment.push_back(text.data());
+  plan.environment.push_back(nullptr);
+  return plan;
+}
+
+[[noreturn]] void fail_child(const ChildPlan& plan, Stage stage) {
+  const ChildFailure failure{static_cast<int>(stage), errno};
+  const auto written = ::write(plan.failure, &failure, sizeof failure);
+  ::_exit(written == static_cast<ssize_t>(sizeof failure) ? 127 : 126);
+}
+
+void set_signals() {
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+bool wait_at_gate(int gate) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(gate, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
+}
+
+[[noreturn]] void run_child(const ChildPlan& plan) {
+  ::setpgid(0, 0);
+  if (plan.dies_with_agent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  set_signals();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int output = plan.output >= 0 ? plan.output : null;
+  const int error = plan.error >= 0 ? plan.error : null;
+  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) {
+    fail_child(plan, Stage::kDescriptors);
+  }
+  // What others have opened without O_CLOEXEC does not leak either. Old kernels lack the call: then ours alone are
+  // closed.
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (::chdir(plan.directory.c_str()) != 0) fail_child(plan, Stage::kDirectory);
+  if (!wait_at_gate(plan.gate)) ::_exit(0);
+  ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
+  fail_child(plan, Stage::kExecute);
+}
+
+std::string path_of(const std::map<std::string, std::string>& environment) {
+  const auto found = environment.find("PATH");
+  return found == environment.end() || found->second.empty() ? kDefaultPath : found->second;
+}
+
+// Descriptors 0 to 2 of the child are overwritten by dup2; ours must not be among them.
+bool above_standard(std::array<int, 2>& ends) {
+  for (int& end : ends) {
+    if (end > 2) continue;
+    const int moved = ::fcntl(end, F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) return false;
+    ::close(std::exchange(end, moved));
+  }
+  return true;
+}
+
+enum class Channel { kPipe, kSocket };
+
+Result<std::array<int, 2>> make_channel(Channel kind) {
+  std::array<int, 2> ends{};
+  const int made = kind == Channel::kPipe ? ::pipe2(ends.data(), O_CLOEXEC)
+                                          : ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
+  if (made != 0 || !above_standard(ends)) {
+    return unavailable(std::string("couldn't make a channel to a child process: ") + std::strerror(errno));
+  }
+  return ends;
+}
+
+}  // namespace
+
+Result<HeldProcess> HeldProcess::fork(const ProcessRequest& request) {
+  if (request.arguments.empty()) return bad_input("a command needs at least the name of a program");
+  TRIMTAB_TRY(auto program,
+              find_program(request.arguments.front(), path_of(request.environment), request.working_directory));
+  TRIMTAB_TRY(const auto gate, make_channel(Channel::kSocket));  // A dead child raises no signal.
+  HeldProcess held;
+  held.gate_ = gate[1];
+  held.program_ = request.arguments.front();
+  auto failure = make_channel(Channel::kPipe);
+  if (!failure.ok()) {
+    ::close(gate[0]);
+    return failure.error();
+  }
+  held.failure_ = (*failure)[0];
+  ChildPlan plan = plan_child(request, std::move(program));
+  plan.gate = gate[0];
+  plan.failure = (*failure)[1];
+  held.pid_ = ::fork();
+  if (held.pid_ == 0) {
+    ::close(held.gate_);  // else the child would keep its own gate open
+    run_child(plan);
+  }
+  const int code = errno;
+  ::close(gate[0]);
+  ::close((*failure)[1]);
+  if (held.pid_ < 0) return unavailable("couldn't start '" + held.program_ + "': fork: " + std::strerror(code));
+  ::setpgid(held.pid_, held.pid_);  // Here as well: whoever comes first.
+  if (const auto stat = process_stat(held.pid_)) held.start_time_ = stat->start_time;
+  return held;
+}
+
+HeldProcess::HeldProcess(HeldProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      start_time_(other.start_time_),
+      gate_(std::exchange(other.gate_, -1)),
+      failure_(std::exchange(other.failure_, -1)),
+      program_(std::move(other.program_)) {}
+
+HeldProcess::~HeldProcess() {
+  if (failure_ >= 0) ::close(failure_);
+  if (gate_ < 0) return;
+  ::close(gate_);
+  if (pid_ <= 0) return;
+  // Closing alone may not end it: a sibling that is held, too, has inherited our end of its gate.
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+Status HeldProcess::release() {
+  const char byte = 1;
+  const auto written = ::send(gate_, &byte, 1, MSG_NOSIGNAL);
+  ::close(std::exchange(gate_, -1));
+  const Status failed = written == 1 ? failure_of_child() : unavailable("'" + program_ + "' ended before it began");
+  if (!failed.ok()) ::waitpid(pid_, nullptr, 0);
+  return failed;
+}
+
+Status HeldProcess::failure_of_child() const {
+  ChildFailure failure{};
+  ssize_t count = 0;
+  do {
+    count = ::read(failure_, &failure, sizeof failure);  // Ends with the exec, which closes the other end.
+  } while (count < 0 && errno == EINTR);
+  if (count != static_cast<ssize_t>(sizeof failure)) return {};
+  const std::string reason = std::strerror(failure.code);
+  switch (static_cast<Stage>(failure.stage)) {
+    case Stage::kDirectory:
+      return unavailable("couldn't run '" + program_ + "': its working directory: " + reason);
+    case Stage::kDescriptors:
+      return unavailable("couldn't run '" + program_ + "': its standard streams: " + reason);
+    case Stage::kExecute:
+      break;
+  }
+  return unavailable("couldn't run '" + program_ + "': " + reason);
+}
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+}  // namespace trimtab::agent

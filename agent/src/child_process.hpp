@@ -1,0 +1,55 @@
+#pragma once
+
+// Starting a program: its own process group, no shell, no descriptors but the three, default signals. Between fork and
+// exec the child is held at a gate, so that the agent can write down the pid first: an agent that is killed in between
+// leaves no program running that nobody knows of.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace trimtab::agent {
+
+struct ProcessRequest {
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment;  // all of it
+  std::string working_directory;
+  int output = -1;  // descriptors for stdout and stderr, not owned; -1 = /dev/null
+  int error = -1;
+  bool dies_with_agent = false;
+};
+
+class HeldProcess final {
+ public:
+  [[nodiscard]] static Result<HeldProcess> fork(const ProcessRequest& request);
+  HeldProcess(HeldProcess&& other) noexcept;
+  HeldProcess& operator=(HeldProcess&&) = delete;
+  // Ends the child if it was not released.
+  ~HeldProcess();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::uint64_t start_time() const { return start_time_; }
+
+  // Lets it run; fails when it could not be executed, and then it is gone.
+  [[nodiscard]] Status release();
+
+ private:
+  HeldProcess() = default;
+  [[nodiscard]] Status failure_of_child() const;
+
+  pid_t pid_ = -1;
+  std::uint64_t start_time_ = 0;
+  int gate_ = -1;
+  int failure_ = -1;
+  std::string program_;
+};
+
+// This process's environment as a map.
+[[nodiscard]] std::map<std::string, std::string> own_environment();
+
+}  // namespace trimtab::agent

@@ -1,0 +1,211 @@
+#include "command_runner.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "benchmark_run.hpp"
+#include "describe_run.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr Nanoseconds kDescribeDeadline = std::chrono::minutes(2);
+constexpr double kMaxDeadlineSeconds = 24.0 * 3600;
+constexpr double kDefaultDeadlineSeconds = 600;
+
+Nanoseconds deadline_of(double seconds) {
+  const double used =
+      std::isfinite(seconds) && seconds > 0 ? std::min(seconds, kMaxDeadlineSeconds) : kDefaultDeadlineSeconds;
+  return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(used));
+}
+
+// A file rendezvous is made by whoever comes first; its directory must be there.
+void make_rendezvous_directory(const std::string& address) {
+  constexpr std::string_view kFile = "file://";
+  if (!address.starts_with(kFile)) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(address.substr(kFile.size())).parent_path(), ignored);
+}
+
+Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, const Job& job) {
+  if (ranks.empty()) return bad_input("no rank was named");
+  for (const auto rank : ranks) {
+    if (rank < static_cast<std::uint32_t>(job.world_size)) continue;
+    return bad_input("rank " + std::to_string(rank) + " is none of job " + job.name + "'s " +
+                     std::to_string(job.world_size) + " ranks");
+  }
+  return {};
+}
+
+}  // namespace
+
+void CommandRunner::serve(const std::string& coordinator) {
+  if (const auto served = ledger_.serve(coordinator); !served.ok()) spdlog::error("{}", served.error().message);
+}
+
+void CommandRunner::run(const wire::Command& command) {
+  if (running_.contains(command.id())) return;  // its reply will come
+  const auto known = ledger_.reply(command);
+  if (!known.ok()) return finish(command.id(), failed_reply(known.error().message));
+  if (*known) return reply(**known);
+  running_[command.id()].command = command;
+  if (const auto begun = begin(command); !begun.ok()) finish(command.id(), failed_reply(begun.error().message));
+}
+
+Status CommandRunner::begin(const wire::Command& command) {
+  switch (command.body_case()) {
+    case wire::Command::kDescribe:
+      return describe(command);
+    case wire::Command::kBenchmark:
+      return benchmark(command);
+    case wire::Command::kLaunch:
+      return launch(command);
+    case wire::Command::kKill:
+      return kill(command);
+    case wire::Command::BODY_NOT_SET:
+      break;
+  }
+  return bad_input("this agent does not know that command; the coordinator may be of a later release");
+}
+
+Status CommandRunner::describe(const wire::Command& command) {
+  TRIMTAB_TRY(const Job job, parse_job(command.describe().job_json(), "job"));
+  auto callbacks_of = callbacks(command.id());
+  callbacks_of.done = [this, id = command.id(), name = job.name](const CommandReply& answer) {
+    described(name, answer);
+    finish(id, answer);
+  };
+  TRIMTAB_TRY(running_[command.id()].work,
+              start_describe(parts_.loop, job, parts_.environment, kDescribeDeadline, std::move(callbacks_of)));
+  return {};
+}
+
+// Whether the document is right is for the coordinator to judge, who answers to its owner; here it only explains
+// ranges.
+void CommandRunner::described(const std::string& job, const CommandReply& answer) {
+  if (!answer.ok) return;
+  const auto remembered = parts_.jobs.remember_model(job, answer.output);
+  if (!remembered.ok()) spdlog::warn("{}", remembered.error().message);
+}
+
+Status CommandRunner::benchmark(const wire::Command& command) {
+  const auto& asked = command.benchmark();
+  TRIMTAB_TRY(Job job, parse_job(asked.job_json(), "job"));
+  TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
+  const Scratch scratch(parts_.state, job.name, "");
+  TRIMTAB_TRY_STATUS(scratch.create());
+  BenchmarkOrder order;
+  order.command = command.id();
+  order.requests_json = asked.requests_json();
+  order.ranks = {asked.ranks().begin(), asked.ranks().end()};
+  order.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
+  order.scratch = scratch.path();
+  order.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  order.deadline = deadline_of(asked.deadline_s());
+  order.job = job;
+  make_rendezvous_directory(order.rendezvous);
+  TRIMTAB_TRY(
+      running_[command.id()].work,
+      start_benchmark(
+          parts_.loop, order, parts_.environment,
+          [this, job](const std::vector<Cost>& costs) { parts_.measured(job, costs); }, callbacks(command.id())));
+  return {};
+}
+
+Status CommandRunner::launch(const wire::Command& command) {
+  const auto& asked = command.launch();
+  TRIMTAB_TRY(const Job job, parse_job(asked.job_json(), "job"));
+  TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
+  if (!asked.variant().empty() && !is_plain_name(asked.variant())) {
+    return bad_input("a variant's name must be letters, digits, '.', '_' and '-', but it is '" + asked.variant() + "'");
+  }
+  const Scratch scratch(parts_.state, job.name, asked.variant());
+  TRIMTAB_TRY_STATUS(scratch.create());
+  TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));
+  TRIMTAB_TRY_STATUS(parts_.jobs.remember_job(job));
+  TRIMTAB_TRY(const auto starts, rank_starts(asked, job, scratch));
+  for (const auto& start : starts) {
+    if (!parts_.ranks.has_started(start)) parts_.launching(start.id);
+  }
+  TRIMTAB_TRY_STATUS(parts_.ranks.start(starts, asked.fresh()));
+  parts_.loop.post([this, id = command.id()] { finish(id, {}); });
+  return {};
+}
+
+Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& asked, const Job& job,
+                                                          const Scratch& scratch) const {
+  RankLaunch launch;
+  launch.plan_path = scratch.plan(asked.epoch());
+  launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
+  launch.scratch = scratch.path();
+  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
+  launch.epoch = asked.epoch();
+  make_rendezvous_directory(launch.rendezvous);
+  std::vector<RankStart> starts;
+  for (const auto rank : asked.ranks()) {
+    launch.rank = rank;
+    TRIMTAB_TRY(auto arguments, expand(job.train, placeholders(job, launch)));
+    starts.push_back({{job.name, asked.variant(), rank},
+                      asked.launch(),
+                      asked.epoch(),
+                      std::move(arguments),
+                      rank_environment(parts_.environment, job, launch, parts_.places),
+                      job.working_directory,
+                      scratch.log(rank)});
+    ++launch.local_rank;
+  }
+  return starts;
+}
+
+Status CommandRunner::kill(const wire::Command& command) {
+  const auto& asked = command.kill();
+  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), parts_.kill_grace,
+                   [this, id = command.id()] { finish(id, {}); });
+  return {};
+}
+
+CommandCallbacks CommandRunner::callbacks(std::uint64_t id) {
+  return {[this](const wire::CommandProgress& progress) {
+            wire::FromAgent message;
+            *message.mutable_command_progress() = progress;
+            parts_.send(message);
+          },
+          [this, id](const CommandReply& answer) { finish(id, answer); }};
+}
+
+void CommandRunner::finish(std::uint64_t id, const CommandReply& answer) {
+  wire::CommandDone done;
+  done.set_id(id);
+  done.set_ok(answer.ok);
+  done.set_error(answer.error);
+  done.set_output(answer.output);
+  done.set_exit_code(answer.exit_code);
+  if (const auto found = running_.find(id); found != running_.end()) {
+    if (const auto stored = ledger_.done(found->second.command, done); !stored.ok()) {
+      spdlog::error("couldn't remember the reply to command {}: {}", id, stored.error().message);
+    }
+    // The work that called us must not be destroyed under its own feet.
+    parts_.loop.post([work = std::shared_ptr<RunningCommand>(std::move(found->second.work))] {});
+    running_.erase(found);
+  }
+  if (!answer.ok) spdlog::warn("command {} failed: {}", id, answer.error);
+  reply(done);
+}
+
+void CommandRunner::reply(const wire::CommandDone& done) {
+  wire::FromAgent message;
+  *message.mutable_command_done() = done;
+  if (!parts_.send(message)) unsent_[done.id()] = done;
+}
+
+void CommandRunner::link_opened() {
+  const auto waiting = std::exchange(unsent_, {});
+  for (const auto& [id, done] : waiting) reply(done);
+}
+
+}  // namespace trimtab::agent

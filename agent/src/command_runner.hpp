@@ -1,0 +1,74 @@
+#pragma once
+
+// Does what the coordinator commands: describe, benchmark, launch, kill. Each command once, however often it is asked.
+// Loop thread only.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "command_ledger.hpp"
+#include "cost_batches.hpp"
+#include "job_context.hpp"
+#include "launched_ranks.hpp"
+#include "net/event_loop.hpp"
+#include "rank_command.hpp"
+#include "running_command.hpp"
+
+namespace trimtab::agent {
+
+class CommandRunner final {
+ public:
+  struct Parts {
+    net::EventLoop& loop;
+    LaunchedRanks& ranks;
+    JobContext& jobs;
+    Environment environment;  // of the agent
+    AgentPlaces places;
+    std::string state;
+    Bytes memory = 0;  // of a device
+    Nanoseconds kill_grace{0};
+    // False when it could not be sent now: it is sent again when the link is open.
+    std::function<bool(const wire::FromAgent&)> send;
+    // Stores costs that a benchmark measured, and sends them, before it is reported as done.
+    std::function<void(const Job&, const std::vector<Cost>&)> measured;
+    // A launch of this rank is about to begin.
+    std::function<void(const RankIdentity&)> launching;
+  };
+  CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {}
+
+  // Another coordinator numbers its commands anew.
+  void serve(const std::string& coordinator);
+  void run(const wire::Command& command);
+  // Sends the replies that could not be sent.
+  void link_opened();
+  // Ends what runs; nothing is reported.
+  void stop() { running_.clear(); }
+  [[nodiscard]] std::size_t running() const { return running_.size(); }
+
+ private:
+  struct Running {
+    wire::Command command;
+    std::unique_ptr<RunningCommand> work;  // none for a kill
+  };
+
+  Status begin(const wire::Command& command);
+  Status describe(const wire::Command& command);
+  Status benchmark(const wire::Command& command);
+  Status launch(const wire::Command& command);
+  Status kill(const wire::Command& command);
+  Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
+  CommandCallbacks callbacks(std::uint64_t id);
+  void described(const std::string& job, const CommandReply& reply);
+  void finish(std::uint64_t id, const CommandReply& reply);
+  void reply(const wire::CommandDone& done);
+
+  Parts parts_;
+  CommandLedger ledger_;
+  std::map<std::uint64_t, Running> running_;
+  std::map<std::uint64_t, wire::CommandDone> unsent_;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,208 @@
+#include "agent/configuration.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include "nearest_key.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+template <typename Integer>
+Status set_integer(Integer& field, const std::string& text, Integer low, Integer high) {
+  Integer value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    return bad_input("needs a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
+                     ", but it is '" + text + "'");
+  }
+  field = value;
+  return {};
+}
+
+Status set_bytes(Bytes& field, const std::string& text, Bytes low) {
+  TRIMTAB_TRY(const Bytes bytes, parse_bytes(text));
+  if (bytes < low) return bad_input("must be at least " + format_bytes(low) + ", but it is " + text);
+  field = bytes;
+  return {};
+}
+
+Status set_path(std::string& field, const std::string& text) {
+  if (text.empty()) return bad_input("needs a path, but it is empty");
+  std::error_code failure;
+  field = std::filesystem::absolute(text, failure).lexically_normal().string();
+  if (failure) return bad_input("cannot make '" + text + "' absolute: " + failure.message());
+  return {};
+}
+
+Status set_coordinator(Configuration& c, const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad_input("needs HOST:PORT, but it is '" + text + "'");
+  std::string host = text.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  TRIMTAB_TRY_STATUS(set_integer<std::uint16_t>(c.coordinator_port, text.substr(colon + 1), 1, 65535));
+  c.coordinator_host = host;
+  return {};
+}
+
+Status set_node(Configuration& c, const std::string& text) {
+  if (text.empty() || text.size() > 255) return bad_input("needs a name of 1 to 255 bytes, but it is '" + text + "'");
+  c.node = text;
+  return {};
+}
+
+Status set_log_level(Configuration& c, const std::string& text) {
+  constexpr std::array<const char*, 6> kLevels{"trace", "debug", "info", "warn", "error", "off"};
+  if (std::ranges::find(kLevels, text) == kLevels.end()) {
+    return bad_input("must be trace, debug, info, warn, error or off, but it is '" + text + "'");
+  }
+  c.log_level = text;
+  return {};
+}
+
+Status set_grace(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(const Nanoseconds grace, parse_duration(text));
+  if (grace.count() < 0 || grace > std::chrono::minutes(10)) return bad_input("must be 0s to 10min, but it is " + text);
+  c.kill_grace = grace;
+  return {};
+}
+
+Status set_switch(bool& field, const std::string& text) {
+  if (text != "true" && text != "false") return bad_input("must be true or false, but it is '" + text + "'");
+  field = text == "true";
+  return {};
+}
+
+using C = Configuration;
+using Text = const std::string&;
+
+constexpr std::array kKeys{
+    ConfigurationKey{"coordinator", "HOST:PORT", "the coordinator to connect to", set_coordinator},
+    ConfigurationKey{"socket", "PATH", "the Unix socket for training processes",
+                     [](C& c, Text text) { return set_path(c.socket, text); }},
+    ConfigurationKey{"state", "DIR", "where the agent keeps its databases and the jobs' scratch",
+                     [](C& c, Text text) { return set_path(c.state, text); }},
+    ConfigurationKey{"node", "NAME", "this node's name, unique in the cluster", set_node},
+    ConfigurationKey{"devices", "N", "how many devices (ranks) this node offers",
+                     [](C& c, Text text) { return set_integer<std::uint32_t>(c.devices, text, 1, 1024); }},
+    ConfigurationKey{"memory", "BYTES", "memory of one device, such as 700MiB",
+                     [](C& c, Text text) { return set_bytes(c.memory, text, 1); }},
+    ConfigurationKey{"log_level", "LEVEL", "trace, debug, info, warn, error or off", set_log_level},
+    ConfigurationKey{"metrics_port", "PORT", "Prometheus metrics on loopback; 0 = off",
+                     [](C& c, Text text) { return set_integer<std::uint16_t>(c.metrics_port, text, 0, 65535); }},
+    ConfigurationKey{"inject", "PATH", "libtrimtab-inject.so",
+                     [](C& c, Text text) { return set_path(c.inject_library, text); }},
+    ConfigurationKey{"spool_limit", "BYTES",
+                     "costs kept for an absent coordinator; beyond it the oldest passive ones go",
+                     [](C& c, Text text) { return set_bytes(c.spool_limit, text, Bytes{1} << 20); }},
+    ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
+                     [](C& c, Text text) { return set_bytes(c.rank_log_limit, text, Bytes{64} << 10); }},
+    ConfigurationKey{"kill_grace", "TIME", "from SIGTERM to SIGKILL, such as 5s", set_grace},
+    ConfigurationKey{"stop_ranks_on_exit", "", "end the ranks when the agent ends",
+                     [](C& c, Text text) { return set_switch(c.stop_ranks_on_exit, text); }},
+};
+
+const ConfigurationKey* find_key(const std::string& name) {
+  const auto* found = std::ranges::find_if(kKeys, [&](const ConfigurationKey& key) { return name == key.name; });
+  return found == kKeys.end() ? nullptr : found;
+}
+
+Error unknown_key(const std::string& where, const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& key : kKeys) known.emplace_back(key.name);
+  return bad_input(where + ": there is no key '" + name + "'. Did you mean '" + nearest_key(name, known) + "'?");
+}
+
+std::optional<std::string> text_of(const toml::node& value) {
+  if (const auto* text = value.as_string()) return text->get();
+  if (const auto* integer = value.as_integer()) return std::to_string(integer->get());
+  if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
+  return std::nullopt;
+}
+
+Status apply_table(Configuration& configuration, const std::string& file, const toml::table& table) {
+  for (const auto& [name, value] : table) {
+    const std::string text_name(name.str());
+    const std::string where = file + ":" + std::to_string(name.source().begin.line);
+    const auto* key = find_key(text_name);
+    if (key == nullptr) return unknown_key(where, text_name);
+    const auto text = text_of(value);
+    if (!text) return bad_input(where + ": " + text_name + " must be a text, a whole number, true or false");
+    if (auto status = key->set(configuration, *text); !status.ok())
+      return wrap(where + ": " + text_name, status.error());
+  }
+  return {};
+}
+
+Status apply_file(Configuration& configuration, const ConfigurationFile& file) {
+  try {
+    return apply_table(configuration, file.name, toml::parse(file.text, file.name));
+  } catch (const toml::parse_error& failure) {
+    return bad_input(file.name + ":" + std::to_string(failure.source().begin.line) +
+                     ": this is not TOML: " + std::string(failure.description()));
+  }
+}
+
+std::string variable_of(const ConfigurationKey& key) {
+  std::string name = std::string("TRIMTAB_") + key.name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string flag_of(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::string value_or(const std::map<std::string, std::string>& environment, const std::string& name,
+                     const std::string& otherwise) {
+  const auto found = environment.find(name);
+  return found == environment.end() || found->second.empty() ? otherwise : found->second;
+}
+
+}  // namespace
+
+std::span<const ConfigurationKey> configuration_keys() {
+  return kKeys;
+}
+
+Result<Configuration> configure(Configuration defaults, const std::optional<ConfigurationFile>& file,
+                                const std::map<std::string, std::string>& environment,
+                                const std::map<std::string, std::string>& flags) {
+  Configuration configuration = std::move(defaults);
+  if (file) TRIMTAB_TRY_STATUS(apply_file(configuration, *file));
+  for (const auto& key : kKeys) {
+    const std::string variable = variable_of(key);
+    const auto found = environment.find(variable);
+    if (found == environment.end()) continue;
+    if (auto status = key.set(configuration, found->second); !status.ok()) return wrap(variable, status.error());
+  }
+  for (const auto& [name, text] : flags) {
+    const auto* key = find_key(name);
+    if (key == nullptr) return unknown_key("command line", name);
+    if (auto status = key->set(configuration, text); !status.ok()) return wrap("--" + flag_of(name), status.error());
+  }
+  return configuration;
+}
+
+Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,
+                                    const std::string& host_name) {
+  Configuration configuration;
+  configuration.node = host_name;
+  const std::string home = value_or(environment, "HOME", "/tmp");
+  const std::string state = value_or(environment, "XDG_STATE_HOME", home + "/.local/state");
+  configuration.state = system ? "/var/lib/trimtab/agent" : state + "/trimtab/agent";
+  const std::string runtime = value_or(environment, "XDG_RUNTIME_DIR", state);
+  configuration.socket = system ? "/run/trimtab/agent.sock" : runtime + "/trimtab/agent.sock";
+  return configuration;
+}
+
+}  // namespace trimtab::agent

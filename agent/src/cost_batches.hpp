@@ -1,0 +1,70 @@
+#pragma once
+
+// Costs on their way into batches: collected in memory by job, fingerprint and source, then cut into batches of a
+// bounded size. Pure.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/cost.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::agent {
+
+struct CostOrigin {
+  std::string job;
+  std::string fingerprint_json;
+  bool active = false;  // measured by a benchmark command, not seen in training
+
+  auto operator<=>(const CostOrigin&) const = default;
+};
+[[nodiscard]] inline const char* source_name(bool active) {
+  return active ? "active" : "passive";
+}
+
+class CostCollection {
+ public:
+  void add(const CostOrigin& origin, const std::vector<Cost>& costs);
+  [[nodiscard]] bool empty() const { return costs_.empty(); }
+  // Gives each origin's costs to `store`, in batches; what it refuses to take is kept for the next time.
+  template <typename Store>
+  void flush(const Store& store) {
+    for (auto origin = costs_.begin(); origin != costs_.end();) {
+      origin = flush_origin(origin->first, origin->second, store) ? costs_.erase(origin) : std::next(origin);
+    }
+  }
+
+ private:
+  using Collected = std::map<CostKey, Statistics>;
+  template <typename Store>
+  static bool flush_origin(const CostOrigin& origin, Collected& costs, const Store& store) {
+    while (!costs.empty()) {
+      std::vector<Cost> batch;
+      auto end = costs.begin();
+      for (std::size_t bytes = 0; end != costs.end() && bytes < kBatchBytes; ++end) {
+        batch.push_back({end->first, end->second});
+        bytes += size_of(batch.back());
+      }
+      if (!store(origin, batch)) return false;
+      costs.erase(costs.begin(), end);
+    }
+    return true;
+  }
+  [[nodiscard]] static std::size_t size_of(const Cost& cost);
+
+  static constexpr std::size_t kBatchBytes = 512U << 10;
+  std::map<CostOrigin, Collected> costs_;
+};
+
+// A batch without its number, serialized, and back.
+[[nodiscard]] std::string encode_batch(const CostOrigin& origin, const std::vector<Cost>& costs);
+struct DecodedBatch {
+  CostOrigin origin;
+  std::vector<Cost> costs;
+};
+[[nodiscard]] Result<DecodedBatch> decode_batch(std::string_view payload);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,59 @@
+#pragma once
+
+// Where the agent's measurements go: every batch into the spool, under its number into the agent's own cost database,
+// and to the coordinator until that has acknowledged it. One owner thread.
+
+#include <cstdint>
+#include <functional>
+#include <set>
+
+#include "batch_spool.hpp"
+#include "cost_batches.hpp"
+#include "schema/cost_database.hpp"
+
+namespace trimtab::agent {
+
+class CostStore {
+ public:
+  // False when the link does not take it now.
+  using Send = std::function<bool(const wire::FromAgent&)>;
+  static constexpr std::size_t kMaxInFlight = 8;
+
+  // Batches that were spooled and not entered when the agent died are entered now.
+  [[nodiscard]] static Result<CostStore> open(Database& database, const std::string& costs_path, std::string instance,
+                                              Bytes spool_limit, Send send);
+
+  // False when it could not be stored (disk full): the caller keeps the costs.
+  [[nodiscard]] bool store(const CostOrigin& origin, const std::vector<Cost>& costs);
+
+  void link_opened();
+  // Sends what may be sent.
+  void pump();
+  void acknowledged(std::uint64_t batch);
+
+  [[nodiscard]] const BatchSpool& spool() const { return spool_; }
+  struct Counters {
+    std::uint64_t spooled = 0;
+    std::uint64_t acknowledged = 0;
+    std::uint64_t failed = 0;  // attempts to store
+    std::string last_error;    // of those
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  CostStore(BatchSpool spool, CostDatabase costs, std::string instance, Send send)
+      : spool_(std::move(spool)), costs_(std::move(costs)), instance_(std::move(instance)), send_(std::move(send)) {}
+  Status enter(std::uint64_t batch, const CostOrigin& origin, const std::vector<Cost>& costs);
+  Status enter_spooled();
+  bool failed(const Error& error);
+
+  BatchSpool spool_;
+  CostDatabase costs_;
+  std::string instance_;
+  Send send_;
+  std::set<std::uint64_t> in_flight_;
+  std::uint64_t last_sent_ = 0;
+  Counters counters_;
+};
+
+}  // namespace trimtab::agent

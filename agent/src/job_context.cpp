@@ -1,0 +1,66 @@
+#include "job_context.hpp"
+
+#include <utility>
+
+#include "host/fingerprint_probe.hpp"
+
+namespace trimtab::agent {
+
+Status JobContext::remember_job(const Job& job) {
+  const Scratch scratch(state_, job.name, "");
+  TRIMTAB_TRY_STATUS(scratch.create());
+  TRIMTAB_TRY_STATUS(write_file(scratch.job(), to_json(job)));
+  fingerprints_.insert_or_assign(job.name, fingerprint_json(job));
+  return job.model_json.empty() ? Status{} : remember_model(job.name, job.model_json);
+}
+
+std::string JobContext::fingerprint_json(const Job& job) const {
+  Fingerprint fingerprint = node_;
+  for (const auto& [name, value] : job.environment) {
+    if (host::changes_costs(name)) fingerprint.environment[name] = value;
+  }
+  return to_json(fingerprint);
+}
+
+std::string JobContext::fingerprint_json(const std::string& job) {
+  if (const auto found = fingerprints_.find(job); found != fingerprints_.end()) return found->second;
+  if (!is_plain_name(job)) return to_json(node_);
+  const auto text = read_file(Scratch(state_, job, "").job());
+  const auto known = text.ok() ? parse_job(*text, "job " + job) : Result<Job>(text.error());
+  if (!known.ok()) return to_json(node_);
+  return fingerprints_.insert_or_assign(job, fingerprint_json(*known)).first->second;
+}
+
+Status JobContext::remember_model(const std::string& job, std::string_view model_json) {
+  TRIMTAB_TRY(auto model, parse_model(model_json, "the model of job " + job));
+  const Scratch scratch(state_, job, "");
+  TRIMTAB_TRY_STATUS(scratch.create());
+  TRIMTAB_TRY_STATUS(write_file(scratch.model(), model_json));
+  models_.insert_or_assign(job, std::move(model));
+  return {};
+}
+
+const Model* JobContext::model(const std::string& job) {
+  if (const auto found = models_.find(job); found != models_.end()) return &found->second;
+  if (!is_plain_name(job)) return nullptr;
+  const auto text = read_file(Scratch(state_, job, "").model());
+  if (!text.ok()) return nullptr;
+  auto parsed = parse_model(*text, "the model of job " + job);
+  if (!parsed.ok()) return nullptr;
+  return &models_.insert_or_assign(job, std::move(parsed).value()).first->second;
+}
+
+std::optional<FoldContext> JobContext::context(const std::string& job, std::uint32_t rank, std::string_view plan_json) {
+  const Model* known = model(job);
+  const auto plan = parse_plan(plan_json, "plan of job " + job);
+  if (known == nullptr || !plan.ok()) return std::nullopt;
+  return fold_context(*known, *plan, static_cast<std::int32_t>(rank));
+}
+
+std::optional<FoldContext> JobContext::launched_context(const Scratch& scratch, const std::string& job,
+                                                        std::uint32_t rank, std::uint64_t epoch) {
+  const auto text = read_file(scratch.plan(epoch));
+  return text.ok() ? context(job, rank, *text) : std::nullopt;
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,210 @@
+#include "launched_ranks.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "child_process.hpp"
+#include "process_identity.hpp"
+
+namespace trimtab::agent {
+
+LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended)
+    : loop_(loop), ledger_(ledger), state_(std::move(state)), ended_(std::move(ended)) {}
+LaunchedRanks::~LaunchedRanks() = default;
+
+Status LaunchedRanks::adopt() {
+  TRIMTAB_TRY_STATUS(ledger_.forget_old());
+  TRIMTAB_TRY(const auto entries, ledger_.all());
+  for (const auto& entry : entries) {
+    Rank& rank = ranks_[entry.id];
+    rank.entry = entry;
+    if (entry.ended) {
+      ended_(entry);
+      continue;
+    }
+    const bool alive = is_alive(entry.pid, entry.start_time);
+    const Status watched = alive ? watch(rank) : unavailable("it is gone");
+    if (watched.ok()) {
+      spdlog::info("{} (pid {}) runs on from an earlier agent", describe(entry.id), entry.pid);
+    } else {
+      spdlog::warn("{} (pid {}) of an earlier agent has ended meanwhile", describe(entry.id), entry.pid);
+      process_ended(entry.id, {});
+    }
+  }
+  return {};
+}
+
+Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const {
+  for (const auto& start : ranks) {
+    const auto found = ranks_.find(start.id);
+    if (found == ranks_.end() || !found->second.watch || found->second.entry.launch == start.launch) continue;
+    return unavailable(describe(start.id) + " of launch " + std::to_string(found->second.entry.launch) +
+                       " still runs (pid " + std::to_string(found->second.entry.pid) + "). Kill it before launch " +
+                       std::to_string(start.launch));
+  }
+  return {};
+}
+
+bool LaunchedRanks::has_started(const RankStart& start) const {
+  const auto found = ranks_.find(start.id);
+  return found != ranks_.end() && found->second.entry.launch == start.launch;
+}
+
+Status LaunchedRanks::start(const std::vector<RankStart>& ranks, bool fresh) {
+  TRIMTAB_TRY_STATUS(refuse_running(ranks));
+  const bool first = std::ranges::none_of(ranks, [this](const RankStart& start) { return has_started(start); });
+  if (fresh && first && !ranks.empty()) TRIMTAB_TRY_STATUS(scratch(ranks.front().id).remove_snapshots());
+  std::vector<RankIdentity> started;
+  for (const auto& start : ranks) {
+    if (has_started(start)) continue;
+    if (const auto one = start_one(start); !one.ok()) {
+      end_these(started, Nanoseconds(0), [] {});
+      return wrap("couldn't launch " + describe(start.id), one.error());
+    }
+    started.push_back(start.id);
+  }
+  return {};
+}
+
+Status LaunchedRanks::start_one(const RankStart& start) {
+  TRIMTAB_TRY(const int log, open_log(start.log_path));
+  ProcessRequest request{start.arguments, start.environment, start.working_directory, log, log, false};
+  auto held = HeldProcess::fork(request);
+  ::close(log);
+  if (!held.ok()) return held.error();
+  Rank rank;
+  rank.entry.id = start.id;
+  rank.entry.launch = start.launch;
+  rank.entry.epoch = start.epoch;
+  rank.entry.pid = held->pid();
+  rank.entry.start_time = held->start_time();
+  TRIMTAB_TRY_STATUS(watch(rank));
+  TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
+  if (const auto released = held->release(); !released.ok()) {
+    rank.entry.ended = true;
+    remember(rank.entry);
+    return released;
+  }
+  spdlog::info("{} of launch {} started, pid {}", describe(start.id), start.launch, rank.entry.pid);
+  ranks_[start.id] = std::move(rank);
+  return {};
+}
+
+Status LaunchedRanks::watch(Rank& rank) {
+  TRIMTAB_TRY(rank.watch, ProcessWatch::start(loop_, rank.entry.pid, [this, id = rank.entry.id](const ProcessEnd& end) {
+                process_ended(id, end);
+              }));
+  return {};
+}
+
+void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end) {
+  auto& rank = ranks_.at(id);
+  rank.watch.reset();
+  rank.entry.ended = true;
+  // Nobody tells how a process ended that was not our child; one that had said goodbye is believed.
+  rank.entry.exit_code = end.known ? end.exit_code : (rank.entry.said_bye ? 0 : -1);
+  rank.entry.signal = end.signal;
+  remember(rank.entry);
+  spdlog::info("{} (pid {}) {}", describe(id), rank.entry.pid, describe(end));
+  ended_(LedgerRank(rank.entry));
+  settle_endings();
+}
+
+void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
+                        std::function<void()> done) {
+  std::vector<RankIdentity> ids;
+  for (const auto& [id, rank] : ranks_) {
+    const bool meant = id.job == job && id.variant == variant && (launch == 0 || rank.entry.launch <= launch);
+    if (meant && rank.watch) ids.push_back(id);
+  }
+  end_these(std::move(ids), grace, std::move(done));
+}
+
+void LaunchedRanks::end_all(Nanoseconds grace, std::function<void()> done) {
+  std::vector<RankIdentity> ids;
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.watch) ids.push_back(id);
+  }
+  end_these(std::move(ids), grace, std::move(done));
+}
+
+void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done) {
+  auto ending = std::make_unique<Ending>();
+  for (const auto& id : ids) {
+    const auto& watch = ranks_.at(id).watch;
+    watch->end_group_with_it();
+    watch->signal_group(grace.count() > 0 ? SIGTERM : SIGKILL);
+  }
+  ending->grace = loop_.after(grace, [this, ids] {
+    for (const auto& id : ids) {
+      const auto found = ranks_.find(id);
+      if (found != ranks_.end() && found->second.watch) found->second.watch->signal_group(SIGKILL);
+    }
+  });
+  ending->waiting = std::move(ids);
+  ending->done = std::move(done);
+  endings_.push_back(std::move(ending));
+  loop_.post([this] { settle_endings(); });  // `done` is never called from within end().
+}
+
+void LaunchedRanks::settle_endings() {
+  std::vector<std::function<void()>> settled;
+  std::erase_if(endings_, [&](const std::unique_ptr<Ending>& ending) {
+    const bool gone =
+        std::ranges::none_of(ending->waiting, [&](const auto& id) { return ranks_.at(id).watch != nullptr; });
+    if (gone) settled.push_back(std::move(ending->done));
+    return gone;
+  });
+  for (const auto& done : settled) done();
+}
+
+std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint32_t number, pid_t pid) const {
+  for (const auto& [id, rank] : ranks_) {
+    if (id.job != job || id.rank != number || !rank.watch) continue;
+    if (belongs_to(pid, rank.entry.pid)) return rank.entry;
+  }
+  return std::nullopt;
+}
+
+void LaunchedRanks::runs_epoch(const RankIdentity& id, std::uint64_t epoch) {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end() || found->second.entry.epoch == epoch) return;
+  found->second.entry.epoch = epoch;
+  remember(found->second.entry);
+}
+
+void LaunchedRanks::said_bye(const RankIdentity& id) {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end()) return;
+  found->second.entry.said_bye = true;
+  remember(found->second.entry);
+}
+
+std::vector<LedgerRank> LaunchedRanks::all() const {
+  std::vector<LedgerRank> entries;
+  for (const auto& [id, rank] : ranks_) entries.push_back(rank.entry);
+  return entries;
+}
+
+std::size_t LaunchedRanks::running() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ranks_, [](const auto& entry) { return entry.second.watch != nullptr; }));
+}
+
+void LaunchedRanks::bound_logs(Bytes limit) const {
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.watch) bound_log(scratch(id).log(id.rank), limit);
+  }
+}
+
+void LaunchedRanks::remember(const LedgerRank& entry) {
+  if (const auto stored = ledger_.put(entry); !stored.ok()) {
+    spdlog::error("couldn't remember {}: {}", describe(entry.id), stored.error().message);
+  }
+}
+
+}  // namespace trimtab::agent

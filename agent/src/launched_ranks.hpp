@@ -1,0 +1,92 @@
+#pragma once
+
+// The ranks this agent started: starting, watching, ending them, and knowing them again after its own death. A rank
+// outlives the agent. Loop thread only.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/event_loop.hpp"
+#include "process_watch.hpp"
+#include "rank_command.hpp"
+#include "rank_ledger.hpp"
+#include "scratch.hpp"
+
+namespace trimtab::agent {
+
+// One rank to start.
+struct RankStart {
+  RankIdentity id;
+  std::uint64_t launch = 0;
+  std::uint64_t epoch = 0;
+  std::vector<std::string> arguments;
+  Environment environment;
+  std::string working_directory;
+  std::string log_path;
+};
+
+class LaunchedRanks final {
+ public:
+  // A rank has ended, for whatever reason; the ledger says how.
+  using Ended = std::function<void(const LedgerRank&)>;
+
+  LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended);
+  ~LaunchedRanks();
+
+  // Takes up the ranks of an earlier agent on this state. Ended is called for those that have ended, too.
+  [[nodiscard]] Status adopt();
+
+  // All or none: each is written down before it may run, and where one cannot be started the others end again. Those
+  // that this very launch has started already are left alone: a launch asked twice starts once.
+  // `fresh` removes the snapshots of earlier launches first.
+  [[nodiscard]] Status start(const std::vector<RankStart>& ranks, bool fresh);
+  [[nodiscard]] bool has_started(const RankStart& start) const;
+
+  // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
+  // else launches up to it.
+  void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
+           std::function<void()> done);
+  void end_all(Nanoseconds grace, std::function<void()> done);
+
+  // The rank of a process that connects: launched by us, and the process is it or a descendant.
+  [[nodiscard]] std::optional<LedgerRank> find(const std::string& job, std::uint32_t rank, pid_t pid) const;
+  void runs_epoch(const RankIdentity& id, std::uint64_t epoch);
+  void said_bye(const RankIdentity& id);
+
+  [[nodiscard]] std::vector<LedgerRank> all() const;  // ended ones included
+  [[nodiscard]] std::size_t running() const;
+  [[nodiscard]] Scratch scratch(const RankIdentity& id) const { return {state_, id.job, id.variant}; }
+  void bound_logs(Bytes limit) const;
+
+ private:
+  struct Rank {
+    LedgerRank entry;
+    std::unique_ptr<ProcessWatch> watch;  // while it runs
+  };
+  struct Ending {
+    std::vector<RankIdentity> waiting;
+    std::function<void()> done;
+    net::EventLoop::Timer grace;
+  };
+
+  Status start_one(const RankStart& start);
+  Status watch(Rank& rank);
+  void process_ended(const RankIdentity& id, const ProcessEnd& end);
+  void settle_endings();
+  void end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done);
+  void remember(const LedgerRank& entry);
+  [[nodiscard]] Status refuse_running(const std::vector<RankStart>& ranks) const;
+
+  net::EventLoop& loop_;
+  RankLedger ledger_;
+  std::string state_;
+  Ended ended_;
+  std::map<RankIdentity, Rank> ranks_;
+  std::vector<std::unique_ptr<Ending>> endings_;
+};
+
+}  // namespace trimtab::agent

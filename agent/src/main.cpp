@@ -1,0 +1,140 @@
+// trimtab-agent: the node daemon's program. Exit codes: 0 ended by a signal, 2 wrong usage or configuration, 3
+// something outside failed.
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <list>
+#include <map>
+#include <optional>
+
+#include "agent/agent.hpp"
+#include "agent/configuration.hpp"
+
+namespace {
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+struct CommandLine {
+  std::string file;
+  std::map<std::string, std::string> flags;
+};
+
+// One option for each key of the table.
+class Options {
+ public:
+  explicit Options(CLI::App& app) {
+    app.add_option("--config", file_, "TOML file with the keys below; /etc/trimtab/agent.toml where there is one");
+    for (const auto& key : configuration_keys()) add(app, key);
+  }
+
+  [[nodiscard]] CommandLine read() const {
+    CommandLine line{file_, {}};
+    for (const auto& one : texts_) {
+      if (one.option->count() > 0) line.flags[one.key] = one.is_switch ? "true" : one.text;
+    }
+    return line;
+  }
+
+ private:
+  struct One {
+    std::string key;
+    bool is_switch = false;
+    std::string text;
+    CLI::Option* option = nullptr;
+  };
+
+  void add(CLI::App& app, const ConfigurationKey& key) {
+    std::string flag = std::string("--") + key.name;
+    std::ranges::replace(flag, '_', '-');
+    auto& one = texts_.emplace_back();
+    one.key = key.name;
+    one.is_switch = std::string(key.value).empty();
+    one.option = one.is_switch ? app.add_flag(flag, key.help) : app.add_option(flag, one.text, key.help);
+    if (!one.is_switch) one.option->option_text(key.value);
+  }
+
+  std::string file_;
+  std::list<One> texts_;
+};
+
+Result<Configuration> load(const CommandLine& line) {
+  const auto variables = environment();
+  std::optional<ConfigurationFile> file;
+  constexpr const char* kDefaultFile = "/etc/trimtab/agent.toml";
+  const std::string name = !line.file.empty() ? line.file : std::filesystem::exists(kDefaultFile) ? kDefaultFile : "";
+  if (!name.empty()) {
+    std::ifstream stream(name, std::ios::binary);
+    if (!stream) return bad_input("couldn't read the configuration file " + name);
+    file = {name, {std::istreambuf_iterator<char>(stream), {}}};
+  }
+  return configure(default_configuration(::geteuid() == 0, variables, host_name()), file, variables, line.flags);
+}
+
+std::string program_directory() {
+  std::error_code failure;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failure);
+  return failure ? "." : program.parent_path().string();
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "trimtab-agent: {}\n", error.message);
+  return exit_code(error.kind);
+}
+
+int run(const Configuration& configuration) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("trimtab-agent"));
+  spdlog::set_level(spdlog::level::from_str(configuration.log_level));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  net::EventLoop loop;
+  auto agent = Agent::start(loop, configuration, program_directory());
+  if (!agent.ok()) return fail(agent.error());
+  loop.on_signals(/*with_child_signal=*/false, [&](int number) {
+    if (number == SIGHUP) return;  // There is nothing to read again: a terminal that closes does not end a daemon.
+    spdlog::info("stops on signal {}", number);
+    (*agent)->stop([&] { loop.stop(); });
+  });
+  loop.run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Looks after the training processes of one node: measures, launches, reports to the coordinator.");
+  app.set_version_flag("--version", TRIMTAB_RELEASE);
+  const Options options(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& stop) {
+    return app.exit(stop) == 0 ? 0 : exit_code(ErrorKind::kBadInput);
+  }
+  const auto configuration = load(options.read());
+  if (!configuration.ok()) return fail(configuration.error());
+  return run(*configuration);
+}

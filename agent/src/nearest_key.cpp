@@ -1,0 +1,34 @@
+#include "nearest_key.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest_key(std::string_view word, const std::vector<std::string>& known) {
+  TRIMTAB_ASSERT(!known.empty(), "there is a known key");
+  return *std::ranges::min_element(known, {}, [&](const std::string& key) { return edit_distance(word, key); });
+}
+
+}  // namespace trimtab::agent

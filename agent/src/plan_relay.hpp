@@ -1,0 +1,43 @@
+#pragma once
+
+// What the coordinator asked of a job's ranks and they may not have heard yet: a rank that comes back is told again.
+// Pure. Bounded: the latest few proposals, one stop.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trimtab::agent {
+
+class PlanRelay {
+ public:
+  // Each returns the frame for the ranks that are connected now.
+  std::string propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
+  std::string commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
+  std::string cancel(const std::string& job, std::uint64_t epoch);
+  std::string stop(const std::string& job, std::int64_t step);
+
+  // A new launch of the job, or its end.
+  void forget(const std::string& job) { jobs_.erase(job); }
+
+  // For a rank that connects while it runs the plan of `epoch`: what it may have missed, in order.
+  [[nodiscard]] std::vector<std::string> missed(const std::string& job, std::uint64_t epoch) const;
+  // The document of a proposal that is remembered, or of nothing.
+  [[nodiscard]] const std::string* plan(const std::string& job, std::uint64_t epoch) const;
+
+ private:
+  struct Proposal {
+    std::string plan_json;
+    std::optional<std::int64_t> commit_step;
+    bool cancelled = false;
+  };
+  struct Pending {
+    std::map<std::uint64_t, Proposal> proposals;  // by epoch
+    std::optional<std::int64_t> stop_step;
+  };
+  std::map<std::string, Pending> jobs_;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,53 @@
+#include "process_identity.hpp"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr int kMaxGenerations = 64;
+constexpr int kFieldsBeforeStart = 16;  // between the group and the start time, see proc(5)
+
+}  // namespace
+
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  std::istringstream fields{std::string(text.substr(name_end + 1))};
+  ProcessStat stat;
+  fields >> stat.state >> stat.parent >> stat.group;
+  std::string skipped;
+  for (int i = 0; i < kFieldsBeforeStart; ++i) fields >> skipped;
+  fields >> stat.start_time;
+  if (!fields) return std::nullopt;
+  return stat;
+}
+
+std::optional<ProcessStat> process_stat(pid_t pid) {
+  if (pid <= 0) return std::nullopt;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  return parse_process_stat(text);
+}
+
+bool is_alive(pid_t pid, std::uint64_t start_time) {
+  const auto stat = process_stat(pid);
+  return stat && stat->start_time == start_time && !stat->ended();
+}
+
+bool belongs_to(pid_t pid, pid_t ancestor) {
+  for (int generation = 0; generation < kMaxGenerations && pid > 1; ++generation) {
+    if (pid == ancestor) return true;
+    const auto stat = process_stat(pid);
+    if (!stat) return false;
+    if (stat->group == ancestor) return true;
+    pid = stat->parent;
+  }
+  return false;
+}
+
+}  // namespace trimtab::agent

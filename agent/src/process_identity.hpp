@@ -1,0 +1,33 @@
+#pragma once
+
+// Telling processes apart: a pid is used again, a pid with its start time is not. From /proc.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace trimtab::agent {
+
+struct ProcessStat {
+  char state = '?';  // 'Z' and 'X' have ended
+  pid_t parent = 0;
+  pid_t group = 0;
+  std::uint64_t start_time = 0;  // clock ticks after boot
+
+  [[nodiscard]] bool ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// The text of /proc/PID/stat; a process may have any name, also one with parentheses in it.
+[[nodiscard]] std::optional<ProcessStat> parse_process_stat(std::string_view text);
+// Nothing when there is no such process.
+[[nodiscard]] std::optional<ProcessStat> process_stat(pid_t pid);
+
+// Whether that very process still runs.
+[[nodiscard]] bool is_alive(pid_t pid, std::uint64_t start_time);
+
+// Whether `pid` is the process `ancestor`, a descendant of it, or in the group that it leads.
+[[nodiscard]] bool belongs_to(pid_t pid, pid_t ancestor);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,55 @@
+#pragma once
+
+// The end of one process, ours or one that an earlier agent started, noticed through a pidfd on the loop. Loop thread
+// only.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "net/event_loop.hpp"
+
+namespace trimtab::agent {
+
+struct ProcessEnd {
+  bool known = false;  // false: it was not our child, nobody tells us how it ended
+  std::int32_t exit_code = 0;
+  std::int32_t signal = 0;
+
+  [[nodiscard]] bool clean() const { return known && exit_code == 0 && signal == 0; }
+};
+// "exited with code 3", "was ended by signal 9 (Killed)".
+[[nodiscard]] std::string describe(const ProcessEnd& end);
+
+class ProcessWatch final {
+ public:
+  // `ended` is called once, on the loop; it may destroy the watch. What is left of the process's group is killed first
+  // unless it ended cleanly: a rank that crashed leaves no data loaders behind.
+  [[nodiscard]] static Result<std::unique_ptr<ProcessWatch>> start(net::EventLoop& loop, pid_t pid,
+                                                                   std::function<void(const ProcessEnd&)> ended);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // To the whole group that the process leads. Nothing happens when it is gone.
+  void signal_group(int number) const;
+  // Also a clean end kills the rest of the group.
+  void end_group_with_it() { end_group_ = true; }
+
+ private:
+  ProcessWatch(pid_t pid, int descriptor, std::function<void(const ProcessEnd&)> ended)
+      : pid_(pid), descriptor_(descriptor), ended_(std::move(ended)) {}
+  void readable();
+
+  pid_t pid_;
+  int descriptor_;
+  std::function<void(const ProcessEnd&)> ended_;
+  bool end_group_ = false;
+  net::EventLoop::Watch watch_;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,50 @@
+#pragma once
+
+// What is run for a job: argument vectors with their placeholders filled in, and the environment (docs/protocols.md,
+// "Environment of a rank"). Pure.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "placeholders.hpp"
+#include "schema/job.hpp"
+
+namespace trimtab::agent {
+
+using Environment = std::map<std::string, std::string>;
+
+struct RankLaunch {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::string plan_path;
+  std::string rendezvous;
+  std::string requests_path;  // of a benchmark
+  std::string scratch;
+  Bytes memory_limit = 0;
+  std::int64_t steps = 0;
+  std::uint64_t epoch = 0;
+};
+
+// Where the agent is, for its ranks.
+struct AgentPlaces {
+  std::string socket;
+  std::string inject_library;  // empty = there is none
+};
+
+// All placeholders of docs/protocols.md; those without a value ({plan} of a benchmark) are left out, so that using one
+// is an error.
+[[nodiscard]] Placeholders placeholders(const Job& job, const RankLaunch& launch);
+
+// The agent's own environment, the job's over it, ours over both.
+[[nodiscard]] Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch,
+                                           const AgentPlaces& places);
+// For describe and benchmark: everything of Trimtab is off.
+[[nodiscard]] Environment command_environment(Environment base, const Job& job);
+
+// A rendezvous is an address that all ranks share; a mere name becomes a file in the scratch, for jobs on one node.
+[[nodiscard]] std::string rendezvous_address(const std::string& rendezvous, const std::string& scratch);
+
+}  // namespace trimtab::agent

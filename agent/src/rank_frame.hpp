@@ -1,0 +1,81 @@
+#pragma once
+
+// What a training process may say on the agent's socket (docs/protocols.md), checked once at the edge: types, ranges,
+// finite numbers, lengths. A frame that passes cannot be wrong later on. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.hpp"
+
+namespace trimtab::agent {
+
+struct HelloFrame {
+  std::int64_t pid = 0;
+  std::string job;  // empty where the process does not know it
+  std::optional<std::uint32_t> rank;
+  std::uint32_t world_size = 1;
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+};
+struct RingFrame {
+  std::int64_t pid = 0;
+  std::string job;
+  std::optional<std::uint32_t> rank;
+};
+struct StepFrame {
+  std::int64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::int64_t wall_ns = 0;
+  std::int64_t cpu_ns = 0;
+  std::optional<double> loss;
+  double gradient_norm = 0;
+  std::string samples;
+  std::int64_t peak_bytes = 0;
+};
+struct PlanAckFrame {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+};
+struct PlanRefuseFrame {
+  std::uint64_t epoch = 0;
+  std::string reason;
+  std::string message;
+};
+struct PlanActiveFrame {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+  std::int64_t switch_ns = 0;
+  std::int64_t peak_bytes = 0;
+};
+struct PlanFailedFrame {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+  std::string reason;
+  std::string message;
+};
+struct ReportFrame {
+  std::string name;
+  double value = 0;
+};
+struct ByeFrame {
+  std::int64_t step = 0;
+};
+
+using RankFrame = std::variant<HelloFrame, RingFrame, StepFrame, PlanAckFrame, PlanRefuseFrame, PlanActiveFrame,
+                               PlanFailedFrame, ReportFrame, ByeFrame>;
+
+// The error names the field and what it must be.
+[[nodiscard]] Result<RankFrame> parse_rank_frame(std::string_view json);
+
+// Frames to the process. `plan_json` must be a JSON object.
+[[nodiscard]] std::string welcome_frame(const std::string& node);
+[[nodiscard]] std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json);
+[[nodiscard]] std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step);
+[[nodiscard]] std::string plan_cancel_frame(std::uint64_t epoch);
+[[nodiscard]] std::string stop_frame(std::int64_t step);
+
+}  // namespace trimtab::agent

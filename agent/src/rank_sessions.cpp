@@ -1,0 +1,253 @@
+#include "rank_sessions.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr std::size_t kMaxReports = 4096;
+// What a frame holds beside the plan's text.
+constexpr std::size_t kMaxPlanBytes = (1U << 20) - 256;
+
+wire::RankEvent event_of(const PlanAckFrame& frame) {
+  wire::RankEvent event;
+  event.mutable_plan_ack()->set_epoch(frame.epoch);
+  event.mutable_plan_ack()->set_step(frame.step);
+  return event;
+}
+
+wire::RankEvent event_of(const PlanRefuseFrame& frame) {
+  wire::RankEvent event;
+  auto& refusal = *event.mutable_plan_refuse();
+  refusal.set_epoch(frame.epoch);
+  refusal.set_reason(frame.reason);
+  refusal.set_message(frame.message);
+  return event;
+}
+
+wire::RankEvent event_of(const PlanFailedFrame& frame) {
+  wire::RankEvent event;
+  auto& failure = *event.mutable_plan_failed();
+  failure.set_epoch(frame.epoch);
+  failure.set_step(frame.step);
+  failure.set_reason(frame.reason);
+  failure.set_message(frame.message);
+  return event;
+}
+
+wire::RankEvent event_of(const ByeFrame& frame) {
+  wire::RankEvent event;
+  event.mutable_bye()->set_step(frame.step);
+  return event;
+}
+
+}  // namespace
+
+Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
+  net::LocalServerHandlers handlers;
+  handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
+  handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
+  handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
+  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers)));
+  return {};
+}
+
+void RankSessions::stop() {
+  if (server_) server_->stop();
+}
+
+void RankSessions::received(Peer peer, std::string_view json, int descriptor) {
+  Session& session = sessions_[peer];
+  ++counters_.frames;
+  const auto frame = parse_rank_frame(json);
+  const Status handled = frame.ok() ? handle(peer, session, *frame, descriptor) : Status(frame.error());
+  if (descriptor >= 0) ::close(descriptor);
+  if (handled.ok()) return;
+  ++counters_.refused_frames;
+  spdlog::warn("process {} is disconnected: {}", session.pid, handled.error().message);
+  server_->close(peer);
+}
+
+Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor) {
+  const auto* hello = std::get_if<HelloFrame>(&frame);
+  const auto* ring = std::get_if<RingFrame>(&frame);
+  if (session.is_ring) return bad_input("a connection that carries a ring stays silent");
+  if (session.greeted && (hello != nullptr || ring != nullptr)) return bad_input("it has introduced itself before");
+  if (hello != nullptr) return greet(peer, session, *hello);
+  if (ring != nullptr) return take_ring(peer, session, *ring, descriptor);
+  if (!session.greeted) return bad_input("its first frame must be a hello or a ring");
+  return session.rank ? say(session, frame) : Status{};
+}
+
+Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello) {
+  session.greeted = true;
+  session.epoch = hello.epoch;
+  server_->send(peer, welcome_frame(parts_.node));
+  if (hello.rank) session.rank = parts_.ranks.find(hello.job, *hello.rank, session.pid);
+  if (!session.rank) {
+    ++counters_.unknown_processes;
+    spdlog::info("process {} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
+                 session.pid, hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
+    return {};
+  }
+  parts_.ranks.runs_epoch(session.rank->id, hello.epoch);
+  wire::RankEvent event;
+  event.mutable_connected()->set_pid(session.pid);
+  event.mutable_connected()->set_epoch(hello.epoch);
+  event.mutable_connected()->set_step(hello.step);
+  tell(session, std::move(event));
+  for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) server_->send(peer, frame);
+  return {};
+}
+
+Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& ring, int& descriptor) {
+  if (descriptor < 0) return bad_input("a ring frame must carry a descriptor");
+  session.greeted = true;
+  session.is_ring = true;
+  if (ring.rank) session.rank = parts_.ranks.find(ring.job, *ring.rank, session.pid);
+  const auto origin = parts_.origin(session.rank ? session.rank->id.job : "");
+  if (const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin); !attached.ok()) {
+    return wrap("its record ring is refused", attached.error());
+  }
+  if (session.rank) give_context(peer, session, session.rank->epoch, true);
+  return {};
+}
+
+Status RankSessions::say(Session& session, const RankFrame& frame) {
+  if (const auto* step = std::get_if<StepFrame>(&frame)) said_step(session, *step);
+  if (const auto* ack = std::get_if<PlanAckFrame>(&frame)) tell(session, event_of(*ack));
+  if (const auto* refusal = std::get_if<PlanRefuseFrame>(&frame)) tell(session, event_of(*refusal));
+  if (const auto* active = std::get_if<PlanActiveFrame>(&frame)) said_active(session, *active);
+  if (const auto* failure = std::get_if<PlanFailedFrame>(&frame)) tell(session, event_of(*failure));
+  if (const auto* report = std::get_if<ReportFrame>(&frame)) said_report(session, *report);
+  if (const auto* bye = std::get_if<ByeFrame>(&frame)) {
+    parts_.ranks.said_bye(session.rank->id);
+    tell(session, event_of(*bye));
+  }
+  return {};
+}
+
+void RankSessions::said_step(const Session& session, const StepFrame& frame) {
+  wire::RankEvent event;
+  auto& step = *event.mutable_step();
+  step.set_step(frame.step);
+  step.set_epoch(frame.epoch);
+  step.set_wall_ns(frame.wall_ns);
+  step.set_cpu_ns(frame.cpu_ns);
+  step.set_loss(frame.loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  step.set_gradient_norm(frame.gradient_norm);
+  step.set_samples(frame.samples);
+  step.set_peak_bytes(frame.peak_bytes);
+  tell(session, std::move(event));
+}
+
+void RankSessions::said_active(Session& session, const PlanActiveFrame& frame) {
+  session.epoch = frame.epoch;
+  parts_.ranks.runs_epoch(session.rank->id, frame.epoch);
+  wire::RankEvent event;
+  auto& active = *event.mutable_plan_active();
+  active.set_epoch(frame.epoch);
+  active.set_step(frame.step);
+  active.set_switch_ns(frame.switch_ns);
+  active.set_peak_bytes(frame.peak_bytes);
+  tell(session, std::move(event));
+}
+
+void RankSessions::said_report(const Session& session, const ReportFrame& frame) {
+  const std::pair key(session.rank->id, frame.name);
+  if (reports_.size() >= kMaxReports && !reports_.contains(key)) return;
+  reports_[key] = frame.value;
+}
+
+void RankSessions::closed(Peer peer) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end()) return;
+  const Session session = std::move(found->second);
+  sessions_.erase(found);
+  if (session.is_ring) return parts_.rings.producer_ended(peer);
+  if (session.rank && !is_connected(session.rank->id)) parts_.news.disconnected(session.rank->id);
+}
+
+// A process that a rank started may have introduced itself as that rank, too.
+bool RankSessions::is_connected(const RankIdentity& id) const {
+  return std::ranges::any_of(sessions_, [&](const auto& entry) {
+    return entry.second.rank && !entry.second.is_ring && entry.second.rank->id == id;
+  });
+}
+
+void RankSessions::tell(const Session& session, wire::RankEvent event) {
+  parts_.news.tell(session.rank->id, session.rank->launch, std::move(event));
+}
+
+void RankSessions::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json) {
+  if (plan_json.size() > kMaxPlanBytes || !nlohmann::json::accept(plan_json)) {
+    const PlanRefuseFrame refusal{epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB"};
+    for (const auto& rank : parts_.ranks.all()) {
+      if (rank.id.job == job && !rank.ended) parts_.news.tell(rank.id, rank.launch, event_of(refusal));
+    }
+    return;
+  }
+  send_to_job(job, relay_.propose(job, epoch, plan_json));
+  remember_plan(job, epoch, plan_json);
+  give_context(job, epoch);
+}
+
+// For an agent that is restarted while the ranks run this plan.
+void RankSessions::remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json) {
+  for (const auto& rank : parts_.ranks.all()) {
+    if (rank.id.job != job || rank.ended) continue;
+    const auto written = write_file(parts_.ranks.scratch(rank.id).plan(epoch), plan_json);
+    if (!written.ok()) spdlog::warn("{}", written.error().message);
+    return;
+  }
+}
+
+void RankSessions::commit(const std::string& job, std::uint64_t epoch, std::int64_t step) {
+  send_to_job(job, relay_.commit(job, epoch, step));
+}
+
+void RankSessions::cancel(const std::string& job, std::uint64_t epoch) {
+  send_to_job(job, relay_.cancel(job, epoch));
+}
+
+void RankSessions::stop_job(const std::string& job, std::int64_t step) {
+  send_to_job(job, relay_.stop(job, step));
+}
+
+void RankSessions::send_to_job(const std::string& job, std::string_view frame) {
+  for (const auto& [peer, session] : sessions_) {
+    if (session.rank && !session.is_ring && session.rank->id.job == job) server_->send(peer, frame);
+  }
+}
+
+// A plan's meaning is known to the rings before the ranks switch: the `switch` range stands at the right place among
+// the records.
+void RankSessions::give_context(const std::string& job, std::uint64_t epoch) {
+  for (const auto& [peer, session] : sessions_) {
+    if (session.is_ring && session.rank && session.rank->id.job == job) give_context(peer, session, epoch, false);
+  }
+}
+
+void RankSessions::give_context(Peer peer, const Session& session, std::uint64_t epoch, bool now) {
+  const auto& id = session.rank->id;
+  const std::string* proposed = relay_.plan(id.job, epoch);
+  const auto context = proposed != nullptr
+                           ? parts_.jobs.context(id.job, id.rank, *proposed)
+                           : parts_.jobs.launched_context(parts_.ranks.scratch(id), id.job, id.rank, epoch);
+  if (context) parts_.rings.set_context(peer, epoch, *context, now);
+}
+
+std::size_t RankSessions::connected() const {
+  std::size_t count = 0;
+  for (const auto& [peer, session] : sessions_) count += session.rank && !session.is_ring ? 1 : 0;
+  return count;
+}
+
+}  // namespace trimtab::agent

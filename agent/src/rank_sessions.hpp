@@ -1,0 +1,95 @@
+#pragma once
+
+// The training processes connected to the agent's socket: who each one is, what it says (checked), what it is told.
+// A process counts as a rank of a job only when this agent launched it; others are welcomed, their rings are folded by
+// name, and what they say goes nowhere. Loop thread only.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "job_context.hpp"
+#include "launched_ranks.hpp"
+#include "net/local_server.hpp"
+#include "plan_relay.hpp"
+#include "rank_frame.hpp"
+#include "rank_news.hpp"
+#include "rank_rings.hpp"
+
+namespace trimtab::agent {
+
+class RankSessions final {
+ public:
+  struct Parts {
+    LaunchedRanks& ranks;
+    RankNews& news;
+    RankRings& rings;
+    JobContext& jobs;
+    // Of passive costs of a job ("" = unknown).
+    std::function<CostOrigin(const std::string& job)> origin;
+    std::string node;
+  };
+  // All parts must outlive it.
+  explicit RankSessions(Parts parts) : parts_(std::move(parts)) {}
+
+  // Listens; the error says why it cannot.
+  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path);
+  void stop();
+
+  // From the coordinator, for the job's ranks on this node.
+  void propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
+  void commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
+  void cancel(const std::string& job, std::uint64_t epoch);
+  void stop_job(const std::string& job, std::int64_t step);
+  void launching(const std::string& job) { relay_.forget(job); }
+
+  struct Counters {
+    std::uint64_t frames = 0;
+    std::uint64_t refused_frames = 0;
+    std::uint64_t unknown_processes = 0;
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t connected() const;
+  // The latest values that ranks reported, by rank and name.
+  using Reports = std::map<std::pair<RankIdentity, std::string>, double>;
+  [[nodiscard]] const Reports& reports() const { return reports_; }
+
+ private:
+  struct Session {
+    pid_t pid = 0;
+    bool greeted = false;
+    bool is_ring = false;
+    std::optional<LedgerRank> rank;  // where we launched it
+    std::uint64_t epoch = 0;
+  };
+  using Peer = net::LocalPeerId;
+
+  void received(Peer peer, std::string_view json, int descriptor);
+  Status handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor);
+  Status greet(Peer peer, Session& session, const HelloFrame& hello);
+  Status take_ring(Peer peer, Session& session, const RingFrame& ring, int& descriptor);
+  Status say(Session& session, const RankFrame& frame);
+  void said_step(const Session& session, const StepFrame& frame);
+  void said_active(Session& session, const PlanActiveFrame& frame);
+  void said_report(const Session& session, const ReportFrame& frame);
+  void closed(Peer peer);
+  [[nodiscard]] bool is_connected(const RankIdentity& id) const;
+  void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
+  void tell(const Session& session, wire::RankEvent event);
+  void send_to_job(const std::string& job, std::string_view frame);
+  void give_context(const std::string& job, std::uint64_t epoch);
+  void give_context(Peer peer, const Session& session, std::uint64_t epoch, bool now);
+
+  Parts parts_;
+  std::unique_ptr<net::LocalServer> server_;
+  std::map<Peer, Session> sessions_;
+  PlanRelay relay_;
+  Counters counters_;
+  Reports reports_;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,102 @@
+#include "scratch.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace trimtab::agent {
+
+namespace {
+
+Error failed(const char* action, const std::string& path, int code) {
+  return unavailable(std::string("couldn't ") + action + " " + path + ": " + std::strerror(code));
+}
+
+// The last `count` bytes.
+std::string tail_of(const std::string& path, std::size_t count) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = file ? static_cast<std::size_t>(file.tellg()) : 0;
+  file.seekg(static_cast<std::streamoff>(size - std::min(size, count)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Status write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return unavailable(std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_plain_name(std::string_view name) {
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos &&
+         name.find_first_not_of('.') != std::string_view::npos;
+}
+
+Scratch::Scratch(const std::string& state, const std::string& job, const std::string& variant)
+    : path_(state + "/jobs/" + job + (variant.empty() ? "" : "@" + variant)) {}
+
+Status Scratch::create() const {
+  return make_directories(path_);
+}
+
+Status Scratch::remove_snapshots() const {
+  std::error_code failure;
+  std::filesystem::remove_all(snapshots(), failure);
+  if (failure) return unavailable("couldn't remove the snapshots " + snapshots() + ": " + failure.message());
+  return {};
+}
+
+Status make_directories(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure) return unavailable("couldn't make the directory " + path + ": " + failure.message());
+  return {};
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  const std::string beside = path + ".new";
+  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return failed("write", beside, errno);
+  const auto written = write_all(descriptor, text);
+  ::close(descriptor);
+  if (!written.ok()) return wrap("couldn't write " + beside, written.error());
+  return ::rename(beside.c_str(), path.c_str()) == 0 ? Status{} : failed("write", path, errno);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return failed("read", path, errno);
+  return std::string{std::istreambuf_iterator<char>(file), {}};
+}
+
+Result<int> open_log(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::rename(path, path + ".previous", ignored);
+  // O_APPEND: whoever shortens the file, the rank goes on at its end.
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor < 0) return failed("open the log", path, errno);
+  return descriptor;
+}
+
+void bound_log(const std::string& path, Bytes limit) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || found.st_size <= limit) return;
+  const auto kept = write_file(path + ".previous", tail_of(path, static_cast<std::size_t>(limit / 4)));
+  // Also when the disk is full and nothing could be kept: then room matters most.
+  static_cast<void>(kept.ok());
+  static_cast<void>(::truncate(path.c_str(), 0) == 0);
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,49 @@
+#pragma once
+
+// A job's directory under the agent's state: plans, snapshots, the ranks' logs. One for the job, one for each of its
+// variants.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab::agent {
+
+// Letters, digits, '.', '_' and '-', not dots alone: a name that is safe in a path.
+[[nodiscard]] bool is_plain_name(std::string_view name);
+
+class Scratch {
+ public:
+  // REQUIRES: both are plain names, `variant` may be empty.
+  Scratch(const std::string& state, const std::string& job, const std::string& variant);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string job() const { return path_ + "/job.json"; }
+  [[nodiscard]] std::string model() const { return path_ + "/model.json"; }
+  [[nodiscard]] std::string plan(std::uint64_t epoch) const {
+    return path_ + "/plan-" + std::to_string(epoch) + ".json";
+  }
+  [[nodiscard]] std::string snapshots() const { return path_ + "/snapshots"; }
+  [[nodiscard]] std::string log(std::uint32_t rank) const { return path_ + "/rank-" + std::to_string(rank) + ".log"; }
+
+  [[nodiscard]] Status create() const;
+  [[nodiscard]] Status remove_snapshots() const;
+
+ private:
+  std::string path_;
+};
+
+[[nodiscard]] Status make_directories(const std::string& path);
+// Whole or not at all: written beside and renamed.
+[[nodiscard]] Status write_file(const std::string& path, std::string_view text);
+[[nodiscard]] Result<std::string> read_file(const std::string& path);
+
+// Opens a rank's log to append, the earlier one kept as PATH.previous. The caller owns the descriptor.
+[[nodiscard]] Result<int> open_log(const std::string& path);
+// Where a log has outgrown the limit: its last part goes to PATH.previous and it starts anew. The rank writes on.
+void bound_log(const std::string& path, Bytes limit);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,20 @@
+# The injected library as a job sees it, and the agent's end of the ring.
+set(collectors_bench_dir ${CMAKE_CURRENT_LIST_DIR})
+set(collectors_agent_src ${collectors_bench_dir}/../agent/src)
+
+add_executable(bench_record_ring ${collectors_bench_dir}/record_ring_bench.cpp ${collectors_agent_src}/ring_reader.cpp
+                          ${collectors_agent_src}/range_fold.cpp)
+target_include_directories(bench_record_ring PRIVATE ${collectors_agent_src})
+target_link_libraries(bench_record_ring PRIVATE inject base schema_record schema_types benchmark::benchmark_main
+                                         trimtab_warnings)
+
+add_executable(bench_inject ${collectors_bench_dir}/inject_bench.cpp ${collectors_agent_src}/ring_reader.cpp)
+target_include_directories(bench_inject PRIVATE ${collectors_agent_src})
+target_link_libraries(bench_inject PRIVATE base schema_record benchmark::benchmark Threads::Threads ${CMAKE_DL_LIBS}
+                                           trimtab_warnings)
+target_compile_definitions(bench_inject PRIVATE INJECT_LIBRARY="$<TARGET_FILE:trimtab-inject>")
+add_dependencies(bench_inject trimtab-inject)
+if(TARGET trimtab-nvtx)
+  target_compile_definitions(bench_inject PRIVATE NVTX_SHIM="$<TARGET_FILE:trimtab-nvtx>")
+  add_dependencies(bench_inject trimtab-nvtx)
+endif()

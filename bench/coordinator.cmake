@@ -1,0 +1,3 @@
+add_executable(bench_coordinator coordinator_bench.cpp)
+target_include_directories(bench_coordinator PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
+target_link_libraries(bench_coordinator PRIVATE coordinator benchmark::benchmark_main trimtab_warnings)

@@ -1,0 +1,106 @@
+// What bounds a cluster's size on the coordinator: batches of costs committed per second, and steps of jobs handled per
+// second.
+
+#include <benchmark/benchmark.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "cost_intake.hpp"
+#include "schema/cost.hpp"
+#include "schema/fingerprint.hpp"
+#include "tuning/comparison.hpp"
+#include "tuning/tuning.hpp"
+#include "wire/agent.pb.h"
+
+namespace {
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+class Directory {
+ public:
+  Directory() {
+    std::string name = (std::filesystem::temp_directory_path() / "trimtab-bench-XXXXXX").string();
+    path_ = ::mkdtemp(name.data()) != nullptr ? name : "";
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+wire::CostBatch batch_of(std::int64_t entries) {
+  wire::CostBatch batch;
+  Fingerprint fingerprint;
+  fingerprint.device["cpu"] = "bench";
+  batch.set_fingerprint_json(to_json(fingerprint));
+  for (std::int64_t i = 0; i < entries; ++i) {
+    CostKey key;
+    key.kind = CostKind::kOperatorForward;
+    key.subject = "operator-" + std::to_string(i);
+    key.dtype = "float32";
+    key.samples = 1;
+    Statistics statistics;
+    for (int value = 1; value <= 20; ++value) statistics.add(1'000'000 + 1'000 * value);
+    wire::CostEntry& entry = *batch.add_entries();
+    entry.set_key_json(to_json(key));
+    entry.set_statistics(statistics.encode());
+    entry.set_source("passive");
+  }
+  return batch;
+}
+
+// Decoding, validating, merging and committing (durably) one batch after the other.
+void ingest_batches(benchmark::State& state) {
+  const Directory directory;
+  auto costs = CostDatabase::open(directory.file("costs.db"), OpenMode::kCreate);
+  if (!costs.ok()) return state.SkipWithError(costs.error().message.c_str());
+  const std::string frame = batch_of(state.range(0)).SerializeAsString();
+  Counters counters;
+  std::uint64_t number = 0;
+  for (auto _ : state) {
+    wire::CostBatch batch;
+    batch.ParseFromString(frame);
+    batch.set_batch(++number);
+    const auto stored = store_batch(*costs, "bench", batch, counters);
+    if (!stored.ok()) return state.SkipWithError(stored.error().message.c_str());
+  }
+  state.SetItemsProcessed(state.iterations());
+  state.counters["costs"] = benchmark::Counter(static_cast<double>(counters.cost_entries), benchmark::Counter::kIsRate);
+}
+BENCHMARK(ingest_batches)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
+
+// A job that trains on: what each step of each rank costs the event loop.
+void handle_steps(benchmark::State& state) {
+  TuningState initial;
+  initial.job.world_size = static_cast<std::int32_t>(state.range(0));
+  initial.job.trials.loss_check_steps = 0;
+  initial.phase = Phase::kTraining;
+  initial.launch = 1;
+  initial.epoch_hashes[1] = initial.incumbent.hash = "plan";
+  Tuning tuning(initial);
+  std::int64_t step = 0;
+  for (auto _ : state) {
+    ++step;
+    for (std::int32_t rank = 0; rank < initial.job.world_size; ++rank) {
+      benchmark::DoNotOptimize(tuning.handle(FromRank{rank, 1, RankStep{step, 1, 10, 1, "s", 1}}, {}));
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(handle_steps)->Arg(2)->Arg(64)->Arg(1024);
+
+void compare_blocks(benchmark::State& state) {
+  const Blocks a(3, std::vector<double>{100, 101, 103, 99, 100});
+  const Blocks b(3, std::vector<double>{80, 81, 83, 79, 80});
+  for (auto _ : state) benchmark::DoNotOptimize(compare(a, b));
+}
+BENCHMARK(compare_blocks);
+
+}  // namespace

@@ -1,0 +1,8 @@
+add_executable(bench_schema_types statistics_bench.cpp documents_bench.cpp)
+target_link_libraries(bench_schema_types PRIVATE base schema_types benchmark::benchmark_main trimtab_warnings)
+
+add_executable(bench_schema_store cost_database_bench.cpp)
+target_link_libraries(bench_schema_store PRIVATE base schema_types schema_store benchmark::benchmark_main trimtab_warnings)
+
+add_executable(bench_base ring_bench.cpp)
+target_link_libraries(bench_base PRIVATE base Threads::Threads benchmark::benchmark_main trimtab_warnings)

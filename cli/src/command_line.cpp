@@ -1,0 +1,132 @@
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "help_formatter.hpp"
+#include "nearest.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+constexpr std::array<AddVerb, 13> kVerbs{add_up, add_down,   add_profile, add_tune, add_search, add_evaluate,  add_plan,
+                                         add_db, add_status, add_trials,  add_top,  add_doctor, add_completion};
+
+// The subcommand that parsing had reached.
+const CLI::App* deepest(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return app;
+}
+
+std::string path_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
+}
+
+std::vector<std::string> verb_names(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string unknown_option(const CLI::App* app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return path_of(app) + ": unknown option '" + name + "'" + did_you_mean(name, option_names(app));
+}
+
+std::string unknown_verb(const CLI::App* app, const std::string& word) {
+  const std::vector<std::string> known = verb_names(app);
+  if (known.empty()) return path_of(app) + ": did not expect the argument '" + word + "'";
+  return path_of(app) + ": unknown verb '" + word + "'" + did_you_mean(word, known) + " Known are: " + join(known) +
+         ".";
+}
+
+// What was wrong, in our words. A word that nobody understood comes first: a misspelt option also leaves a required one
+// missing, and the misspelling is what helps.
+std::string explain(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App* app = deepest(&root);
+  const std::vector<std::string> extra = root.remaining(true);
+  const auto option = std::find_if(extra.begin(), extra.end(),
+                                   [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+  const bool verb_missing = !verb_names(app).empty();
+  if (!extra.empty() && verb_missing && extra.front().front() != '-') return unknown_verb(app, extra.front());
+  if (option != extra.end() && *option != "--") return unknown_option(app, *option);
+  if (!extra.empty()) return unknown_verb(app, extra.front());
+  if (verb_missing) return path_of(app) + ": needs a verb: " + join(verb_names(app));
+  return path_of(app) + ": " + error.what();
+}
+
+int usage_error(const CLI::App& root, const CLI::ParseError& error, Console& console) {
+  const CLI::App* app = deepest(&root);
+  console.err << explain(root, error) << "\nTry '" << path_of(app) << " --help'.\n";
+  return exit_code(ErrorKind::kBadInput);
+}
+
+}  // namespace
+
+CLI::App* add_verb(CLI::App& root, const std::string& name, const std::string& description,
+                   const std::string& example) {
+  CLI::App* verb = root.add_subcommand(name, description);
+  verb->footer("Example:\n  " + example);
+  return verb;
+}
+
+void add_json(CLI::App* verb, bool& json) {
+  verb->add_flag("--json", json, "Print JSON for machines");
+}
+
+CLI::Option* add_value(CLI::App* verb, const std::string& name, std::string& value, const std::string& type,
+                       const std::string& description) {
+  return verb->add_option(name, value, description)->type_name(type)->take_last();
+}
+
+std::unique_ptr<CLI::App> command_tree(Selection& selection) {
+  auto root =
+      std::make_unique<CLI::App>("Measures a training job and keeps it on the fastest plan that fits.", "trimtab");
+  root->set_version_flag("--version", std::string("trimtab " TRIMTAB_VERSION));
+  root->require_subcommand(1);
+  root->formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
+  root->footer("Exit codes: 0 success, 1 the answer is no, 2 wrong usage or bad input, 3 something outside failed.");
+  for (const AddVerb add : kVerbs) add(*root, selection);
+  return root;
+}
+
+int run(const std::vector<std::string>& arguments, Console& console) {
+  Selection selection;
+  const std::unique_ptr<CLI::App> root = command_tree(selection);
+  try {
+    root->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForVersion& version) {
+    console.out << version.what() << "\n";
+    return 0;
+  } catch (const CLI::Success& help) {
+    return root->exit(help, console.out, console.err);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(*root, error, console);
+  }
+  const Result<int> result = selection.action(console);
+  console.out.flush();
+  if (result.ok()) return *result;
+  console.err << "trimtab: " << result.error().message << "\n";
+  return exit_code(result.error().kind);
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,77 @@
+#include "coordinator_client.hpp"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "embedded.hpp"
+#include "net/http_client.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string message_of(const net::HttpReply& reply) {
+  const auto document = nlohmann::json::parse(reply.body, nullptr, false);
+  if (document.is_object() && document.contains("error") && document["error"].is_string()) return document["error"];
+  return "HTTP status " + std::to_string(reply.status);
+}
+
+Error error_of(const net::HttpReply& reply) {
+  const std::string message = "the coordinator refused: " + message_of(reply);
+  if (reply.status == 409) return no(message);
+  return reply.status < 500 ? bad_input(message) : unavailable(message);
+}
+
+}  // namespace
+
+Result<Address> parse_address(std::string_view text) {
+  Address address;
+  std::string_view port = text;
+  if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
+    std::string_view host = text.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    address.host = host;
+    port = text.substr(colon + 1);
+  }
+  const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  const bool number = failure == std::errc{} && end == port.data() + port.size() && address.port > 0;
+  if (number && !address.host.empty()) return address;
+  return bad_input("--coordinator: expected HOST:PORT such as 127.0.0.1:7420, but found '" + std::string(text) + "'");
+}
+
+Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory) {
+  if (!flag.empty()) return parse_address(flag);
+  Address address;
+  if (const auto state = running_state(state_directory)) address.port = state->port;
+  return address;
+}
+
+Result<std::string> CoordinatorClient::get(const std::string& target, Nanoseconds timeout) const {
+  return request("GET", target, "", timeout);
+}
+
+Result<std::string> CoordinatorClient::post(const std::string& target, const std::string& body) const {
+  return request("POST", target, body, std::chrono::seconds(30));
+}
+
+Result<std::string> CoordinatorClient::request(const std::string& method, const std::string& target,
+                                               const std::string& body, Nanoseconds timeout) const {
+  TRIMTAB_TRY(net::HttpReply reply, net::http_request(address_.host, address_.port, method, target, body, timeout));
+  if (reply.status >= 400) return error_of(reply);
+  return std::move(reply.body);
+}
+
+std::string job_target(std::string_view name, std::string_view suffix) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string target = "/v1/jobs/";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+    if (plain) target += c;
+    if (!plain) (target += '%') += std::string{kDigits[byte >> 4U], kDigits[byte & 15U]};
+  }
+  return target + std::string(suffix);
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+// The coordinator's HTTP API, from the command line's side: blocking calls with deadlines.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+namespace trimtab::cli {
+
+struct Address {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7420;
+};
+// "host:7420", "7420" or "[::1]:7420".
+[[nodiscard]] Result<Address> parse_address(std::string_view text);
+
+// Where to find the coordinator: `flag` if given, else the one that `up` started in this state directory and that is
+// alive, else the default port of this machine.
+[[nodiscard]] Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory);
+
+class CoordinatorClient {
+ public:
+  explicit CoordinatorClient(Address address) : address_(std::move(address)) {}
+
+  // The body of a good reply. The coordinator's own refusals come as errors with its words: 404 and 400 are bad input,
+  // 409 is a no; no connection and 5xx are kUnavailable.
+  [[nodiscard]] Result<std::string> get(const std::string& target,
+                                        Nanoseconds timeout = std::chrono::seconds(10)) const;
+  [[nodiscard]] Result<std::string> post(const std::string& target, const std::string& body) const;
+  [[nodiscard]] const Address& address() const { return address_; }
+
+ private:
+  [[nodiscard]] Result<std::string> request(const std::string& method, const std::string& target,
+                                            const std::string& body, Nanoseconds timeout) const;
+  Address address_;
+};
+
+// "/v1/jobs/NAME" + suffix, the name percent-encoded.
+[[nodiscard]] std::string job_target(std::string_view name, std::string_view suffix = "");
+
+}  // namespace trimtab::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+// Costs for people and for other programs. Pure.
+
+#include <string>
+#include <vector>
+
+#include "schema/cost.hpp"
+#include "schema/cost_database.hpp"
+
+namespace trimtab::cli {
+
+// A value in its kind's unit: "1.23 ms", "64.0 MiB", "0.12" (of ppm).
+[[nodiscard]] std::string format_cost(CostKind kind, double value);
+
+// Replaces what names somebody's work (the subjects of ranges and step times) by "redacted-1", "redacted-2", in order
+// of appearance: equal names stay equal.
+void redact(std::vector<CostRow>& rows);
+
+[[nodiscard]] std::string to_csv(const std::vector<CostRow>& rows);
+[[nodiscard]] std::string to_json(const std::vector<CostRow>& rows);
+
+// A cost that differs between two databases by more than both intervals allow, or that only one of them has.
+struct CostChange {
+  CostKey key;
+  const Statistics* before = nullptr;  // null = absent there
+  const Statistics* after = nullptr;
+};
+// Largest relative difference first, then what only one has. The result borrows from both arguments.
+[[nodiscard]] std::vector<CostChange> differences(const std::vector<Cost>& before, const std::vector<Cost>& after);
+
+// 95 % interval of the mean, half its width.
+[[nodiscard]] double half_interval(const Statistics& statistics);
+
+}  // namespace trimtab::cli

@@ -1,0 +1,44 @@
+#pragma once
+
+// What `trimtab doctor` looks at: each check is a judgement over facts that come in as arguments. Pure.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.hpp"
+#include "process.hpp"
+
+namespace trimtab::cli {
+
+enum class Health { kOk, kWarn, kFail };
+[[nodiscard]] std::string_view to_string(Health health);
+
+struct Check {
+  std::string name;
+  Health health = Health::kOk;
+  std::string found;
+  std::string remedy;  // empty when all is well
+};
+
+[[nodiscard]] Check check_program(const std::string& name, const std::string& path, bool executable);
+// A library that the release can do without, at a price.
+[[nodiscard]] Check check_library(const std::string& name, const std::string& path, bool readable,
+                                  const std::string& price);
+[[nodiscard]] Check check_cores(std::uint32_t cores, std::int32_t ranks);
+[[nodiscard]] Check check_memory(Bytes available, Bytes per_rank, std::int32_t ranks);
+[[nodiscard]] Check check_disk(const std::string& directory, Bytes available);
+[[nodiscard]] Check check_directory(const std::string& purpose, const std::string& directory, bool writable);
+enum class PortState { kFree, kOurs, kTaken };
+[[nodiscard]] Check check_port(std::uint16_t port, PortState state);
+// `setting` is the variable's value in the job's or this shell's environment, empty = unset.
+[[nodiscard]] Check check_openblas(const std::string& setting, std::string_view cpu_flags);
+[[nodiscard]] Check check_threads(const std::string& setting);
+[[nodiscard]] Check check_switched_off(const std::string& setting);
+[[nodiscard]] Check check_torch(const std::string& interpreter, const CommandOutcome& outcome);
+
+// The worst of them.
+[[nodiscard]] Health overall(const std::vector<Check>& checks);
+
+}  // namespace trimtab::cli

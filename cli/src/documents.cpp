@@ -1,0 +1,118 @@
+#include "documents.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "files.hpp"
+#include "nearest.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+struct KnobName {
+  const char* name;
+  bool Knobs::*field;
+};
+constexpr std::array<KnobName, 5> kKnobs{{{"pipeline", &Knobs::pipeline},
+                                          {"uneven_stages", &Knobs::uneven_stages},
+                                          {"microbatch", &Knobs::microbatch},
+                                          {"data_parallel", &Knobs::data_parallel},
+                                          {"recompute", &Knobs::recompute}}};
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "none" : text;
+}
+
+Status set_knob(Knobs& knobs, const std::string& name) {
+  std::vector<std::string> known;
+  for (const KnobName& knob : kKnobs) {
+    known.emplace_back(knob.name);
+    if (name != knob.name) continue;
+    knobs.*knob.field = true;
+    return {};
+  }
+  return bad_input("--knobs: unknown knob '" + name + "'" + did_you_mean(name, known) +
+                   " Known are: " + list_of(known) + ".");
+}
+
+bool named_by(const Cluster* cluster, const std::string& fingerprint) {
+  return cluster != nullptr && std::any_of(cluster->nodes.begin(), cluster->nodes.end(),
+                                           [&](const Node& node) { return node.fingerprint == fingerprint; });
+}
+
+}  // namespace
+
+Result<Model> read_model(const std::string& path) {
+  TRIMTAB_TRY(const std::string text, read_file(path));
+  return parse_model(text, path);
+}
+
+Result<Cluster> read_cluster(const std::string& path) {
+  TRIMTAB_TRY(const std::string text, read_file(path));
+  return parse_cluster(text, path);
+}
+
+Result<Plan> read_plan(const std::string& path) {
+  TRIMTAB_TRY(const std::string text, read_file(path));
+  return parse_plan(text, path);
+}
+
+Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,
+                                       const Cluster* cluster, const std::string& path) {
+  if (known.empty()) return bad_input(path + ": holds no costs; measure some with 'trimtab profile --job job.toml'");
+  std::vector<std::string> matching;
+  for (const std::string& hash : known) {
+    const bool matches = wanted.empty() ? named_by(cluster, hash) : hash.starts_with(wanted);
+    if (matches) matching.push_back(hash);
+  }
+  if (matching.size() == 1) return matching.front();
+  if (wanted.empty() && known.size() == 1) return known.front();
+  if (matching.size() > 1) {
+    return bad_input(path + ": several fingerprints fit: " + list_of(matching) + "; name one with --fingerprint");
+  }
+  if (wanted.empty()) {
+    return bad_input(path + ": holds costs of several fingerprints, name one with --fingerprint: " + list_of(known));
+  }
+  return bad_input(path + ": no fingerprint begins with '" + wanted + "'; it holds: " + list_of(known));
+}
+
+Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database) {
+  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
+  std::vector<std::string> hashes;
+  for (const Fingerprint& fingerprint : fingerprints) hashes.push_back(hash(fingerprint));
+  std::sort(hashes.begin(), hashes.end());
+  return hashes;
+}
+
+Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
+                         const std::string& job) {
+  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(path, OpenMode::kReadOnly));
+  TRIMTAB_TRY(const std::vector<std::string> known, fingerprint_hashes(database));
+  Costs result;
+  TRIMTAB_TRY(result.fingerprint, choose_fingerprint(known, fingerprint, cluster, path));
+  TRIMTAB_TRY(result.costs, database.costs(result.fingerprint));
+  if (job.empty()) return result;
+  TRIMTAB_TRY(const auto calibration, database.fact(result.fingerprint, "calibration/" + job));
+  if (!calibration) return bad_input(path + ": no trials of the job '" + job + "' have calibrated these costs");
+  auto parsed = tuner::parse_calibration(*calibration);
+  if (!parsed.ok()) return wrap("the calibration in " + path, parsed.error());
+  result.calibration = *parsed;
+  return result;
+}
+
+Result<Knobs> parse_knobs(std::string_view text) {
+  if (text.empty()) return Knobs{};
+  Knobs knobs{false, false, false, false, false};
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    TRIMTAB_TRY_STATUS(set_knob(knobs, std::string(text.substr(0, comma))));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return knobs;
+}
+
+}  // namespace trimtab::cli

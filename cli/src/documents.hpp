@@ -1,0 +1,44 @@
+#pragma once
+
+// Documents named on the command line, read and checked. Every failure is bad input that names the file.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/cluster.hpp"
+#include "schema/cost.hpp"
+#include "schema/cost_database.hpp"
+#include "schema/fingerprint.hpp"
+#include "schema/job.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
+#include "tuner/calibration.hpp"
+
+namespace trimtab::cli {
+
+[[nodiscard]] Result<Model> read_model(const std::string& path);
+[[nodiscard]] Result<Cluster> read_cluster(const std::string& path);
+[[nodiscard]] Result<Plan> read_plan(const std::string& path);
+
+// Which fingerprint's costs to use. `wanted` is a hash or the beginning of one. Without it, the only one of the
+// database, or the only one that the cluster's nodes name; else the error lists what there is.
+[[nodiscard]] Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,
+                                                     const Cluster* cluster, const std::string& path);
+[[nodiscard]] Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database);
+
+struct Costs {
+  std::string fingerprint;
+  std::vector<Cost> costs;
+  tuner::Calibration calibration;
+};
+// Opens read-only and reads the costs of the chosen fingerprint. `job` names the job whose trials' calibration to use;
+// empty = none.
+[[nodiscard]] Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
+                                       const std::string& job);
+
+// "pipeline,recompute": those and no others; "" = all.
+[[nodiscard]] Result<Knobs> parse_knobs(std::string_view text);
+
+}  // namespace trimtab::cli

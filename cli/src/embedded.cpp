@@ -1,0 +1,271 @@
+#include "embedded.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "coordinator_client.hpp"
+#include "files.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+constexpr Nanoseconds kPoll = std::chrono::milliseconds(25);
+// Longer than an agent gives its ranks before it kills them.
+constexpr Nanoseconds kStopPatience = std::chrono::seconds(12);
+
+// Held while processes are started or stopped; the kernel lets go of it when its owner dies.
+class StateLock {
+ public:
+  static Result<StateLock> take(const std::string& directory) {
+    TRIMTAB_TRY_STATUS(make_directories(directory));
+    const std::string path = directory + "/up.lock";
+    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (descriptor < 0)
+      return unavailable("cannot write in the state directory " + directory + ": " + std::strerror(errno));
+    while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return StateLock(descriptor);
+  }
+  StateLock(StateLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  StateLock& operator=(StateLock&&) = delete;
+  ~StateLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+ private:
+  explicit StateLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+// Asks `done` until it says yes or the time is over.
+bool wait_until(const Clock& clock, Nanoseconds patience, const std::function<bool()>& done) {
+  const Nanoseconds end = clock.monotonic() + patience;
+  while (!done()) {
+    if (clock.monotonic() >= end) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
+std::string last_lines(const std::string& path) {
+  constexpr std::size_t kShown = 5;
+  std::ifstream stream(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::string text;
+  for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) text += "\n  " + lines[i];
+  return text.empty() ? "\n  (the log is empty)" : text;
+}
+
+bool all_gone(const std::vector<UpProcess>& processes) {
+  return std::none_of(processes.begin(), processes.end(), [](const UpProcess& one) { return is_alive(one.identity); });
+}
+
+std::string words(const UpProcess& process, const char* how) {
+  return process.name + " (pid " + std::to_string(process.identity.pid) + ")" + how;
+}
+
+// Ends these and says whom; who is dead already is not mentioned.
+std::vector<std::string> stop(const std::vector<UpProcess>& processes, const Clock& clock) {
+  std::vector<UpProcess> alive;
+  for (const UpProcess& process : processes) {
+    if (is_alive(process.identity)) alive.push_back(process);
+  }
+  for (const UpProcess& process : alive) send_signal(process.identity, SIGTERM);
+  wait_until(clock, kStopPatience, [&] { return all_gone(alive); });
+  std::vector<std::string> stopped;
+  for (const UpProcess& process : alive) {
+    const bool stubborn = is_alive(process.identity);
+    if (stubborn) send_signal(process.identity, SIGKILL);
+    stopped.push_back(words(process, stubborn ? ", killed: it did not end in time" : ""));
+  }
+  wait_until(clock, std::chrono::seconds(5), [&] { return all_gone(alive); });
+  return stopped;
+}
+
+std::vector<std::string> stop_all(const UpState& state, const Clock& clock) {
+  std::vector<UpProcess> agents;
+  std::vector<UpProcess> coordinators;
+  for (const UpProcess& process : state.processes) {
+    (process.name == "coordinator" ? coordinators : agents).push_back(process);
+  }
+  std::vector<std::string> stopped = stop(agents, clock);
+  const std::vector<std::string> rest = stop(coordinators, clock);
+  stopped.insert(stopped.end(), rest.begin(), rest.end());
+  return stopped;
+}
+
+// The file, if there is a readable one. One that no release can read is as good as none: what it named is unknown.
+std::optional<UpState> recorded_state(const std::string& directory) {
+  const auto text = read_file(up_file(directory));
+  if (!text.ok()) return std::nullopt;
+  auto state = parse_up_state(*text, up_file(directory));
+  return state.ok() ? std::optional(std::move(state).value()) : std::nullopt;
+}
+
+Bytes machine_memory() {
+  const auto pages = static_cast<Bytes>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<Bytes>(sysconf(_SC_PAGE_SIZE));
+}
+
+std::size_t members_of(const CoordinatorClient& client) {
+  const auto body = client.get("/v1/nodes", std::chrono::seconds(2));
+  if (!body.ok()) return 0;
+  const auto document = nlohmann::json::parse(*body, nullptr, false);
+  if (!document.is_object() || !document.contains("nodes")) return 0;
+  std::size_t count = 0;
+  for (const auto& node : document["nodes"]) count += node.value("state", "") == "connected" ? 1U : 0U;
+  return count;
+}
+
+// One attempt to bring everything up; what it has started so far is in state().
+class Bringer {
+ public:
+  Bringer(const UpOptions& options, const Clock& clock)
+      : options_(options), clock_(clock), end_(clock.monotonic() + options.deadline) {}
+
+  Status run() {
+    TRIMTAB_TRY_STATUS(start_coordinator());
+    TRIMTAB_TRY_STATUS(start_agents());
+    return await_members();
+  }
+  [[nodiscard]] const UpState& state() const { return state_; }
+
+ private:
+  Status start(const std::string& name, const std::vector<std::string>& command, const std::string& log) {
+    TRIMTAB_TRY(const ProcessIdentity identity, start_in_background(command, log));
+    state_.processes.push_back({name, identity, log});
+    // Recorded at once: whatever happens to us, `down` finds it.
+    return write_file(up_file(options_.state), to_json(state_));
+  }
+
+  Status start_coordinator() {
+    const std::string port_file = options_.state + "/coordinator.port";
+    std::error_code ignored;
+    std::filesystem::remove(port_file, ignored);
+    TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), options_.state + "/coordinator.log"));
+    TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(port_file); }));
+    return await("the coordinator to answer", [&] {
+      return CoordinatorClient({"127.0.0.1", state_.port}).get("/v1/status", std::chrono::seconds(2)).ok();
+    });
+  }
+
+  bool read_port(const std::string& path) {
+    const auto text = read_file(path);
+    if (!text.ok()) return false;
+    std::from_chars(text->data(), text->data() + text->size(), state_.port);
+    return state_.port != 0;
+  }
+
+  Status start_agents() {
+    const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
+    const Bytes memory = options_.memory > 0 ? options_.memory : share;
+    for (std::uint32_t index = 0; index < options_.agents; ++index) {
+      const std::string name = "n" + std::to_string(index);
+      TRIMTAB_TRY_STATUS(make_directories(options_.state + "/agents/" + name));
+      TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
+      TRIMTAB_TRY_STATUS(start("agent " + name, agent_command(options_, state_.port, index, memory),
+                               options_.state + "/agents/" + name + ".log"));
+      state_.devices += static_cast<std::int32_t>(options_.devices);
+    }
+    return write_file(up_file(options_.state), to_json(state_));
+  }
+
+  static Status make_socket_directory(const std::string& socket) {
+    const std::string directory = std::filesystem::path(socket).parent_path().string();
+    TRIMTAB_TRY_STATUS(make_directories(directory));
+    struct stat info {};
+    // In /tmp somebody else may have made it first, to catch the job's data.
+    if (stat(directory.c_str(), &info) != 0 || info.st_uid != geteuid()) {
+      return unavailable(directory +
+                         ": belongs to another user; name a state directory with a shorter path by --state");
+    }
+    if (directory.starts_with("/tmp/trimtab-")) chmod(directory.c_str(), 0700);
+    return {};
+  }
+
+  Status await_members() {
+    const CoordinatorClient client({"127.0.0.1", state_.port});
+    return await("all agents to join", [&] { return members_of(client) >= options_.agents; });
+  }
+
+  // Gives up early when a daemon has ended: nothing will come of waiting then.
+  Status await(const std::string& what, const std::function<bool()>& done) {
+    const UpProcess* dead = nullptr;
+    const bool settled = wait_until(clock_, std::max(Nanoseconds(0), end_ - clock_.monotonic()), [&] {
+      if (done()) return true;
+      for (const UpProcess& process : state_.processes) {
+        if (!is_alive(process.identity)) dead = &process;
+      }
+      return dead != nullptr;
+    });
+    if (dead != nullptr)
+      return unavailable(dead->name + " ended at once; its log " + dead->log + ":" + last_lines(dead->log));
+    if (settled) return {};
+    const UpProcess& last = state_.processes.back();
+    return unavailable("gave up waiting for " + what + "; the end of " + last.log + ":" + last_lines(last.log));
+  }
+
+  const UpOptions& options_;
+  const Clock& clock_;
+  Nanoseconds end_;
+  UpState state_;
+};
+
+}  // namespace
+
+std::optional<UpState> running_state(const std::string& state_directory) {
+  auto state = recorded_state(state_directory);
+  if (!state || state->processes.empty() || !is_alive(state->processes.front().identity)) return std::nullopt;
+  return state;
+}
+
+Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
+  TRIMTAB_TRY(const StateLock lock, StateLock::take(options.state));
+  UpOutcome outcome;
+  if (const auto recorded = recorded_state(options.state)) {
+    const bool complete = std::all_of(recorded->processes.begin(), recorded->processes.end(),
+                                      [](const UpProcess& one) { return is_alive(one.identity); });
+    if (complete && recorded->devices > 0) return UpOutcome{*recorded, true, {}};
+    outcome.left_over = stop_all(*recorded, clock);
+  }
+  Bringer bringer(options, clock);
+  if (const Status status = bringer.run(); !status.ok()) {
+    stop_all(bringer.state(), clock);
+    std::error_code ignored;
+    std::filesystem::remove(up_file(options.state), ignored);
+    return status.error();
+  }
+  outcome.state = bringer.state();
+  return outcome;
+}
+
+Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
+  const auto seen = recorded_state(state_directory);
+  if (!seen) return std::vector<std::string>{};
+  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  const auto state = recorded_state(state_directory);
+  if (!state) return std::vector<std::string>{};
+  std::vector<std::string> stopped = stop_all(*state, clock);
+  std::error_code failure;
+  std::filesystem::remove(up_file(state_directory), failure);
+  if (failure) return unavailable("cannot remove " + up_file(state_directory) + ": " + failure.message());
+  return stopped;
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,57 @@
+#include <unistd.h>
+
+#include <functional>
+
+#include "embedded.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+constexpr std::size_t kLongestSocketPath = 107;  // sockaddr_un on Linux, less the final zero
+
+std::string node_name(std::uint32_t index) {
+  return "n" + std::to_string(index);
+}
+
+}  // namespace
+
+std::string agent_socket(const std::string& state_directory, std::uint32_t index) {
+  std::string path = state_directory + "/agents/" + node_name(index) + "/agent.sock";
+  if (path.size() <= kLongestSocketPath) return path;
+  // The user's id keeps people apart, the hash their state directories.
+  return "/tmp/trimtab-" + std::to_string(getuid()) + "/" + std::to_string(std::hash<std::string>{}(state_directory)) +
+         "-" + node_name(index) + ".sock";
+}
+
+std::vector<std::string> coordinator_command(const UpOptions& options) {
+  return {options.programs + "/trimtab-coordinator",
+          "--listen",
+          "127.0.0.1:" + std::to_string(options.port),
+          "--state",
+          options.state + "/coordinator",
+          "--port-file",
+          options.state + "/coordinator.port"};
+}
+
+std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
+                                       Bytes memory) {
+  return {options.programs + "/trimtab-agent",
+          "--coordinator",
+          "127.0.0.1:" + std::to_string(port),
+          "--node",
+          node_name(index),
+          "--state",
+          options.state + "/agents/" + node_name(index),
+          "--socket",
+          agent_socket(options.state, index),
+          "--devices",
+          std::to_string(options.devices),
+          "--memory",
+          std::to_string(memory),
+          "--metrics-port",
+          "0",
+          "--stop-ranks-on-exit"};
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,49 @@
+#include "files.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace trimtab::cli {
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure)) return bad_input(path + ": expected a file, but it is a directory");
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return bad_input("cannot read " + path + ": " + std::strerror(errno));
+  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  if (stream.bad()) return bad_input("cannot read " + path + ": " + std::strerror(errno));
+  return text;
+}
+
+Status write_file(const std::string& path, std::string_view content) {
+  const std::string temporary = path + ".new-" + std::to_string(getpid());
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream.write(content.data(), static_cast<std::streamsize>(content.size()));
+  stream.close();
+  if (!stream) {
+    const std::string cause = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return unavailable("cannot write " + path + ": " + cause);
+  }
+  std::error_code failure;
+  std::filesystem::rename(temporary, path, failure);
+  if (!failure) return {};
+  std::remove(temporary.c_str());
+  return unavailable("cannot write " + path + ": " + failure.message());
+}
+
+Status make_directories(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure) return unavailable("cannot make the directory " + path + ": " + failure.message());
+  return {};
+}
+
+}  // namespace trimtab::cli

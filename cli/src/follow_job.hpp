@@ -1,0 +1,24 @@
+#pragma once
+
+// Watching a job until it is over: polls the coordinator, prints what happens, passes Ctrl-C on as a wish to stop.
+
+#include <string>
+
+#include "base/clock.hpp"
+#include "coordinator_client.hpp"
+#include "job_state.hpp"
+#include "progress.hpp"
+
+namespace trimtab::cli {
+
+struct Followed {
+  JobState last;
+  bool interrupted = false;  // by Ctrl-C; the job was asked to stop
+};
+
+// Returns when the job is over. Fails (kUnavailable) when the coordinator stays away for half a minute, or when the job
+// does not stop within two minutes after Ctrl-C. REQUIRES: an InterruptGuard lives.
+[[nodiscard]] Result<Followed> follow_job(const CoordinatorClient& client, const std::string& name, LiveOutput& output,
+                                          const Clock& clock);
+
+}  // namespace trimtab::cli

@@ -1,0 +1,164 @@
+#include "gantt.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "numbers.hpp"
+#include "svg.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using tuner::EventKind;
+using tuner::TimelineEvent;
+
+constexpr double kLeft = 70;
+constexpr double kPlot = 860;
+constexpr double kRight = 20;
+constexpr double kTop = 44;
+constexpr double kComputation = 24;
+constexpr double kCommunication = 8;
+constexpr double kRow = kComputation + kCommunication + 12;
+constexpr double kLabelWidth = 16;  // narrower bars carry no number
+
+constexpr std::array<EventKind, 6> kKinds{EventKind::kForward,  EventKind::kBackward,     EventKind::kRecompute,
+                                          EventKind::kTransfer, EventKind::kGradientSync, EventKind::kOptimizer};
+
+std::string title_of(EventKind kind) {
+  std::string name(name_of(kind));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+std::string tooltip(const TimelineEvent& event) {
+  std::string text = title_of(event.kind);
+  if (event.microbatch >= 0) text += " of microbatch " + std::to_string(event.microbatch);
+  return text + ", stage " + std::to_string(event.stage) + ": " + format_ms(event.begin_ms) + " to " +
+         format_ms(event.end_ms) + " (" + format_ms(event.end_ms - event.begin_ms) + ")";
+}
+
+// A bar; several events that are each too thin to be seen and touch one another are drawn as one.
+struct Bar {
+  TimelineEvent event;
+  int events = 1;
+};
+
+std::vector<Bar> bars_of(const std::vector<TimelineEvent>& timeline, double pixels_per_ms) {
+  std::vector<Bar> bars;
+  std::map<std::pair<std::int32_t, bool>, std::size_t> last;  // the newest bar of each lane
+  for (const TimelineEvent& event : timeline) {
+    const auto lane = std::make_pair(event.stage, is_computation(event.kind));
+    const auto found = last.find(lane);
+    const bool thin = (event.end_ms - event.begin_ms) * pixels_per_ms < 0.75;
+    if (thin && found != last.end()) {
+      Bar& bar = bars[found->second];
+      const bool touches = (event.begin_ms - bar.event.end_ms) * pixels_per_ms < 0.75;
+      if (touches && bar.event.kind == event.kind) {
+        bar.event.end_ms = std::max(bar.event.end_ms, event.end_ms);
+        ++bar.events;
+        continue;
+      }
+    }
+    last[lane] = bars.size();
+    bars.push_back({event, 1});
+  }
+  return bars;
+}
+
+void draw_bar(Svg& svg, const Bar& bar, double pixels_per_ms) {
+  const TimelineEvent& event = bar.event;
+  const bool computation = is_computation(event.kind);
+  const double x = kLeft + event.begin_ms * pixels_per_ms;
+  const double y = kTop + event.stage * kRow + (computation ? 0 : kComputation + 2);
+  const double width = std::max(0.4, (event.end_ms - event.begin_ms) * pixels_per_ms);
+  const double height = computation ? kComputation : kCommunication;
+  const std::string what = bar.events == 1 ? tooltip(event) : std::to_string(bar.events) + " events: " + tooltip(event);
+  svg.rectangle(x, y, width, height, std::string(name_of(event.kind)) + (width > 3 ? " event" : ""), what);
+  const bool labelled = bar.events == 1 && computation && event.microbatch >= 0 && width >= kLabelWidth;
+  if (labelled) svg.text(x + width / 2, y + 16, std::to_string(event.microbatch), "inside", Anchor::kMiddle);
+}
+
+void draw_frame(Svg& svg, std::int32_t stages, double span_ms, double pixels_per_ms) {
+  const double bottom = kTop + stages * kRow - 6;
+  const std::vector<double> values = ticks(0, span_ms, 8);
+  const double step = values.size() > 1 ? values[1] - values[0] : span_ms;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    const double y = kTop + stage * kRow;
+    svg.rectangle(kLeft, y, kPlot, kRow - 8, "lane");
+    svg.text(kLeft - 8, y + 16, "stage " + std::to_string(stage), "label", Anchor::kEnd);
+  }
+  for (const double value : values) {
+    const double x = kLeft + value * pixels_per_ms;
+    svg.line(x, kTop - 4, x, bottom, "grid");
+    svg.text(x, bottom + 14, tick_label(value, step), "small", Anchor::kMiddle);
+  }
+  svg.text(kLeft + kPlot, bottom + 30, "milliseconds", "small", Anchor::kEnd);
+}
+
+void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline) {
+  double x = kLeft;
+  for (const EventKind kind : kKinds) {
+    const bool used =
+        std::any_of(timeline.begin(), timeline.end(), [&](const auto& event) { return event.kind == kind; });
+    if (!used) continue;
+    const std::string title = title_of(kind);
+    svg.rectangle(x, 12, 12, 12, name_of(kind));
+    svg.text(x + 17, 22, title, "small");
+    x += 34 + 6.2 * static_cast<double>(title.size());
+  }
+}
+
+std::string summary(std::int32_t stages, double end_ms) {
+  return "Timeline of one iteration over " + std::to_string(stages) + " pipeline stages, " + format_ms(end_ms) +
+         " long. Each bar is the pass of one microbatch; the number on it is the microbatch's.";
+}
+
+}  // namespace
+
+std::string_view name_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::kForward:
+      return "forward";
+    case EventKind::kBackward:
+      return "backward";
+    case EventKind::kRecompute:
+      return "recompute";
+    case EventKind::kTransfer:
+      return "transfer";
+    case EventKind::kGradientSync:
+      return "gradient_sync";
+    case EventKind::kOptimizer:
+      return "optimizer";
+  }
+  return "unknown";
+}
+
+bool is_computation(EventKind kind) {
+  return kind != EventKind::kTransfer && kind != EventKind::kGradientSync;
+}
+
+double end_of(const std::vector<TimelineEvent>& timeline) {
+  double end = 0;
+  for (const TimelineEvent& event : timeline) end = std::max(end, event.end_ms);
+  return end;
+}
+
+std::string gantt_svg(const std::vector<TimelineEvent>& timeline, const GanttOptions& options) {
+  const double end = end_of(timeline);
+  const double span = std::max({options.span_ms, end, 1e-6});
+  const double pixels_per_ms = kPlot / span;
+  std::int32_t stages = 1;
+  for (const TimelineEvent& event : timeline) stages = std::max(stages, event.stage + 1);
+  const double height = kTop + stages * kRow + 34;
+  Svg svg(kLeft + kPlot + kRight, height, options.title, summary(stages, end));
+  if (options.standalone) svg.rectangle(0, 0, kLeft + kPlot + kRight, height, "paper");
+  draw_legend(svg, timeline);
+  draw_frame(svg, stages, span, pixels_per_ms);
+  for (const Bar& bar : bars_of(timeline, pixels_per_ms)) draw_bar(svg, bar, pixels_per_ms);
+  return svg.str(options.standalone ? chart_style() : "");
+}
+
+}  // namespace trimtab::cli

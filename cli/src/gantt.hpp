@@ -1,0 +1,29 @@
+#pragma once
+
+// The timeline of one iteration as a drawing: a row per stage, computation above, communication below it. Pure.
+
+#include <string>
+#include <vector>
+
+#include "tuner/cost_model.hpp"
+
+namespace trimtab::cli {
+
+struct GanttOptions {
+  std::string title = "One iteration";
+  double span_ms = 0;       // what the width stands for; 0 = the last event's end. Equal spans make drawings comparable
+  bool standalone = false;  // a file of its own, with its style inside
+};
+
+[[nodiscard]] std::string gantt_svg(const std::vector<tuner::TimelineEvent>& timeline, const GanttOptions& options);
+
+// "forward", "gradient_sync": the names in documents.
+[[nodiscard]] std::string_view name_of(tuner::EventKind kind);
+// False for what runs beside computation.
+[[nodiscard]] bool is_computation(tuner::EventKind kind);
+[[nodiscard]] double end_of(const std::vector<tuner::TimelineEvent>& timeline);
+
+// CSS of the drawing's classes, with both colour schemes; part of the report's page too.
+[[nodiscard]] std::string_view chart_style();
+
+}  // namespace trimtab::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+// The known word that somebody probably meant. Pure.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trimtab::cli {
+
+// Number of insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// The nearest candidate, or nothing when even that one is too far away to be a slip of the hand.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// "; did you mean 'search'?", or "" when nothing is near.
+[[nodiscard]] std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace trimtab::cli

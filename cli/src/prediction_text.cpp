@@ -1,0 +1,78 @@
+#include "prediction_text.hpp"
+
+#include <algorithm>
+
+#include "numbers.hpp"
+#include "text_table.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string stages_table(const Prediction& prediction) {
+  TextTable table({{"stage", true},
+                   {"forward", true},
+                   {"backward", true},
+                   {"recompute", true},
+                   {"exposed comm.", true},
+                   {"gradient sync", true},
+                   {"optimizer", true},
+                   {"bubble", true},
+                   {"memory", true}});
+  for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
+    const StagePrediction& stage = prediction.stages[i];
+    table.add({std::to_string(i), format_ms(stage.forward_ms), format_ms(stage.backward_ms),
+               format_ms(stage.recompute_ms), format_ms(stage.exposed_communication_ms),
+               format_ms(stage.gradient_sync_ms), format_ms(stage.optimizer_ms), format_ms(stage.bubble_ms),
+               format_bytes(stage.memory_bytes)});
+  }
+  return table.str(2) + "  (forward to exposed communication per microbatch, the rest per iteration)\n";
+}
+
+std::string named(const char* what, const std::vector<std::string>& costs) {
+  constexpr std::size_t kShown = 8;
+  if (costs.empty()) return "";
+  std::string text = std::string(what) + " (" + std::to_string(costs.size()) + "):\n";
+  for (std::size_t i = 0; i < std::min(costs.size(), kShown); ++i) text += "  " + costs[i] + "\n";
+  if (costs.size() > kShown)
+    text += "  and " + std::to_string(costs.size() - kShown) + " more; --json lists them all\n";
+  return text;
+}
+
+std::string share(double part, double whole) {
+  return whole > 0 ? " (" + format_percent(part / whole) + ")" : "";
+}
+
+}  // namespace
+
+std::string describe(const Prediction& prediction) {
+  std::string text = "iteration " + format_ms(prediction.iteration_ms) + ", 95 % interval " +
+                     format_ms(prediction.interval_low_ms) + " to " + format_ms(prediction.interval_high_ms) + "\n";
+  text +=
+      "bottleneck: stage " + std::to_string(prediction.bottleneck.stage) + ", " + prediction.bottleneck.resource + "\n";
+  if (!prediction.feasible) text += "infeasible: " + prediction.infeasible_reason + "\n";
+  text += "\n" + stages_table(prediction);
+  text += named("not priced, for want of costs", prediction.missing_costs);
+  return text + named("priced by estimates", prediction.estimated_costs);
+}
+
+std::string explain(const Prediction& prediction, const Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
+    const StagePrediction& stage = prediction.stages[i];
+    const double passes = plan.microbatches();
+    const double whole = prediction.iteration_ms;
+    const double computing = passes * (stage.forward_ms + stage.backward_ms);
+    const double recomputing = passes * stage.recompute_ms;
+    const double waiting = passes * stage.exposed_communication_ms + stage.gradient_sync_ms;
+    text += "stage " + std::to_string(i) + ": computes " + format_ms(computing) + share(computing, whole) +
+            ", recomputes " + format_ms(recomputing) + share(recomputing, whole) + ", waits for communication " +
+            format_ms(waiting) + share(waiting, whole) + ", idles in the pipeline " + format_ms(stage.bubble_ms) +
+            share(stage.bubble_ms, whole) + "\n  memory: states " + format_bytes(stage.memory.states) +
+            ", activations " + format_bytes(stage.memory.activations) + ", recompute peak " +
+            format_bytes(stage.memory.recompute_peak) + ", reserved " + format_bytes(stage.memory.reserved) + "\n";
+  }
+  return text;
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,259 @@
+#include "report_data.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "gantt.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+// Reads optional fields and remembers the first that has a wrong type.
+class Reader {
+ public:
+  explicit Reader(std::string_view source) : source_(source) {}
+
+  const json* object(const json& parent, const char* field, const std::string& path) {
+    return checked(parent, field, path, "an object", [](const json& value) { return value.is_object(); });
+  }
+  const json* array(const json& parent, const char* field, const std::string& path) {
+    return checked(parent, field, path, "an array", [](const json& value) { return value.is_array(); });
+  }
+  std::optional<double> number(const json& parent, const char* field, const std::string& path) {
+    const json* value =
+        checked(parent, field, path, "a number", [](const json& candidate) { return candidate.is_number(); });
+    return value == nullptr ? std::nullopt : std::optional<double>(value->get<double>());
+  }
+  std::optional<bool> boolean(const json& parent, const char* field, const std::string& path) {
+    const json* value =
+        checked(parent, field, path, "true or false", [](const json& candidate) { return candidate.is_boolean(); });
+    return value == nullptr ? std::nullopt : std::optional<bool>(value->get<bool>());
+  }
+  std::string text(const json& parent, const char* field, const std::string& path) {
+    const json* value =
+        checked(parent, field, path, "a text", [](const json& candidate) { return candidate.is_string(); });
+    return value == nullptr ? "" : value->get<std::string>();
+  }
+  void fail(const std::string& path, const std::string& message) {
+    if (!error_) error_ = bad_input(source_ + ": " + path + ": " + message);
+  }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  // Null and absent are the same: not known.
+  const json* checked(const json& parent, const char* field, const std::string& path, const char* expected,
+                      bool (*suits)(const json&)) {
+    const auto found = parent.find(field);
+    if (found == parent.end() || found->is_null()) return nullptr;
+    if (suits(*found)) return &*found;
+    fail(path + "." + field, std::string("expected ") + expected + ", but found " + found->type_name());
+    return nullptr;
+  }
+
+  std::string source_;
+  std::optional<Error> error_;
+};
+
+constexpr std::array<tuner::EventKind, 6> kKinds{tuner::EventKind::kForward,      tuner::EventKind::kBackward,
+                                                 tuner::EventKind::kRecompute,    tuner::EventKind::kTransfer,
+                                                 tuner::EventKind::kGradientSync, tuner::EventKind::kOptimizer};
+
+std::vector<tuner::TimelineEvent> read_timeline(Reader& reader, const json& run, const char* field,
+                                                const std::string& path) {
+  std::vector<tuner::TimelineEvent> timeline;
+  const json* events = reader.array(run, field, path);
+  if (events == nullptr) return timeline;
+  for (const json& event : *events) {
+    const std::string where = path + "." + field + "[" + std::to_string(timeline.size()) + "]";
+    if (!event.is_object()) {
+      reader.fail(where, "expected an object");
+      return {};
+    }
+    const std::string kind = reader.text(event, "kind", where);
+    const auto known = std::find_if(kKinds.begin(), kKinds.end(), [&](auto k) { return name_of(k) == kind; });
+    const auto stage = reader.number(event, "stage", where).value_or(-1);
+    if (known == kKinds.end()) reader.fail(where + ".kind", "unknown kind '" + kind + "'");
+    if (stage < 0 || stage > 100'000) reader.fail(where + ".stage", "expected a stage's number");
+    if (reader.error()) return {};
+    timeline.push_back({static_cast<std::int32_t>(stage), *known,
+                        static_cast<std::int32_t>(reader.number(event, "microbatch", where).value_or(-1)),
+                        reader.number(event, "begin_ms", where).value_or(0),
+                        reader.number(event, "end_ms", where).value_or(0)});
+  }
+  return timeline;
+}
+
+std::optional<Measured> read_measured(Reader& reader, const json& run, const std::string& path) {
+  const json* value = reader.object(run, "measured_ms", path);
+  if (value == nullptr) return std::nullopt;
+  const std::string where = path + ".measured_ms";
+  const auto mean = reader.number(*value, "mean", where);
+  if (!mean || *mean <= 0) return std::nullopt;
+  return Measured{*mean, reader.number(*value, "low", where).value_or(*mean),
+                  reader.number(*value, "high", where).value_or(*mean),
+                  static_cast<std::int64_t>(reader.number(*value, "steps", where).value_or(0))};
+}
+
+std::optional<Plan> read_plan(Reader& reader, const json& run, const char* field, const std::string& path) {
+  const json* value = reader.object(run, field, path);
+  if (value == nullptr || value->empty()) return std::nullopt;
+  Result<Plan> plan = parse_plan(value->dump(), path + "." + field);
+  if (plan.ok()) return std::move(plan).value();
+  reader.fail(path + "." + field, plan.error().message);
+  return std::nullopt;
+}
+
+// A time of 0 is one that nobody predicted.
+std::optional<double> read_time(Reader& reader, const json& run, const char* field, const std::string& path) {
+  const auto time = reader.number(run, field, path);
+  return time && *time > 0 ? time : std::nullopt;
+}
+
+ReportRun read_run(Reader& reader, const json& run, const std::string& path) {
+  ReportRun result;
+  result.plan = read_plan(reader, run, "plan", path);
+  result.predicted_ms = read_time(reader, run, "predicted_ms", path);
+  result.predicted_before_ms = read_time(reader, run, "predicted_before_calibration_ms", path);
+  result.measured = read_measured(reader, run, path);
+  return result;
+}
+
+void read_timelines(Reader& reader, const json& root, ReportData& report) {
+  const json* timelines = reader.object(root, "timeline", "$");
+  if (timelines == nullptr) return;
+  report.initial.timeline = read_timeline(reader, *timelines, "initial", "$.timeline");
+  report.initial.measured_timeline = read_timeline(reader, *timelines, "initial_measured", "$.timeline");
+  if (!report.adopted) return;
+  report.adopted->timeline = read_timeline(reader, *timelines, "adopted", "$.timeline");
+  report.adopted->measured_timeline = read_timeline(reader, *timelines, "adopted_measured", "$.timeline");
+}
+
+std::string plain_text(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::map<std::string, std::string> read_texts(Reader& reader, const json& parent, const char* field) {
+  std::map<std::string, std::string> texts;
+  const json* values = reader.object(parent, field, "$");
+  if (values == nullptr) return texts;
+  for (const auto& [name, value] : values->items()) {
+    if (!value.is_object()) texts[name] = plain_text(value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, text] : value.items()) texts[name + "." + inner] = plain_text(text);
+  }
+  return texts;
+}
+
+std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
+  std::vector<ReportTrial> trials;
+  const json* values = reader.array(root, "trials", "$");
+  if (values == nullptr) return trials;
+  for (const json& value : *values) {
+    const std::string path = "$.trials[" + std::to_string(trials.size()) + "]";
+    if (!value.is_object()) reader.fail(path, "expected an object");
+    if (reader.error()) return trials;
+    ReportTrial trial;
+    trial.id = value.contains("id") ? plain_text(value["id"]) : std::to_string(trials.size() + 1);
+    trial.run = read_run(reader, value, path);
+    trial.state = reader.text(value, "state", path);
+    trial.reason = reader.text(value, "reason", path);
+    trial.message = reader.text(value, "message", path);
+    if (const json* cost = reader.object(value, "cost", path)) {
+      trial.switch_ms = reader.number(*cost, "switch_ms", path + ".cost");
+      trial.steps = reader.number(*cost, "steps", path + ".cost");
+    }
+    trials.push_back(std::move(trial));
+  }
+  return trials;
+}
+
+std::optional<Interval> read_speedup(Reader& reader, const json& root) {
+  const json* value = reader.object(root, "speedup", "$");
+  if (value == nullptr) return std::nullopt;
+  const auto ratio = reader.number(*value, "ratio", "$.speedup");
+  if (!ratio) return std::nullopt;
+  return Interval{*ratio, reader.number(*value, "low", "$.speedup"), reader.number(*value, "high", "$.speedup")};
+}
+
+std::vector<LossPoint> read_losses(Reader& reader, const json& loss, const char* field) {
+  std::vector<LossPoint> points;
+  const json* list = reader.array(loss, field, "$.loss");
+  if (list == nullptr) return points;
+  for (const json& point : *list) {
+    // A loss that was not a number comes as null.
+    const bool usable = point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number();
+    if (usable) points.push_back({point[0].get<double>(), point[1].get<double>()});
+  }
+  return points;
+}
+
+std::optional<LossCheck> read_loss(Reader& reader, const json& root) {
+  const json* value = reader.object(root, "loss", "$");
+  if (value == nullptr) return std::nullopt;
+  LossCheck loss;
+  loss.steps = reader.number(*value, "steps", "$.loss").value_or(0);
+  loss.max_difference = reader.number(*value, "max_abs_difference_to_untuned_run", "$.loss");
+  loss.same_samples = reader.boolean(*value, "same_samples", "$.loss");
+  loss.note = reader.text(*value, "note", "$.loss");
+  loss.tuned = read_losses(reader, *value, "tuned");
+  loss.untuned = read_losses(reader, *value, "untuned");
+  return loss;
+}
+
+void read_plans(Reader& reader, const json& root, ReportData& report) {
+  if (const json* initial = reader.object(root, "initial", "$"))
+    report.initial = read_run(reader, *initial, "$.initial");
+  if (const json* adopted = reader.object(root, "adopted", "$"))
+    report.adopted = read_run(reader, *adopted, "$.adopted");
+  report.recommended = read_plan(reader, root, "recommendation", "$");
+  read_timelines(reader, root, report);
+}
+
+ReportData read_report(Reader& reader, const json& root) {
+  ReportData report;
+  report.job = reader.text(root, "job", "$");
+  report.fingerprint = reader.text(root, "fingerprint", "$");
+  report.mode = reader.text(root, "mode", "$");
+  read_plans(reader, root, report);
+  report.compared = reader.boolean(root, "compared", "$").value_or(true);
+  report.speedup = read_speedup(reader, root);
+  report.loss = read_loss(reader, root);
+  report.trials = read_trials(reader, root);
+  if (const json* error = reader.object(root, "prediction_error", "$")) {
+    report.error_before = reader.number(*error, "before_calibration", "$.prediction_error");
+    report.error_after = reader.number(*error, "after_calibration", "$.prediction_error");
+  }
+  report.profiled = read_texts(reader, root, "profiled");
+  report.noise = read_texts(reader, root, "noise");
+  report.search = read_texts(reader, root, "search");
+  if (const auto found = report.search.find("explanation"); found != report.search.end()) {
+    report.explanation = found->second;
+    report.search.erase(found);
+  }
+  report.conclusion = reader.text(root, "conclusion", "$");
+  report.failure = reader.text(root, "failure", "$");
+  report.seconds = reader.number(root, "seconds", "$");
+  return report;
+}
+
+}  // namespace
+
+Result<ReportData> parse_report(std::string_view text, std::string_view source) {
+  const json root = json::parse(text, nullptr, false);
+  if (!root.is_object()) return bad_input(std::string(source) + ": expected a report (a JSON object)");
+  Reader reader(source);
+  const std::string schema = reader.text(root, "schema", "$");
+  if (schema != "trimtab.report/1") {
+    return bad_input(std::string(source) + ": $.schema: expected 'trimtab.report/1', but found '" + schema + "'");
+  }
+  ReportData report = read_report(reader, root);
+  if (reader.error()) return *reader.error();
+  return report;
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,41 @@
+#pragma once
+
+// The sections of the report's page, each a piece of HTML, empty when the report has nothing for it. Pure.
+
+#include <string>
+#include <string_view>
+
+#include "report_data.hpp"
+
+namespace trimtab::cli {
+
+[[nodiscard]] std::string headline_section(const ReportData& report);
+[[nodiscard]] std::string plans_section(const ReportData& report);
+[[nodiscard]] std::string timelines_section(const ReportData& report);
+[[nodiscard]] std::string trials_section(const ReportData& report);
+[[nodiscard]] std::string charts_section(const ReportData& report);
+[[nodiscard]] std::string loss_section(const ReportData& report);
+[[nodiscard]] std::string explanation_section(const ReportData& report);
+[[nodiscard]] std::string provenance_section(const ReportData& report);
+[[nodiscard]] std::string_view report_style();
+
+// Measured against predicted time, before and after calibration; "" without a trial that has both.
+[[nodiscard]] std::string scatter_chart(const ReportData& report);
+// Measured time of each trial and of the incumbent; "" without a measured trial.
+[[nodiscard]] std::string convergence_chart(const ReportData& report);
+// Loss over steps of both runs; "" without any.
+[[nodiscard]] std::string loss_chart(const LossCheck& loss);
+
+// "374 ms (371 to 377)"; "not measured".
+[[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
+// "1.37x, 95 % interval 1.31 to 1.42"
+[[nodiscard]] std::string speedup_text(const Interval& speedup);
+// Whether it was measured in turn and the interval excludes "no gain".
+[[nodiscard]] bool is_gain(const ReportData& report);
+// "the same samples in the same order; loss within 0 of the untuned run over 40 steps".
+[[nodiscard]] std::string loss_text(const LossCheck& loss);
+
+// <section> with a heading; "" for an empty body.
+[[nodiscard]] std::string section(std::string_view title, const std::string& body);
+
+}  // namespace trimtab::cli

@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include "numbers.hpp"
+#include "report_sections.hpp"
+#include "svg.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string tile(const std::string& name, const std::string& value, const std::string& remark) {
+  return "<div><dt>" + escape(name) + "</dt><dd>" + escape(value) +
+         (remark.empty() ? "" : "<small>" + escape(remark) + "</small>") + "</dd></div>\n";
+}
+
+bool kept_initial(const ReportData& report) {
+  if (!report.adopted || !report.adopted->plan || !report.initial.plan) return !report.adopted;
+  return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
+}
+
+std::string headline(const ReportData& report) {
+  if (!report.failure.empty()) return "The job failed";
+  if (is_gain(report)) return format_fixed(report.speedup->value, 2) + "× faster";
+  if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
+  return report.compared && report.speedup ? "No certain gain" : "No speed-up was measured";
+}
+
+std::string time_of(const ReportRun& run) {
+  if (run.measured) return format_ms(run.measured->mean);
+  return run.predicted_ms ? format_ms(*run.predicted_ms) + " predicted" : "not measured";
+}
+
+std::string lead(const ReportData& report) {
+  if (!report.failure.empty()) return report.failure;
+  if (kept_initial(report))
+    return report.conclusion.empty() ? "No other plan was adopted." : "Tuning ended: " + report.conclusion + ".";
+  std::string text;
+  if (report.adopted)
+    text = "An iteration took " + time_of(report.initial) + ", now " + time_of(*report.adopted) + ". ";
+  if (report.speedup && report.compared)
+    text += "Speed-up " + speedup_text(*report.speedup) + ", both plans measured in turn in one run.";
+  return text.empty() ? "The job ran without a measured comparison of plans." : text;
+}
+
+std::string interval_remark(const ReportRun& run) {
+  if (!run.measured) return run.predicted_ms ? "predicted " + format_ms(*run.predicted_ms) : "";
+  const Measured& measured = *run.measured;
+  return format_ms(measured.low) + " to " + format_ms(measured.high) + " over " + std::to_string(measured.steps) +
+         " steps";
+}
+
+std::string trial_remark(const ReportData& report) {
+  int adopted = 0;
+  for (const ReportTrial& trial : report.trials) adopted += trial.state == "adopted" ? 1 : 0;
+  return std::to_string(adopted) + " adopted";
+}
+
+std::string error_value(const ReportData& report) {
+  if (!report.error_before && !report.error_after) return "unknown";
+  if (!report.error_after) return format_percent(*report.error_before);
+  if (!report.error_before) return format_percent(*report.error_after);
+  return format_percent(*report.error_before) + " → " + format_percent(*report.error_after);
+}
+
+std::string tiles(const ReportData& report) {
+  std::string text = "<dl class=\"tiles\">\n";
+  text += tile("Initial plan", time_of(report.initial), interval_remark(report.initial));
+  if (report.adopted) text += tile("Adopted plan", time_of(*report.adopted), interval_remark(*report.adopted));
+  text += tile("Trials", std::to_string(report.trials.size()), trial_remark(report));
+  text += tile("Prediction error", error_value(report), "before and after calibration");
+  if (report.seconds) text += tile("Whole run", format_ms(*report.seconds * 1000), "");
+  return text + "</dl>\n";
+}
+
+}  // namespace
+
+std::string measured_text(const std::optional<Measured>& measured) {
+  if (!measured) return "not measured";
+  return format_ms(measured->mean) + " (" + format_ms(measured->low) + " to " + format_ms(measured->high) + ")";
+}
+
+std::string speedup_text(const Interval& speedup) {
+  std::string text = format_fixed(speedup.value, 2) + "×";
+  if (speedup.low && speedup.high) {
+    text += " (95 % interval " + format_fixed(*speedup.low, 2) + " to " + format_fixed(*speedup.high, 2) + ")";
+  }
+  return text;
+}
+
+bool is_gain(const ReportData& report) {
+  return report.compared && report.speedup && report.speedup->low.value_or(report.speedup->value) > 1.0;
+}
+
+std::string headline_section(const ReportData& report) {
+  const std::string css = is_gain(report) ? " class=\"good\"" : "";
+  return "<header>\n<p class=\"brand\">Trimtab <span>report of the job</span> " + escape(report.job) + "</p>\n<h1" +
+         css + ">" + escape(headline(report)) + "</h1>\n<p class=\"lead\">" + escape(lead(report)) + "</p>\n" +
+         tiles(report) + "</header>\n";
+}
+
+}  // namespace trimtab::cli

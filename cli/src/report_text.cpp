@@ -1,0 +1,49 @@
+#include "report_text.hpp"
+
+#include "numbers.hpp"
+#include "plan_text.hpp"
+#include "report_sections.hpp"
+#include "text_table.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string run_text(const char* name, const ReportRun& run) {
+  return std::string(name) + measured_text(run.measured) + "  " + (run.plan ? one_line(*run.plan) : "") + "\n";
+}
+
+std::string trials_table(const ReportData& report) {
+  TextTable table(
+      {{"trial", true}, {"predicted", true}, {"measured", true}, {"verdict"}, {"reason"}, {"switch", true}, {"plan"}});
+  for (const ReportTrial& trial : report.trials) {
+    table.add({trial.id, trial.run.predicted_ms ? format_ms(*trial.run.predicted_ms) : "-",
+               trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.state, trial.reason,
+               trial.switch_ms ? format_ms(*trial.switch_ms) : "-", trial.run.plan ? one_line(*trial.run.plan) : ""});
+  }
+  return table.empty() ? "" : table.str(2);
+}
+
+std::string error_text(const ReportData& report) {
+  if (!report.error_before || !report.error_after) return "";
+  return "prediction error  " + format_percent(*report.error_before) + " before calibration, " +
+         format_percent(*report.error_after) + " after\n";
+}
+
+}  // namespace
+
+std::string report_text(const ReportData& report) {
+  std::string text = run_text("initial plan      ", report.initial);
+  if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
+  if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
+  if (report.speedup) {
+    text +=
+        "speed-up          " + speedup_text(*report.speedup) + (report.compared ? "\n" : ", not compared in turn\n");
+  }
+  text += error_text(report);
+  if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
+  if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";
+  return text + trials_table(report);
+}
+
+}  // namespace trimtab::cli

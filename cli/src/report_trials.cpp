@@ -1,0 +1,48 @@
+#include "numbers.hpp"
+#include "plan_text.hpp"
+#include "report_sections.hpp"
+#include "svg.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string cell(const std::string& text, const char* css_class) {
+  return "<td class=\"" + std::string(css_class) + "\">" + escape(text) + "</td>";
+}
+
+std::string verdict(const ReportTrial& trial) {
+  const char* css = trial.state == "adopted" ? "tight good" : trial.state == "failed" ? "tight bad" : "tight";
+  return cell(trial.state.empty() ? "unknown" : trial.state, css);
+}
+
+std::string why(const ReportTrial& trial) {
+  if (trial.message.empty()) return trial.reason;
+  return trial.reason.empty() ? trial.message : trial.reason + ": " + trial.message;
+}
+
+std::string row(const ReportTrial& trial) {
+  const ReportRun& run = trial.run;
+  std::string text = trial.state == "adopted" ? "<tr class=\"won\">" : "<tr>";
+  text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
+  text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
+  text += cell(run.measured ? measured_text(run.measured) : "–", "number");
+  text += verdict(trial) + cell(why(trial), "");
+  return text + cell(trial.switch_ms ? format_ms(*trial.switch_ms) : "–", "number") + "</tr>\n";
+}
+
+}  // namespace
+
+std::string trials_section(const ReportData& report) {
+  if (report.trials.empty()) return "";
+  std::string body =
+      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"number\">Trial</th><th "
+      "scope=\"col\">Plan</th>"
+      "<th scope=\"col\" class=\"number\">Predicted</th><th scope=\"col\" class=\"number\">Measured</th>"
+      "<th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
+      "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
+  for (const ReportTrial& trial : report.trials) body += row(trial);
+  return section("Trials", body + "</tbody></table></div>\n");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,75 @@
+#include "session.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "embedded.hpp"
+#include "job_state.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::int64_t connected_devices(const ClusterState& cluster) {
+  std::int64_t devices = 0;
+  for (const NodeState& node : cluster.nodes) devices += node.state == "connected" ? node.devices : 0;
+  return devices;
+}
+
+std::string plural(std::int64_t count) {
+  return std::to_string(count) + (count == 1 ? " device" : " devices");
+}
+
+// A job waits for devices that may still come; where none can come of themselves that would be for ever.
+Status check_devices(const CoordinatorClient& client, std::int32_t needed, bool may_grow, Console& console) {
+  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
+  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  const std::int64_t found = connected_devices(cluster);
+  if (found >= needed) return {};
+  const std::string message = "the job needs " + plural(needed) + ", but the cluster has " + plural(found);
+  if (!may_grow) {
+    return unavailable(message + "; run 'trimtab down', then 'trimtab up --devices " + std::to_string(needed) + "'");
+  }
+  console.err << "trimtab: " << message << ": the job will wait for agents to join\n";
+  return {};
+}
+
+}  // namespace
+
+void add_coordinator_flags(CLI::App* verb, SessionFlags& flags) {
+  add_value(verb, "--coordinator", flags.coordinator, "HOST:PORT", "The coordinator (default: the one that is up)");
+  add_value(verb, "--state", flags.state, "DIR", "State directory of 'trimtab up' (default: $XDG_STATE_HOME/trimtab)");
+}
+
+Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags) {
+  TRIMTAB_TRY(const Address address, coordinator_address(flags.coordinator, state_directory(flags.state)));
+  return CoordinatorClient(address);
+}
+
+Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::int32_t devices, const Clock& clock,
+                                               Console& console) {
+  if (!flags.coordinator.empty()) {
+    TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(flags));
+    TRIMTAB_TRY_STATUS(check_devices(client, devices, true, console));
+    return std::unique_ptr<Session>(new Session(client, "", clock, console));
+  }
+  UpOptions options;
+  options.state = state_directory(flags.state);
+  options.programs = program_directory();
+  options.port = 0;  // nobody needs to know it, and the usual one may be taken
+  options.devices = static_cast<std::uint32_t>(devices);
+  TRIMTAB_TRY(const UpOutcome outcome, bring_up(options, clock));
+  const bool ours = !outcome.was_up && !flags.keep_up;
+  const CoordinatorClient client({"127.0.0.1", outcome.state.port});
+  // From here on a failure brings down what was started.
+  std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", clock, console));
+  TRIMTAB_TRY_STATUS(check_devices(client, devices, false, console));
+  return session;
+}
+
+Session::~Session() {
+  if (owned_state_.empty()) return;
+  const auto stopped = bring_down(owned_state_, clock_);
+  if (!stopped.ok()) console_.err << "trimtab: couldn't stop the embedded daemons: " << stopped.error().message << "\n";
+}
+
+}  // namespace trimtab::cli

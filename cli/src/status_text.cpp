@@ -1,0 +1,84 @@
+#include "status_text.hpp"
+
+#include "base/units.hpp"
+#include "nearest.hpp"
+#include "numbers.hpp"
+#include "plan_text.hpp"
+#include "progress.hpp"
+#include "text_table.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string steps_of(const JobState& job) {
+  return std::to_string(job.step) + (job.steps > 0 ? "/" + std::to_string(job.steps) : "");
+}
+
+std::string remark_of(const JobState& job) {
+  if (!job.failure.empty()) return printable(job.failure);
+  return job.total > 0 ? std::to_string(job.done) + "/" + std::to_string(job.total) + " " + printable(job.what) : "";
+}
+
+std::string ratio_text(const TrialState& trial) {
+  if (trial.measured_ms <= 0) return "-";
+  return format_fixed(trial.ratio, 2) + " (" + format_fixed(trial.ratio_low, 2) + " to " +
+         format_fixed(trial.ratio_high, 2) + ")";
+}
+
+}  // namespace
+
+std::string describe(const ClusterState& cluster) {
+  std::string text = "coordinator " + cluster.release + ", up " + format_ms(cluster.uptime_s * 1000) + "\n\n";
+  TextTable nodes({{"node"}, {"state"}, {"devices", true}, {"memory", true}, {"fingerprint"}});
+  for (const NodeState& node : cluster.nodes) {
+    nodes.add({node.name, node.state, std::to_string(node.devices), format_bytes(node.memory_bytes), node.fingerprint});
+  }
+  text += nodes.empty() ? "no nodes\n" : nodes.str();
+  TextTable jobs(
+      {{"job"}, {"mode"}, {"phase"}, {"step", true}, {"step time", true}, {"loss", true}, {"trials", true}, {""}});
+  for (const JobState& job : cluster.jobs) {
+    jobs.add({job.name, job.mode, job.phase, steps_of(job), job.step_ms > 0 ? format_ms(job.step_ms) : "-",
+              job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", std::to_string(job.trials), remark_of(job)});
+  }
+  return text + "\n" + (jobs.empty() ? "no jobs\n" : jobs.str());
+}
+
+std::string describe(const std::vector<TrialState>& trials) {
+  TextTable table({{"trial", true},
+                   {"predicted", true},
+                   {"measured", true},
+                   {"speed-up", true},
+                   {"state"},
+                   {"reason"},
+                   {"switch", true},
+                   {"plan"}});
+  for (const TrialState& trial : trials) {
+    table.add({std::to_string(trial.id), format_ms(trial.predicted_ms),
+               trial.measured_ms > 0 ? format_ms(trial.measured_ms) : "-", ratio_text(trial), trial.state,
+               printable(trial.reason), trial.switch_ms > 0 ? format_ms(trial.switch_ms) : "-",
+               trial.plan ? one_line(*trial.plan) : ""});
+  }
+  return table.empty() ? "no trials yet\n" : table.str();
+}
+
+Result<std::string> choose_job(const ClusterState& cluster, const std::string& wanted) {
+  std::vector<std::string> names;
+  std::vector<std::string> active;
+  for (const JobState& job : cluster.jobs) {
+    if (job.name == wanted) return wanted;
+    names.push_back(job.name);
+    if (job.active) active.push_back(job.name);
+  }
+  if (wanted.empty() && names.size() == 1) return names.front();
+  if (wanted.empty() && active.size() == 1) return active.front();
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  if (names.empty())
+    return bad_input("the coordinator knows no job yet; hand one in with 'trimtab tune --job job.toml'");
+  if (wanted.empty()) return bad_input("several jobs are known, name one with --job: " + known);
+  return bad_input("--job: there is no job '" + wanted + "'" + did_you_mean(wanted, names) + " Known are: " + known +
+                   ".");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,50 @@
+#include "text_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string padded(const std::string& text, std::size_t width, bool right) {
+  const std::size_t used = display_width(text);
+  const std::string space(width > used ? width - used : 0, ' ');
+  return right ? space + text : text + space;
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+void TextTable::add(std::vector<std::string> cells) {
+  TRIMTAB_ASSERT(cells.size() == columns_.size(), "a row has one cell for each column");
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::str(std::size_t indent) const {
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  std::vector<std::vector<std::string>> lines{titles};
+  lines.insert(lines.end(), rows_.begin(), rows_.end());
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    std::string row(indent, ' ');
+    for (std::size_t i = 0; i < line.size(); ++i)
+      row += (i == 0 ? "" : "  ") + padded(line[i], widths[i], columns_[i].right);
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  }
+  return text;
+}
+
+}  // namespace trimtab::cli

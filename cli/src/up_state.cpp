@@ -1,0 +1,65 @@
+#include "up_state.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string default_directory() {
+  if (const std::string directory = environment("TRIMTAB_STATE"); !directory.empty()) return directory;
+  if (const std::string base = environment("XDG_STATE_HOME"); !base.empty()) return base + "/trimtab";
+  const std::string home = environment("HOME");
+  return (home.empty() ? "/tmp" : home) + "/.local/state/trimtab";
+}
+
+}  // namespace
+
+std::string to_json(const UpState& state) {
+  json processes = json::array();
+  for (const UpProcess& process : state.processes) {
+    processes.push_back({{"name", process.name},
+                         {"pid", process.identity.pid},
+                         {"start_time", process.identity.start_time},
+                         {"log", process.log}});
+  }
+  const json document = {
+      {"schema", "trimtab.up/1"}, {"port", state.port}, {"devices", state.devices}, {"processes", processes}};
+  return document.dump(2) + "\n";
+}
+
+Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
+  const json document = json::parse(text, nullptr, false);
+  try {
+    if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
+    UpState state{document.at("port"), document.at("devices"), {}};
+    for (const json& process : document.at("processes")) {
+      state.processes.push_back({process.at("name"), {process.at("pid"), process.at("start_time")}, process.at("log")});
+    }
+    return state;
+  } catch (const json::exception& failure) {
+    return bad_input(std::string(source) + ": not a file that 'trimtab up' wrote: " + failure.what());
+  }
+}
+
+std::string state_directory(const std::string& flag) {
+  std::error_code failure;
+  const std::filesystem::path path = flag.empty() ? default_directory() : flag;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  return (failure ? path : absolute).lexically_normal().string();
+}
+
+std::string up_file(const std::string& state_directory) {
+  return state_directory + "/up.json";
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+// up.json: which daemons `trimtab up` has started, so that others find them and `down` stops them and nothing else.
+// Plain values; parsing is pure.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "process.hpp"
+
+namespace trimtab::cli {
+
+struct UpProcess {
+  std::string name;  // "coordinator", "agent n0"
+  ProcessIdentity identity;
+  std::string log;
+};
+
+struct UpState {
+  std::uint16_t port = 0;
+  std::int32_t devices = 0;          // of all agents
+  std::vector<UpProcess> processes;  // the coordinator first
+};
+
+[[nodiscard]] std::string to_json(const UpState& state);
+[[nodiscard]] Result<UpState> parse_up_state(std::string_view json, std::string_view source);
+
+// The state directory: `flag` if given, else $TRIMTAB_STATE, else $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab.
+[[nodiscard]] std::string state_directory(const std::string& flag);
+[[nodiscard]] std::string up_file(const std::string& state_directory);
+
+}  // namespace trimtab::cli

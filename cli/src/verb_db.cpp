@@ -1,0 +1,276 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "budget.hpp"
+#include "cost_text.hpp"
+#include "documents.hpp"
+#include "files.hpp"
+#include "numbers.hpp"
+#include "text_table.hpp"
+#include "verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string database;
+  std::string other;
+  std::vector<std::string> sources;
+  std::string fingerprint;
+  std::string other_fingerprint;
+  std::string format;
+  std::string target = "csv";
+  std::string out;
+  std::string documents;
+  std::string top = "10";
+  bool names = false;
+  bool json = false;
+};
+
+// Costs of one kind together.
+struct KindSummary {
+  std::uint64_t costs = 0;
+  std::uint64_t values = 0;
+};
+using Summary = std::map<CostKind, KindSummary>;
+
+Summary summary_of(const std::vector<Cost>& costs) {
+  Summary summary;
+  for (const Cost& cost : costs) {
+    KindSummary& kind = summary[cost.key.kind];
+    ++kind.costs;
+    kind.values += cost.statistics.count();
+  }
+  return summary;
+}
+
+// The longest times: where a plan's time can come from.
+std::vector<const Cost*> longest(const std::vector<Cost>& costs, std::size_t count) {
+  std::vector<const Cost*> times;
+  for (const Cost& cost : costs) {
+    if (unit_of(cost.key.kind) == "ns" && !cost.statistics.empty()) times.push_back(&cost);
+  }
+  std::sort(times.begin(), times.end(),
+            [](const Cost* a, const Cost* b) { return a->statistics.mean() > b->statistics.mean(); });
+  times.resize(std::min(times.size(), count));
+  return times;
+}
+
+json json_of(const std::map<std::string, std::string>& layer) {
+  return json(layer);
+}
+
+json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
+  json kinds = json::object();
+  for (const auto& [kind, summary] : summary_of(costs)) {
+    kinds[std::string(to_string(kind))] = {{"costs", summary.costs}, {"values", summary.values}};
+  }
+  json list = json::array();
+  for (const Cost* cost : longest(costs, top)) {
+    list.push_back({{"cost", json::parse(to_json(cost->key))},
+                    {"mean_ns", cost->statistics.mean()},
+                    {"count", cost->statistics.count()}});
+  }
+  return {{"fingerprint", hash(fingerprint)},
+          {"device", json_of(fingerprint.device)},
+          {"software", json_of(fingerprint.software)},
+          {"fabric", json_of(fingerprint.fabric)},
+          {"environment", json_of(fingerprint.environment)},
+          {"kinds", kinds},
+          {"longest", list}};
+}
+
+std::string layer_text(const char* name, const std::map<std::string, std::string>& layer) {
+  std::string text;
+  for (const auto& [key, value] : layer) text += (text.empty() ? "" : ", ") + key + "=" + value;
+  return text.empty() ? "" : "  " + std::string(name) + ": " + text + "\n";
+}
+
+std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
+  std::string text = "fingerprint " + hash(fingerprint) + "\n" + layer_text("device", fingerprint.device) +
+                     layer_text("software", fingerprint.software) + layer_text("fabric", fingerprint.fabric) +
+                     layer_text("environment", fingerprint.environment) + "\n";
+  TextTable kinds({{"kind"}, {"costs", true}, {"values", true}});
+  for (const auto& [kind, summary] : summary_of(costs)) {
+    kinds.add({std::string(to_string(kind)), std::to_string(summary.costs), std::to_string(summary.values)});
+  }
+  text += kinds.str(2);
+  TextTable table({{"longest"}, {"mean", true}, {"95 % interval", true}, {"values", true}});
+  for (const Cost* cost : longest(costs, top)) {
+    const Statistics& values = cost->statistics;
+    table.add({describe(cost->key), format_cost(cost->key.kind, values.mean()),
+               "± " + format_cost(cost->key.kind, half_interval(values)), std::to_string(values.count())});
+  }
+  return text + (table.empty() ? "" : "\n" + table.str(2));
+}
+
+Result<int> show(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
+  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kReadOnly));
+  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
+  json list = json::array();
+  for (const Fingerprint& fingerprint : fingerprints) {
+    if (!hash(fingerprint).starts_with(arguments.fingerprint)) continue;
+    TRIMTAB_TRY(const std::vector<Cost> costs, database.costs(hash(fingerprint)));
+    if (arguments.json) {
+      list.push_back(fingerprint_json(fingerprint, costs, top));
+    } else {
+      console.out << fingerprint_text(fingerprint, costs, top) << "\n";
+    }
+  }
+  if (arguments.json) console.out << json{{"fingerprints", list}}.dump(2) << "\n";
+  if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
+  return 0;
+}
+
+Result<int> merge(const Arguments& arguments, Console& console) {
+  // Every source is opened before the target is touched: a wrong name late in the list must not leave half a merge.
+  for (const std::string& source : arguments.sources) {
+    TRIMTAB_TRY(const CostDatabase probe, CostDatabase::open(source, OpenMode::kReadOnly));
+  }
+  TRIMTAB_TRY(CostDatabase target, CostDatabase::open(arguments.database, OpenMode::kCreate));
+  std::uint64_t batches = 0;
+  for (const std::string& source : arguments.sources) {
+    TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(source));
+    batches += fresh;
+    if (!arguments.json) console.out << source << ": " << fresh << (fresh == 1 ? " new batch\n" : " new batches\n");
+  }
+  TRIMTAB_TRY(const std::uint64_t costs, target.cost_count());
+  if (arguments.json) {
+    console.out << json{{"new_batches", batches}, {"costs", costs}}.dump() << "\n";
+  } else {
+    console.out << arguments.database << ": holds " << costs << " costs\n";
+  }
+  return 0;
+}
+
+Result<int> export_costs(const Arguments& arguments, Console& console) {
+  const std::string target = arguments.json ? "json" : arguments.target;
+  if (target != "csv" && target != "json") {
+    return bad_input("--to: this release exports to 'csv' and 'json', but found '" + target + "'");
+  }
+  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kReadOnly));
+  TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
+  std::erase_if(rows, [&](const CostRow& row) { return !row.fingerprint.starts_with(arguments.fingerprint); });
+  if (!arguments.names) redact(rows);
+  const std::string text = target == "csv" ? to_csv(rows) : to_json(rows);
+  if (arguments.out.empty()) {
+    console.out << text;
+    return 0;
+  }
+  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
+  console.err << "wrote " << rows.size() << " costs to " << arguments.out << "\n";
+  return 0;
+}
+
+std::string mean_text(CostKind kind, const Statistics* values) {
+  if (values == nullptr) return "absent";
+  return format_cost(kind, values->mean()) + " ± " + format_cost(kind, half_interval(*values));
+}
+
+std::string change_text(const CostChange& change) {
+  if (change.before == nullptr || change.after == nullptr || change.before->mean() == 0) return "";
+  const double ratio = change.after->mean() / change.before->mean() - 1;
+  return (ratio > 0 ? "+" : "") + format_percent(ratio);
+}
+
+json change_json(const CostChange& change) {
+  const auto side = [](const Statistics* values) {
+    return values == nullptr
+               ? json(nullptr)
+               : json{{"mean", values->mean()}, {"half_interval", half_interval(*values)}, {"count", values->count()}};
+  };
+  return {{"cost", json::parse(to_json(change.key))}, {"before", side(change.before)}, {"after", side(change.after)}};
+}
+
+Result<int> diff(const Arguments& arguments, Console& console) {
+  const std::string& other = arguments.other_fingerprint.empty() ? arguments.fingerprint : arguments.other_fingerprint;
+  TRIMTAB_TRY(const Costs before, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
+  TRIMTAB_TRY(const Costs after, read_costs(arguments.other, other, nullptr, ""));
+  const std::vector<CostChange> changes = differences(before.costs, after.costs);
+  if (arguments.json) {
+    json list = json::array();
+    for (const CostChange& change : changes) list.push_back(change_json(change));
+    console.out << json{{"before", before.fingerprint}, {"after", after.fingerprint}, {"differences", list}}.dump(2)
+                << "\n";
+    return 0;
+  }
+  console.out << "fingerprints " << before.fingerprint << " and " << after.fingerprint << "\n";
+  TextTable table({{"cost"}, {"before", true}, {"after", true}, {"change", true}});
+  for (const CostChange& change : changes) {
+    const CostKind kind = change.key.kind;
+    table.add(
+        {describe(change.key), mean_text(kind, change.before), mean_text(kind, change.after), change_text(change)});
+  }
+  console.out << (changes.empty() ? "No cost differs by more than its interval.\n" : table.str());
+  return 0;
+}
+
+Result<int> import_costs(const Arguments& arguments, Console&) {
+  return bad_input("--format: this release imports no published format, but found '" + arguments.format +
+                   "'; to take over costs of another trimtab, use 'trimtab db merge TARGET.db SOURCE.db'");
+}
+
+using Body = Result<int> (*)(const Arguments&, Console&);
+
+CLI::App* add_part(CLI::App* db, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
+                   const char* name, const char* description, const char* example) {
+  CLI::App* verb = add_verb(*db, name, description, example);
+  add_json(verb, arguments->json);
+  verb->callback([arguments, body, &selection] {
+    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
+  });
+  return verb;
+}
+
+void add_fingerprint(CLI::App* verb, Arguments& arguments) {
+  add_value(verb, "--fingerprint", arguments.fingerprint, "HASH", "Of this fingerprint only (a prefix will do)");
+}
+
+}  // namespace
+
+void add_db(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* db = add_verb(root, "db", "Look at, merge and export cost databases", "trimtab db show costs.db");
+  db->require_subcommand(1);
+  CLI::App* verb = add_part(db, selection, arguments, show, "show", "Print fingerprints, counts and the longest costs",
+                            "trimtab db show costs.db --top 20");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_fingerprint(verb, *arguments);
+  add_value(verb, "--top", arguments->top, "N", "How many of the longest costs to list")->capture_default_str();
+  verb = add_part(db, selection, arguments, merge, "merge",
+                  "Add other databases to one; batches that both have count once",
+                  "trimtab db merge all.db node0.db node1.db");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
+  verb->add_option("sources", arguments->sources, "Cost databases to add")->type_name("FILE")->required();
+  verb = add_part(db, selection, arguments, export_costs, "export",
+                  "Write the costs as CSV or JSON, without names of jobs and kernels",
+                  "trimtab db export costs.db --to csv --out costs.csv");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_value(verb, "--to", arguments->target, "csv|json", "Format")->capture_default_str();
+  add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  verb->add_flag("--names", arguments->names, "Keep the names of jobs' plans, ranges and kernels");
+  add_fingerprint(verb, *arguments);
+  verb = add_part(db, selection, arguments, diff, "diff", "Print the costs that differ by more than their intervals",
+                  "trimtab db diff before.db after.db");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_value(verb, "other", arguments->other, "FILE", "The cost database to compare with")->required();
+  add_fingerprint(verb, *arguments);
+  add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
+            "The other's fingerprint, where it is another");
+  verb =
+      add_part(db, selection, arguments, import_costs, "import", "Import published profiles (no format is known yet)",
+               "trimtab db import --format aceso profiles/ costs.db");
+  add_value(verb, "--format", arguments->format, "FORMAT", "Whose format")->required();
+  add_value(verb, "directory", arguments->other, "DIR", "The published profiles");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database");
+  add_value(verb, "--documents", arguments->documents, "DIR", "Where to write models and clusters");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,171 @@
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "coordinator_client.hpp"
+#include "doctor_checks.hpp"
+#include "embedded.hpp"
+#include "schema/job.hpp"
+#include "text_table.hpp"
+#include "verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string job;
+  std::string state;
+  bool json = false;
+};
+
+// What /proc/cpuinfo or /proc/meminfo says after "name:".
+std::string proc_field(const std::string& path, const std::string& name) {
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos && line.starts_with(name)) return line.substr(std::min(colon + 2, line.size()));
+  }
+  return "";
+}
+
+Bytes available_memory() {
+  return std::strtoll(proc_field("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
+}
+
+// The directory, or the nearest one above that exists: what decides whether it can be made.
+std::string existing_parent(fs::path path) {
+  std::error_code ignored;
+  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path.string();
+}
+
+bool port_free(std::uint16_t port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return false;
+  const int yes = 1;
+  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(descriptor);
+  return bound;
+}
+
+PortState port_state(std::uint16_t port) {
+  if (port_free(port)) return PortState::kFree;
+  const bool answers = CoordinatorClient({"127.0.0.1", port}).get("/v1/status", std::chrono::seconds(2)).ok();
+  return answers ? PortState::kOurs : PortState::kTaken;
+}
+
+std::string environment(const std::optional<Job>& job, const std::string& name) {
+  if (job && job->environment.contains(name)) return job->environment.at(name);
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::vector<Check> installation_checks() {
+  const std::string programs = program_directory();
+  const std::string libraries = fs::path(programs).parent_path().string() + "/lib";
+  std::vector<Check> checks;
+  for (const char* name : {"trimtab-coordinator", "trimtab-agent"}) {
+    const std::string path = programs + "/" + name;
+    checks.push_back(check_program(name, path, access(path.c_str(), X_OK) == 0));
+  }
+  const std::string inject = libraries + "/libtrimtab-inject.so";
+  checks.push_back(check_library("recorder library", inject, access(inject.c_str(), R_OK) == 0,
+                                 "nothing is measured inside running jobs"));
+  const std::string shim = libraries + "/libtrimtab-nvtx.so";
+  checks.push_back(
+      check_library("NVTX shim", shim, access(shim.c_str(), R_OK) == 0,
+                    "the Python client writes its ranges without NVTX; build with the NVTX headers to have it"));
+  return checks;
+}
+
+std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job) {
+  const std::string state = state_directory(arguments.state);
+  const std::string parent = existing_parent(state);
+  const std::string sockets = existing_parent(fs::path(agent_socket(state, 0)).parent_path());
+  const std::int32_t ranks = job ? job->world_size : 1;
+  std::error_code failure;
+  const fs::space_info space = fs::space(parent, failure);
+  return {check_cores(std::thread::hardware_concurrency(), ranks),
+          check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
+          check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available)),
+          check_directory("state directory", state, access(parent.c_str(), W_OK | X_OK) == 0),
+          check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0),
+          check_port(7420, port_state(7420))};
+}
+
+std::vector<Check> job_checks(const std::optional<Job>& job) {
+  const SystemClock clock;
+  std::string interpreter = "python3";
+  if (job && !job->train.empty() && job->train.front().find("python") != std::string::npos)
+    interpreter = job->train.front();
+  const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
+                                           clock, std::chrono::seconds(60));
+  return {check_torch(interpreter, torch),
+          check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")),
+          check_threads(environment(job, "OMP_NUM_THREADS")), check_switched_off(environment(job, "TRIMTAB"))};
+}
+
+void print(const std::vector<Check>& checks, bool as_json, Console& console) {
+  if (as_json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const Check& check : checks) {
+      list.push_back({{"name", check.name},
+                      {"health", to_string(check.health)},
+                      {"found", check.found},
+                      {"remedy", check.remedy}});
+    }
+    console.out << nlohmann::json{{"health", to_string(overall(checks))}, {"checks", list}}.dump(2) << "\n";
+    return;
+  }
+  TextTable table({{"health"}, {"check"}, {"found"}});
+  for (const Check& check : checks) {
+    table.add({std::string(to_string(check.health)), check.name, check.found});
+    if (!check.remedy.empty()) table.add({"", "", "-> " + check.remedy});
+  }
+  console.out << table.str();
+}
+
+Result<int> doctor(const Arguments& arguments, Console& console) {
+  std::optional<Job> job;
+  if (!arguments.job.empty()) {
+    TRIMTAB_TRY(job, load_job(arguments.job));
+  }
+  std::vector<Check> checks = installation_checks();
+  for (Check& check : machine_checks(arguments, job)) checks.push_back(std::move(check));
+  for (Check& check : job_checks(job)) checks.push_back(std::move(check));
+  print(checks, arguments.json, console);
+  return overall(checks) == Health::kFail ? 1 : 0;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(root, "doctor", "Say what is missing on this machine (exit 1: something needed is)",
+                            "trimtab doctor --job job.toml");
+  add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
+  add_value(verb, "--state", arguments->state, "DIR", "State directory (default: $XDG_STATE_HOME/trimtab)");
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return doctor(*arguments, console); };
+  });
+}
+
+}  // namespace trimtab::cli

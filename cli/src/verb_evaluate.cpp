@@ -1,0 +1,74 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "files.hpp"
+#include "gantt.hpp"
+#include "plan_text.hpp"
+#include "prediction_text.hpp"
+#include "priced_inputs.hpp"
+#include "trace_json.hpp"
+#include "tuner/validate.hpp"
+#include "verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+struct Arguments {
+  PricedFlags priced;
+  std::string plan;
+  std::string gantt;
+  std::string trace;
+  bool explain = false;
+  bool json = false;
+};
+
+Status write_drawings(const Arguments& arguments, const tuner::CostModel& model, const Plan& plan) {
+  if (arguments.gantt.empty() && arguments.trace.empty()) return {};
+  const auto timeline = model.timeline(plan);
+  if (!arguments.gantt.empty()) {
+    TRIMTAB_TRY_STATUS(
+        write_file(arguments.gantt, gantt_svg(timeline, {"One iteration of " + one_line(plan), 0, true})));
+  }
+  if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_json(timeline)));
+  return {};
+}
+
+Result<int> evaluate(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Plan plan, read_plan(arguments.plan));
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  const auto broken = tuner::validate(plan, inputs.model, inputs.cluster);
+  if (!broken.empty()) return bad_input(rules_text(arguments.plan, broken));
+  const tuner::CostModel model(inputs.table, inputs.calibration);
+  const Prediction prediction = model.evaluate(plan);
+  TRIMTAB_TRY_STATUS(write_drawings(arguments, model, plan));
+  if (arguments.json) {
+    console.out << to_json(prediction) << "\n";
+  } else {
+    console.out << one_line(plan) << "\n" << describe(prediction);
+  }
+  // With --json the explanation goes beside the document, not into it.
+  if (arguments.explain) (arguments.json ? console.err : console.out) << "\n" << explain(prediction, plan);
+  return prediction.feasible ? 0 : 1;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb =
+      add_verb(root, "evaluate", "Predict the iteration time and memory of a plan (exit 1: it does not fit)",
+               "trimtab evaluate --model model.json --cluster cluster.json --costs costs.db --plan plan.json "
+               "--gantt plan.svg");
+  add_priced_flags(verb, arguments->priced, false);
+  add_value(verb, "--plan", arguments->plan, "FILE", "plan.json")->required();
+  add_value(verb, "--gantt", arguments->gantt, "FILE", "Draw one iteration into this SVG file");
+  add_value(verb, "--trace", arguments->trace, "FILE", "Write one iteration as a trace that Perfetto opens");
+  verb->add_flag("--explain", arguments->explain, "Say where the time and the memory go");
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return evaluate(*arguments, console); };
+  });
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,151 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "files.hpp"
+#include "plan_text.hpp"
+#include "prediction_text.hpp"
+#include "priced_inputs.hpp"
+#include "text_table.hpp"
+#include "tuner/validate.hpp"
+#include "verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string file;
+  std::string other;
+  std::string model;
+  std::string target = "trainer";
+  std::string out;
+  PricedFlags priced;
+  bool json = false;
+};
+
+Result<int> show(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
+  std::optional<Model> model;
+  if (!arguments.model.empty()) {
+    TRIMTAB_TRY(model, read_model(arguments.model));
+  }
+  if (arguments.json) {
+    const json answer = {
+        {"hash", semantic_hash(plan)}, {"summary", one_line(plan)}, {"plan", json::parse(to_json(plan))}};
+    console.out << answer.dump(2) << "\n";
+  } else {
+    console.out << describe(plan, model ? &*model : nullptr);
+  }
+  return 0;
+}
+
+Result<int> diff(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Plan before, read_plan(arguments.file));
+  TRIMTAB_TRY(const Plan after, read_plan(arguments.other));
+  const std::vector<PlanChange> changes = differences(before, after);
+  if (arguments.json) {
+    json list = json::array();
+    for (const PlanChange& change : changes) {
+      list.push_back({{"field", change.field}, {"before", change.before}, {"after", change.after}});
+    }
+    console.out << json{{"same", changes.empty()}, {"differences", list}}.dump(2) << "\n";
+    return 0;
+  }
+  TextTable table({{"field"}, {"before"}, {"after"}});
+  for (const PlanChange& change : changes) table.add({change.field, change.before, change.after});
+  console.out << (changes.empty() ? "The plans mean the same.\n" : table.str());
+  return 0;
+}
+
+// Whether the memory suffices is a prediction, made only where costs are given.
+Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan& plan) {
+  if (arguments.priced.costs.empty()) return std::optional<Prediction>{};
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  return std::optional<Prediction>{tuner::CostModel(inputs.table, inputs.calibration).evaluate(plan)};
+}
+
+void print_check(const Arguments& arguments, const std::vector<std::string>& broken,
+                 const std::optional<Prediction>& prediction, Console& console) {
+  if (arguments.json) {
+    json answer = {{"valid", broken.empty()}, {"broken", broken}};
+    if (prediction) answer["prediction"] = json::parse(to_json(*prediction));
+    console.out << answer.dump(2) << "\n";
+    return;
+  }
+  if (broken.empty())
+    console.out << arguments.file << ": can be executed"
+                << "\n";
+  if (!broken.empty()) console.out << rules_text(arguments.file, broken) << "\n";
+  if (broken.empty() && !prediction) console.out << "Memory was not checked: that needs --costs.\n";
+  if (prediction) console.out << describe(*prediction);
+}
+
+Result<int> check(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
+  TRIMTAB_TRY(const Model model, read_model(arguments.priced.model));
+  TRIMTAB_TRY(const Cluster cluster, read_cluster(arguments.priced.cluster));
+  std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  std::optional<Prediction> prediction;
+  if (broken.empty()) {
+    TRIMTAB_TRY(prediction, predict(arguments, plan));
+  }
+  if (prediction && !prediction->feasible) broken.push_back(prediction->infeasible_reason);
+  print_check(arguments, broken, prediction, console);
+  return broken.empty() ? 0 : 1;
+}
+
+Result<int> export_plan(const Arguments& arguments, Console& console) {
+  if (arguments.target != "trainer") {
+    return bad_input("--to: this release exports to 'trainer' alone (the plan itself), but found '" + arguments.target +
+                     "'");
+  }
+  TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
+  const std::string text = to_json(plan) + "\n";
+  if (arguments.out.empty()) {
+    console.out << text;
+  } else {
+    TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
+    console.err << "wrote " << arguments.out << "\n";
+  }
+  return 0;
+}
+
+using Body = Result<int> (*)(const Arguments&, Console&);
+
+CLI::App* add_part(CLI::App* plan, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
+                   const char* name, const char* description, const char* example) {
+  CLI::App* verb = add_verb(*plan, name, description, example);
+  add_value(verb, "plan", arguments->file, "FILE", "plan.json")->required();
+  add_json(verb, arguments->json);
+  verb->callback([arguments, body, &selection] {
+    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
+  });
+  return verb;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* plan = add_verb(root, "plan", "Show, compare, check or export a plan", "trimtab plan show plan.json");
+  plan->require_subcommand(1);
+  CLI::App* verb = add_part(plan, selection, arguments, show, "show", "Print a plan for people",
+                            "trimtab plan show plan.json --model model.json");
+  add_value(verb, "--model", arguments->model, "FILE", "model.json, to name the operators");
+  verb = add_part(plan, selection, arguments, diff, "diff", "Print what differs between two plans",
+                  "trimtab plan diff initial.json adopted.json");
+  add_value(verb, "other", arguments->other, "FILE", "The plan to compare with")->required();
+  verb = add_part(plan, selection, arguments, check, "check", "Check that a plan can be executed (exit 1: it cannot)",
+                  "trimtab plan check plan.json --model model.json --cluster cluster.json");
+  add_priced_flags(verb, arguments->priced, true);
+  verb = add_part(plan, selection, arguments, export_plan, "export", "Write a plan as its target reads it",
+                  "trimtab plan export plan.json --to trainer --out target.json");
+  add_value(verb, "--to", arguments->target, "trainer", "Target")->capture_default_str();
+  add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,8 @@
+"""Trimtab's client for training processes: `client = trimtab.connect()`.
+
+Standard library only. Nothing in it blocks, raises into training, or needs an agent to be there.
+"""
+from .client import Client, connect
+from .plan_change import Change, Refused
+
+__all__ = ["Change", "Client", "Refused", "connect"]

@@ -1,0 +1,180 @@
+"""The client a training process holds: reports out, plan changes in, ranges into the C library.
+
+The process's main thread calls everything; ranges may come from any thread. No thread of its own: the socket is
+served inside step() and next_plan(), which never wait. After a fork the child's client does nothing.
+"""
+import functools
+import math
+import os
+import time
+
+from .connection import Connection
+from .plan_change import PlanChange
+from .ranges import Ranges
+
+INBOX_MAX = 256
+
+
+def connect(step=0):
+    """A client for this process, from the TRIMTAB_* environment; training starts at `step`.
+
+    Never fails; without an agent it does nothing.
+    """
+    client = Client(os.environ)
+    client.begin(step)
+    return client
+
+
+def _integer(text, default):
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return default
+
+
+def _is_said(value):
+    """JSON has no way to say NaN or infinity: a loss that became one is left out of its report."""
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
+
+
+def _contained(method):
+    """The border to training: whatever goes wrong inside is counted, and training goes on."""
+
+    @functools.wraps(method)
+    def guarded(self, *arguments, **named):
+        if os.getpid() != self._pid:
+            return None
+        try:
+            return method(self, *arguments, **named)
+        except Exception:
+            self.errors += 1
+            return None
+
+    return guarded
+
+
+class Client:
+    def __init__(self, environment, *, clock=time.monotonic):
+        self._pid = os.getpid()
+        self._job = environment.get("TRIMTAB_JOB", "")
+        self._rank = _integer(environment.get("TRIMTAB_RANK"), 0)
+        self._world_size = _integer(environment.get("TRIMTAB_WORLD_SIZE"), 1)
+        self._step = 0
+        self._stop_step = None
+        self._inbox = []
+        self.errors = 0
+        self._change = PlanChange(_integer(environment.get("TRIMTAB_EPOCH"), 0))
+        self.ranges = Ranges(environment)
+        self.range, self.push, self.pop = self.ranges.range, self.ranges.push, self.ranges.pop
+        path = environment.get("TRIMTAB_SOCKET", "")
+        off = not path or environment.get("TRIMTAB") == "0"
+        self._connection = None if off else Connection(path, self._hello, clock)
+
+    @property
+    def epoch(self):
+        """The epoch of the plan that runs."""
+        return self._change.active_epoch
+
+    @property
+    def dropped(self):
+        """Messages lost because the agent did not take them."""
+        return self._connection.dropped if self._connection else 0
+
+    @property
+    def stop_requested(self):
+        """The agent asked for an end after a step that is done. Agree on it over all ranks before acting."""
+        return self._stop_step is not None and self._step > self._stop_step
+
+    @_contained
+    def begin(self, step=0):
+        """Training is about to run step number `step`: say hello to the agent."""
+        self._step = step
+        self._poll()
+
+    @_contained
+    def step(self, step, *, wall_ns=0, cpu_ns=0, loss=None, gradient_norm=None, samples=None, peak_bytes=None):
+        """Step number `step` is done."""
+        self._step = max(self._step, step + 1)
+        message = {"type": "step", "step": step, "epoch": self._change.active_epoch,
+                   "wall_ns": int(wall_ns), "cpu_ns": int(cpu_ns)}
+        optional = {"loss": loss, "gradient_norm": gradient_norm, "samples": samples, "peak_bytes": peak_bytes}
+        message.update({name: value for name, value in optional.items() if _is_said(value)})
+        self._send(message)
+
+    @_contained
+    def report(self, name, value):
+        self._send({"type": "report", "name": str(name), "value": value})
+
+    def next_plan(self, step, agree, validate=None):
+        """The change to make before step number `step`, or None.
+
+        `agree` takes an integer and returns its minimum over all ranks of the job; every rank must come here at the
+        same steps, agent or no agent, because it is always called. What it raises is raised here. `validate(plan)`
+        raises Refused (or anything) for a plan that this rank cannot run.
+        """
+        self._begin_round(step, validate)
+        return self._change.decide(step, agree)
+
+    @_contained
+    def _begin_round(self, step, validate):
+        self._step = step
+        self._poll()
+        while self._inbox:
+            self._handle(self._inbox.pop(0), validate)
+
+    @_contained
+    def _handle(self, message, validate):
+        """One message from the agent; what is malformed or unknown is counted and passed over."""
+        kind = message.get("type")
+        if kind == "plan_propose":
+            answer = self._change.propose(int(message["epoch"]), message["plan"], self._step, validate)
+            if answer is not None:
+                self._send(answer, important=True)
+        elif kind == "plan_commit":
+            self._change.commit(int(message["epoch"]), int(message["step"]))
+        elif kind == "plan_cancel":
+            self._change.cancel(int(message["epoch"]))
+        elif kind == "stop":
+            self._stop_step = int(message["step"])
+
+    @_contained
+    def activated(self, epoch, step, *, switch_ns, peak_bytes):
+        """The job runs the plan of `epoch` from step number `step` on."""
+        self._change.active_epoch = epoch
+        self._send({"type": "plan_active", "epoch": epoch, "step": step, "switch_ns": int(switch_ns),
+                    "peak_bytes": int(peak_bytes)}, important=True)
+
+    @_contained
+    def failed(self, epoch, step, *, reason, message, active_epoch=None):
+        """The plan of `epoch` failed; the job runs that of `active_epoch` (where not given: it never left it)."""
+        if active_epoch is not None:
+            self._change.active_epoch = active_epoch
+        self._send({"type": "plan_failed", "epoch": epoch, "step": step, "reason": reason,
+                    "message": str(message)[:2000]}, important=True)
+
+    @_contained
+    def close(self, step=None):
+        """Say goodbye as far as the socket takes it at once."""
+        if self._connection is not None:
+            self._send({"type": "bye", "step": self._step if step is None else step}, important=True)
+            self._connection.disconnect()
+
+    def _hello(self):
+        return {"type": "hello", "version": 1, "pid": self._pid, "job": self._job, "rank": self._rank,
+                "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step}
+
+    def _send(self, message, important=False):
+        if self._connection is not None:
+            self._connection.send(message, important)
+            self._poll()
+
+    @_contained
+    def _poll(self):
+        """Serve the socket. Messages wait for next_plan(), which brings the means to judge them."""
+        if self._connection is None:
+            return
+        self._inbox += self._connection.poll()
+        if len(self._inbox) > INBOX_MAX:  # No agent has so much to say between two steps.
+            self._inbox.clear()
+            self._connection.disconnect()
+            self.errors += 1

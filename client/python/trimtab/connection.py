@@ -1,0 +1,140 @@
+"""Frames to and from the agent's Unix socket, without ever waiting.
+
+Every call does what the socket allows at that moment and returns. What cannot be sent is kept up to a bound and then
+dropped and counted. A lost, refused or talking-nonsense agent is tried again, at most once a second.
+Owned by one thread.
+"""
+import collections
+import json
+import socket
+import struct
+import time
+
+FRAME_BYTES_MAX = 1 << 20
+RECONNECT_S = 1.0
+# Steps and reports may fill this much; what changes plans may fill as much again, so it is lost last.
+UNSENT_BYTES_MAX = 256 << 10
+READ_BYTES_PER_POLL = 4 << 20
+_LENGTH = struct.Struct("<I")
+
+
+def encode(message):
+    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    return _LENGTH.pack(len(body)) + body
+
+
+class FrameReader:
+    """Bytes in, messages out. Raises ValueError on anything that is not a frame of a JSON object."""
+
+    def __init__(self):
+        self._bytes = bytearray()
+
+    def feed(self, chunk):
+        self._bytes += chunk
+        messages = []
+        while len(self._bytes) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes)
+            if length > FRAME_BYTES_MAX:
+                raise ValueError(f"frame of {length} bytes, at most {FRAME_BYTES_MAX} are allowed")
+            end = _LENGTH.size + length
+            if len(self._bytes) < end:
+                break
+            message = json.loads(self._bytes[_LENGTH.size : end].decode())
+            del self._bytes[:end]
+            if not isinstance(message, dict):
+                raise ValueError("frame is not a JSON object")
+            messages.append(message)
+        return messages
+
+
+class Connection:
+    def __init__(self, path, hello, clock=time.monotonic):
+        """`hello()` makes the first message of each new connection."""
+        self._path, self._hello, self._clock = path, hello, clock
+        self._socket = None
+        self._reader = None
+        self._greeting = b""  # What is left of this connection's hello.
+        self._unsent = collections.deque()  # Whole frames.
+        self._unsent_bytes = 0
+        self._offset = 0  # How much of the first of them this connection has taken.
+        self._next_attempt = float("-inf")
+        self.dropped = 0
+        self.connected_count = 0
+
+    @property
+    def connected(self):
+        return self._socket is not None
+
+    def send(self, message, important=False):
+        """Queue a message; nothing is written before poll(). Drops it, counted, when the queue is full."""
+        frame = encode(message)
+        bound = UNSENT_BYTES_MAX * (2 if important else 1)
+        if len(frame) > FRAME_BYTES_MAX or self._unsent_bytes + len(frame) > bound:
+            self.dropped += 1
+            return
+        self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+
+    def poll(self):
+        """Connect, write and read as far as possible. Returns the messages that arrived."""
+        if self._socket is None and not self._try_connect():
+            return []
+        try:
+            self._write()
+            return self._read()
+        except (OSError, ValueError, RecursionError):
+            self.disconnect()
+            return []
+
+    def disconnect(self):
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _try_connect(self):
+        now = self._clock()
+        if now < self._next_attempt:
+            return False
+        self._next_attempt = now + RECONNECT_S
+        attempt = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            attempt.connect(self._path)  # A Unix socket connects at once or says EAGAIN: its backlog is full.
+        except OSError:
+            attempt.close()
+            return False
+        self._socket, self._reader = attempt, FrameReader()
+        self._greeting, self._offset = encode(self._hello()), 0
+        self.connected_count += 1
+        return True
+
+    def _write(self):
+        try:
+            while self._greeting:
+                self._greeting = self._greeting[self._socket.send(self._greeting) :]
+            while self._unsent:
+                frame = self._unsent[0]
+                self._offset += self._socket.send(memoryview(frame)[self._offset :])
+                if self._offset == len(frame):
+                    self._unsent.popleft()
+                    self._unsent_bytes -= len(frame)
+                    self._offset = 0
+        except BlockingIOError:
+            pass
+
+    def _read(self):
+        messages, total = [], 0
+        while total < READ_BYTES_PER_POLL:
+            try:
+                chunk = self._socket.recv(64 << 10)
+            except BlockingIOError:
+                break
+            if not chunk:
+                self.disconnect()
+                break
+            total += len(chunk)
+            try:
+                messages += self._reader.feed(chunk)
+            except (ValueError, RecursionError):
+                self.disconnect()  # What came whole before it still counts.
+                break
+        return messages

@@ -1,0 +1,35 @@
+# Compiler, linker and warning settings, the same for every target.
+
+# ccache and mold are used where they are installed; the build is the same without them.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_C_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
+
+add_library(trimtab_warnings INTERFACE)
+target_compile_options(trimtab_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wconversion
+  -Wno-sign-conversion -Wimplicit-fallthrough -Werror
+  # g++ 12 warns of overlap inside std::string's own copying (GCC bug 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+
+if(TRIMTAB_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+elseif(TRIMTAB_SANITIZE STREQUAL "thread")
+  # gcc's TSan does not model atomic_thread_fence, which Asio uses.
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  add_link_options(-fsanitize=thread)
+elseif(NOT TRIMTAB_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TRIMTAB_SANITIZE must be empty, address or thread, but it is '${TRIMTAB_SANITIZE}'")
+endif()

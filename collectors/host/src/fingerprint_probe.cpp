@@ -1,0 +1,109 @@
+#include "host/fingerprint_probe.hpp"
+
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "cgroup_limits.hpp"
+#include "proc_text.hpp"
+#include "system_file.hpp"
+
+namespace trimtab::host {
+
+namespace {
+
+constexpr std::array<std::string_view, 16> kCostVariables = {"ATEN_CPU_CAPABILITY",
+                                                             "BLIS_NUM_THREADS",
+                                                             "DNNL_MAX_CPU_ISA",
+                                                             "GLOO_DEVICE_TRANSPORT",
+                                                             "GLOO_SOCKET_IFNAME",
+                                                             "GOMP_CPU_AFFINITY",
+                                                             "KMP_AFFINITY",
+                                                             "MALLOC_ARENA_MAX",
+                                                             "MKL_CBWR",
+                                                             "MKL_NUM_THREADS",
+                                                             "ONEDNN_MAX_CPU_ISA",
+                                                             "OMP_NUM_THREADS",
+                                                             "OMP_PLACES",
+                                                             "OMP_PROC_BIND",
+                                                             "OPENBLAS_CORETYPE",
+                                                             "OPENBLAS_NUM_THREADS"};
+
+// Machines of one kind differ by some megabytes of what the firmware keeps.
+std::string whole_gibibytes(Bytes bytes) {
+  constexpr Bytes kGibibyte = Bytes{1} << 30;
+  return std::to_string((bytes + kGibibyte / 2) / kGibibyte);
+}
+
+std::string two_decimals(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f", value);
+  return text;
+}
+
+Status add_device(const std::string& root, Fingerprint& fingerprint) {
+  TRIMTAB_TRY(const std::string cpuinfo, read_system_file(root, "proc/cpuinfo"));
+  TRIMTAB_TRY(const std::string meminfo, read_system_file(root, "proc/meminfo"));
+  TRIMTAB_TRY(const std::string status, read_system_file(root, "proc/self/status"));
+  TRIMTAB_TRY(const std::int64_t cores, parse_cpu_list(parse_line(status, "Cpus_allowed_list")));
+  const CpuDescription cpu = parse_cpuinfo(cpuinfo);
+  fingerprint.device["kind"] = "cpu";
+  fingerprint.device["model"] = cpu.model;
+  fingerprint.device["isa"] = cpu.isa;
+  fingerprint.device["cores"] = std::to_string(cores);
+  fingerprint.device["memory_gib"] = whole_gibibytes(parse_kilobytes_line(meminfo, "MemTotal").value_or(0));
+  const auto frequency = read_system_file(root, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+  const auto kilohertz = frequency.ok() ? parse_integer(*frequency) : std::nullopt;
+  if (kilohertz) fingerprint.device["max_frequency_mhz"] = std::to_string(*kilohertz / 1000);
+  return {};
+}
+
+void add_quota(const std::string& root, Fingerprint& fingerprint) {
+  const auto limits = cgroup_limits_of(root, "self");
+  if (limits.ok() && limits->cpus) fingerprint.device["cpu_quota"] = two_decimals(*limits->cpus);
+}
+
+}  // namespace
+
+ProbeInput probe_input() {
+  ProbeInput input;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      input.environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  }
+  input.libc = std::string("glibc ") + gnu_get_libc_version();
+  return input;
+}
+
+bool changes_costs(const std::string& variable) {
+  return variable.starts_with("NCCL_") || std::ranges::find(kCostVariables, variable) != kCostVariables.end();
+}
+
+Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
+  Fingerprint fingerprint;
+  TRIMTAB_TRY_STATUS(add_device(input.root, fingerprint));
+  add_quota(input.root, fingerprint);
+  TRIMTAB_TRY(const std::string release, read_system_file(input.root, "proc/sys/kernel/osrelease"));
+  fingerprint.software["kernel"] = parse_kernel_release(release);
+  if (!input.libc.empty()) fingerprint.software["libc"] = input.libc;
+  fingerprint.fabric["topology"] = "single-host";
+  for (const auto& [name, value] : input.environment) {
+    if (changes_costs(name)) fingerprint.environment[name] = value;
+  }
+  return fingerprint;
+}
+
+void merge(Fingerprint& fingerprint, const Fingerprint& of_job) {
+  for (const auto& [key, value] : of_job.device) fingerprint.device[key] = value;
+  for (const auto& [key, value] : of_job.software) fingerprint.software[key] = value;
+  for (const auto& [key, value] : of_job.fabric) fingerprint.fabric[key] = value;
+  for (const auto& [key, value] : of_job.environment) fingerprint.environment[key] = value;
+}
+
+}  // namespace trimtab::host

@@ -1,0 +1,56 @@
+#pragma once
+
+// Parsers of /proc and cgroup texts. Pure functions; a missing line is an empty or zero value, except where said.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab::host {
+
+struct CpuDescription {
+  std::string model;
+  std::string isa;  // the vector extensions that arithmetic libraries choose kernels by, sorted
+};
+[[nodiscard]] CpuDescription parse_cpuinfo(std::string_view text);
+
+// Bytes of a "MemTotal:  24052636 kB" line of /proc/meminfo or /proc/PID/status; nullopt when the line is missing.
+[[nodiscard]] std::optional<Bytes> parse_kilobytes_line(std::string_view text, std::string_view key);
+// What stands after "key:" on its line, trimmed; empty when missing.
+[[nodiscard]] std::string_view parse_line(std::string_view text, std::string_view key);
+
+// How many CPUs "0-3,8,10-11" names; fails on anything else.
+[[nodiscard]] Result<std::int64_t> parse_cpu_list(std::string_view text);
+
+// "6.1.0-18-amd64" -> "6.1"; the whole text when it has another form.
+[[nodiscard]] std::string parse_kernel_release(std::string_view text);
+
+struct StatFields {
+  char state = '?';
+  std::int64_t user_ticks = 0;
+  std::int64_t system_ticks = 0;
+};
+// /proc/PID/stat; the program's name in it may contain anything.
+[[nodiscard]] Result<StatFields> parse_stat(std::string_view text);
+
+// A line of /proc/PID/cgroup: controllers ("" = the v2 group) and path.
+struct CgroupPath {
+  std::vector<std::string> controllers;
+  std::string path;
+};
+[[nodiscard]] std::vector<CgroupPath> parse_cgroup_paths(std::string_view text);
+
+// memory.max and memory.limit_in_bytes; nullopt = no limit.
+[[nodiscard]] std::optional<Bytes> parse_memory_limit(std::string_view text);
+// "200000 100000" of cpu.max as CPUs; nullopt = no limit.
+[[nodiscard]] std::optional<double> parse_cpu_max(std::string_view text);
+
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
+
+}  // namespace trimtab::host

@@ -1,0 +1,28 @@
+#pragma once
+
+// The Unix connection over which a ring is handed to the agent, and whose end tells that the agent is gone. No call
+// blocks. Not thread-safe: one thread at a time (session.cpp sees to it).
+
+#include <cstddef>
+
+#include "owned_descriptor.hpp"
+
+namespace trimtab::inject {
+
+class AgentConnection {
+ public:
+  constexpr AgentConnection() = default;
+
+  // False when nobody listens at `path`, or the agent's queue is full.
+  bool open(const char* path);
+  // Sends the frame with `descriptor` attached; false closes the connection.
+  bool hand_over(const char* frame, std::size_t bytes, int descriptor);
+  // Notices an agent that has gone. Throws away what it may have said.
+  [[nodiscard]] bool alive();
+  void close() { socket_.close(); }
+
+ private:
+  OwnedDescriptor socket_;
+};
+
+}  // namespace trimtab::inject

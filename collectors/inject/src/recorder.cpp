@@ -1,0 +1,184 @@
+#include "recorder.hpp"
+
+#include <cstring>
+
+namespace trimtab::inject {
+
+namespace {
+
+std::uint32_t flags_of(const Event& event) {
+  return event.has_payload ? std::uint32_t{record::kPayloadValid} : 0U;
+}
+
+// Addresses of string literals differ in their middle bits.
+std::uint32_t cache_slot(const char* text) {
+  const auto address = reinterpret_cast<std::uintptr_t>(text);
+  return static_cast<std::uint32_t>((address * 0x9e3779b97f4a7c15ULL) >> 56) % kCachedNames;
+}
+
+void fill(OpenRange& range, const ClosedRange& values) {
+  range.begin_ns.store(values.begin_ns, std::memory_order_relaxed);
+  range.payload.store(values.payload, std::memory_order_relaxed);
+  range.name.store(values.name, std::memory_order_relaxed);
+  range.domain.store(values.domain, std::memory_order_relaxed);
+  range.flags.store(values.flags, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+constinit HandleMemory<kMaxDomains> domain_memory{};
+constinit HandleMemory<kMaxStrings> string_memory{};
+constinit Recorder recorder;
+
+ThreadState* Recorder::thread_or_count() {
+  ThreadState* state = threads.current();
+  if (state == nullptr) session.count_untracked();
+  return state;
+}
+
+std::uint32_t Recorder::name_of(ThreadState& state, const Event& event) {
+  const RingNames names = session.names();
+  std::uint32_t index = 0;
+  if (event.registered != 0) {
+    index = strings.ring_index(event.registered, names);
+  } else if (event.text == nullptr) {
+    return 0;
+  } else {
+    CachedName& cached = state.names[cache_slot(event.text)];
+    // The address alone proves nothing: buffers are reused with other text.
+    if (cached.text == event.text && cached.generation == names.generation &&
+        names.table->matches(cached.index, event.text)) {
+      return cached.index;
+    }
+    index = names.table->intern(event.text, strnlen(event.text, record::kNameBytes + 1));
+    if (index != 0 && !event.volatile_text) cached = {event.text, index, names.generation};
+  }
+  if (index == 0) session.ring().header().names_dropped.fetch_add(1, std::memory_order_relaxed);
+  return index;
+}
+
+int Recorder::push(std::uint32_t domain, const Event& event) {
+  if (!session.recording()) return kNotTracked;
+  ThreadState* state = thread_or_count();
+  if (state == nullptr) return kNotTracked;
+  const std::uint32_t depth = state->depth.load(std::memory_order_relaxed);
+  if (depth == kMaxDepth) {
+    enter_overflow(*state, domain);
+    session.count_untracked();
+    return kNotTracked;
+  }
+  ClosedRange range{0, event.payload, name_of(*state, event), domain, flags_of(event)};
+  range.begin_ns = now_ns();
+  if (session.keep_connected(range.begin_ns)) range.begin_ns = now_ns();
+  fill(state->open[depth], range);
+  state->depth.store(depth + 1, std::memory_order_release);
+  return static_cast<int>(depth);
+}
+
+int Recorder::pop(std::uint32_t domain) {
+  if (!session.recording()) return kNotTracked;
+  const std::uint64_t end_ns = now_ns();
+  ThreadState* state = threads.current();
+  ClosedRange range;
+  if (state == nullptr || leave_overflow(*state, domain)) return kNotTracked;
+  const int depth = remove_innermost(*state, domain, range);
+  if (depth < 0) return kNotTracked;
+  publish_closed(range, end_ns, state->thread, 0, static_cast<std::uint32_t>(depth));
+  return depth;
+}
+
+std::uint64_t Recorder::start(std::uint32_t domain, const Event& event) {
+  if (!session.recording()) return 0;
+  ThreadState* state = thread_or_count();
+  if (state == nullptr) return 0;
+  const std::uint32_t flags = flags_of(event) | record::kCrossThread;
+  ClosedRange range{0, event.payload, name_of(*state, event), domain, flags};
+  range.begin_ns = now_ns();
+  if (session.keep_connected(range.begin_ns)) range.begin_ns = now_ns();
+  const std::uint64_t id = started.start(range, state->thread);
+  if (id == 0) session.count_untracked();
+  return id;
+}
+
+void Recorder::end(std::uint64_t id) {
+  if (!session.recording()) return;
+  const std::uint64_t end_ns = now_ns();
+  ClosedRange range;
+  std::uint32_t thread = 0;
+  if (started.end(id, range, thread)) publish_closed(range, end_ns, thread, 0, 0);
+}
+
+void Recorder::mark(std::uint32_t domain, const Event& event) {
+  if (!session.recording()) return;
+  ThreadState* state = thread_or_count();
+  if (state == nullptr) return;
+  RecordFields fields;
+  fields.kind = record::kMark;
+  fields.name = name_of(*state, event);
+  fields.domain = domains.ring_index(domain, session.names());
+  fields.payload = event.payload;
+  fields.flags = static_cast<std::uint16_t>(flags_of(event));
+  fields.thread = state->thread;
+  fields.depth = static_cast<std::uint16_t>(state->depth.load(std::memory_order_relaxed));
+  fields.begin_ns = fields.end_ns = now_ns();
+  session.ring().publish(fields);
+  session.keep_connected(fields.begin_ns);
+}
+
+void Recorder::name_thread(std::uint32_t thread, const char* name) {
+  if (!session.recording()) return;
+  ThreadState* state = thread_or_count();
+  if (state == nullptr) return;
+  RecordFields fields;
+  fields.kind = record::kThreadName;
+  fields.name = name_of(*state, {.text = name, .volatile_text = true});
+  fields.thread = thread;
+  fields.begin_ns = fields.end_ns = now_ns();
+  session.ring().publish(fields);
+}
+
+void Recorder::publish_closed(const ClosedRange& range, std::uint64_t end_ns, std::uint32_t thread, std::uint32_t flags,
+                              std::uint32_t depth) {
+  RecordFields fields;
+  fields.begin_ns = range.begin_ns;
+  fields.end_ns = end_ns;
+  fields.payload = range.payload;
+  fields.name = range.name;
+  fields.domain = domains.ring_index(range.domain, session.names());
+  fields.thread = thread;
+  fields.flags = static_cast<std::uint16_t>(range.flags | flags);
+  fields.depth = static_cast<std::uint16_t>(depth);
+  session.ring().publish(fields);
+}
+
+void Recorder::publish_open(const ThreadState& state, std::uint64_t end_ns) {
+  const std::uint32_t depth = state.depth.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < depth && i < kMaxDepth; ++i) {
+    publish_closed(snapshot(state.open[i]), end_ns, state.thread, record::kUnterminated, i);
+  }
+}
+
+void Recorder::abandon(ThreadState& state) {
+  if (session.connected()) publish_open(state, now_ns());
+  ThreadStates::release(state);
+}
+
+void Recorder::finish() {
+  if (session.connected()) {
+    session.stop_recording();  // threads that still run find the gate shut
+    const std::uint64_t end_ns = now_ns();
+    threads.for_each([&](const ThreadState& state) { publish_open(state, end_ns); });
+    started.drain([&](const ClosedRange& range, std::uint32_t thread) {
+      publish_closed(range, end_ns, thread, record::kUnterminated, 0);
+    });
+  }
+  session.close();
+}
+
+void Recorder::restart_after_fork() {
+  session.restart_after_fork();
+  threads.reset_after_fork();
+  started.clear();
+}
+
+}  // namespace trimtab::inject

@@ -1,0 +1,76 @@
+#include "ring_writer.hpp"
+
+#include <new>
+
+namespace trimtab::inject {
+
+namespace {
+
+// More lost races in a row than this mean that the memory is broken, not that the threads are many.
+constexpr int kMaxAttempts = 1024;
+
+}  // namespace
+
+RingWriter RingWriter::format(void* memory, const RingShape& shape, std::uint32_t pid) {
+  auto* header = new (memory) record::RingHeader{};
+  header->magic = record::kMagic;
+  header->version = record::kVersion;
+  header->header_bytes = sizeof(record::RingHeader);
+  header->name_capacity = shape.names;
+  header->slot_capacity = shape.slots;
+  header->pid = pid;
+
+  RingWriter writer;
+  writer.header_ = header;
+  writer.slots_ = reinterpret_cast<record::RecordSlot*>(writer.names() + shape.names);
+  writer.mask_ = shape.slots - 1;
+  for (std::uint64_t i = 0; i < shape.slots; ++i) writer.slots_[i].sequence.store(i, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  return writer;
+}
+
+record::NameEntry* RingWriter::names() const {
+  return reinterpret_cast<record::NameEntry*>(header_ + 1);
+}
+
+RingWriter::Claim RingWriter::claim() const {
+  std::uint64_t ticket = header_->head.load(std::memory_order_relaxed);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    record::RecordSlot& slot = slots_[ticket & mask_];
+    const std::uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
+    if (sequence == ticket) {
+      if (header_->head.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) return {&slot, ticket};
+    } else if (static_cast<std::int64_t>(sequence - ticket) < 0) {
+      break;  // full: the consumer has not freed this slot since the last lap
+    } else {
+      ticket = header_->head.load(std::memory_order_relaxed);
+    }
+  }
+  header_->dropped.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+bool RingWriter::commit(const Claim& claim, const RecordFields& fields) {
+  record::RecordSlot& slot = *claim.slot;
+  slot.begin_ns = fields.begin_ns;
+  slot.end_ns = fields.end_ns;
+  slot.payload = fields.payload;
+  slot.name = fields.name;
+  slot.domain = fields.domain;
+  slot.thread = fields.thread;
+  slot.kind = fields.kind;
+  slot.flags = fields.flags;
+  slot.depth = fields.depth;
+  // Fails when the consumer gave up waiting for this slot while we were suspended; it has counted the record as
+  // skipped.
+  std::uint64_t turn = claim.ticket;
+  return slot.sequence.compare_exchange_strong(turn, claim.ticket + 1, std::memory_order_release,
+                                               std::memory_order_relaxed);
+}
+
+bool RingWriter::publish(const RecordFields& fields) const {
+  const Claim claimed = claim();
+  return claimed.slot != nullptr && commit(claimed, fields);
+}
+
+}  // namespace trimtab::inject

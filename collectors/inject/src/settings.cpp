@@ -1,0 +1,95 @@
+#include "settings.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace trimtab::inject {
+
+namespace {
+
+constexpr std::uint32_t kDefaultSlots = 65536;
+constexpr std::uint32_t kMinSlots = 256;
+constexpr std::uint32_t kMaxSlots = 1U << 20;
+constexpr std::size_t kLengthBytes = 4;
+
+// True when all of `text` is one decimal number.
+bool parse_number(const char* text, long& number) {
+  if (text == nullptr || *text == '\0') return false;
+  char* end = nullptr;
+  number = std::strtol(text, &end, 10);
+  return *end == '\0';
+}
+
+void append(char* buffer, std::size_t capacity, std::size_t& used, char byte) {
+  if (used < capacity) buffer[used] = byte;
+  ++used;
+}
+
+// A JSON string's inside. What is not printable ASCII becomes '?': an id that the agent knows is plain text.
+void append_text(char* buffer, std::size_t capacity, std::size_t& used, const char* text) {
+  for (; *text != '\0'; ++text) {
+    const char byte = *text;
+    if (byte == '"' || byte == '\\') append(buffer, capacity, used, '\\');
+    append(buffer, capacity, used, byte >= ' ' && byte <= '~' ? byte : '?');
+  }
+}
+
+void copy_text(char* to, std::size_t capacity, const char* from) {
+  if (from != nullptr) std::snprintf(to, capacity, "%s", from);
+}
+
+}  // namespace
+
+bool usable_socket_path(const char* path) {
+  return path != nullptr && *path != '\0' && std::strlen(path) < sizeof(Settings::socket_path);
+}
+
+std::int32_t parse_rank(const char* text) {
+  long number = 0;
+  if (!parse_number(text, number) || number < 0 || number > 0x7fffffff) return -1;
+  return static_cast<std::int32_t>(number);
+}
+
+std::uint32_t parse_ring_slots(const char* text) {
+  long number = 0;
+  if (!parse_number(text, number) || number <= 0) return kDefaultSlots;
+  std::uint32_t slots = kMinSlots;
+  while (slots < kMaxSlots && slots < static_cast<std::uint64_t>(number)) slots *= 2;
+  return slots;
+}
+
+Settings read_settings() {
+  Settings settings;
+  const char* master = secure_getenv("TRIMTAB");
+  const char* path = secure_getenv("TRIMTAB_SOCKET");
+  if ((master != nullptr && std::strcmp(master, "0") == 0) || !usable_socket_path(path)) return settings;
+  settings.enabled = true;
+  copy_text(settings.socket_path, sizeof(settings.socket_path), path);
+  copy_text(settings.job, sizeof(settings.job), secure_getenv("TRIMTAB_JOB"));
+  settings.rank = parse_rank(secure_getenv("TRIMTAB_RANK"));
+  settings.ring_slots = parse_ring_slots(secure_getenv("TRIMTAB_RING_SLOTS"));
+  return settings;
+}
+
+std::size_t build_ring_frame(const Settings& settings, std::int32_t pid, char* buffer, std::size_t capacity) {
+  if (capacity < kLengthBytes) return 0;
+  char number[64];
+  std::size_t used = kLengthBytes;
+  const auto add = [&](const char* text) {
+    for (; *text != '\0'; ++text) append(buffer, capacity, used, *text);
+  };
+  std::snprintf(number, sizeof(number), "%d", pid);
+  add(R"({"type":"ring","version":1,"pid":)");
+  add(number);
+  add(R"(,"job":")");
+  append_text(buffer, capacity, used, settings.job);
+  std::snprintf(number, sizeof(number), "\",\"rank\":%d}", settings.rank);
+  add(number);
+  if (used > capacity) return 0;
+  const std::size_t length = used - kLengthBytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) buffer[i] = static_cast<char>((length >> (8 * i)) & 0xff);
+  return used;
+}
+
+}  // namespace trimtab::inject

@@ -1,0 +1,45 @@
+#pragma once
+
+// The coordinator's configuration: one table of keys behind the file, the environment and the flags. Flags win over
+// TRIMTAB_* variables, which win over the file. Reading has no side effect but the file's opening.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+namespace trimtab::coordinator {
+
+struct Settings {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 7420;
+  std::string state_directory;  // empty = $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab
+  std::string log_level = "info";
+  std::string port_file;  // written once the port is bound; empty = none
+  Nanoseconds search_time = std::chrono::seconds(5);
+  std::uint64_t search_evaluations = 200'000;
+};
+
+struct SettingKey {
+  std::string_view name;      // in the file; `--name` with dashes as a flag, TRIMTAB_NAME in the environment
+  std::string_view fallback;  // what it is when nobody says
+  std::string_view help;
+  Status (*apply)(Settings& settings, const std::string& value);
+};
+[[nodiscard]] const std::vector<SettingKey>& setting_keys();
+
+// The error names the place, the value and what is allowed; an unknown key, the nearest one.
+[[nodiscard]] Status apply_setting(Settings& settings, std::string_view name, const std::string& value,
+                                   const std::string& place);
+[[nodiscard]] Status apply_toml(Settings& settings, std::string_view text, const std::string& source);
+// `lookup` is getenv in production.
+[[nodiscard]] Status apply_environment(Settings& settings,
+                                       const std::function<std::optional<std::string>(const std::string&)>& lookup);
+
+}  // namespace trimtab::coordinator

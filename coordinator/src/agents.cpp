@@ -1,0 +1,171 @@
+#include "agents.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cost_intake.hpp"
+#include "wire/agent.pb.h"
+#include "wire_commands.hpp"
+#include "wire_events.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+using Body = wire::FromAgent::BodyCase;
+
+constexpr std::uint32_t kHeartbeatMs = 2000;
+
+std::int32_t bounded(std::uint32_t value) {
+  return static_cast<std::int32_t>(std::min(value, 1U << 30));
+}
+
+}  // namespace
+
+void Agents::message(std::uint64_t peer, std::string_view frame) {
+  wire::FromAgent from;
+  const bool parsed =
+      frame.size() < std::size_t{1} << 30 && from.ParseFromArray(frame.data(), static_cast<int>(frame.size()));
+  if (!parsed || from.body_case() == Body::BODY_NOT_SET) {
+    ++services_.counters.frames_malformed;
+    return refuse(peer, "a frame is not a message of protocol version " + std::to_string(kProtocolVersion));
+  }
+  if (from.body_case() == Body::kHello) return hello(peer, from.hello());
+  const Member* member = services_.members.by_peer(peer);
+  if (member == nullptr) return refuse(peer, "the first message must be a hello");
+  services_.members.heard(peer);
+  switch (from.body_case()) {
+    case Body::kHeartbeat: {
+      wire::ToAgent answer;
+      *answer.mutable_heartbeat() = from.heartbeat();
+      return reply(peer, answer);
+    }
+    case Body::kCostBatch:
+      return cost_batch(peer, *member, from.cost_batch());
+    case Body::kCommandDone:
+      return command_done(from.command_done());
+    case Body::kCommandProgress: {
+      const wire::CommandProgress& moved = from.command_progress();
+      const auto owner = services_.store.command_owner(moved.id());
+      if (!owner.ok() || !owner->has_value()) return;
+      if (JobRun* job = jobs_.find_run((*owner)->run)) {
+        job->feed(CommandMoved{(*owner)->tag, bounded(moved.done()), bounded(moved.total()), moved.what()});
+      }
+      return;
+    }
+    case Body::kRankEvent:
+      return rank_event(from.rank_event());
+    case Body::kHello:
+    case Body::BODY_NOT_SET:
+      return;
+  }
+}
+
+void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
+  auto joined = services_.members.join(introduction(hello), peer);
+  if (!joined.ok()) return refuse(peer, joined.error().message);
+  if (*joined != 0) port_.close(*joined);
+  spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
+               hello.release());
+  wire::ToAgent answer;
+  answer.mutable_welcome()->set_protocol_version(kProtocolVersion);
+  answer.mutable_welcome()->set_release(TRIMTAB_RELEASE);
+  answer.mutable_welcome()->set_coordinator(services_.store.identity());
+  answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
+  reply(peer, answer);
+  end_strays(hello);
+  for (const auto& [name, job] : jobs_.jobs()) {
+    if (job->active()) job->feed(node_back(hello, name));
+  }
+  jobs_.tick();
+}
+
+// Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
+void Agents::end_strays(const wire::Hello& hello) {
+  std::set<std::pair<std::string, std::uint64_t>> strays;
+  for (const wire::RunningRank& rank : hello.running()) {
+    const JobRun* job = jobs_.find(rank.job());
+    if (job == nullptr || (job->active() && job->state().launch == rank.launch())) continue;
+    strays.emplace(rank.job(), rank.launch());
+  }
+  for (const auto& [name, launch] : strays) {
+    const std::string tag = "stray/" + std::to_string(launch) + "/" + hello.node();
+    auto id = services_.store.command_id(jobs_.find(name)->run(), tag, hello.node());
+    if (!id.ok()) continue;
+    spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
+    const KillOn kill{tag, hello.node(), launch, jobs_.find(name)->state().launch_variant};
+    (void)send(hello.node(), command(kill, {*id, name, "", ""}));
+  }
+}
+
+void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
+  const auto stored = store_batch(services_.costs, member.instance, batch, services_.counters);
+  if (!stored.ok()) {
+    spdlog::error("node {}: {}", member.node, stored.error().message);
+    // A full disk may be emptied: the agent keeps the batch and sends it again. A broken batch stays broken.
+    if (stored.error().kind == ErrorKind::kBadInput) port_.close(peer);
+    return;
+  }
+  wire::ToAgent answer;
+  answer.mutable_batch_ack()->set_batch(batch.batch());
+  reply(peer, answer);
+  if (JobRun* job = jobs_.find(batch.job())) job->costs_stored(stored->fingerprint, stored->has_active);
+}
+
+void Agents::command_done(const wire::CommandDone& done) {
+  const auto owner = services_.store.command_owner(done.id());
+  if (!owner.ok() || !owner->has_value()) {
+    return spdlog::warn("an agent finished command {}, which nobody asked for", done.id());
+  }
+  const Status marked = services_.store.command_done(done.id());
+  if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
+  if (JobRun* job = jobs_.find_run((*owner)->run)) {
+    job->feed(CommandFinished{(*owner)->tag, done.ok(), done.error(), done.output()});
+  }
+}
+
+void Agents::rank_event(const wire::RankEvent& event) {
+  ++services_.counters.rank_events;
+  const auto news = from_rank(event);
+  if (!news) {
+    ++services_.counters.frames_malformed;
+    return;
+  }
+  if (JobRun* job = jobs_.find(event.job()); job != nullptr && job->active()) job->feed(*news);
+}
+
+void Agents::refuse(std::uint64_t peer, const std::string& reason) {
+  spdlog::warn("an agent is refused: {}", reason);
+  wire::ToAgent answer;
+  answer.mutable_refused()->set_reason(reason);
+  reply(peer, answer);
+  port_.close(peer);
+}
+
+void Agents::closed(std::uint64_t peer, const std::string& reason) {
+  if (const Member* member = services_.members.by_peer(peer)) {
+    spdlog::info("node {} is disconnected: {}", member->node, reason);
+  }
+  services_.members.disconnected(peer);
+}
+
+void Agents::tick() {
+  for (const std::string& node : services_.members.expire()) {
+    spdlog::warn("node {} is lost: silent for more than {} s", node,
+                 std::chrono::duration_cast<std::chrono::seconds>(kNodeTimeout).count());
+    jobs_.feed_all(NodeLost{node});
+  }
+}
+
+bool Agents::send(const std::string& node, const wire::ToAgent& message) {
+  const Member* member = services_.members.by_node(node);
+  return member != nullptr && member->peer != 0 && port_.send(member->peer, message.SerializeAsString());
+}
+
+void Agents::reply(std::uint64_t peer, const wire::ToAgent& message) {
+  (void)port_.send(peer, message.SerializeAsString());
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,54 @@
+#pragma once
+
+// The agents' side of the port: frames in, answers out. Event loop's thread only.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "job_table.hpp"
+#include "services.hpp"
+
+namespace trimtab::wire {
+class CommandDone;
+class CostBatch;
+class Hello;
+class RankEvent;
+class ToAgent;
+}  // namespace trimtab::wire
+
+namespace trimtab::coordinator {
+
+// What of the server the agents' side needs: a seam, so that tests can stand in for it.
+struct PeerPort {
+  std::function<bool(std::uint64_t peer, std::string frame)> send;
+  std::function<void(std::uint64_t peer)> close;
+};
+
+class Agents {
+ public:
+  Agents(Services& services, JobTable& jobs, PeerPort port)
+      : services_(services), jobs_(jobs), port_(std::move(port)) {}
+
+  void message(std::uint64_t peer, std::string_view frame);
+  void closed(std::uint64_t peer, const std::string& reason);
+  // Nodes that have been silent for too long are lost to their jobs.
+  void tick();
+  bool send(const std::string& node, const wire::ToAgent& message);
+
+ private:
+  void hello(std::uint64_t peer, const wire::Hello& hello);
+  void end_strays(const wire::Hello& hello);
+  void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
+  void command_done(const wire::CommandDone& done);
+  void rank_event(const wire::RankEvent& event);
+  void refuse(std::uint64_t peer, const std::string& reason);
+  void reply(std::uint64_t peer, const wire::ToAgent& message);
+
+  Services& services_;
+  JobTable& jobs_;
+  PeerPort port_;
+};
+
+}  // namespace trimtab::coordinator

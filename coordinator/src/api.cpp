@@ -1,0 +1,212 @@
+#include "api.hpp"
+
+#include <charconv>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "job_documents.hpp"
+#include "metrics.hpp"
+#include "report.hpp"
+#include "status_page.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+struct Call {
+  const net::HttpRequest& request;
+  Services& services;
+  JobTable& jobs;
+  Nanoseconds up;
+  std::string job_name;  // what stands for {id} in the route
+};
+
+net::HttpResponse failure(int status, const std::string& message) {
+  return {status, "application/json", error_document(message)};
+}
+
+net::HttpResponse failure(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kNo:
+      return failure(409, error.message);
+    case ErrorKind::kBadInput:
+      return failure(400, error.message);
+    case ErrorKind::kUnavailable:
+      return failure(503, error.message);
+  }
+  return failure(500, error.message);
+}
+
+net::HttpResponse ok(std::string body) {
+  return {200, "application/json", std::move(body)};
+}
+
+// Runs `body` with the job that the path names.
+net::HttpResponse with_job(const Call& call, const std::function<net::HttpResponse(JobRun&)>& body) {
+  JobRun* job = call.jobs.find(call.job_name);
+  if (job == nullptr) return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
+  return body(*job);
+}
+
+net::HttpResponse get_status(const Call& call) {
+  return ok(status_document(call.services, call.jobs, call.up));
+}
+net::HttpResponse get_nodes(const Call& call) {
+  return ok(nodes_document(call.services));
+}
+net::HttpResponse get_jobs(const Call& call) {
+  return ok(jobs_document(call.jobs));
+}
+
+net::HttpResponse get_job(const Call& call) {
+  return with_job(call, [](JobRun& job) { return ok(job_document(job)); });
+}
+
+net::HttpResponse submit(const Call& call, bool may_tune) {
+  auto submission = parse_submission(call.request.body);
+  if (!submission.ok()) return failure(submission.error());
+  const auto job = call.jobs.submit(std::move(submission->job), submission->tune && may_tune);
+  if (!job.ok()) return failure(job.error());
+  return {201, "application/json", job_document(**job)};
+}
+
+net::HttpResponse post_job(const Call& call) {
+  return submit(call, true);
+}
+net::HttpResponse post_profile(const Call& call) {
+  return submit(call, false);
+}
+
+net::HttpResponse get_events(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    std::int64_t after = 0;
+    if (const auto found = call.request.query.find("after"); found != call.request.query.end()) {
+      const std::string& text = found->second;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
+      if (error != std::errc{} || end != text.data() + text.size()) {
+        return failure(400, "after = '" + text + "': a sequence number is needed");
+      }
+    }
+    const auto events = call.services.store.events(job.run(), after, 1000);
+    return events.ok() ? ok(events_document(*events)) : failure(events.error());
+  });
+}
+
+net::HttpResponse get_trials(const Call& call) {
+  return with_job(call, [](JobRun& job) { return ok(trials_document(job.state())); });
+}
+
+net::HttpResponse get_report(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    if (job.state().initial.empty()) {
+      return failure(404, "job " + job.name() + " has no report yet (phase " +
+                              std::string(to_string(job.state().phase)) + "): it begins with the first search");
+    }
+    const auto steps = call.services.store.steps(job.run());
+    if (!steps.ok()) return failure(steps.error());
+    return ok(report_json(job.state(), job.timelines_json(), *steps));
+  });
+}
+
+net::HttpResponse give_order(const Call& call, Order order) {
+  return with_job(call, [order](JobRun& job) {
+    if (!job.active()) {
+      return failure(409, "job " + job.name() + " is over (phase " + std::string(to_string(job.state().phase)) + ")");
+    }
+    if (order == Order::kApprove && job.state().doing != Doing::kAwaitingApproval) {
+      return failure(409, "job " + job.name() + " has no trial that awaits approval");
+    }
+    if (order == Order::kApprove && job.state().frozen) {
+      return failure(409, "job " + job.name() + " is frozen; unfreeze it first");
+    }
+    job.feed(order);
+    return ok(job_document(job));
+  });
+}
+
+net::HttpResponse post_stop(const Call& call) {
+  return give_order(call, Order::kStop);
+}
+net::HttpResponse post_approve(const Call& call) {
+  return give_order(call, Order::kApprove);
+}
+net::HttpResponse post_freeze(const Call& call) {
+  return give_order(call, Order::kFreeze);
+}
+net::HttpResponse post_unfreeze(const Call& call) {
+  return give_order(call, Order::kUnfreeze);
+}
+
+net::HttpResponse get_costs(const Call& call) {
+  const auto found = call.request.query.find("fingerprint");
+  if (found == call.request.query.end()) {
+    const auto fingerprints = call.services.costs.fingerprints();
+    return fingerprints.ok() ? ok(fingerprints_document(*fingerprints)) : failure(fingerprints.error());
+  }
+  const auto costs = call.services.costs.costs(found->second);
+  return costs.ok() ? ok(costs_document(found->second, *costs)) : failure(costs.error());
+}
+
+net::HttpResponse get_metrics(const Call& call) {
+  return {200, "text/plain; version=0.0.4", metrics_text(call.services, call.jobs)};
+}
+
+net::HttpResponse get_page(const Call&) {
+  return {200, "text/html; charset=utf-8", kStatusPage[0]};
+}
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // {id} matches one segment
+  net::HttpResponse (*handle)(const Call&);
+};
+
+constexpr Route kRoutes[] = {{"GET", "/", get_page},
+                             {"GET", "/metrics", get_metrics},
+                             {"GET", "/v1/status", get_status},
+                             {"GET", "/v1/nodes", get_nodes},
+                             {"GET", "/v1/jobs", get_jobs},
+                             {"POST", "/v1/jobs", post_job},
+                             {"POST", "/v1/profile", post_profile},
+                             {"GET", "/v1/costs", get_costs},
+                             {"GET", "/v1/jobs/{id}", get_job},
+                             {"GET", "/v1/jobs/{id}/events", get_events},
+                             {"GET", "/v1/jobs/{id}/trials", get_trials},
+                             {"GET", "/v1/jobs/{id}/report", get_report},
+                             {"POST", "/v1/jobs/{id}/stop", post_stop},
+                             {"POST", "/v1/jobs/{id}/approve", post_approve},
+                             {"POST", "/v1/jobs/{id}/freeze", post_freeze},
+                             {"POST", "/v1/jobs/{id}/unfreeze", post_unfreeze}};
+
+// True when the path fits; then `id` is what stands for {id}.
+bool fits(std::string_view route, std::string_view path, std::string& id) {
+  const auto hole = route.find("{id}");
+  if (hole == std::string_view::npos) return route == path;
+  const std::string_view before = route.substr(0, hole);
+  const std::string_view after = route.substr(hole + 4);
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) return false;
+  const std::string_view middle = path.substr(before.size(), path.size() - before.size() - after.size());
+  if (middle.find('/') != std::string_view::npos) return false;
+  id = middle;
+  return true;
+}
+
+}  // namespace
+
+Api::Api(Services& services, JobTable& jobs) : services_(services), jobs_(jobs), begun_(services.clock.monotonic()) {}
+
+net::HttpResponse Api::handle(const net::HttpRequest& request) {
+  bool path_known = false;
+  for (const Route& route : kRoutes) {
+    Call call{request, services_, jobs_, services_.clock.monotonic() - begun_, ""};
+    if (!fits(route.path, request.path, call.job_name)) continue;
+    path_known = true;
+    if (route.method == request.method) return route.handle(call);
+  }
+  if (path_known) return failure(405, request.method + " is not possible at " + request.path);
+  return failure(404, "there is nothing at " + request.path);
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,182 @@
+#include "job_documents.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "report.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+using nlohmann::json;
+
+std::string text(const json& document) {
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json carried(const std::string& document) {
+  if (document.empty()) return nullptr;
+  json parsed = json::parse(document, nullptr, false);
+  return parsed.is_discarded() ? json(document) : parsed;
+}
+
+json nodes_json(const Services& services) {
+  json nodes = json::array();
+  for (const auto& [name, member] : services.members.members()) {
+    const double silent = std::chrono::duration<double>(services.clock.monotonic() - member.heard).count();
+    nodes.push_back({{"name", name},
+                     {"state", member.lost        ? "lost"
+                               : member.peer != 0 ? "connected"
+                                                  : "disconnected"},
+                     {"devices", member.devices},
+                     {"memory_bytes", member.memory_bytes},
+                     {"fingerprint", member.fingerprint},
+                     {"instance", member.instance},
+                     {"release", member.release},
+                     {"silent_s", silent}});
+  }
+  return nodes;
+}
+
+json summary_json(const JobRun& job) {
+  const TuningState& state = job.state();
+  const Progress progress = job.progress();
+  return {{"name", job.name()},
+          {"run", job.run()},
+          {"phase", to_string(state.phase)},
+          {"doing", to_string(state.doing)},
+          {"active", job.active()},
+          {"mode", to_string(state.job.mode)},
+          {"tune", state.tune},
+          {"frozen", state.frozen},
+          {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
+          {"step", state.step},
+          {"steps", state.job.steps},
+          {"loss", state.loss},
+          {"step_ms", state.step_ms},
+          {"trials", state.trials.size()},
+          {"failure", state.failure},
+          {"conclusion", state.conclusion},
+          {"storage_failure", job.storage_failure()}};
+}
+
+json jobs_json(const JobTable& jobs) {
+  json list = json::array();
+  for (const auto& [name, job] : jobs.jobs()) list.push_back(summary_json(*job));
+  return list;
+}
+
+json trial_summary(const Trial& trial) {
+  return {{"id", trial.id},
+          {"hash", trial.plan.hash},
+          {"plan", carried(trial.plan.json)},
+          {"state", to_string(trial.state)},
+          {"reason", trial.reason},
+          {"message", trial.message},
+          {"predicted_ms", trial.predicted.mean_ms},
+          {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
+          {"measured_ms", trial.measured.mean_ms},
+          {"incumbent_ms", trial.incumbent.mean_ms},
+          {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
+          {"switch_ms", trial.switch_ms},
+          {"steps", trial.steps}};
+}
+
+}  // namespace
+
+Result<Submission> parse_submission(const std::string& body) {
+  const json document = json::parse(body, nullptr, false);
+  if (document.is_discarded() || !document.is_object() || !document.contains("job")) {
+    return bad_input(R"(the body must be {"job": {…}, "tune": true})");
+  }
+  const auto tune = document.find("tune");
+  if (tune != document.end() && !tune->is_boolean()) return bad_input("tune: true or false is needed");
+  Submission submission;
+  submission.tune = tune == document.end() || tune->get<bool>();
+  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, json::error_handler_t::replace), "job"));
+  return submission;
+}
+
+std::string error_document(const std::string& message) {
+  return text({{"error", message}});
+}
+
+std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up) {
+  return text({{"release", TRIMTAB_RELEASE},
+               {"protocol_version", kProtocolVersion},
+               {"uptime_s", std::chrono::duration<double>(up).count()},
+               {"nodes", nodes_json(services)},
+               {"jobs", jobs_json(jobs)}});
+}
+
+std::string nodes_document(const Services& services) {
+  return text({{"nodes", nodes_json(services)}});
+}
+std::string jobs_document(const JobTable& jobs) {
+  return text({{"jobs", jobs_json(jobs)}});
+}
+
+std::string job_document(const JobRun& job) {
+  const TuningState& state = job.state();
+  json document = summary_json(job);
+  document["fingerprint"] = state.fingerprint;
+  document["launch"] = state.launch;
+  document["evaluations"] = state.evaluations;
+  document["incumbent"] = {{"hash", state.incumbent.hash},
+                           {"plan", carried(state.incumbent.json)},
+                           {"predicted_ms", state.incumbent_predicted.mean_ms},
+                           {"measured_ms", state.incumbent_measured.mean_ms}};
+  document["initial"] = {{"hash", state.initial.hash},
+                         {"predicted_ms", state.initial_predicted.mean_ms},
+                         {"measured_ms", state.initial_measured.mean_ms}};
+  double best = state.incumbent_predicted.mean_ms;
+  if (!state.trials.empty()) best = std::min(best, state.trials.back().predicted.mean_ms);
+  document["best_prediction_ms"] = best;
+  document["recommendation"] = carried(state.recommendation_json);
+  document["awaiting_approval"] =
+      state.doing == Doing::kAwaitingApproval ? trial_summary(state.trials.back()) : json(nullptr);
+  return text(document);
+}
+
+std::string trials_document(const TuningState& state) {
+  json trials = json::array();
+  for (const Trial& trial : state.trials) trials.push_back(trial_summary(trial));
+  return text({{"trials", trials}});
+}
+
+std::string events_document(const std::vector<StoredEvent>& events) {
+  json list = json::array();
+  for (const StoredEvent& event : events) {
+    list.push_back({{"sequence", event.sequence},
+                    {"at_ns", event.at_ns},
+                    {"kind", event.note.kind},
+                    {"text", event.note.text},
+                    {"data", carried(event.note.data_json)}});
+  }
+  return text({{"events", list}});
+}
+
+std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs) {
+  json list = json::array();
+  for (const Cost& cost : costs) {
+    list.push_back({{"key", carried(to_json(cost.key))},
+                    {"unit", unit_of(cost.key.kind)},
+                    {"count", cost.statistics.count()},
+                    {"mean", cost.statistics.mean()},
+                    {"standard_error", cost.statistics.standard_error()},
+                    {"min", cost.statistics.min()},
+                    {"max", cost.statistics.max()},
+                    {"median", cost.statistics.median()}});
+  }
+  return text({{"fingerprint", fingerprint}, {"costs", list}});
+}
+
+std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints) {
+  json list = json::array();
+  for (const Fingerprint& one : fingerprints) {
+    list.push_back({{"hash", hash(one)}, {"fingerprint", carried(to_json(one))}});
+  }
+  return text({{"fingerprints", list}});
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,31 @@
+#pragma once
+
+// The API's JSON documents. Pure: text from state.
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "job_table.hpp"
+#include "services.hpp"
+
+namespace trimtab::coordinator {
+
+struct Submission {
+  Job job;
+  bool tune = true;
+};
+// {"job": {…}, "tune": true}
+[[nodiscard]] Result<Submission> parse_submission(const std::string& body);
+
+[[nodiscard]] std::string error_document(const std::string& message);
+[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up);
+[[nodiscard]] std::string nodes_document(const Services& services);
+[[nodiscard]] std::string jobs_document(const JobTable& jobs);
+[[nodiscard]] std::string job_document(const JobRun& job);
+[[nodiscard]] std::string trials_document(const TuningState& state);
+[[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
+[[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);
+[[nodiscard]] std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,220 @@
+#include "job_run.hpp"
+
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+#include "cost_needs.hpp"
+#include "wire/agent.pb.h"
+#include "wire_commands.hpp"
+
+namespace trimtab::coordinator {
+
+JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services)
+    : run_(run),
+      services_(services),
+      tuning_(std::move(state)),
+      timelines_json_(std::move(timelines_json)),
+      self_(std::make_shared<JobRun*>(this)) {}
+
+JobRun::~JobRun() {
+  *self_ = nullptr;
+}
+
+void JobRun::begin() {
+  take(tuning_.begin(now()));
+  drain();
+  tick();
+}
+
+void JobRun::resume() {
+  if (active()) take(tuning_.resume(now()));
+  drain();
+}
+
+void JobRun::feed(Event event) {
+  events_.push_back(std::move(event));
+  drain();
+}
+
+void JobRun::tick() {
+  if (active()) feed(Tick{});
+  if (state().phase == Phase::kWaiting) place();
+  if (!active() && !priced_ && !state().initial.empty()) price_plans();
+}
+
+void JobRun::take(std::vector<Action> actions) {
+  for (Action& action : actions) actions_.push_back(std::move(action));
+  if (tuning_.take_transition()) unstored_.state_changed = true;
+  for (Note& note : tuning_.take_notes()) {
+    spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
+    unstored_.notes.push_back(std::move(note));
+  }
+  for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
+}
+
+// Carrying out an action may bring the next event, so this is a loop and not a recursion.
+void JobRun::drain() {
+  if (std::exchange(draining_, true)) return;
+  while (store()) {
+    if (!actions_.empty()) {
+      const Action action = std::move(actions_.front());
+      actions_.pop_front();
+      std::visit([this](const auto& one) { carry_out(one); }, action);
+    } else if (!events_.empty()) {
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      take(tuning_.handle(event, now()));
+    } else {
+      break;
+    }
+  }
+  draining_ = false;
+}
+
+bool JobRun::store() {
+  if (unstored_.empty()) return true;
+  const Status saved = services_.store.save(run_, state(), unstored_, services_.clock.wall().count());
+  if (!saved.ok()) {
+    ++services_.counters.state_failures;
+    if (storage_failure_ != saved.error().message) {
+      spdlog::error("job {} stands still, its state cannot be stored: {}", name(), saved.error().message);
+    }
+    storage_failure_ = saved.error().message;
+    return false;
+  }
+  storage_failure_.clear();
+  unstored_ = {};
+  return true;
+}
+
+void JobRun::place() {
+  auto placed = services_.members.place(state().job);
+  if (!placed.ok()) return feed(NodesUnsuitable{placed.error().message});
+  if (!placed->has_value()) return;
+  const Placement& placement = **placed;
+  load_facts(placement);
+  feed(NodesReady{placement.nodes, to_json(placement.cluster), state().fingerprint});
+}
+
+// A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
+// hardware is a fact of earlier runs.
+void JobRun::load_facts(const Placement& placement) {
+  unplaced_fingerprint_ = placement.fingerprint;
+  const auto fact = [this](const std::string& fingerprint, const std::string& what) {
+    auto found = services_.costs.fact(fingerprint, what);
+    return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
+  };
+  const auto own = fact(placement.fingerprint, "job_fingerprint/" + name());
+  tuning_.set_fingerprint(own.is_string() ? own.get<std::string>() : placement.fingerprint);
+  const auto calibration = fact(state().fingerprint, "calibration/" + name());
+  std::vector<std::string> failed;
+  const auto failures = fact(state().fingerprint, failures_fact());
+  for (const auto& [hash, reason] : failures.items()) {
+    if (failures.is_object()) failed.push_back(hash);
+  }
+  tuning_.set_facts(calibration.is_object() ? calibration.dump() : "", std::move(failed));
+}
+
+void JobRun::costs_stored(const std::string& fingerprint, bool active) {
+  if (!active || state().phase != Phase::kProfiling || fingerprint == state().fingerprint) return;
+  spdlog::info("job {}: its costs belong to fingerprint {}", name(), fingerprint);
+  if (!unplaced_fingerprint_.empty()) {
+    const auto stored = services_.costs.put_fact(unplaced_fingerprint_, "job_fingerprint/" + name(),
+                                                 nlohmann::json(fingerprint).dump());
+    if (!stored.ok()) spdlog::warn("{}", stored.error().message);
+  }
+  tuning_.set_fingerprint(fingerprint);
+}
+
+std::vector<Cost> JobRun::known_costs() const {
+  auto costs = services_.costs.costs(state().fingerprint);
+  if (costs.ok()) return std::move(costs).value();
+  spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
+  return {};
+}
+
+template <typename Command>
+void JobRun::send_command(const Command& action) {
+  auto id = services_.store.command_id(run_, action.tag, action.node);
+  if (!id.ok()) {
+    // Sent again with everything outstanding when the node comes back; the deadline of the phase is the backstop.
+    spdlog::error("job {}: no id for command {}: {}", name(), action.tag, id.error().message);
+    return;
+  }
+  const CommandContext context{*id, name(), to_json(state().job),
+                               "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-"};
+  if (!services_.send(action.node, command(action, context))) {
+    spdlog::info("job {}: command {} waits for node {}", name(), action.tag, action.node);
+  }
+}
+
+template <typename Message>
+void JobRun::send_message(const Message& action) {
+  for (const NodeShare& share : state().nodes) {
+    if (!services_.send(share.node, message(action, name()))) {
+      spdlog::info("job {}: node {} is away and does not hear of a plan change", name(), share.node);
+    }
+  }
+}
+
+void JobRun::carry_out(const CountCosts&) {
+  events_.emplace_back(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
+}
+
+void JobRun::carry_out(const SearchPlans& action) {
+  SearchTask task = tuning_.search_task();
+  task.costs = known_costs();
+  task.time_budget = services_.budget.time;
+  task.max_evaluations = services_.budget.evaluations;
+  ++services_.counters.searches;
+  services_.worker.enqueue(std::move(task), [self = self_, number = action.number](SearchReply reply) {
+    if (*self != nullptr) (*self)->feed(SearchFinished{number, std::move(reply)});
+  });
+}
+
+void JobRun::remember(const std::string& fact, const std::string& json) {
+  const Status stored = services_.costs.put_fact(state().fingerprint, fact, json);
+  if (!stored.ok()) spdlog::warn("job {}: cannot remember {}: {}", name(), fact, stored.error().message);
+}
+
+void JobRun::carry_out(const RememberCalibration& action) {
+  remember("calibration/" + name(), action.json);
+}
+
+// What does not fit into one limit may fit into another.
+std::string JobRun::failures_fact() const {
+  return "failures/" + name() + "/" + std::to_string(state().job.memory_limit);
+}
+
+void JobRun::carry_out(const RememberFailure& action) {
+  const auto known = services_.costs.fact(state().fingerprint, failures_fact());
+  nlohmann::json failures = nlohmann::json::object();
+  if (known.ok() && known->has_value()) failures = nlohmann::json::parse(**known, nullptr, false);
+  if (!failures.is_object()) failures = nlohmann::json::object();
+  failures[action.plan_hash] = action.reason;
+  remember(failures_fact(), failures.dump());
+}
+
+// For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.
+void JobRun::price_plans() {
+  priced_ = true;
+  if (timelines_json_ != "{}" && !timelines_json_.empty()) return;
+  SearchTask task = tuning_.search_task();
+  task.costs = known_costs();
+  task.price_only = true;
+  services_.worker.enqueue(std::move(task), [self = self_](SearchReply reply) {
+    if (*self != nullptr) (*self)->priced(reply);
+  });
+}
+
+void JobRun::priced(const SearchReply& reply) {
+  if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
+  timelines_json_ =
+      R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" + reply.incumbent_timeline_json + "}";
+  const Status stored = services_.store.save_timelines(run_, timelines_json_);
+  if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
+}
+
+}  // namespace trimtab::coordinator

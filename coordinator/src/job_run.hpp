@@ -1,0 +1,86 @@
+#pragma once
+
+// One submitted job: drives its tuning machine. An event goes in; the machine's transition is stored in one
+// transaction; only then its actions are carried out. When the disk does not take the transition, actions wait and it
+// is tried again. Event loop's thread only.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+
+class JobRun {
+ public:
+  JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services);
+  ~JobRun();
+  JobRun(const JobRun&) = delete;
+  JobRun& operator=(const JobRun&) = delete;
+
+  void begin();
+  void resume();
+  void feed(Event event);
+  // Also tries again what could not be stored, and asks for nodes while the job waits for them.
+  void tick();
+  // A batch of this job's costs has been stored under this fingerprint.
+  void costs_stored(const std::string& fingerprint, bool active);
+
+  [[nodiscard]] std::int64_t run() const { return run_; }
+  [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
+  [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  [[nodiscard]] Progress progress() const { return tuning_.progress(); }
+  [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
+  [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
+  [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
+  [[nodiscard]] std::vector<Cost> known_costs() const;
+
+ private:
+  void take(std::vector<Action> actions);
+  void drain();
+  [[nodiscard]] bool store();
+  void place();
+  void load_facts(const Placement& placement);
+  void price_plans();
+  void priced(const SearchReply& reply);
+  [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
+
+  void carry_out(const DescribeOn& action) { send_command(action); }
+  void carry_out(const BenchmarkOn& action) { send_command(action); }
+  void carry_out(const LaunchOn& action) { send_command(action); }
+  void carry_out(const KillOn& action) { send_command(action); }
+  void carry_out(const ProposePlan& action) { send_message(action); }
+  void carry_out(const CommitPlan& action) { send_message(action); }
+  void carry_out(const CancelPlan& action) { send_message(action); }
+  void carry_out(const StopRanks& action) { send_message(action); }
+  void carry_out(const CountCosts& action);
+  void carry_out(const SearchPlans& action);
+  void carry_out(const RememberCalibration& action);
+  void carry_out(const RememberFailure& action);
+  template <typename Command>
+  void send_command(const Command& action);
+  template <typename Message>
+  void send_message(const Message& action);
+  [[nodiscard]] std::string failures_fact() const;
+  void remember(const std::string& name, const std::string& json);
+
+  const std::int64_t run_;
+  Services& services_;
+  Tuning tuning_;
+  std::string timelines_json_;
+  std::deque<Event> events_;
+  std::deque<Action> actions_;
+  Transition unstored_;
+  std::string storage_failure_;
+  bool draining_ = false;
+  bool priced_ = false;
+  std::string unplaced_fingerprint_;  // the hardware's own, where the job's benchmarks name another
+  std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
+};
+
+}  // namespace trimtab::coordinator

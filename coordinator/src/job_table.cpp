@@ -1,0 +1,80 @@
+#include "job_table.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+namespace trimtab::coordinator {
+
+Status check_job(const Job& job, bool tune) {
+  if (job.delivery == Delivery::kRestart && tune && job.mode != JobMode::kObserve) {
+    return bad_input(
+        "job " + job.name +
+        " has delivery \"restart\", which this release cannot carry out. Use delivery \"live\" (the job calls "
+        "next_plan() between steps), or mode \"observe\"");
+  }
+  if (job.benchmark.empty()) return bad_input("job " + job.name + " needs commands.benchmark to measure its operators");
+  if (job.model_json.empty() && job.describe.empty()) {
+    return bad_input("job " + job.name + " needs a model file or commands.describe");
+  }
+  if (!tune) return {};
+  if (job.train.empty()) return bad_input("job " + job.name + " needs commands.train");
+  if (job.steps < 1) return bad_input("job " + job.name + " needs steps: how many it is going to train");
+  return {};
+}
+
+Status JobTable::restore() {
+  std::vector<std::string> unreadable;
+  TRIMTAB_TRY(std::vector<StoredJob> stored, services_.store.latest_jobs(unreadable));
+  for (const std::string& one : unreadable) spdlog::error("job left alone: {}", one);
+  for (StoredJob& one : stored) {
+    const std::string name = one.state.job.name;
+    jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
+  }
+  for (auto& [name, job] : jobs_) job->resume();
+  return {};
+}
+
+Result<JobRun*> JobTable::submit(Job job, bool tune) {
+  TRIMTAB_TRY_STATUS(check_job(job, tune));
+  JobRun* present = find(job.name);
+  if (present != nullptr && present->active()) {
+    return no("job " + job.name + " is running already (phase " + std::string(to_string(present->state().phase)) +
+              "). Stop it first, or give this one another name");
+  }
+  TuningState state;
+  TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
+  state.tune = tune;
+  state.job = std::move(job);
+  const std::string name = state.job.name;
+  TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));
+  auto& slot = jobs_[name];
+  slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
+  slot->begin();
+  return slot.get();
+}
+
+JobRun* JobTable::find(const std::string& name) {
+  const auto found = jobs_.find(name);
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+JobRun* JobTable::find_run(std::int64_t run) {
+  for (auto& [name, job] : jobs_) {
+    if (job->run() == run) return job.get();
+  }
+  return nullptr;
+}
+
+void JobTable::tick() {
+  for (auto& [name, job] : jobs_) job->tick();
+}
+
+void JobTable::feed_all(const Event& event) {
+  for (auto& [name, job] : jobs_) {
+    if (job->active()) job->feed(event);
+  }
+}
+
+}  // namespace trimtab::coordinator

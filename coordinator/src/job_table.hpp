@@ -1,0 +1,39 @@
+#pragma once
+
+// The jobs that the coordinator knows: each name's latest run. Submission, restoring, orders. Event loop's thread only.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "job_run.hpp"
+#include "services.hpp"
+
+namespace trimtab::coordinator {
+
+class JobTable {
+ public:
+  explicit JobTable(Services& services) : services_(services) {}
+
+  // Takes up what an earlier coordinator left.
+  [[nodiscard]] Status restore();
+  // The error is kNo when a job of this name runs already, kBadInput when the job cannot be tuned as it asks.
+  [[nodiscard]] Result<JobRun*> submit(Job job, bool tune);
+  [[nodiscard]] JobRun* find(const std::string& name);
+  [[nodiscard]] JobRun* find_run(std::int64_t run);
+  [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
+
+  void tick();
+  void feed_all(const Event& event);
+
+ private:
+  Services& services_;
+  std::map<std::string, std::unique_ptr<JobRun>> jobs_;
+};
+
+// Why the job cannot be tuned by this release; ok when it can.
+[[nodiscard]] Status check_job(const Job& job, bool tune);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,96 @@
+// trimtab-coordinator: reads its settings, starts the daemon, runs the loop until a signal.
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "coordinator/daemon.hpp"
+#include "coordinator/settings.hpp"
+
+namespace {
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+std::string flag_of(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Status apply_file(Settings& settings, const std::string& path) {
+  if (path.empty()) return {};
+  std::ifstream file(path);
+  if (!file) return bad_input("the configuration file " + path + " cannot be opened");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return apply_toml(settings, text, path);
+}
+
+Result<Settings> read_settings(const std::string& config, const std::map<std::string, std::string>& flags) {
+  Settings settings;
+  TRIMTAB_TRY_STATUS(apply_file(settings, config));
+  TRIMTAB_TRY_STATUS(apply_environment(settings, environment));
+  for (const auto& [name, value] : flags) {
+    TRIMTAB_TRY_STATUS(apply_setting(settings, name, value, "flag " + flag_of(name)));
+  }
+  return settings;
+}
+
+int report(const Error& error) {
+  std::fprintf(stderr, "trimtab-coordinator: %s\n", error.message.c_str());
+  return exit_code(error.kind);
+}
+
+int run(const Settings& settings) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
+  spdlog::set_level(spdlog::level::from_str(settings.log_level));
+  const SystemClock clock;
+  net::EventLoop loop;
+  auto daemon = Daemon::start(loop, clock, settings);
+  if (!daemon.ok()) return report(daemon.error());
+  loop.on_signals(false, [&](int signal) {
+    spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
+    (*daemon)->stop();
+    loop.stop();
+  });
+  loop.run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Trimtab's coordinator: one per cluster. Agents and people connect to its port."};
+  app.set_version_flag("--version", TRIMTAB_RELEASE);
+  std::string config;
+  app.add_option("--config", config, "TOML file with the keys below, dashes as underscores");
+  std::map<std::string, std::string> flags;
+  for (const SettingKey& key : setting_keys()) {
+    const std::string name(key.name);
+    const std::string help = std::string(key.help) + " (default " + std::string(key.fallback) + ")";
+    app.add_option_function<std::string>(
+        flag_of(key.name), [&flags, name](const std::string& value) { flags[name] = value; }, help);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const auto settings = read_settings(config, flags);
+  if (!settings.ok()) return report(settings.error());
+  return run(*settings);
+}

@@ -1,0 +1,109 @@
+#include "membership.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schema/fingerprint.hpp"
+
+#ifndef TRIMTAB_RELEASE
+#define TRIMTAB_RELEASE "unknown"
+#endif
+
+namespace trimtab::coordinator {
+namespace {
+
+Status check(const Introduction& hello) {
+  if (hello.protocol_version != kProtocolVersion) {
+    return bad_input("this coordinator (release " TRIMTAB_RELEASE ") speaks protocol version " +
+                     std::to_string(kProtocolVersion) + ", but the agent (release " + hello.release +
+                     ") speaks version " + std::to_string(hello.protocol_version) +
+                     ". Install the same release on both");
+  }
+  if (hello.node.empty() || hello.node.size() > 255 || hello.instance.empty()) {
+    return bad_input("an agent needs a node name of 1 to 255 bytes and an instance id");
+  }
+  if (hello.devices < 1 || hello.devices > 1024 || hello.memory_bytes < 1) {
+    return bad_input("node " + hello.node + " says it has " + std::to_string(hello.devices) + " devices of " +
+                     std::to_string(hello.memory_bytes) + " bytes; 1 to 1024 devices with memory are needed");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t peer) {
+  TRIMTAB_TRY_STATUS(check(hello));
+  TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
+  Member& member = members_[hello.node];
+  if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
+    return bad_input("node name " + hello.node + " is taken by another agent that is connected. Give each agent a " +
+                     "name of its own");
+  }
+  const std::uint64_t former = member.peer == peer ? 0 : member.peer;
+  member = Member{hello.node,         hello.instance,
+                  hello.release,      static_cast<std::int32_t>(hello.devices),
+                  hello.memory_bytes, hello.fingerprint_json,
+                  hash(fingerprint),  peer,
+                  clock_.monotonic(), false};
+  return former;
+}
+
+void Membership::heard(std::uint64_t peer) {
+  for (auto& [name, member] : members_) {
+    if (member.peer == peer && peer != 0) member.heard = clock_.monotonic();
+  }
+}
+
+void Membership::disconnected(std::uint64_t peer) {
+  for (auto& [name, member] : members_) {
+    if (member.peer == peer) member.peer = 0;
+  }
+}
+
+std::vector<std::string> Membership::expire() {
+  std::vector<std::string> lost;
+  for (auto& [name, member] : members_) {
+    if (member.lost || clock_.monotonic() - member.heard <= kNodeTimeout) continue;
+    member.lost = true;
+    lost.push_back(name);
+  }
+  return lost;
+}
+
+const Member* Membership::by_peer(std::uint64_t peer) const {
+  for (const auto& [name, member] : members_) {
+    if (member.peer == peer && peer != 0) return &member;
+  }
+  return nullptr;
+}
+
+const Member* Membership::by_node(const std::string& node) const {
+  const auto found = members_.find(node);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+Result<std::optional<Placement>> Membership::place(const Job& job) const {
+  Placement placement;
+  std::int32_t wanted = job.world_size;
+  for (const auto& [name, member] : members_) {
+    if (wanted == 0) break;
+    if (member.lost || member.peer == 0) continue;
+    const std::int32_t devices = std::min(member.devices, wanted);
+    const Bytes memory = job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
+    placement.nodes.push_back({name, job.world_size - wanted, devices});
+    placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory, 0});
+    wanted -= devices;
+  }
+  if (wanted > 0) return std::optional<Placement>{};
+  placement.fingerprint = placement.cluster.nodes.front().fingerprint;
+  placement.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
+  for (const Node& node : placement.cluster.nodes) {
+    if (node.fingerprint == placement.fingerprint) continue;
+    return bad_input("nodes " + placement.cluster.nodes.front().name + " and " + node.name +
+                     " have different hardware fingerprints; this release tunes jobs on nodes of one fingerprint. " +
+                     "Compare them with `trimtab doctor`");
+  }
+  return std::optional<Placement>(std::move(placement));
+}
+
+}  // namespace trimtab::coordinator

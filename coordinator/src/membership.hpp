@@ -1,0 +1,82 @@
+#pragma once
+
+// Which agents there are: by node name, alive while they speak. Pure; the clock comes in. One owner thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "schema/cluster.hpp"
+#include "schema/job.hpp"
+#include "tuning/event.hpp"
+
+namespace trimtab::coordinator {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+// A node that has been silent for longer is lost.
+inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
+
+struct Member {
+  std::string node;
+  std::string instance;
+  std::string release;
+  std::int32_t devices = 1;
+  Bytes memory_bytes = 0;  // per device
+  std::string fingerprint_json;
+  std::string fingerprint;  // hash
+  std::uint64_t peer = 0;   // 0 = not connected
+  Nanoseconds heard{0};     // monotonic
+  bool lost = false;
+};
+
+// What an agent says of itself, as it came over the wire.
+struct Introduction {
+  std::uint32_t protocol_version = 0;
+  std::string release;
+  std::string node;
+  std::string instance;
+  std::int64_t devices = 0;
+  std::int64_t memory_bytes = 0;
+  std::string fingerprint_json;
+};
+
+// The devices that a job gets, and the cluster document that describes them.
+struct Placement {
+  std::vector<NodeShare> nodes;
+  Cluster cluster;
+  std::string fingerprint;
+};
+
+class Membership {
+ public:
+  explicit Membership(const Clock& clock) : clock_(clock) {}
+
+  // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
+  // peer, whose id is returned (0 = none) for the caller to close; another live instance under a name that is taken is
+  // refused.
+  [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
+  void heard(std::uint64_t peer);
+  void disconnected(std::uint64_t peer);
+  // Nodes that have just become lost.
+  [[nodiscard]] std::vector<std::string> expire();
+
+  [[nodiscard]] const Member* by_peer(std::uint64_t peer) const;
+  [[nodiscard]] const Member* by_node(const std::string& node) const;
+  [[nodiscard]] const std::map<std::string, Member>& members() const { return members_; }
+
+  // Devices in order of node name. Empty when live nodes have too few; an error when they have enough and the job
+  // cannot use them.
+  [[nodiscard]] Result<std::optional<Placement>> place(const Job& job) const;
+
+ private:
+  const Clock& clock_;
+  std::map<std::string, Member> members_;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,115 @@
+#include "metrics.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace trimtab::coordinator {
+namespace {
+
+class Page {
+ public:
+  void family(const char* name, const char* type, const char* help) {
+    out_ << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
+  }
+  void sample(const char* name, const std::string& labels, double value) {
+    out_ << name << labels << ' ' << value << '\n';
+  }
+  void single(const char* name, const char* type, const char* help, double value) {
+    family(name, type, help);
+    sample(name, "", value);
+  }
+  void labelled(const char* name, const char* type, const char* help, const char* label,
+                const std::map<std::string, double>& values) {
+    family(name, type, help);
+    for (const auto& [value, count] : values) {
+      sample(name, "{" + std::string(label) + "=\"" + value + "\"}", count);
+    }
+  }
+  [[nodiscard]] std::string text() const { return out_.str(); }
+
+ private:
+  std::ostringstream out_;
+};
+
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0;
+  double resident = 0;
+  statm >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void job_metrics(Page& page, const JobTable& jobs) {
+  std::map<std::string, double> phases;
+  std::map<std::string, double> trials;
+  std::map<std::string, double> step_seconds;
+  std::map<std::string, double> steps;
+  for (const auto& [name, job] : jobs.jobs()) {
+    ++phases[std::string(to_string(job->state().phase))];
+    for (const Trial& trial : job->state().trials) ++trials[std::string(to_string(trial.state))];
+    // Job names are [A-Za-z0-9._-]: nothing in them needs escaping.
+    step_seconds[name] = job->state().step_ms / 1e3;
+    steps[name] = static_cast<double>(job->state().step);
+  }
+  page.labelled("trimtab_jobs", "gauge", "Jobs by phase.", "phase", phases);
+  page.labelled("trimtab_trials", "gauge", "Trials of the known jobs by state.", "state", trials);
+  page.labelled("trimtab_job_step_seconds", "gauge", "Last training step of a job.", "job", step_seconds);
+  page.labelled("trimtab_job_step", "gauge", "Number of a job's last training step.", "job", steps);
+}
+
+void counter_metrics(Page& page, const Counters& counters) {
+  page.labelled("trimtab_cost_batches_total", "counter", "Batches of costs from agents.", "outcome",
+                {{"stored", static_cast<double>(counters.batches_stored)},
+                 {"repeated", static_cast<double>(counters.batches_repeated)},
+                 {"refused", static_cast<double>(counters.batches_refused)}});
+  page.labelled("trimtab_cost_entries_total", "counter", "Costs in those batches.", "outcome",
+                {{"read", static_cast<double>(counters.cost_entries)},
+                 {"refused", static_cast<double>(counters.cost_entries_refused)}});
+  page.single("trimtab_frames_malformed_total", "counter", "Frames from agents that could not be read.",
+              static_cast<double>(counters.frames_malformed));
+  page.single("trimtab_rank_events_total", "counter", "What ranks said or did.",
+              static_cast<double>(counters.rank_events));
+  page.single("trimtab_searches_total", "counter", "Searches asked of the tuner.",
+              static_cast<double>(counters.searches));
+  page.single("trimtab_state_failures_total", "counter", "Transitions that could not be stored at once.",
+              static_cast<double>(counters.state_failures));
+  page.single("trimtab_loop_lag_seconds", "gauge", "How late the event loop's last timer was.",
+              counters.loop_lag_seconds);
+  page.single("trimtab_loop_lag_max_seconds", "gauge", "The latest that a timer of the event loop ever was.",
+              counters.loop_lag_max_seconds);
+}
+
+}  // namespace
+
+std::string metrics_text(const Services& services, const JobTable& jobs) {
+  Page page;
+  std::map<std::string, double> nodes = {{"connected", 0}, {"disconnected", 0}, {"lost", 0}};
+  for (const auto& [name, member] : services.members.members()) {
+    ++nodes[member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected"];
+  }
+  page.labelled("trimtab_nodes", "gauge", "Nodes by state.", "state", nodes);
+  job_metrics(page, jobs);
+  counter_metrics(page, services.counters);
+  const auto costs = services.costs.cost_count();
+  if (costs.ok()) {
+    page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));
+  }
+  page.single("process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
+  page.single("process_cpu_seconds_total", "counter", "CPU time, user and system.", cpu_seconds());
+  return page.text();
+}
+
+}  // namespace trimtab::coordinator

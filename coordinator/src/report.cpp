@@ -1,0 +1,203 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace trimtab::coordinator {
+namespace {
+
+using nlohmann::json;
+
+// A document that is carried inside another; null where it is empty or broken.
+json document(const std::string& text) {
+  return text.empty() ? json() : json::parse(text, nullptr, false, true);
+}
+
+json plan_document(const std::string& text) {
+  json plan = document(text);
+  return plan.is_discarded() ? json(text) : plan;
+}
+
+json measured_json(const Measured& measured) {
+  return {{"mean", measured.mean_ms}, {"low", measured.low_ms}, {"high", measured.high_ms}, {"steps", measured.steps}};
+}
+
+json ratio_json(const Ratio& ratio) {
+  return {{"ratio", ratio.ratio}, {"low", ratio.low}, {"high", ratio.high}};
+}
+
+json plan_json(const PlanText& plan, const Predicted& predicted, const Measured& measured) {
+  return {{"plan", plan_document(plan.json)},
+          {"hash", plan.hash},
+          {"predicted_ms", predicted.mean_ms},
+          {"predicted_interval_ms", {predicted.low_ms, predicted.high_ms}},
+          {"predicted_before_calibration_ms", predicted.raw_ms},
+          {"measured_ms", measured_json(measured)}};
+}
+
+json trial_json(const Trial& trial) {
+  return {{"id", trial.id},
+          {"plan", plan_document(trial.plan.json)},
+          {"hash", trial.plan.hash},
+          {"state", to_string(trial.state)},
+          {"reason", trial.reason},
+          {"message", trial.message},
+          {"predicted_ms", trial.predicted.mean_ms},
+          {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
+          {"predicted_before_calibration_ms", trial.predicted.raw_ms},
+          {"measured_ms", measured_json(trial.measured)},
+          {"incumbent_ms", measured_json(trial.incumbent)},
+          {"speedup", ratio_json(trial.ratio)},
+          {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}}}};
+}
+
+json loss_json(const TuningState& state) {
+  std::map<std::int64_t, const LossAt*> tuned;
+  for (const LossAt& one : state.losses) tuned[one.step] = &one;
+  double most = 0;
+  int steps = 0;
+  bool same = true;
+  for (const LossAt& one : state.untuned_losses) {
+    const auto found = tuned.find(one.step);
+    if (found == tuned.end()) continue;
+    ++steps;
+    most = std::max(most, std::abs(one.loss - found->second->loss));
+    same = same && one.samples == found->second->samples;
+  }
+  json curve = json::array();
+  for (const LossAt& one : state.losses) curve.push_back({one.step, one.loss});
+  json untuned = json::array();
+  for (const LossAt& one : state.untuned_losses) untuned.push_back({one.step, one.loss});
+  return {{"steps", steps},
+          {"max_abs_difference_to_untuned_run", most},
+          {"same_samples", steps > 0 && same},
+          {"note", state.loss_note},
+          {"tuned", curve},
+          {"untuned", untuned}};
+}
+
+// The spread of steps of one plan in one block: what a comparison has to see through.
+json noise_json(const std::vector<MeasuredStep>& steps) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<double>> blocks;
+  for (const MeasuredStep& step : steps) {
+    if (!step.warmup) blocks[{step.trial, step.block}].push_back(step.wall_ms);
+  }
+  double squares = 0;
+  int degrees = 0;
+  for (const auto& [key, values] : blocks) {
+    double mean = 0;
+    for (const double value : values) mean += value / static_cast<double>(values.size());
+    for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
+    degrees += static_cast<int>(values.size()) - 1;
+  }
+  const double variation = degrees > 0 ? std::sqrt(squares / degrees) : 0;
+  return {{"coefficient_of_variation", variation}, {"blocks", blocks.size()}};
+}
+
+json steps_json(const std::vector<MeasuredStep>& steps) {
+  json list = json::array();
+  for (const MeasuredStep& step : steps) {
+    list.push_back({{"launch", step.launch},
+                    {"step", step.step},
+                    {"epoch", step.epoch},
+                    {"trial", step.trial},
+                    {"block", step.block},
+                    {"warmup", step.warmup},
+                    {"wall_ms", step.wall_ms},
+                    {"loss", step.loss}});
+  }
+  return list;
+}
+
+json convergence_json(const TuningState& state) {
+  json list = json::array();
+  for (const Convergence& one : state.convergence) {
+    list.push_back({{"seconds", one.seconds},
+                    {"evaluations", one.evaluations},
+                    {"trial", one.trial},
+                    {"best_measured_ms", one.best_measured_ms},
+                    {"best_predicted_ms", one.best_predicted_ms}});
+  }
+  return list;
+}
+
+double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
+  return end_ns > begin_ns ? static_cast<double>(end_ns - begin_ns) / 1e9 : 0;
+}
+
+// The final comparison, where there was one; the same plan twice is a ratio of exactly 1.
+json speedup_json(const TuningState& state) {
+  const bool kept_initial = state.incumbent.hash == state.initial.hash;
+  return ratio_json(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
+}
+
+}  // namespace
+
+PredictionError prediction_error(const TuningState& state) {
+  PredictionError error;
+  for (const Trial& trial : state.trials) {
+    if (trial.measured.steps == 0) continue;
+    error.before += std::abs(trial.predicted.raw_ms / trial.measured.mean_ms - 1);
+    error.after += std::abs(trial.predicted.mean_ms / trial.measured.mean_ms - 1);
+    ++error.plans;
+  }
+  if (error.plans > 0) {
+    error.before /= error.plans;
+    error.after /= error.plans;
+  } else if (state.initial_measured.steps > 0) {
+    error.before = std::abs(state.initial_predicted.raw_ms / state.initial_measured.mean_ms - 1);
+    error.after = error.before;
+    error.plans = 1;
+  }
+  return error;
+}
+
+std::string report_json(const TuningState& state, const std::string& timelines_json,
+                        const std::vector<MeasuredStep>& steps) {
+  const bool compared = state.compared && state.incumbent.hash != state.initial.hash;
+  const PredictionError error = prediction_error(state);
+  json report = {
+      {"schema", "trimtab.report/1"},
+      {"job", state.job.name},
+      {"mode", to_string(state.job.mode)},
+      {"phase", to_string(state.phase)},
+      {"fingerprint", state.fingerprint},
+      {"initial",
+       plan_json(state.initial, state.initial_predicted, compared ? state.final_initial : state.initial_measured)},
+      {"adopted", plan_json(state.incumbent, state.incumbent_predicted,
+                            compared ? state.final_adopted : state.incumbent_measured)},
+      {"speedup", speedup_json(state)},
+      {"compared", compared},
+      {"loss", loss_json(state)},
+      {"trials", json::array()},
+      {"prediction_error",
+       {{"before_calibration", error.before}, {"after_calibration", error.after}, {"plans", error.plans}}},
+      {"profiled",
+       {{"costs_measured", state.costs_wanted - std::min(state.costs_missing, state.costs_wanted)},
+        {"costs_reused", state.costs_reused},
+        {"costs_missing", state.costs_missing},
+        {"seconds", static_cast<double>(state.profiling_ns) / 1e9}}},
+      {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
+      {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
+  for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));
+  report["conclusion"] = state.conclusion;
+  report["failure"] = state.failure;
+  report["recommendation"] = document(state.recommendation_json);
+  report["search"] = {{"evaluations", state.evaluations},
+                      {"searches", state.searches},
+                      {"seconds", state.search_seconds},
+                      {"explanation", state.explanation}};
+  report["convergence"] = convergence_json(state);
+  report["noise"] = noise_json(steps);
+  report["steps"] = steps_json(steps);
+  report["timeline"] = document(timelines_json);
+  report["calibration"] = document(state.calibration_json);
+  report["cluster"] = document(state.cluster_json);
+  report["launches"] = state.launch;
+  return report.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,49 @@
+#pragma once
+
+// The one thread beside the event loop, "trimtab-search". What runs there: the tuner's searches, one at a time, in the
+// order they were asked for. Results come back as callbacks on the loop's thread. Nothing else is shared.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "net/event_loop.hpp"
+#include "tuning/planning.hpp"
+
+namespace trimtab::coordinator {
+
+class SearchWorker {
+ public:
+  // The loop and the clock must outlive the worker.
+  SearchWorker(net::EventLoop& loop, const Clock& clock);
+  // Ends the search in progress at its next question whether to stop; callbacks that have not run yet never will.
+  ~SearchWorker();
+  SearchWorker(const SearchWorker&) = delete;
+  SearchWorker& operator=(const SearchWorker&) = delete;
+
+  // Loop thread only.
+  void enqueue(SearchTask task, std::function<void(SearchReply)> done);
+
+ private:
+  struct Order {
+    SearchTask task;
+    std::function<void(SearchReply)> done;
+  };
+  void work();
+
+  net::EventLoop& loop_;
+  const Clock& clock_;
+  std::atomic<bool> stopping_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // read and written on the loop's thread only
+  std::mutex mutex_;
+  std::condition_variable wanted_;
+  std::deque<Order> queue_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace trimtab::coordinator

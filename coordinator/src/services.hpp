@@ -1,0 +1,54 @@
+#pragma once
+
+// What every job of the coordinator shares. Owned by the daemon; all of it belongs to the event loop's thread.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "membership.hpp"
+#include "schema/cost_database.hpp"
+#include "search_worker.hpp"
+#include "state_store.hpp"
+
+namespace trimtab::wire {
+class ToAgent;
+}
+
+namespace trimtab::coordinator {
+
+struct SearchBudget {
+  Nanoseconds time = std::chrono::seconds(5);
+  std::uint64_t evaluations = 200'000;
+};
+
+// Since the process began; /metrics shows them.
+struct Counters {
+  std::uint64_t batches_stored = 0;
+  std::uint64_t batches_repeated = 0;
+  std::uint64_t batches_refused = 0;
+  std::uint64_t cost_entries = 0;
+  std::uint64_t cost_entries_refused = 0;
+  std::uint64_t frames_malformed = 0;
+  std::uint64_t rank_events = 0;
+  std::uint64_t state_failures = 0;
+  std::uint64_t searches = 0;
+  double loop_lag_seconds = 0;
+  double loop_lag_max_seconds = 0;
+};
+
+struct Services {
+  const Clock& clock;
+  StateStore& store;
+  CostDatabase& costs;
+  SearchWorker& worker;
+  Membership& members;
+  SearchBudget budget;
+  std::string rendezvous_directory;
+  // False when the node is not connected; the message is lost then, and sent again when the node is back.
+  std::function<bool(const std::string& node, const wire::ToAgent&)> send;
+  Counters counters;
+};
+
+}  // namespace trimtab::coordinator

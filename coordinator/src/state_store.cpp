@@ -1,0 +1,146 @@
+#include "state_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator_migrations.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr std::uint32_t kApplicationId = 0x54544353;  // "TTCS"
+
+std::int64_t integer(std::uint64_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
+Migrations migrations() {
+  return {kApplicationId, "coordinator state", {std::begin(kCoordinatorMigrations), std::end(kCoordinatorMigrations)}};
+}
+
+}  // namespace
+
+Result<StateStore> StateStore::open(const std::string& path) {
+  TRIMTAB_TRY(Database database, Database::open(path, DatabaseMode::kCreate, migrations(), true));
+  TRIMTAB_TRY(const auto rows, database.query("SELECT coordinator FROM identity"));
+  if (rows.size() != 1) return unavailable("the coordinator state " + path + " has lost its identity: it is damaged");
+  return StateStore(std::move(database), as_text(rows[0][0]));
+}
+
+Result<std::int64_t> StateStore::add_job(const TuningState& state, std::int64_t now_ns) {
+  TRIMTAB_TRY_STATUS(database_.execute(
+      "INSERT INTO jobs (name, phase, active, state, created_ns, changed_ns) VALUES (?, ?, 1, ?, ?, ?)",
+      {state.job.name, std::string(to_string(state.phase)), to_json(state), now_ns, now_ns}));
+  return database_.last_insert_id();
+}
+
+Status StateStore::save(std::int64_t run, const TuningState& state, const Transition& transition, std::int64_t now_ns) {
+  if (transition.empty()) return {};
+  return database_.transaction([&] { return write(run, state, transition, now_ns); });
+}
+
+Status StateStore::write(std::int64_t run, const TuningState& state, const Transition& transition,
+                         std::int64_t now_ns) {
+  for (const Note& note : transition.notes) TRIMTAB_TRY_STATUS(write_note(run, note, now_ns));
+  for (const MeasuredStep& step : transition.steps) {
+    TRIMTAB_TRY_STATUS(
+        database_.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                          {run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
+                           std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss}));
+  }
+  if (!transition.state_changed) return {};
+  TRIMTAB_TRY_STATUS(write_trials(run, state, now_ns));
+  return database_.execute(
+      "UPDATE jobs SET phase = ?, active = ?, state = ?, changed_ns = ? WHERE run = ?",
+      {std::string(to_string(state.phase)), std::int64_t{is_final(state.phase) ? 0 : 1}, to_json(state), now_ns, run});
+}
+
+Status StateStore::write_note(std::int64_t run, const Note& note, std::int64_t now_ns) {
+  TRIMTAB_TRY_STATUS(database_.execute(
+      "INSERT INTO events SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3, ?4, ?5 FROM events WHERE run = ?1",
+      {run, now_ns, note.kind, note.text, note.data_json}));
+  if (note.kind != "phase" || !phase_named(note.text)) return {};
+  return database_.execute(
+      "INSERT INTO phases SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3 FROM phases WHERE run = ?1",
+      {run, note.text, now_ns});
+}
+
+// Only the last trial changes; one that was taken back before it began leaves no row.
+Status StateStore::write_trials(std::int64_t run, const TuningState& state, std::int64_t now_ns) {
+  if (state.trials.empty()) return {};
+  const Trial& trial = state.trials.back();
+  return database_.execute("INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason,
+                            trial.plan.hash, trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
+}
+
+Status StateStore::save_timelines(std::int64_t run, const std::string& json) {
+  return database_.execute("UPDATE jobs SET timelines = ? WHERE run = ?", {json, run});
+}
+
+Result<std::vector<StoredJob>> StateStore::latest_jobs(std::vector<std::string>& unreadable) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, state, timelines FROM jobs WHERE run IN "
+                                               "(SELECT MAX(run) FROM jobs GROUP BY name) ORDER BY run"));
+  std::vector<StoredJob> jobs;
+  for (const Row& row : rows) {
+    auto state = parse_tuning_state(as_text(row[2]));
+    if (state.ok()) {
+      jobs.push_back({as_integer(row[0]), std::move(state).value(), as_text(row[3])});
+    } else {
+      unreadable.push_back(as_text(row[1]) + ": " + state.error().message);
+    }
+  }
+  return jobs;
+}
+
+Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
+  TRIMTAB_TRY(const auto rows,
+              database_.query("SELECT state FROM jobs WHERE name = ? ORDER BY run DESC LIMIT 1", {name}));
+  if (rows.empty()) return std::uint64_t{0};
+  TRIMTAB_TRY(const TuningState state, parse_tuning_state(as_text(rows[0][0])));
+  return state.launch;
+}
+
+Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string& tag, const std::string& node) {
+  TRIMTAB_TRY_STATUS(
+      database_.execute("INSERT OR IGNORE INTO commands (run, tag, node) VALUES (?, ?, ?)", {run, tag, node}));
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT id FROM commands WHERE run = ? AND tag = ?", {run, tag}));
+  return static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+}
+
+Result<std::optional<CommandOwner>> StateStore::command_owner(std::uint64_t id) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, tag FROM commands WHERE id = ?", {integer(id)}));
+  if (rows.empty()) return std::optional<CommandOwner>{};
+  return std::optional<CommandOwner>({as_integer(rows[0][0]), as_text(rows[0][1])});
+}
+
+Status StateStore::command_done(std::uint64_t id) {
+  return database_.execute("UPDATE commands SET done = 1 WHERE id = ?", {integer(id)});
+}
+
+Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64_t after, std::int64_t limit) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT sequence, at_ns, kind, text, data FROM events "
+                                               "WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                                               {run, after, limit}));
+  std::vector<StoredEvent> events;
+  for (const Row& row : rows) {
+    events.push_back({as_integer(row[0]), as_integer(row[1]), {as_text(row[2]), as_text(row[3]), as_text(row[4])}});
+  }
+  return events;
+}
+
+Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT launch, step, epoch, trial, block, warmup, wall_ms, loss "
+                                               "FROM steps WHERE run = ? ORDER BY launch, step",
+                                               {run}));
+  std::vector<MeasuredStep> steps;
+  for (const Row& row : rows) {
+    steps.push_back({static_cast<std::uint64_t>(as_integer(row[0])), as_integer(row[1]),
+                     static_cast<std::uint64_t>(as_integer(row[2])), static_cast<std::int32_t>(as_integer(row[3])),
+                     static_cast<std::int32_t>(as_integer(row[4])), as_integer(row[5]) != 0, as_real(row[6]),
+                     as_real(row[7])});
+  }
+  return steps;
+}
+
+}  // namespace trimtab::coordinator

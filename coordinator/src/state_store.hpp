@@ -1,0 +1,82 @@
+#pragma once
+
+// The coordinator's state on disk (sql/0001_state.sql): jobs, phases, trials, measured steps, command ids, events. A
+// transition of a job is one transaction. Not thread-safe: the event loop's.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/database.hpp"
+#include "tuning/action.hpp"
+#include "tuning/state.hpp"
+
+namespace trimtab::coordinator {
+
+struct StoredJob {
+  std::int64_t run = 0;
+  TuningState state;
+  std::string timelines_json;
+};
+
+struct StoredEvent {
+  std::int64_t sequence = 0;
+  std::int64_t at_ns = 0;
+  Note note;
+};
+
+struct CommandOwner {
+  std::int64_t run = 0;
+  std::string tag;
+};
+
+// What one handled event leaves to be stored.
+struct Transition {
+  bool state_changed = false;
+  std::vector<Note> notes;
+  std::vector<MeasuredStep> steps;
+  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty(); }
+};
+
+class StateStore {
+ public:
+  // Refuses a state that another coordinator has open.
+  [[nodiscard]] static Result<StateStore> open(const std::string& path);
+
+  // Made with the database; agents keep the command ids of two states apart by it.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+
+  [[nodiscard]] Result<std::int64_t> add_job(const TuningState& state, std::int64_t now_ns);
+  [[nodiscard]] Status save(std::int64_t run, const TuningState& state, const Transition& transition,
+                            std::int64_t now_ns);
+  [[nodiscard]] Status save_timelines(std::int64_t run, const std::string& json);
+
+  // Each name's latest run. A job that cannot be read is left out and named in `unreadable`.
+  [[nodiscard]] Result<std::vector<StoredJob>> latest_jobs(std::vector<std::string>& unreadable) const;
+  // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
+  [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
+
+  // The same id for the same (run, tag), always.
+  [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
+  [[nodiscard]] Result<std::optional<CommandOwner>> command_owner(std::uint64_t id) const;
+  [[nodiscard]] Status command_done(std::uint64_t id);
+
+  [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
+  [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
+
+ private:
+  StateStore(Database database, std::string identity)
+      : database_(std::move(database)), identity_(std::move(identity)) {}
+  [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
+                             std::int64_t now_ns);
+  [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
+  [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, std::int64_t now_ns);
+
+  Database database_;
+  std::string identity_;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,95 @@
+#pragma once
+
+// What the tuning machine wants done: its outputs. Whoever carries them out has persisted the machine's state before.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trimtab::coordinator {
+
+// A command has a tag that names it within its job; the same tag asked twice is the same command.
+struct DescribeOn {
+  std::string tag;
+  std::string node;
+};
+struct BenchmarkOn {
+  std::string tag;
+  std::string node;
+  std::vector<std::uint32_t> ranks;
+  std::string requests_json;
+  std::string rendezvous;  // a name, the same for all ranks of it
+};
+struct LaunchOn {
+  std::string tag;
+  std::string node;
+  std::vector<std::uint32_t> ranks;
+  std::string plan_json;
+  std::string rendezvous;
+  std::uint64_t launch = 0;
+  std::uint64_t epoch = 0;
+  bool fresh = false;
+  std::string variant;
+  std::int64_t steps = 0;  // 0 = the job's own
+};
+struct KillOn {
+  std::string tag;
+  std::string node;
+  std::uint64_t launch = 0;
+  std::string variant;
+};
+
+// To every node of the job.
+struct ProposePlan {
+  std::uint64_t epoch = 0;
+  std::string plan_json;
+};
+struct CommitPlan {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+};
+struct CancelPlan {
+  std::uint64_t epoch = 0;
+};
+struct StopRanks {
+  std::int64_t step = 0;
+};
+
+struct CountCosts {};
+// Tuning::search_task() has what to search; the answer is a SearchFinished of this number.
+struct SearchPlans {
+  std::uint64_t number = 0;
+};
+// Facts for this and later jobs.
+struct RememberCalibration {
+  std::string json;
+};
+struct RememberFailure {
+  std::string plan_hash;
+  std::string reason;
+};
+
+using Action = std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks,
+                            CountCosts, SearchPlans, RememberCalibration, RememberFailure>;
+
+// For people: what happened. Stored as the job's event list.
+struct Note {
+  std::string kind;  // "phase", "trial", "plan", "ranks", "warning", "result"
+  std::string text;
+  std::string data_json = "{}";
+};
+
+// A step of a measured block, for the record.
+struct MeasuredStep {
+  std::uint64_t launch = 0;
+  std::int64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::int32_t trial = 0;   // 0 = none: initial measurement or final comparison
+  std::int32_t block = -1;  // -1 = not in a block
+  bool warmup = false;
+  double wall_ms = 0;
+  double loss = 0;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,84 @@
+// How tuning ends, and the job.
+
+#include <algorithm>
+#include <utility>
+
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+
+void Tuning::finish_trials(const std::string& why) {
+  state_.conclusion = why;
+  note("result", "tuning ends: " + why);
+  if (state_.incumbent.hash == state_.initial.hash) return end_tuning();
+  enter(Phase::kComparing);
+  begin_comparison();
+}
+
+// The job keeps the incumbent. It trains on, or ends when its file says so.
+void Tuning::end_tuning() {
+  state_.tuned_wall_ns = now_.wall.count();
+  enter(Phase::kTraining);
+  if (state_.job.trials.stop_after) return stop_ranks();
+  state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
+  if (!running(state_.incumbent)) roll_back();
+}
+
+void Tuning::stop_ranks() {
+  cancel_change();
+  interleaving_.reset();
+  enter(Phase::kStopping);
+  act(StopRanks{state_.step + 2});
+}
+
+// The same first steps with the initial plan and no changes: what the losses should have been. Follows the job's end.
+void Tuning::begin_untuned() {
+  if (state_.stop_asked) return stopped();
+  const auto steps = std::min<std::int64_t>(state_.job.trials.loss_check_steps, std::ssize(state_.losses));
+  if (!state_.job.trials.stop_after || state_.trials.empty() || steps < 1) return finish();
+  enter(Phase::kUntuned);
+  launch_ranks(state_.initial, "untuned", true, steps);
+}
+
+void Tuning::finish() {
+  state_.finished_wall_ns = now_.wall.count();
+  if (state_.tuned_wall_ns == 0) state_.tuned_wall_ns = state_.finished_wall_ns;
+  enter(Phase::kFinished);
+}
+
+void Tuning::fail(const std::string& why) {
+  state_.failure = why;
+  state_.finished_wall_ns = now_.wall.count();
+  note("warning", why);
+  enter(Phase::kFailed);
+}
+
+void Tuning::stopped() {
+  state_.loss_note = "not compared: the job was stopped";
+  state_.finished_wall_ns = now_.wall.count();
+  enter(Phase::kStopped);
+}
+
+void Tuning::user_stop() {
+  if (state_.stop_asked) return;
+  state_.stop_asked = true;
+  transition();
+  if (!has_ranks()) {
+    state_.outstanding.clear();
+    return stopped();
+  }
+  if (!lost_.empty()) {
+    note("warning", "stopped while a node is away: ranks may still run there");
+    return stopped();
+  }
+  if (state_.has_trial()) fail_trial("stopped", "the job was stopped", false);
+  // A launch that has not come to its first step cannot agree on a last one.
+  if (state_.doing == Doing::kLaunching || state_.phase == Phase::kUntuned) return kill_ranks(AfterKill::kStop);
+  if (state_.doing == Doing::kKilling) {
+    state_.after_kill = AfterKill::kStop;
+    return;
+  }
+  if (state_.phase != Phase::kStopping) stop_ranks();
+}
+
+}  // namespace trimtab::coordinator

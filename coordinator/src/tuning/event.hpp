@@ -1,0 +1,128 @@
+#pragma once
+
+// What can happen to a job: the inputs of the tuning machine. Plain values, already checked at the edge.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "tuning/planning.hpp"
+#include "tuning/step_assembly.hpp"
+
+namespace trimtab::coordinator {
+
+struct Moment {
+  Nanoseconds monotonic{0};
+  Nanoseconds wall{0};
+};
+
+// A node's share of a job: consecutive ranks.
+struct NodeShare {
+  std::string node;
+  std::int32_t first_rank = 0;
+  std::int32_t ranks = 1;
+  bool operator==(const NodeShare&) const = default;
+};
+
+struct Tick {};
+
+// Enough devices are there.
+struct NodesReady {
+  std::vector<NodeShare> nodes;
+  std::string cluster_json;
+  std::string fingerprint;  // hash
+};
+// They are there, but the job cannot run on them.
+struct NodesUnsuitable {
+  std::string reason;
+};
+
+struct CommandFinished {
+  std::string tag;
+  bool ok = true;
+  std::string error;
+  std::string output;
+};
+struct CommandMoved {
+  std::string tag;
+  std::int32_t done = 0;
+  std::int32_t total = 0;
+  std::string what;
+};
+
+// Which of the costs that the job's plans need are known. `requests` are benchmark request documents for the others.
+struct CostsCounted {
+  std::int32_t known = 0;
+  std::int32_t missing = 0;
+  std::vector<std::string> requests;
+  std::vector<std::int32_t> request_sizes;  // costs that each request fills
+  std::string missing_names;                // a few of them, for people
+  std::string error;                        // the model does not parse, the database does not answer
+};
+
+struct SearchFinished {
+  std::uint64_t number = 0;
+  SearchReply reply;
+};
+
+struct RankConnected {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+};
+struct RankAcknowledged {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+};
+struct RankRefused {
+  std::uint64_t epoch = 0;
+  std::string reason;
+  std::string message;
+};
+struct RankActive {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+  Nanoseconds switch_time{0};
+};
+struct RankFailed {
+  std::uint64_t epoch = 0;
+  std::string reason;
+  std::string message;
+};
+struct RankExited {
+  std::int32_t exit_code = 0;
+  std::int32_t signal = 0;
+  std::string last_output;
+};
+struct RankSaidBye {
+  std::int64_t step = 0;
+};
+using RankNews = std::variant<RankConnected, RankStep, RankAcknowledged, RankRefused, RankActive, RankFailed,
+                              RankExited, RankSaidBye>;
+struct FromRank {
+  std::int32_t rank = 0;
+  std::uint64_t launch = 0;
+  RankNews news;
+};
+
+struct RankThere {
+  std::int32_t rank = 0;
+  std::uint64_t launch = 0;
+  std::uint64_t epoch = 0;  // 0 = the agent does not know
+};
+struct NodeLost {
+  std::string node;
+};
+// Also after a short absence that nobody called a loss.
+struct NodeBack {
+  std::string node;
+  std::vector<RankThere> ranks;  // of this job
+};
+
+enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
+
+using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
+                           SearchFinished, FromRank, NodeLost, NodeBack, Order>;
+
+}  // namespace trimtab::coordinator

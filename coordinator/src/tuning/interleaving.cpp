@@ -1,0 +1,42 @@
+#include "tuning/interleaving.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace trimtab::coordinator {
+
+Interleaving::Interleaving(BlockSizes sizes) : sizes_(sizes) {
+  sizes_.blocks = std::max(sizes_.blocks, 1);
+  sizes_.measure_steps = std::max(sizes_.measure_steps, 1);
+}
+
+void Interleaving::begin_block(bool changed) {
+  TRIMTAB_ASSERT(!done(), "an interleaving that is done has no next block");
+  warmup_left_ = changed ? sizes_.warmup_steps : 0;
+  Blocks& side = second_is_next() ? second_ : first_;
+  // A block that is begun again (after a recovery) starts from nothing.
+  side.resize(static_cast<std::size_t>(next_ / 2));
+  side.emplace_back();
+}
+
+bool Interleaving::add(double wall_ms) {
+  if (warmup_left_ > 0) {
+    --warmup_left_;
+    return false;
+  }
+  Blocks& side = second_is_next() ? second_ : first_;
+  TRIMTAB_ASSERT(!side.empty(), "a block begins before its steps");
+  side.back().push_back(wall_ms);
+  if (std::cmp_less(side.back().size(), sizes_.measure_steps)) return false;
+  ++next_;
+  return true;
+}
+
+bool Interleaving::second_surely_worse() const {
+  if (!second_is_next() || first_.empty() || second_.empty()) return false;
+  return surely_worse(first_.back(), second_.back());
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,54 @@
+#pragma once
+
+// Where a job stands, and where a trial does. The names are those of the API, the state database and the report.
+
+#include <optional>
+#include <string_view>
+
+namespace trimtab::coordinator {
+
+enum class Phase {
+  kWaiting,     // for enough devices
+  kDescribing,  // the job prints its model
+  kProfiling,   // costs that no database has are measured
+  kSearching,   // the first search, with what is known
+  kLaunching,   // ranks start with the initial plan
+  kMeasuring,   // the initial plan's steps
+  kTrials,      // search, trial, calibrate, again
+  kComparing,   // initial and adopted plan in turn, once more
+  kTraining,    // tuning is over, the job goes on
+  kStopping,    // the job was asked to end
+  kUntuned,     // a run apart with the initial plan, for its losses
+  kFinished,
+  kFailed,
+  kStopped,
+};
+
+// What a phase that steers ranks is busy with.
+enum class Doing {
+  kNothing,
+  kSearching,
+  kAwaitingApproval,
+  kChangingPlan,
+  kMeasuring,
+  kRollingBack,
+  kKilling,
+  kLaunching,
+  kWaitingForNodes,
+};
+
+enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFailed, kAdopted, kRejected };
+
+[[nodiscard]] std::string_view to_string(Phase phase);
+[[nodiscard]] std::string_view to_string(Doing doing);
+[[nodiscard]] std::string_view to_string(TrialState state);
+[[nodiscard]] std::optional<Phase> phase_named(std::string_view name);
+[[nodiscard]] std::optional<Doing> doing_named(std::string_view name);
+[[nodiscard]] std::optional<TrialState> trial_state_named(std::string_view name);
+
+// Nothing more will happen in these.
+[[nodiscard]] bool is_final(Phase phase);
+// Ranks of the tuned job are meant to run in these.
+[[nodiscard]] bool steers_ranks(Phase phase);
+
+}  // namespace trimtab::coordinator

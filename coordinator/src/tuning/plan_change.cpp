@@ -1,0 +1,180 @@
+// Live plan changes: what the machine does with an agreement's outcomes.
+
+#include <algorithm>
+#include <utility>
+
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+// A rollback that ranks refuse or ignore is tried again once; then the ranks are started anew.
+constexpr std::int32_t kRollbackAttempts = 2;
+
+std::string reason_of(const std::string& reason) {
+  return reason == "memory" ? "out_of_memory" : reason;
+}
+
+// What says nothing about the plan itself: nobody answered, the disk was full, another change came first.
+bool is_blameless(const std::string& reason) {
+  return reason == "agreement timeout" || reason == "snapshot" || reason == "superseded";
+}
+
+double milliseconds(Nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e6;
+}
+
+}  // namespace
+
+void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
+  const std::uint64_t epoch = ++state_.last_epoch;
+  state_.epoch_hashes[epoch] = plan.hash;
+  state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
+  change_.emplace(PlanChange{Agreement(epoch, world_size(), deadline()), plan, purpose});
+  transition();
+  act(ProposePlan{epoch, plan.json});
+}
+
+// After an agent's absence: what it may have missed. Ranks ignore what they have heard already.
+void Tuning::resend_change() {
+  if (!change_) return;
+  const Agreement& agreement = change_->agreement;
+  act(ProposePlan{agreement.epoch(), change_->plan.json});
+  if (agreement.committed()) act(CommitPlan{agreement.epoch(), agreement.committed_step()});
+}
+
+void Tuning::cancel_change() {
+  if (!change_) return;
+  act(CancelPlan{change_->agreement.epoch()});
+  change_.reset();
+}
+
+void Tuning::news(std::int32_t rank, const RankAcknowledged& ack) {
+  if (!change_) return;
+  Agreement& agreement = change_->agreement;
+  if (agreement.acknowledge(rank, ack.epoch, ack.step) != Agreement::Outcome::kAllAcknowledged) return;
+  const std::int64_t step = agreement.commit_step(state_.step);
+  agreement.commit(step, deadline());
+  state_.committed_epoch = agreement.epoch();
+  if (state_.has_trial() && interleaving_ && change_->purpose == ChangePurpose::kBlock) set_trial(TrialState::kStaged);
+  transition();
+  act(CommitPlan{agreement.epoch(), step});
+}
+
+void Tuning::news(std::int32_t rank, const RankRefused& refused) {
+  if (!change_ || change_->agreement.refuse(refused.epoch) != Agreement::Outcome::kRefused) return;
+  const std::string reason = refused.reason == "memory" ? reason_of(refused.reason) : "refused";
+  cancel_change();
+  change_failed(reason, "rank " + std::to_string(rank) + " refused the plan: " + refused.message);
+}
+
+void Tuning::news(std::int32_t rank, const RankActive& active) {
+  learn_epoch(rank, active.epoch);
+  if (change_) {
+    const auto outcome = change_->agreement.activate(rank, active.epoch, active.switch_time);
+    if (outcome == Agreement::Outcome::kAllActive) change_done();
+  }
+}
+
+void Tuning::news(std::int32_t rank, const RankFailed& failed) {
+  const std::string message = "rank " + std::to_string(rank) + ": " + failed.message;
+  if (change_ && change_->agreement.fail(failed.epoch) == Agreement::Outcome::kFailed) {
+    // Some ranks may hold the commit still: take it back before anything else is proposed.
+    cancel_change();
+    running_hash_.clear();
+    return change_failed(reason_of(failed.reason), message);
+  }
+  // The plan was active and failed later, in one of its steps.
+  const auto epoch = state_.epoch_hashes.find(failed.epoch);
+  const bool of_trial = state_.has_trial() && epoch != state_.epoch_hashes.end() &&
+                        epoch->second == state_.trials.back().plan.hash && running_hash_ == epoch->second;
+  if (!of_trial) return;
+  running_hash_.clear();
+  fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
+  roll_back();
+}
+
+void Tuning::change_done() {
+  const PlanChange change = std::move(*change_);
+  change_.reset();
+  running_hash_ = change.plan.hash;
+  assembly_.clear();
+  transition();
+  if (state_.has_trial() && change.plan.hash == state_.trials.back().plan.hash) {
+    Trial& trial = state_.trials.back();
+    trial.switch_ms = std::max(trial.switch_ms, milliseconds(change.agreement.switch_time()));
+    set_trial(TrialState::kWarming);
+  }
+  if (change.purpose == ChangePurpose::kRollback) {
+    rollbacks_ = 0;
+    note("plan", "every rank runs the incumbent");
+    return settled();
+  }
+  state_.doing = Doing::kMeasuring;
+  interleaving_->begin_block(true);
+}
+
+void Tuning::change_failed(const std::string& reason, const std::string& message) {
+  change_.reset();
+  transition();
+  note("warning", message);
+  if (state_.has_trial()) fail_trial(reason, message, !is_blameless(reason));
+  interleaving_.reset();
+  if (state_.phase == Phase::kComparing) note("warning", "the final comparison is begun again");
+  roll_back();
+}
+
+void Tuning::tick_change() {
+  const Agreement& agreement = change_->agreement;
+  if (!agreement.overdue(now_.monotonic)) return;
+  const std::string missing = agreement.missing_ranks();
+  // Some have switched and the others are silent: nothing that is proposed now could be agreed.
+  if (agreement.committed() && agreement.anybody_active()) {
+    return crashed("hang", "rank " + missing + " did not become active on the plan in time");
+  }
+  const bool hang = now_.monotonic - moved_at_ > state_.job.trials.deadline;
+  if (hang) return crashed("hang", "no sign of life from any rank within the deadline");
+  const std::string message = agreement.committed() ? "the commit took no effect in time; not active: rank " + missing
+                                                    : "no acknowledgement in time from rank " + missing;
+  cancel_change();
+  change_failed("agreement timeout", message);
+}
+
+// Brings the ranks to the incumbent, from wherever they are. Where another plan was committed since, the incumbent is
+// proposed even when ranks run it: the commit may take effect yet (its cancellation may be late), and a higher epoch
+// supersedes it.
+void Tuning::roll_back() {
+  cancel_change();
+  interleaving_.reset();
+  const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
+  const bool nothing_pending = committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
+  if (nothing_pending && running(state_.incumbent)) return settled();
+  if (++rollbacks_ > kRollbackAttempts) {
+    rollbacks_ = 0;
+    return relaunch("the ranks could not be brought back to the incumbent");
+  }
+  begin_change(state_.incumbent, ChangePurpose::kRollback);
+}
+
+// Every rank runs the incumbent and nothing is under way: the phase goes on.
+void Tuning::settled() {
+  state_.doing = Doing::kNothing;
+  transition();
+  switch (state_.phase) {
+    case Phase::kMeasuring:
+      return begin_measuring();
+    case Phase::kTrials:
+      if (state_.has_trial()) {
+        state_.doing = Doing::kAwaitingApproval;
+      } else if (!state_.frozen) {
+        request_search();
+      }
+      return;
+    case Phase::kComparing:
+      return begin_comparison();
+    default:
+      return;
+  }
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,188 @@
+#include "tuning/planning.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/result.hpp"
+#include "schema/plan.hpp"
+#include "schema/prediction.hpp"
+#include "tuner/calibration.hpp"
+#include "tuner/cost_model.hpp"
+#include "tuner/cost_table.hpp"
+#include "tuner/search.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+// Parsed inputs of a search, and the two cost models: as published by measurement, and as corrected by trials.
+struct Setting {
+  Model model;
+  Cluster cluster;
+  Plan initial;
+  Plan incumbent;
+};
+
+Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
+  Plan plan;
+  if (task.initial_plan_json.empty()) {
+    plan = tuner::usual_guess(model, cluster, task.knobs);
+  } else {
+    TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
+  }
+  const std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  if (broken.empty()) return plan;
+  std::string message = "the initial plan cannot be executed: ";
+  for (const std::string& one : broken) message += one + "; ";
+  return bad_input(message + "correct it, or leave initial_plan out of the job file");
+}
+
+Result<Setting> read_setting(const SearchTask& task) {
+  Setting setting;
+  TRIMTAB_TRY(setting.model, parse_model(task.model_json, "the job's model"));
+  TRIMTAB_TRY(setting.cluster, parse_cluster(task.cluster_json, "the job's cluster"));
+  TRIMTAB_TRY(setting.initial, initial_plan(task, setting.model, setting.cluster));
+  setting.incumbent = setting.initial;
+  if (!task.incumbent_json.empty()) {
+    TRIMTAB_TRY(setting.incumbent, parse_plan(task.incumbent_json, "the incumbent"));
+  }
+  return setting;
+}
+
+// The peak of each stage: the most that any of its devices' ranks held.
+std::vector<double> stage_peaks(const Plan& plan, const std::vector<double>& by_rank) {
+  std::vector<double> peaks;
+  if (by_rank.empty()) return peaks;
+  for (const Stage& stage : plan.stages) {
+    double peak = 0;
+    for (const std::int32_t device : stage.devices) {
+      if (std::cmp_less(device, by_rank.size())) peak = std::max(peak, by_rank[device]);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+Result<std::vector<tuner::Observation>> observations(const SearchTask& task, const tuner::CostModel& raw) {
+  std::vector<tuner::Observation> all;
+  for (const MeasuredPlan& measured : task.observations) {
+    TRIMTAB_TRY(Plan plan, parse_plan(measured.plan.json, "a measured plan"));
+    Prediction prediction = raw.evaluate(plan);
+    auto peaks = stage_peaks(plan, measured.peak_bytes);
+    all.push_back({std::move(plan), std::move(prediction), measured.measured_ms, measured.sigma_ms, std::move(peaks)});
+  }
+  return all;
+}
+
+Result<tuner::Calibration> calibration_for(const SearchTask& task, const std::vector<tuner::Observation>& seen) {
+  if (!seen.empty()) return tuner::calibrate(seen);
+  if (task.calibration_json.empty()) return tuner::Calibration{};
+  return tuner::parse_calibration(task.calibration_json);
+}
+
+Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
+  return {raw.iteration_ms, calibrated.iteration_ms, calibrated.interval_low_ms, calibrated.interval_high_ms,
+          calibrated.feasible};
+}
+
+Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
+  const Prediction prediction = calibrated.evaluate(plan);
+  return {{to_json(plan), semantic_hash(plan)}, predicted(raw.evaluate(plan), prediction), to_json(prediction)};
+}
+
+const char* name_of(tuner::EventKind kind) {
+  switch (kind) {
+    case tuner::EventKind::kForward:
+      return "forward";
+    case tuner::EventKind::kBackward:
+      return "backward";
+    case tuner::EventKind::kRecompute:
+      return "recompute";
+    case tuner::EventKind::kTransfer:
+      return "transfer";
+    case tuner::EventKind::kGradientSync:
+      return "gradient_sync";
+    case tuner::EventKind::kOptimizer:
+      return "optimizer";
+  }
+  return "other";
+}
+
+std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) {
+  nlohmann::json events = nlohmann::json::array();
+  for (const tuner::TimelineEvent& event : cost_model.timeline(plan)) {
+    events.push_back({{"stage", event.stage},
+                      {"kind", name_of(event.kind)},
+                      {"microbatch", event.microbatch},
+                      {"begin_ms", event.begin_ms},
+                      {"end_ms", event.end_ms}});
+  }
+  return events.dump();
+}
+
+Status search(const SearchTask& task, const Setting& setting, const tuner::CostModel& raw,
+              const tuner::CostModel& calibrated, const std::function<bool()>& stop, SearchReply& reply) {
+  tuner::SearchOptions options;
+  options.seed = task.seed;
+  options.max_evaluations = task.max_evaluations;
+  options.stop = stop;
+  options.start = setting.incumbent;
+  options.plans = task.plans;
+  options.excluded = task.excluded;
+  TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(calibrated, task.knobs, options));
+  for (const RankedPlan& ranked : outcome.result.plans) {
+    if (!tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
+    reply.candidates.push_back(candidate(ranked.plan, raw, calibrated));
+  }
+  reply.infeasible = outcome.infeasible;
+  reply.evaluations = outcome.result.evaluations;
+  reply.stopped = outcome.result.stopped;
+  if (!outcome.result.plans.empty()) reply.explanation = tuner::explain(outcome, setting.model);
+  return {};
+}
+
+Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>& stop) {
+  TRIMTAB_TRY(const Setting setting, read_setting(task));
+  // Gaps that benchmarks could not fill are estimated; predictions name them.
+  TRIMTAB_TRY(const tuner::CostTable table,
+              tuner::CostTable::build(setting.model, setting.cluster, task.costs, {true}));
+  const tuner::CostModel raw(table);
+  TRIMTAB_TRY(const std::vector<tuner::Observation> seen, observations(task, raw));
+  TRIMTAB_TRY(const tuner::Calibration calibration, calibration_for(task, seen));
+  const tuner::CostModel calibrated(table, calibration);
+  SearchReply reply;
+  reply.calibration_json = tuner::to_json(calibration);
+  reply.initial = candidate(setting.initial, raw, calibrated);
+  reply.incumbent = candidate(setting.incumbent, raw, calibrated);
+  for (const tuner::Observation& one : seen) {
+    reply.observed.push_back(predicted(one.prediction, calibrated.evaluate(one.plan)));
+  }
+  if (task.price_only) {
+    reply.initial_timeline_json = timeline_json(calibrated, setting.initial);
+    reply.incumbent_timeline_json = timeline_json(calibrated, setting.incumbent);
+    return reply;
+  }
+  TRIMTAB_TRY_STATUS(search(task, setting, raw, calibrated, stop, reply));
+  return reply;
+}
+
+}  // namespace
+
+SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop) {
+  const Nanoseconds begin = clock.monotonic();
+  const auto out_of_time = [&] {
+    return stop() || (task.time_budget.count() > 0 && clock.monotonic() - begin > task.time_budget);
+  };
+  auto result = plan_all(task, out_of_time);
+  SearchReply reply;
+  if (result.ok()) {
+    reply = std::move(result).value();
+  } else {
+    reply.error = result.error().message;
+  }
+  reply.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
+  return reply;
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,80 @@
+#pragma once
+
+// What the tuning machine asks of the tuner, in documents, so that the machine knows plans only by their text and hash.
+// plan_search() is pure but for the clock and runs on the search worker's thread.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "schema/cost.hpp"
+#include "schema/job.hpp"
+
+namespace trimtab::coordinator {
+
+struct PlanText {
+  std::string json;
+  std::string hash;  // semantic_hash
+  [[nodiscard]] bool empty() const { return json.empty(); }
+};
+
+// A plan that ran, for calibration.
+struct MeasuredPlan {
+  PlanText plan;
+  double measured_ms = 0;
+  double sigma_ms = 0;
+  std::vector<double> peak_bytes;  // by rank; empty = unknown
+};
+
+struct SearchTask {
+  std::string model_json;
+  std::string cluster_json;
+  std::vector<Cost> costs;  // filled in by who carries the task out
+  Knobs knobs;
+  std::string initial_plan_json;  // empty = the usual guess
+  std::string incumbent_json;     // empty = the initial plan
+  std::vector<MeasuredPlan> observations;
+  std::string calibration_json;  // of earlier jobs; used while there are no observations
+  std::vector<std::string> excluded;
+  std::size_t plans = 10;
+  bool price_only = false;  // no search: predictions and timelines of initial and incumbent plan
+  std::uint64_t seed = 1;
+  std::uint64_t max_evaluations = 0;
+  Nanoseconds time_budget{0};  // 0 = none
+};
+
+struct Predicted {
+  double raw_ms = 0;  // without calibration
+  double mean_ms = 0;
+  double low_ms = 0;
+  double high_ms = 0;
+  bool feasible = true;
+};
+
+struct Candidate {
+  PlanText plan;
+  Predicted predicted;
+  std::string prediction_json;
+};
+
+struct SearchReply {
+  std::string error;       // the search could not be done at all
+  std::string infeasible;  // it could, and nothing fits
+  Candidate initial;
+  Candidate incumbent;
+  std::vector<Candidate> candidates;  // best first
+  std::vector<Predicted> observed;    // of the task's observations, in order, with the new calibration
+  std::string calibration_json;
+  std::string explanation;
+  std::string initial_timeline_json;    // price_only: a list of {stage, kind, microbatch, begin_ms, end_ms}
+  std::string incumbent_timeline_json;  // price_only
+  std::uint64_t evaluations = 0;
+  double seconds = 0;
+  std::string stopped;
+};
+
+[[nodiscard]] SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,155 @@
+// From the job's arrival to the first search: nodes, model, costs.
+
+#include <algorithm>
+#include <utility>
+
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+// A batch of costs may arrive a little after the benchmark that measured it has ended.
+constexpr Nanoseconds kCostsGrace = std::chrono::seconds(10);
+
+}  // namespace
+
+void Tuning::on(const NodesReady& ready) {
+  if (state_.phase != Phase::kWaiting) return;
+  state_.nodes = ready.nodes;
+  state_.cluster_json = ready.cluster_json;
+  state_.fingerprint = ready.fingerprint;
+  describe();
+}
+
+void Tuning::on(const NodesUnsuitable& unsuitable) {
+  if (state_.phase == Phase::kWaiting) fail(unsuitable.reason);
+}
+
+void Tuning::describe() {
+  if (!state_.job.model_json.empty()) {
+    state_.model_json = state_.job.model_json;
+    return profile();
+  }
+  enter(Phase::kDescribing);
+  state_.outstanding.push_back({"describe", state_.nodes.front().node, CommandKind::kDescribe});
+  send(state_.outstanding.back());
+}
+
+void Tuning::described(const CommandFinished& command) {
+  if (state_.phase != Phase::kDescribing) return;
+  if (!command.ok) return fail("the job's describe command failed: " + command.error);
+  state_.model_json = command.output;
+  profile();
+}
+
+void Tuning::profile() {
+  enter(Phase::kProfiling);
+  state_.requests.clear();
+  state_.request_sizes.clear();
+  state_.request_next = 0;
+  costs_since_ = Nanoseconds{0};
+  act(CountCosts{});
+}
+
+void Tuning::on(const CostsCounted& counted) {
+  if (state_.phase != Phase::kProfiling) return;
+  if (!counted.error.empty()) return fail(counted.error);
+  state_.costs_missing = counted.missing;
+  transition();
+  const bool first = state_.requests.empty();
+  if (first && state_.costs_wanted == 0) {
+    state_.costs_reused = counted.known;
+    state_.costs_wanted = counted.missing;
+  }
+  if (counted.missing == 0) return profiled();
+  if (first) {
+    state_.requests = counted.requests;
+    state_.request_sizes = counted.request_sizes;
+    note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
+                      " are to be measured");
+    return next_benchmark();
+  }
+  if (now_.monotonic - costs_since_ < kCostsGrace) return;  // tick_profiling asks again
+  note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
+  profiled();
+}
+
+void Tuning::next_benchmark() {
+  if (std::cmp_greater_equal(state_.request_next, state_.requests.size())) {
+    costs_since_ = now_.monotonic;
+    act(CountCosts{});
+    return;
+  }
+  moved_ = {};
+  transition();
+  for (const NodeShare& share : state_.nodes) {
+    const std::string tag = "benchmark/" + std::to_string(state_.request_next) + "/" + share.node;
+    state_.outstanding.push_back({tag, share.node, CommandKind::kBenchmark});
+  }
+  for (const OutstandingCommand& command : state_.outstanding) send(command);
+}
+
+void Tuning::benchmarked(const CommandFinished& command) {
+  if (state_.phase != Phase::kProfiling) return;
+  if (!command.ok) note("warning", "a benchmark failed: " + command.error);
+  if (is_outstanding(CommandKind::kBenchmark)) return;
+  ++state_.request_next;
+  next_benchmark();
+}
+
+void Tuning::tick_profiling() {
+  const bool waits_for_costs = !state_.requests.empty() && !is_outstanding(CommandKind::kBenchmark) &&
+                               std::cmp_greater_equal(state_.request_next, state_.requests.size());
+  if (waits_for_costs) act(CountCosts{});
+}
+
+void Tuning::profiled() {
+  // Of the wall clock, so that a restart in between counts too; a clock that was set back must not give less than
+  // nothing.
+  state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
+  state_.requests.clear();
+  if (!state_.tune) return finish();
+  enter(Phase::kSearching);
+  request_search();
+}
+
+void Tuning::request_search() {
+  state_.doing = Doing::kSearching;
+  ++state_.searches;
+  transition();
+  act(SearchPlans{state_.searches});
+}
+
+SearchTask Tuning::search_task() const {
+  SearchTask task;
+  task.model_json = state_.model_json;
+  task.cluster_json = state_.cluster_json;
+  task.knobs = state_.job.knobs;
+  task.initial_plan_json = state_.initial.empty() ? state_.job.initial_plan_json : state_.initial.json;
+  task.incumbent_json = state_.incumbent.json;
+  task.observations = state_.observations;
+  task.calibration_json = state_.calibration_json;
+  task.excluded = state_.failed_hashes;
+  for (const Trial& trial : state_.trials) {
+    if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
+  }
+  task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5;
+  task.seed = state_.searches;
+  return task;
+}
+
+void Tuning::first_search_finished(const SearchReply& reply) {
+  if (!reply.error.empty()) return fail(reply.error);
+  state_.initial = reply.initial.plan;
+  state_.initial_predicted = reply.initial.predicted;
+  state_.incumbent = state_.initial;
+  state_.incumbent_predicted = state_.initial_predicted;
+  state_.explanation = reply.explanation;
+  if (!reply.initial.predicted.feasible) note("warning", "the initial plan is predicted not to fit into memory");
+  if (reply.candidates.empty()) note("warning", "the search found no plan that fits: " + reply.infeasible);
+  add_convergence(0);
+  enter(Phase::kLaunching);
+  launch_ranks(state_.initial, "", true, 0);
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,285 @@
+// Launching, killing and losing ranks and nodes.
+
+#include <algorithm>
+#include <utility>
+
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr std::int32_t kRelaunches = 3;  // in a row, without kStepsOfHealth in between
+constexpr std::int32_t kStepsOfHealth = 10;
+
+std::string end_of(std::int32_t rank, const RankExited& exited) {
+  std::string text = "rank " + std::to_string(rank);
+  text += exited.signal != 0 ? " was ended by signal " + std::to_string(exited.signal)
+                             : " exited with code " + std::to_string(exited.exit_code);
+  return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
+}
+
+}  // namespace
+
+bool Tuning::has_ranks() const {
+  return steers_ranks(state_.phase) || state_.phase == Phase::kLaunching || state_.phase == Phase::kStopping ||
+         state_.phase == Phase::kUntuned;
+}
+
+bool Tuning::is_outstanding(CommandKind kind) const {
+  return std::any_of(state_.outstanding.begin(), state_.outstanding.end(),
+                     [kind](const OutstandingCommand& one) { return one.kind == kind; });
+}
+
+std::vector<std::uint32_t> Tuning::ranks_of(const std::string& node) const {
+  std::vector<std::uint32_t> ranks;
+  for (const NodeShare& share : state_.nodes) {
+    if (share.node != node) continue;
+    for (std::int32_t i = 0; i < share.ranks; ++i) ranks.push_back(static_cast<std::uint32_t>(share.first_rank + i));
+  }
+  return ranks;
+}
+
+void Tuning::send(const OutstandingCommand& command) {
+  const std::string launch = std::to_string(state_.launch);
+  switch (command.kind) {
+    case CommandKind::kDescribe:
+      return act(DescribeOn{command.tag, command.node});
+    case CommandKind::kBenchmark:
+      return act(BenchmarkOn{command.tag, command.node, ranks_of(command.node), state_.requests[state_.request_next],
+                             "benchmark-" + std::to_string(state_.request_next)});
+    case CommandKind::kLaunch:
+      return act(LaunchOn{command.tag, command.node, ranks_of(command.node), state_.launch_plan.json,
+                          "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
+                          state_.launch_variant, state_.launch_steps});
+    case CommandKind::kKill:
+      return act(KillOn{command.tag, command.node, state_.launch, state_.launch_variant});
+  }
+}
+
+void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
+  ++state_.launch;
+  state_.launch_epoch = ++state_.last_epoch;
+  state_.committed_epoch = state_.launch_epoch;
+  state_.epoch_hashes[state_.launch_epoch] = plan.hash;
+  state_.launch_plan = plan;
+  state_.launch_variant = variant;
+  state_.launch_fresh = fresh;
+  state_.launch_steps = steps;
+  state_.doing = Doing::kLaunching;
+  change_.reset();
+  interleaving_.reset();
+  running_hash_.clear();
+  rank_epochs_.clear();
+  assembly_.clear();
+  ended_.clear();
+  peak_bytes_.clear();
+  steps_since_launch_ = 0;
+  moved_at_ = now_.monotonic;
+  for (const NodeShare& share : state_.nodes) {
+    const std::string tag = "launch/" + std::to_string(state_.launch) + "/" + share.node;
+    state_.outstanding.push_back({tag, share.node, CommandKind::kLaunch});
+    send(state_.outstanding.back());
+  }
+  transition();
+}
+
+void Tuning::launched(const CommandFinished& command) {
+  moved_at_ = now_.monotonic;
+  if (!command.ok) crashed("crash", "launching failed: " + command.error);
+}
+
+void Tuning::kill_ranks(AfterKill after) {
+  cancel_change();
+  interleaving_.reset();
+  state_.after_kill = after;
+  state_.doing = Doing::kKilling;
+  moved_at_ = now_.monotonic;
+  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kLaunch; });
+  for (const NodeShare& share : state_.nodes) {
+    const std::string tag = "kill/" + std::to_string(state_.launch) + "/" + share.node;
+    state_.outstanding.push_back({tag, share.node, CommandKind::kKill});
+    send(state_.outstanding.back());
+  }
+  transition();
+}
+
+void Tuning::ranks_killed() {
+  switch (state_.after_kill) {
+    case AfterKill::kRelaunch: {
+      const bool fresh = state_.phase == Phase::kLaunching;
+      return launch_ranks(state_.incumbent, "", fresh, 0);
+    }
+    case AfterKill::kUntuned:
+      return begin_untuned();
+    case AfterKill::kFinish:
+      return finish();
+    case AfterKill::kFail:
+      return fail(state_.failure);
+    case AfterKill::kStop:
+      return stopped();
+  }
+}
+
+void Tuning::relaunch(const std::string& why) {
+  note("ranks", why);
+  if (++state_.relaunches > kRelaunches) {
+    state_.failure = "the job was launched " + std::to_string(kRelaunches) + " times in a row without " +
+                     std::to_string(kStepsOfHealth) + " steps; last: " + why;
+    return kill_ranks(AfterKill::kFail);
+  }
+  kill_ranks(AfterKill::kRelaunch);
+}
+
+void Tuning::recovered() {
+  state_.doing = Doing::kNothing;
+  note("ranks", "launch " + std::to_string(state_.launch) + " runs");
+  if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
+  if (!lost_.empty()) {
+    state_.doing = Doing::kWaitingForNodes;
+    return transition();
+  }
+  settled();
+}
+
+void Tuning::crashed(const std::string& reason, const std::string& why) {
+  if (state_.doing == Doing::kKilling) return;
+  if (state_.phase == Phase::kUntuned) {
+    state_.loss_note = "the untuned run failed: " + why;
+    return kill_ranks(AfterKill::kFinish);
+  }
+  if (state_.phase == Phase::kStopping) {
+    note("warning", why);
+    return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
+  }
+  if (!has_ranks()) return;
+  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
+    const std::string& candidate = state_.trials.back().plan.hash;
+    const bool moving = change_ && change_->plan.hash == candidate;
+    fail_trial(reason, why, moving || running_hash_ == candidate || running_hash_.empty());
+  }
+  relaunch(why);
+}
+
+void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {
+  if (epoch == 0) return;
+  rank_epochs_[rank] = epoch;
+  running_hash_.clear();
+  if (std::cmp_less(rank_epochs_.size(), world_size())) return;
+  for (const auto& [other, of_other] : rank_epochs_) {
+    if (of_other != epoch) return;
+  }
+  const auto found = state_.epoch_hashes.find(epoch);
+  if (found != state_.epoch_hashes.end()) running_hash_ = found->second;
+}
+
+// Every rank has finished a step of this epoch. Called for each step, so the usual case, nothing new, is cheap.
+void Tuning::learn_common_epoch(std::uint64_t epoch) {
+  const auto found = state_.epoch_hashes.find(epoch);
+  if (found == state_.epoch_hashes.end() || running_hash_ == found->second) return;
+  for (std::int32_t rank = 0; rank < world_size(); ++rank) rank_epochs_[rank] = epoch;
+  running_hash_ = found->second;
+}
+
+void Tuning::news(std::int32_t rank, const RankConnected& connected) {
+  learn_epoch(rank, connected.epoch);
+}
+
+void Tuning::news(std::int32_t rank, const RankStep& step) {
+  if (const auto whole = assembly_.add(rank, step)) on_step(*whole);
+}
+
+// A goodbye comes before the exit, which is what counts.
+void Tuning::news(std::int32_t, const RankSaidBye&) {}
+
+void Tuning::news(std::int32_t rank, const RankExited& exited) {
+  if (state_.doing == Doing::kKilling || !has_ranks()) return;
+  ended_.insert(rank);
+  const bool clean = exited.exit_code == 0 && exited.signal == 0;
+  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", end_of(rank, exited));
+  if (!clean) note("warning", end_of(rank, exited));
+  if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
+}
+
+void Tuning::all_ranks_ended() {
+  if (state_.phase == Phase::kUntuned) return finish();
+  if (state_.phase == Phase::kLaunching) return fail("the job ended without having trained a step");
+  cancel_change();
+  interleaving_.reset();
+  if (state_.has_trial()) fail_trial("job ended", "the job ended before the trial did", false);
+  if (state_.phase != Phase::kStopping && state_.phase != Phase::kTraining) {
+    state_.conclusion = "the job ended before tuning did";
+    state_.tuned_wall_ns = now_.wall.count();
+    note("warning", state_.conclusion);
+  }
+  begin_untuned();
+}
+
+void Tuning::tick_ranks() {
+  if (!has_ranks()) return;
+  const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
+  const Nanoseconds patience = state_.job.trials.deadline * (starts ? 2 : 1);
+  if (now_.monotonic - moved_at_ <= patience) return;
+  if (state_.doing == Doing::kKilling) {
+    note("warning", "no agent confirmed the end of the ranks in time");
+    std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kKill; });
+    return ranks_killed();
+  }
+  crashed("hang", "no sign of life from the ranks within the deadline");
+}
+
+void Tuning::on(const NodeLost& lost) {
+  if (ranks_of(lost.node).empty() || !lost_.insert(lost.node).second) return;
+  transition();
+  note("warning", "node " + lost.node + " is lost");
+  if (!steers_ranks(state_.phase)) return;
+  cancel_change();
+  interleaving_.reset();
+  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
+    fail_trial("agent lost", "the agent of node " + lost.node + " fell silent in the middle of the trial", false);
+  }
+  const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
+  if (!starts && state_.doing != Doing::kAwaitingApproval) state_.doing = Doing::kWaitingForNodes;
+}
+
+void Tuning::on(const NodeBack& back) {
+  if (ranks_of(back.node).empty()) return;
+  const bool was_lost = lost_.erase(back.node) > 0;
+  moved_at_ = now_.monotonic;
+  const std::vector<OutstandingCommand> commands = state_.outstanding;
+  for (const OutstandingCommand& command : commands) {
+    if (command.node == back.node) send(command);
+  }
+  if (!has_ranks() || !commands.empty() || state_.doing == Doing::kKilling) return;
+  for (const RankThere& there : back.ranks) {
+    if (there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
+  }
+  const std::uint64_t launch = state_.launch;
+  check_ranks(back);
+  if (is_final(state_.phase) || launch != state_.launch || state_.doing == Doing::kKilling) return;
+  if (state_.phase == Phase::kStopping) return act(StopRanks{state_.step + 2});
+  if (!was_lost) return resend_change();
+  if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;
+  note("ranks", "every node of the job is back");
+  roll_back();
+}
+
+// Ranks that the returning agent should look after and does not have ended while it was away.
+void Tuning::check_ranks(const NodeBack& back) {
+  bool missing = false;
+  for (const std::uint32_t rank : ranks_of(back.node)) {
+    const auto number = static_cast<std::int32_t>(rank);
+    const bool there = std::any_of(back.ranks.begin(), back.ranks.end(), [&](const RankThere& one) {
+      return one.rank == number && one.launch == state_.launch;
+    });
+    if (there || ended_.contains(number)) continue;
+    missing = true;
+    ended_.insert(number);
+  }
+  if (!missing) return;
+  const bool expected = state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned ||
+                        (state_.phase == Phase::kTraining && remaining_steps() <= 1);
+  if (!expected) return crashed("crash", "ranks on node " + back.node + " ended while its agent was away");
+  if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,141 @@
+#pragma once
+
+// Everything about a job that must survive the coordinator: the tuning machine's persisted part. A plain value, to and
+// from JSON. What is not here (acknowledgements, half-measured blocks) is abandoned by a restart, on purpose.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/job.hpp"
+#include "tuning/comparison.hpp"
+#include "tuning/event.hpp"
+#include "tuning/phase.hpp"
+#include "tuning/planning.hpp"
+
+namespace trimtab::coordinator {
+
+enum class CommandKind { kDescribe, kBenchmark, kLaunch, kKill };
+struct OutstandingCommand {
+  std::string tag;
+  std::string node;
+  CommandKind kind = CommandKind::kDescribe;
+};
+
+// What follows once the ranks of the current launch are dead.
+enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop };
+
+struct Trial {
+  std::int32_t id = 0;
+  PlanText plan;
+  TrialState state = TrialState::kProposed;
+  std::string reason;   // of failed and rejected: "out_of_memory", "refused", "crash", "hang", "slower", …
+  std::string message;  // for people
+  Predicted predicted;
+  Measured incumbent;
+  Measured measured;
+  Ratio ratio;
+  double switch_ms = 0;
+  std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
+};
+
+struct LossAt {
+  std::int64_t step = 0;
+  double loss = 0;
+  std::string samples;
+};
+
+// One point of "how good a plan had been found by when".
+struct Convergence {
+  double seconds = 0;
+  std::uint64_t evaluations = 0;
+  std::int32_t trial = 0;
+  double best_measured_ms = 0;
+  double best_predicted_ms = 0;
+};
+
+struct TuningState {
+  Job job;
+  bool tune = true;  // false: profiling only
+  Phase phase = Phase::kWaiting;
+  Doing doing = Doing::kNothing;
+  bool frozen = false;
+  bool stop_asked = false;
+  std::string failure;     // why the phase is kFailed
+  std::string conclusion;  // why tuning ended
+  std::string recommendation_json;
+  std::int64_t begun_wall_ns = 0;
+  std::int64_t phase_wall_ns = 0;  // when the phase was entered
+  std::int64_t tuned_wall_ns = 0;
+  std::int64_t finished_wall_ns = 0;
+
+  std::vector<NodeShare> nodes;
+  std::string cluster_json;
+  std::string fingerprint;
+  std::string model_json;
+
+  // Profiling.
+  std::vector<std::string> requests;  // what is left to measure, as documents
+  std::vector<std::int32_t> request_sizes;
+  std::int32_t request_next = 0;
+  std::int32_t costs_reused = 0;
+  std::int32_t costs_wanted = 0;
+  std::int32_t costs_missing = 0;
+  std::int64_t profiling_ns = 0;
+
+  // Plans and their epochs.
+  PlanText initial;
+  PlanText incumbent;
+  Predicted initial_predicted;
+  Predicted incumbent_predicted;
+  Measured initial_measured;
+  Measured incumbent_measured;
+  std::map<std::uint64_t, std::string> epoch_hashes;
+  std::uint64_t last_epoch = 0;
+  std::uint64_t committed_epoch = 0;  // the last that was launched with, or committed: what ranks may yet switch to
+
+  // The current launch.
+  std::uint64_t launch = 0;
+  std::uint64_t launch_epoch = 0;
+  PlanText launch_plan;
+  std::string launch_variant;
+  bool launch_fresh = true;
+  std::int64_t launch_steps = 0;
+  std::vector<OutstandingCommand> outstanding;
+  AfterKill after_kill = AfterKill::kRelaunch;
+  std::int32_t relaunches = 0;  // without a new step in between
+
+  std::vector<Trial> trials;
+  std::vector<MeasuredPlan> observations;
+  std::vector<std::string> failed_hashes;
+  std::string calibration_json;
+  std::uint64_t searches = 0;
+  std::uint64_t evaluations = 0;
+  double search_seconds = 0;
+  std::string explanation;
+  std::vector<Convergence> convergence;
+  std::int32_t comparisons_begun = 0;
+  Measured final_initial;
+  Measured final_adopted;
+  Ratio final_ratio;
+  bool compared = false;
+
+  std::int64_t step = 0;
+  double loss = 0;
+  double step_ms = 0;
+  std::vector<LossAt> losses;          // of the job's first steps
+  std::vector<LossAt> untuned_losses;  // of the run apart
+  std::string loss_note;
+
+  [[nodiscard]] bool has_trial() const;  // the last trial is still going on
+  // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
+  [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
+};
+
+[[nodiscard]] std::string to_json(const TuningState& state);
+[[nodiscard]] Result<TuningState> parse_tuning_state(std::string_view json);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,171 @@
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "tuning/state.hpp"
+
+// The JSON form of the persisted state: private to the coordinator's database, so field names follow the struct.
+namespace trimtab::coordinator {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeShare, node, first_rank, ranks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanText, json, hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, feasible)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
+
+NLOHMANN_JSON_SERIALIZE_ENUM(CommandKind, {{CommandKind::kDescribe, "describe"},
+                                           {CommandKind::kBenchmark, "benchmark"},
+                                           {CommandKind::kLaunch, "launch"},
+                                           {CommandKind::kKill, "kill"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
+                                         {AfterKill::kUntuned, "untuned"},
+                                         {AfterKill::kFinish, "finish"},
+                                         {AfterKill::kFail, "fail"},
+                                         {AfterKill::kStop, "stop"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
+
+namespace {
+
+// An unknown name says that a newer release wrote the state.
+template <typename Enum>
+Enum named(std::optional<Enum> found, const json& from) {
+  if (!found) throw std::runtime_error("unknown name " + from.dump());
+  return *found;
+}
+
+}  // namespace
+
+static void to_json(json& to, const Trial& trial) {
+  to = {{"id", trial.id},
+        {"plan", trial.plan},
+        {"state", to_string(trial.state)},
+        {"reason", trial.reason},
+        {"message", trial.message},
+        {"predicted", trial.predicted},
+        {"incumbent", trial.incumbent},
+        {"measured", trial.measured},
+        {"ratio", trial.ratio},
+        {"switch_ms", trial.switch_ms},
+        {"steps", trial.steps}};
+}
+
+static void from_json(const json& from, Trial& trial) {
+  trial.state = named(trial_state_named(from.at("state").get<std::string>()), from.at("state"));
+  from.at("id").get_to(trial.id);
+  from.at("plan").get_to(trial.plan);
+  from.at("reason").get_to(trial.reason);
+  from.at("message").get_to(trial.message);
+  from.at("predicted").get_to(trial.predicted);
+  from.at("incumbent").get_to(trial.incumbent);
+  from.at("measured").get_to(trial.measured);
+  from.at("ratio").get_to(trial.ratio);
+  from.at("switch_ms").get_to(trial.switch_ms);
+  from.at("steps").get_to(trial.steps);
+}
+
+namespace {
+
+// One list of the plain fields serves both directions.
+template <typename State, typename Visit>
+void each_field(State& s, const Visit& visit) {
+  visit("tune", s.tune);
+  visit("frozen", s.frozen);
+  visit("stop_asked", s.stop_asked);
+  visit("failure", s.failure);
+  visit("conclusion", s.conclusion);
+  visit("recommendation_json", s.recommendation_json);
+  visit("begun_wall_ns", s.begun_wall_ns);
+  visit("phase_wall_ns", s.phase_wall_ns);
+  visit("tuned_wall_ns", s.tuned_wall_ns);
+  visit("finished_wall_ns", s.finished_wall_ns);
+  visit("nodes", s.nodes);
+  visit("cluster_json", s.cluster_json);
+  visit("fingerprint", s.fingerprint);
+  visit("model_json", s.model_json);
+  visit("requests", s.requests);
+  visit("request_sizes", s.request_sizes);
+  visit("request_next", s.request_next);
+  visit("costs_reused", s.costs_reused);
+  visit("costs_wanted", s.costs_wanted);
+  visit("costs_missing", s.costs_missing);
+  visit("profiling_ns", s.profiling_ns);
+  visit("initial", s.initial);
+  visit("incumbent", s.incumbent);
+  visit("initial_predicted", s.initial_predicted);
+  visit("incumbent_predicted", s.incumbent_predicted);
+  visit("initial_measured", s.initial_measured);
+  visit("incumbent_measured", s.incumbent_measured);
+  visit("epoch_hashes", s.epoch_hashes);
+  visit("last_epoch", s.last_epoch);
+  visit("committed_epoch", s.committed_epoch);
+  visit("launch", s.launch);
+  visit("launch_epoch", s.launch_epoch);
+  visit("launch_plan", s.launch_plan);
+  visit("launch_variant", s.launch_variant);
+  visit("launch_fresh", s.launch_fresh);
+  visit("launch_steps", s.launch_steps);
+  visit("outstanding", s.outstanding);
+  visit("after_kill", s.after_kill);
+  visit("relaunches", s.relaunches);
+  visit("trials", s.trials);
+}
+
+template <typename State, typename Visit>
+void each_result(State& s, const Visit& visit) {
+  visit("observations", s.observations);
+  visit("failed_hashes", s.failed_hashes);
+  visit("calibration_json", s.calibration_json);
+  visit("searches", s.searches);
+  visit("evaluations", s.evaluations);
+  visit("search_seconds", s.search_seconds);
+  visit("explanation", s.explanation);
+  visit("convergence", s.convergence);
+  visit("comparisons_begun", s.comparisons_begun);
+  visit("final_initial", s.final_initial);
+  visit("final_adopted", s.final_adopted);
+  visit("final_ratio", s.final_ratio);
+  visit("compared", s.compared);
+  visit("step", s.step);
+  visit("loss", s.loss);
+  visit("step_ms", s.step_ms);
+  visit("losses", s.losses);
+  visit("untuned_losses", s.untuned_losses);
+  visit("loss_note", s.loss_note);
+}
+
+}  // namespace
+
+std::string to_json(const TuningState& state) {
+  json document = {{"version", 1},
+                   {"job", trimtab::to_json(state.job)},
+                   {"phase", to_string(state.phase)},
+                   {"doing", to_string(state.doing)}};
+  const auto write = [&document](const char* name, const auto& field) { document[name] = field; };
+  each_field(state, write);
+  each_result(state, write);
+  // A person's text or a rank's last output need not be UTF-8.
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<TuningState> parse_tuning_state(std::string_view text) {
+  try {
+    const json document = json::parse(text);
+    TuningState state;
+    TRIMTAB_TRY(state.job, parse_job(document.at("job").get<std::string>(), "state"));
+    state.phase = named(phase_named(document.at("phase").get<std::string>()), document.at("phase"));
+    state.doing = named(doing_named(document.at("doing").get<std::string>()), document.at("doing"));
+    const auto read = [&document](const char* name, auto& field) { document.at(name).get_to(field); };
+    each_field(state, read);
+    each_result(state, read);
+    return state;
+  } catch (const std::exception& cause) {
+    return bad_input(std::string("the stored state of a job cannot be read: ") + cause.what());
+  }
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,48 @@
+#include "tuning/step_assembly.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr std::size_t kOpenSteps = 64;
+
+JobStep whole(std::int64_t number, const std::map<std::int32_t, RankStep>& ranks) {
+  JobStep step;
+  step.step = number;
+  step.epoch = ranks.begin()->second.epoch;
+  double losses = 0;
+  int with_loss = 0;
+  for (const auto& [rank, part] : ranks) {
+    if (part.epoch != step.epoch) step.epoch = 0;
+    step.wall_ms = std::max(step.wall_ms, part.wall_ms);
+    if (step.samples.empty()) step.samples = part.samples;
+    step.peak_bytes.push_back(part.peak_bytes);
+    if (std::isfinite(part.loss) && part.loss != 0) {
+      losses += part.loss;
+      ++with_loss;
+    }
+  }
+  step.loss = with_loss > 0 ? losses / with_loss : 0;
+  return step;
+}
+
+}  // namespace
+
+std::optional<JobStep> StepAssembly::add(std::int32_t rank, const RankStep& step) {
+  if (rank < 0 || rank >= world_size_) return std::nullopt;
+  auto& ranks = open_[step.step];
+  ranks[rank] = step;
+  if (std::cmp_equal(ranks.size(), world_size_)) {
+    JobStep done = whole(step.step, ranks);
+    open_.erase(step.step);
+    return done;
+  }
+  if (open_.size() > kOpenSteps) open_.erase(open_.begin());
+  return std::nullopt;
+}
+
+}  // namespace trimtab::coordinator

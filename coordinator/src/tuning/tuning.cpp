@@ -1,0 +1,161 @@
+#include "tuning/tuning.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trimtab::coordinator {
+
+Tuning::Tuning(TuningState state) : state_(std::move(state)), assembly_(state_.job.world_size) {}
+
+std::vector<Action> Tuning::begin(Moment now) {
+  now_ = now;
+  state_.begun_wall_ns = now.wall.count();
+  enter(Phase::kWaiting);
+  return std::exchange(actions_, {});
+}
+
+std::vector<Action> Tuning::resume(Moment now) {
+  now_ = now;
+  moved_at_ = now.monotonic;
+  for (const NodeShare& share : state_.nodes) lost_.insert(share.node);
+  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
+    fail_trial("coordinator restarted", "the coordinator restarted in the middle of the trial", false);
+  }
+  note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
+  transition();
+  if (state_.phase == Phase::kSearching) request_search();
+  if (state_.phase == Phase::kProfiling && !is_outstanding(CommandKind::kBenchmark)) profile();
+  return std::exchange(actions_, {});
+}
+
+std::vector<Action> Tuning::handle(const Event& event, Moment now) {
+  now_ = now;
+  if (is_final(state_.phase)) return {};
+  std::visit([this](const auto& one) { on(one); }, event);
+  return std::exchange(actions_, {});
+}
+
+void Tuning::on(const Tick&) {
+  if (state_.phase == Phase::kProfiling) tick_profiling();
+  if (!lost_.empty()) return;
+  if (change_) {
+    tick_change();
+  } else {
+    tick_ranks();
+  }
+}
+
+void Tuning::on(const CommandFinished& command) {
+  const auto found = std::find_if(state_.outstanding.begin(), state_.outstanding.end(),
+                                  [&](const OutstandingCommand& one) { return one.tag == command.tag; });
+  if (found == state_.outstanding.end()) return;  // asked by nobody any more
+  const CommandKind kind = found->kind;
+  state_.outstanding.erase(found);
+  transition();
+  switch (kind) {
+    case CommandKind::kDescribe:
+      return described(command);
+    case CommandKind::kBenchmark:
+      return benchmarked(command);
+    case CommandKind::kLaunch:
+      return launched(command);
+    case CommandKind::kKill:
+      if (!is_outstanding(CommandKind::kKill)) ranks_killed();
+      return;
+  }
+}
+
+void Tuning::on(const CommandMoved& command) {
+  moved_ = {command.done, command.total, command.what};
+  moved_at_ = now_.monotonic;
+}
+
+void Tuning::on(const SearchFinished& search) {
+  if (search.number != state_.searches) return;  // of an earlier life
+  state_.evaluations += search.reply.evaluations;
+  state_.search_seconds += search.reply.seconds;
+  if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
+  if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) decide(search.reply);
+}
+
+void Tuning::on(const FromRank& from) {
+  if (from.launch != state_.launch || from.rank < 0 || from.rank >= world_size()) return;
+  moved_at_ = now_.monotonic;
+  std::visit([&](const auto& one) { news(from.rank, one); }, from.news);
+}
+
+void Tuning::on(Order order) {
+  switch (order) {
+    case Order::kApprove:
+      if (state_.doing == Doing::kAwaitingApproval && !state_.frozen && lost_.empty()) start_trial();
+      return;
+    case Order::kFreeze:
+      if (state_.frozen) return;
+      state_.frozen = true;
+      transition();
+      note("plan", "frozen: the plan stays as it is until unfrozen");
+      if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
+        fail_trial("frozen", "the job was frozen in the middle of the trial", false);
+        roll_back();
+      }
+      return;
+    case Order::kUnfreeze:
+      if (!state_.frozen) return;
+      state_.frozen = false;
+      transition();
+      note("plan", "unfrozen");
+      if (state_.phase == Phase::kTrials && state_.doing == Doing::kNothing) request_search();
+      return;
+    case Order::kStop:
+      return user_stop();
+  }
+}
+
+void Tuning::enter(Phase phase) {
+  state_.phase = phase;
+  state_.doing = Doing::kNothing;
+  state_.phase_wall_ns = now_.wall.count();
+  moved_at_ = now_.monotonic;
+  moved_ = {};
+  transition();
+  note("phase", std::string(to_string(phase)));
+}
+
+void Tuning::note(std::string kind, std::string text, std::string data_json) {
+  notes_.push_back({std::move(kind), std::move(text), std::move(data_json)});
+}
+
+bool Tuning::take_transition() {
+  return std::exchange(transition_, false);
+}
+std::vector<Note> Tuning::take_notes() {
+  return std::exchange(notes_, {});
+}
+std::vector<MeasuredStep> Tuning::take_steps() {
+  return std::exchange(steps_, {});
+}
+
+Progress Tuning::progress() const {
+  switch (state_.phase) {
+    case Phase::kProfiling: {
+      Progress progress{state_.costs_reused, state_.costs_reused + state_.costs_wanted, "costs known"};
+      for (std::int32_t i = 0; i < state_.request_next; ++i) progress.done += state_.request_sizes[i];
+      if (moved_.total > 0 && state_.request_next < std::ssize(state_.request_sizes)) {
+        progress.done += state_.request_sizes[state_.request_next] * moved_.done / moved_.total;
+        progress.what = moved_.what.empty() ? progress.what : moved_.what;
+      }
+      return progress;
+    }
+    case Phase::kTrials:
+      return {static_cast<std::int32_t>(state_.trials.size()), state_.job.trials.max_trials, "trials"};
+    case Phase::kComparing:
+      return {interleaving_ ? interleaving_->block() : 0, 6, "blocks"};
+    case Phase::kUntuned:
+      return {static_cast<std::int32_t>(state_.untuned_losses.size()), static_cast<std::int32_t>(state_.launch_steps),
+              "untuned steps"};
+    default:
+      return {static_cast<std::int32_t>(state_.step), static_cast<std::int32_t>(state_.job.steps), "steps"};
+  }
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,203 @@
+#pragma once
+
+// The loop for one job, as a pure state machine: measure, remember, predict, trial, correct, again. Events with their
+// moments go in, actions come out; no sockets, files, clocks or threads.
+//
+// Who drives it: feed an event; when take_transition() is true, persist state() (with take_notes() and take_steps()) in
+// one transaction; only then carry the actions out. A machine that is built from a persisted state and resume()d goes
+// on: the interrupted trial has failed ("coordinator restarted"), ranks are brought back to the incumbent, tuning
+// continues.
+//
+// Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
+// (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), trials.cpp (trials and comparison), ending.cpp.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tuning/action.hpp"
+#include "tuning/agreement.hpp"
+#include "tuning/event.hpp"
+#include "tuning/interleaving.hpp"
+#include "tuning/state.hpp"
+#include "tuning/step_assembly.hpp"
+
+namespace trimtab::coordinator {
+
+struct Progress {
+  std::int32_t done = 0;
+  std::int32_t total = 0;
+  std::string what;
+};
+
+class Tuning {
+ public:
+  explicit Tuning(TuningState state);
+
+  // A new job.
+  [[nodiscard]] std::vector<Action> begin(Moment now);
+  // A job that an earlier coordinator left. Its nodes count as lost until each comes back.
+  [[nodiscard]] std::vector<Action> resume(Moment now);
+  [[nodiscard]] std::vector<Action> handle(const Event& event, Moment now);
+
+  [[nodiscard]] const TuningState& state() const { return state_; }
+  [[nodiscard]] Progress progress() const;
+  // REQUIRES: a SearchPlans action was the last of its kind. Costs and budgets are the caller's to fill in.
+  [[nodiscard]] SearchTask search_task() const;
+  // The fingerprint under which this job's benchmarks really store their costs.
+  void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
+  // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
+  void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
+    state_.calibration_json = calibration_json;
+    state_.failed_hashes = std::move(failed_hashes);
+  }
+
+  [[nodiscard]] bool take_transition();
+  [[nodiscard]] std::vector<Note> take_notes();
+  [[nodiscard]] std::vector<MeasuredStep> take_steps();
+
+ private:
+  enum class ChangePurpose { kBlock, kRollback };
+  struct PlanChange {
+    Agreement agreement;
+    PlanText plan;
+    ChangePurpose purpose;
+  };
+
+  // tuning.cpp
+  void on(const Tick&);
+  void on(const CommandFinished&);
+  void on(const CommandMoved&);
+  void on(const SearchFinished&);
+  void on(const FromRank&);
+  void on(Order);
+  void enter(Phase phase);
+  void act(Action action) { actions_.push_back(std::move(action)); }
+  void note(std::string kind, std::string text, std::string data_json = "{}");
+  void transition() { transition_ = true; }
+  [[nodiscard]] std::int32_t world_size() const { return state_.job.world_size; }
+  [[nodiscard]] std::int64_t remaining_steps() const { return state_.job.steps - state_.step; }
+  [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
+
+  // preparation.cpp
+  void on(const NodesReady&);
+  void on(const NodesUnsuitable&);
+  void on(const CostsCounted&);
+  void describe();
+  void described(const CommandFinished&);
+  void profile();
+  void next_benchmark();
+  void benchmarked(const CommandFinished&);
+  void profiled();
+  void tick_profiling();
+  void first_search_finished(const SearchReply&);
+  void request_search();
+
+  // ranks.cpp
+  void on(const NodeLost&);
+  void on(const NodeBack&);
+  void launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps);
+  void kill_ranks(AfterKill after);
+  void ranks_killed();
+  void launched(const CommandFinished&);
+  void relaunch(const std::string& why);
+  void recovered();
+  void send(const OutstandingCommand& command);
+  [[nodiscard]] bool is_outstanding(CommandKind kind) const;
+  [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
+  void news(std::int32_t rank, const RankConnected&);
+  void news(std::int32_t rank, const RankStep&);
+  void news(std::int32_t rank, const RankExited&);
+  void news(std::int32_t, const RankSaidBye&);
+  void all_ranks_ended();
+  void crashed(const std::string& reason, const std::string& why);
+  [[nodiscard]] bool has_ranks() const;
+  void learn_epoch(std::int32_t rank, std::uint64_t epoch);
+  void learn_common_epoch(std::uint64_t epoch);
+  void tick_ranks();
+  void check_ranks(const NodeBack&);
+
+  // plan_change.cpp
+  void begin_change(const PlanText& plan, ChangePurpose purpose);
+  void change_done();
+  void change_failed(const std::string& reason, const std::string& message);
+  void cancel_change();
+  void resend_change();
+  void tick_change();
+  void roll_back();
+  void settled();
+  void news(std::int32_t rank, const RankAcknowledged&);
+  void news(std::int32_t rank, const RankRefused&);
+  void news(std::int32_t rank, const RankActive&);
+  void news(std::int32_t rank, const RankFailed&);
+  [[nodiscard]] bool running(const PlanText& plan) const {
+    return !running_hash_.empty() && running_hash_ == plan.hash;
+  }
+
+  // trials.cpp
+  void on_step(const JobStep& step);
+  void take_step(const JobStep& step);
+  void unexpected_plan();
+  [[nodiscard]] const PlanText& expected_plan() const;
+  void begin_measuring();
+  void measured_initial();
+  void measure_step(const JobStep& step);
+  void record_step(const JobStep& step, bool warmup);
+  void continue_interleaving();
+  void interleaving_done();
+  void decide(const SearchReply& reply);
+  void take_search(const SearchReply& reply);
+  void begin_trial(const Candidate& candidate);
+  void start_trial();
+  void set_trial(TrialState state);
+  void conclude_trial(bool early);
+  void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
+  void begin_comparison();
+  void conclude_comparison();
+  void observe(const PlanText& plan, const Measured& measured);
+  void take_peaks(const JobStep& step);
+  void add_convergence(std::int32_t trial);
+  [[nodiscard]] const PlanText& second_plan() const;
+  [[nodiscard]] const PlanText& first_plan() const;
+  [[nodiscard]] bool enough_steps_for_trial() const;
+
+  // ending.cpp
+  void finish_trials(const std::string& why);
+  void end_tuning();
+  void stop_ranks();
+  void begin_untuned();
+  void finish();
+  void fail(const std::string& why);
+  void stopped();
+  void user_stop();
+
+  // Persisted.
+  TuningState state_;
+
+  // Of this process only.
+  Moment now_;
+  std::vector<Action> actions_;
+  std::vector<Note> notes_;
+  std::vector<MeasuredStep> steps_;
+  bool transition_ = false;
+  Progress moved_;
+  Nanoseconds moved_at_{0};     // when ranks last gave a sign of life
+  Nanoseconds costs_since_{0};  // when the last benchmark ended and its costs were not there yet
+  std::optional<PlanChange> change_;
+  std::optional<Interleaving> interleaving_;
+  StepAssembly assembly_;
+  std::string running_hash_;  // of the plan that ranks run, as far as is known
+  std::int32_t rollbacks_ = 0;
+  std::int32_t steps_since_launch_ = 0;
+  std::int32_t unexpected_steps_ = 0;
+  std::map<std::int32_t, std::uint64_t> rank_epochs_;
+  std::set<std::string> lost_;
+  std::set<std::int32_t> ended_;
+  std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,74 @@
+#include "wire_events.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+namespace {
+
+using Body = wire::RankEvent::BodyCase;
+
+std::optional<RankNews> step_news(const wire::Step& step) {
+  if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0) return std::nullopt;
+  return RankStep{step.step(), step.epoch(),   static_cast<double>(step.wall_ns()) / 1e6,
+                  step.loss(), step.samples(), step.peak_bytes()};
+}
+
+std::optional<RankNews> news_of(const wire::RankEvent& event) {
+  switch (event.body_case()) {
+    case Body::kConnected:
+      return RankConnected{event.connected().epoch(), event.connected().step()};
+    case Body::kStep:
+      return step_news(event.step());
+    case Body::kPlanAck:
+      // A step that no job reaches would commit a plan for never.
+      if (event.plan_ack().step() < 0 || event.plan_ack().step() > std::int64_t{1} << 48) return std::nullopt;
+      return RankAcknowledged{event.plan_ack().epoch(), event.plan_ack().step()};
+    case Body::kPlanRefuse:
+      return RankRefused{event.plan_refuse().epoch(), event.plan_refuse().reason(), event.plan_refuse().message()};
+    case Body::kPlanActive:
+      return RankActive{event.plan_active().epoch(), event.plan_active().step(),
+                        Nanoseconds(std::max<std::int64_t>(event.plan_active().switch_ns(), 0))};
+    case Body::kPlanFailed:
+      return RankFailed{event.plan_failed().epoch(), event.plan_failed().reason(), event.plan_failed().message()};
+    case Body::kExited:
+      return RankExited{event.exited().exit_code(), event.exited().signal(), event.exited().last_output()};
+    case Body::kBye:
+      return RankSaidBye{event.bye().step()};
+    case Body::BODY_NOT_SET:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Introduction introduction(const wire::Hello& hello) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return {hello.protocol_version(),
+          hello.release(),
+          hello.node(),
+          hello.instance(),
+          hello.devices(),
+          static_cast<std::int64_t>(std::min<std::uint64_t>(hello.memory_bytes(), kMost)),
+          hello.fingerprint_json()};
+}
+
+NodeBack node_back(const wire::Hello& hello, const std::string& job_name) {
+  NodeBack back{hello.node(), {}};
+  for (const wire::RunningRank& rank : hello.running()) {
+    if (rank.job() != job_name) continue;
+    back.ranks.push_back({static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch()});
+  }
+  return back;
+}
+
+std::optional<FromRank> from_rank(const wire::RankEvent& event) {
+  const auto news = news_of(event);
+  if (!news) return std::nullopt;
+  return FromRank{static_cast<std::int32_t>(std::min(event.rank(), 1U << 30)), event.launch(), *news};
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,47 @@
+#pragma once
+
+// The agent's outgoing WebSocket connection to the coordinator. Connects, reconnects with jittered exponential backoff
+// (0.1 s to 5 s), pings, and notices a silent peer. All callbacks run on the loop's thread; nothing blocks.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/random.hpp"
+#include "net/event_loop.hpp"
+
+namespace trimtab::net {
+
+struct LinkOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7420;
+  std::string path = "/v1/agent";
+  std::size_t max_frame_bytes = 8U << 20;
+  std::size_t max_queued_bytes = 16U << 20;
+  Nanoseconds silence_limit = std::chrono::seconds(15);
+};
+
+struct LinkHandlers {
+  std::function<void()> opened;
+  std::function<void(std::string_view)> message;
+  std::function<void(const std::string& reason)> closed;  // also after a failed attempt
+};
+
+class Link final {
+ public:
+  Link(EventLoop& loop, LinkOptions options, LinkHandlers handlers, std::uint64_t seed);
+  ~Link();
+  void start();
+  void stop();
+  [[nodiscard]] bool open() const;
+  // False when not open or the queue is full: the caller keeps what it must not lose in its spool.
+  bool send(std::string frame);
+
+ private:
+  struct Implementation;
+  std::shared_ptr<Implementation> implementation_;
+};
+
+}  // namespace trimtab::net

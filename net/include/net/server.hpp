@@ -1,0 +1,71 @@
+#pragma once
+
+// One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path.
+// All callbacks run on the loop's thread. Limits protect the daemon: header and body size, frame size, idle time, number of
+// connections, bytes queued towards a slow peer (then it is closed). Errors of one peer never touch another.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "net/event_loop.hpp"
+
+namespace trimtab::net {
+
+struct HttpRequest {
+  std::string method;
+  std::string path;                          // decoded, without the query
+  std::map<std::string, std::string> query;  // decoded
+  std::string body;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+};
+
+using PeerId = std::uint64_t;  // never reused within a process
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  // 0 = any free one
+  std::string websocket_path = "/v1/agent";
+  std::size_t max_body_bytes = 8U << 20;
+  std::size_t max_frame_bytes = 8U << 20;
+  std::size_t max_queued_bytes = 64U << 20;
+  std::size_t max_connections = 4096;
+  Nanoseconds idle_timeout = std::chrono::seconds(60);
+};
+
+struct ServerHandlers {
+  std::function<HttpResponse(const HttpRequest&)> http;  // must not throw; quick: it runs on the loop
+  std::function<void(PeerId)> opened;
+  std::function<void(PeerId, std::string_view)> message;
+  std::function<void(PeerId, const std::string& reason)> closed;
+};
+
+class Server final {
+ public:
+  // Binds and listens; the error of a port in use names the port and what to do.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(EventLoop& loop, ServerOptions options,
+                                                             ServerHandlers handlers);
+  ~Server();
+  [[nodiscard]] std::uint16_t port() const;
+  // Queues a binary frame; false when the peer is gone.
+  bool send(PeerId peer, std::string frame);
+  void close(PeerId peer);
+  // No new connections; closes those there are. `closed` is called for each WebSocket peer.
+  void stop();
+
+ private:
+  struct Implementation;
+  explicit Server(std::shared_ptr<Implementation> implementation);
+  std::shared_ptr<Implementation> implementation_;
+};
+
+}  // namespace trimtab::net

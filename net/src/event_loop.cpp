@@ -1,0 +1,161 @@
+#include "net/event_loop.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include "base/check.hpp"
+#include "context.hpp"
+
+namespace trimtab::net {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+EventLoop::EventLoop() : context_(std::make_unique<Context>()) {}
+EventLoop::~EventLoop() = default;
+
+void EventLoop::run() {
+  try {
+    context_->io.restart();
+    context_->io.run();
+  } catch (const std::exception& escaped) {
+    assertion_failed("a callback on the event loop threw", escaped.what(), __FILE__, __LINE__);
+  }
+}
+
+void EventLoop::stop() {
+  context_->io.stop();
+}
+
+void EventLoop::post(std::function<void()> work) {
+  asio::post(context_->io, std::move(work));
+}
+
+struct EventLoop::Timer::Implementation : std::enable_shared_from_this<EventLoop::Timer::Implementation> {
+  explicit Implementation(asio::io_context& io) : timer(io) {}
+
+  void arm() {
+    timer.async_wait([self = shared_from_this()](error_code failure) {
+      if (failure || self->cancelled) return;
+      self->expire();
+    });
+  }
+
+  void expire() {
+    if (period.count() > 0) {
+      // A late loop skips the beats that it missed instead of running them all at once.
+      const auto now = std::chrono::steady_clock::now();
+      auto next = timer.expiry() + period;
+      if (next < now) next = now + period;
+      timer.expires_at(next);
+      arm();
+    }
+    const auto kept = work;  // The work may destroy the Timer.
+    kept();
+  }
+
+  asio::steady_timer timer;
+  Nanoseconds period{0};
+  std::function<void()> work;
+  bool cancelled = false;
+};
+
+EventLoop::Timer::Timer() = default;
+EventLoop::Timer::Timer(Timer&&) noexcept = default;
+EventLoop::Timer& EventLoop::Timer::operator=(Timer&& other) noexcept {
+  cancel();
+  implementation_ = std::move(other.implementation_);
+  return *this;
+}
+EventLoop::Timer::~Timer() {
+  cancel();
+}
+
+void EventLoop::Timer::cancel() {
+  if (!implementation_) return;
+  implementation_->cancelled = true;
+  implementation_->timer.cancel();
+  implementation_.reset();
+}
+
+EventLoop::Timer EventLoop::after(Nanoseconds delay, std::function<void()> work) {
+  Timer timer;
+  timer.implementation_ = std::make_shared<Timer::Implementation>(context_->io);
+  timer.implementation_->work = std::move(work);
+  timer.implementation_->timer.expires_after(delay);
+  timer.implementation_->arm();
+  return timer;
+}
+
+EventLoop::Timer EventLoop::every(Nanoseconds period, std::function<void()> work) {
+  TRIMTAB_ASSERT(period.count() > 0, "a repeating timer needs a period");
+  Timer timer = after(period, std::move(work));
+  timer.implementation_->period = period;
+  return timer;
+}
+
+namespace {
+
+void wait_for_signal(asio::signal_set& signals, std::shared_ptr<const std::function<void(int)>> work) {
+  signals.async_wait([&signals, work = std::move(work)](error_code failure, int number) {
+    if (failure) return;
+    wait_for_signal(signals, work);
+    (*work)(number);
+  });
+}
+
+}  // namespace
+
+void EventLoop::on_signals(bool with_child_signal, std::function<void(int)> work) {
+  TRIMTAB_ASSERT(!context_->signals, "signals are asked for once");
+  auto& signals = context_->signals.emplace(context_->io, SIGINT, SIGTERM, SIGHUP);
+  if (with_child_signal) signals.add(SIGCHLD);
+  wait_for_signal(signals, std::make_shared<const std::function<void(int)>>(std::move(work)));
+}
+
+struct EventLoop::Watch::Implementation : std::enable_shared_from_this<EventLoop::Watch::Implementation> {
+  Implementation(asio::io_context& io, int number) : descriptor(io, number) {}
+
+  void arm() {
+    descriptor.async_wait(asio::posix::descriptor_base::wait_read, [self = shared_from_this()](error_code failure) {
+      if (failure || self->cancelled) return;
+      const auto kept = self->work;  // The work may destroy the Watch.
+      kept();
+      if (!self->cancelled) self->arm();
+    });
+  }
+
+  void cancel() {
+    cancelled = true;
+    descriptor.release();
+  }
+
+  asio::posix::stream_descriptor descriptor;
+  std::function<void()> work;
+  bool cancelled = false;
+};
+
+EventLoop::Watch::Watch() = default;
+EventLoop::Watch::Watch(Watch&&) noexcept = default;
+EventLoop::Watch& EventLoop::Watch::operator=(Watch&& other) noexcept {
+  if (implementation_) implementation_->cancel();
+  implementation_ = std::move(other.implementation_);
+  return *this;
+}
+EventLoop::Watch::~Watch() {
+  if (implementation_) implementation_->cancel();
+}
+
+EventLoop::Watch EventLoop::when_readable(int descriptor, std::function<void()> work) {
+  Watch watch;
+  watch.implementation_ = std::make_shared<Watch::Implementation>(context_->io, descriptor);
+  watch.implementation_->work = std::move(work);
+  watch.implementation_->arm();
+  return watch;
+}
+
+}  // namespace trimtab::net

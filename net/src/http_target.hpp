@@ -1,0 +1,29 @@
+#pragma once
+
+// Pure decisions about a request's head. The caller is untrusted.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "net/server.hpp"
+
+namespace trimtab::net {
+
+// "/v1/costs?kind=a%20b&x" into path and query, percent-decoded. Nothing on a broken escape, an embedded NUL or a
+// target that does not begin with '/'.
+struct Target {
+  std::string path;
+  std::map<std::string, std::string> query;
+};
+[[nodiscard]] std::optional<Target> parse_target(std::string_view target);
+
+// Why a request must not be served although it is well formed, or nothing. A web page that somebody looks at can make
+// the browser send requests to a daemon on the same machine: such a request carries an Origin that is not the daemon's
+// own, or, where a name was rebound to a loopback address, a foreign Host.
+[[nodiscard]] std::optional<std::string> refusal(std::string_view host, std::string_view origin, bool on_loopback);
+
+// What a client writes into Host: "127.0.0.1:7420", "[::1]:7420".
+[[nodiscard]] std::string authority(const std::string& host, std::uint16_t port);
+
+}  // namespace trimtab::net

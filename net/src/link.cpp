@@ -1,0 +1,214 @@
+#include "net/link.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "backoff.hpp"
+#include "context.hpp"
+#include "http_target.hpp"
+#include "stream.hpp"
+
+namespace trimtab::net {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace websocket = boost::beast::websocket;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto kConnectTimeout = std::chrono::seconds(5);
+using WebSocket = websocket::stream<TcpStream, /*deflateSupported=*/false>;
+
+struct LinkState {
+  LinkState(asio::io_context& io_context, LinkOptions link_options, LinkHandlers link_handlers, std::uint64_t seed)
+      : io(io_context),
+        options(std::move(link_options)),
+        handlers(std::move(link_handlers)),
+        resolver(io_context),
+        retry(io_context),
+        backoff(seed) {}
+
+  asio::io_context& io;
+  LinkOptions options;
+  LinkHandlers handlers;
+  tcp::resolver resolver;
+  asio::steady_timer retry;
+  Backoff backoff;
+  bool stopped = true;
+};
+
+}  // namespace
+
+struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Implementation> {
+  using LinkState::LinkState;
+
+  // One attempt and, where it succeeds, the connection that came of it. A new one for each attempt: a late callback of
+  // an old one finds that it is no longer `current`.
+  struct Connection {
+    explicit Connection(asio::io_context& io_context) : socket(io_context) {}
+    WebSocket socket;
+    beast::flat_buffer buffer;
+    std::deque<std::string> queue;
+    std::size_t queued_bytes = 0;
+    bool opened = false;
+    std::chrono::steady_clock::time_point opened_at;
+  };
+  using ConnectionPointer = std::shared_ptr<Connection>;
+  ConnectionPointer current;
+
+  [[nodiscard]] std::string where() const { return authority(options.host, options.port); }
+
+  void attempt() {
+    current = std::make_shared<Connection>(io);
+    resolver.async_resolve(
+        options.host, std::to_string(options.port),
+        [self = shared_from_this(), connection = current](error_code failure, tcp::resolver::results_type found) {
+          if (!self->is_current(connection)) return;
+          if (failure) return self->lost(connection, "couldn't resolve its name: " + failure.message());
+          self->connect(connection, found);
+        });
+  }
+
+  void connect(const ConnectionPointer& connection, const tcp::resolver::results_type& found) {
+    auto& stream = beast::get_lowest_layer(connection->socket);
+    stream.expires_after(kConnectTimeout);
+    stream.async_connect(found, [self = shared_from_this(), connection](error_code failure, const tcp::endpoint&) {
+      if (!self->is_current(connection)) return;
+      if (failure) return self->lost(connection, failure.message());
+      self->shake_hands(connection);
+    });
+  }
+
+  void shake_hands(const ConnectionPointer& connection) {
+    auto& stream = beast::get_lowest_layer(connection->socket);
+    stream.expires_never();
+    error_code ignored;
+    stream.socket().set_option(tcp::no_delay(true), ignored);
+    auto& socket = connection->socket;
+    socket.set_option(
+        websocket::stream_base::timeout{kConnectTimeout, options.silence_limit, /*keep_alive_pings=*/true});
+    socket.read_message_max(options.max_frame_bytes);
+    socket.auto_fragment(false);
+    socket.binary(true);
+    socket.async_handshake(where(), options.path, [self = shared_from_this(), connection](error_code failure) {
+      if (!self->is_current(connection)) return;
+      if (failure) return self->lost(connection, "the WebSocket handshake failed: " + failure.message());
+      self->established(connection);
+    });
+  }
+
+  void established(const ConnectionPointer& connection) {
+    connection->opened = true;
+    connection->opened_at = std::chrono::steady_clock::now();
+    read(connection);
+    if (handlers.opened) handlers.opened();
+  }
+
+  void read(const ConnectionPointer& connection) {
+    connection->socket.async_read(connection->buffer,
+                                  [self = shared_from_this(), connection](error_code failure, std::size_t) {
+                                    if (!self->is_current(connection)) return;
+                                    if (failure) return self->lost(connection, self->explain(failure));
+                                    self->received(connection);
+                                  });
+  }
+
+  void received(const ConnectionPointer& connection) {
+    const auto bytes = connection->buffer.cdata();
+    if (handlers.message) handlers.message({static_cast<const char*>(bytes.data()), bytes.size()});
+    if (!is_current(connection)) return;
+    connection->buffer.consume(connection->buffer.size());
+    read(connection);
+  }
+
+  bool send(std::string frame) {
+    if (!current || !current->opened) return false;
+    if (current->queued_bytes + frame.size() > options.max_queued_bytes) return false;
+    current->queued_bytes += frame.size();
+    current->queue.push_back(std::move(frame));
+    if (current->queue.size() == 1) write(current);
+    return true;
+  }
+
+  void write(const ConnectionPointer& connection) {
+    connection->socket.async_write(asio::buffer(connection->queue.front()),
+                                   [self = shared_from_this(), connection](error_code failure, std::size_t) {
+                                     if (!self->is_current(connection)) return;
+                                     if (failure) return self->lost(connection, self->explain(failure));
+                                     connection->queued_bytes -= connection->queue.front().size();
+                                     connection->queue.pop_front();
+                                     if (!connection->queue.empty()) self->write(connection);
+                                   });
+  }
+
+  void lost(const ConnectionPointer& connection, const std::string& reason) {
+    beast::get_lowest_layer(connection->socket).close();
+    current.reset();
+    const auto open_for = connection->opened ? std::chrono::steady_clock::now() - connection->opened_at
+                                             : std::chrono::steady_clock::duration::zero();
+    retry.expires_after(backoff.next(open_for));
+    retry.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled && !self->stopped) self->attempt();
+    });
+    if (handlers.closed) handlers.closed(where() + ": " + reason);
+  }
+
+  void stop() {
+    if (stopped) return;
+    stopped = true;
+    retry.cancel();
+    resolver.cancel();
+    const auto connection = std::exchange(current, nullptr);
+    if (!connection) return;
+    if (!connection->opened) return beast::get_lowest_layer(connection->socket).close();
+    connection->socket.async_close(websocket::close_code::going_away, [connection](error_code) {});
+  }
+
+  [[nodiscard]] bool is_current(const ConnectionPointer& connection) const { return !stopped && current == connection; }
+
+  [[nodiscard]] std::string explain(error_code failure) const {
+    if (failure == websocket::error::closed) return "closed by the other side";
+    if (failure == beast::error::timeout) return "silent for too long";
+    if (failure == websocket::error::message_too_big) {
+      return "it sent a frame of more than " + std::to_string(options.max_frame_bytes) + " bytes";
+    }
+    return failure.message();
+  }
+};
+
+Link::Link(EventLoop& loop, LinkOptions options, LinkHandlers handlers, std::uint64_t seed)
+    : implementation_(
+          std::make_shared<Implementation>(loop.context().io, std::move(options), std::move(handlers), seed)) {}
+
+Link::~Link() {
+  implementation_->handlers = {};
+  implementation_->stop();
+}
+
+void Link::start() {
+  if (!implementation_->stopped) return;
+  implementation_->stopped = false;
+  implementation_->attempt();
+}
+
+void Link::stop() {
+  implementation_->stop();
+}
+
+bool Link::open() const {
+  return implementation_->current && implementation_->current->opened;
+}
+
+bool Link::send(std::string frame) {
+  return implementation_->send(std::move(frame));
+}
+
+}  // namespace trimtab::net

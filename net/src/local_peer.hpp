@@ -1,0 +1,66 @@
+#pragma once
+
+// One process on the agent's Unix socket: frames in with their descriptors, frames out through a bounded queue.
+// Loop thread only.
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "local_frames.hpp"
+
+namespace trimtab::net {
+
+class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
+ public:
+  static constexpr std::size_t kMaxQueuedBytes = 8U << 20;
+
+  struct Handlers {
+    std::function<void(std::string_view json, int descriptor)> frame;
+    std::function<void(const std::string& reason)> ended;  // once, unless abort() came first
+  };
+
+  // Takes over `descriptor`, a connected non-blocking socket.
+  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers);
+  ~LocalPeer();
+  LocalPeer(const LocalPeer&) = delete;
+  LocalPeer& operator=(const LocalPeer&) = delete;
+
+  void start() { wait_to_read(); }
+  bool send(std::string_view json);
+  // Ends the connection; `ended` comes later, on the loop.
+  void close(std::string reason);
+  // Ends the connection without a word to the handlers.
+  void abort();
+
+ private:
+  enum class Read { kAgain, kNothingYet, kEnded };
+
+  void wait_to_read();
+  void readable();
+  Read receive();
+  void keep_descriptors(const struct msghdr& message);
+  void deliver();
+  void wait_to_write();
+  bool write_some();
+  void end(const std::string& reason);
+  void drop_descriptor();
+
+  boost::asio::io_context& io_;
+  boost::asio::posix::stream_descriptor socket_;
+  Handlers handlers_;
+  LocalFrameCutter cutter_;
+  int received_descriptor_ = -1;
+  std::string outgoing_;
+  bool writing_ = false;
+  bool closing_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace trimtab::net

@@ -1,0 +1,148 @@
+#include "net/local_server.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "context.hpp"
+#include "local_peer.hpp"
+#include "socket_file.hpp"
+
+namespace trimtab::net {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t kMaxPeers = 1024;
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::Implementation> {
+  Implementation(asio::io_context& io_context, SocketFile socket_file, LocalServerHandlers server_handlers)
+      : io(io_context),
+        file(std::move(socket_file)),
+        listener(io_context, file.descriptor()),
+        pause(io_context),
+        handlers(std::move(server_handlers)) {}
+  ~Implementation() {
+    if (!stopped) listener.release();
+  }
+
+  void accept() {
+    listener.async_wait(asio::posix::descriptor_base::wait_read, [self = shared_from_this()](error_code failure) {
+      if (failure || self->stopped) return;
+      if (self->accept_waiting()) return self->accept();
+      self->pause.expires_after(kAcceptPause);
+      self->pause.async_wait([self](error_code cancelled) {
+        if (!cancelled && !self->stopped) self->accept();
+      });
+    });
+  }
+
+  // False when the process has no descriptors left: then the listener would stay readable for ever.
+  bool accept_waiting() {
+    while (!stopped) {
+      const int descriptor = ::accept4(file.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (descriptor >= 0) {
+        admit(descriptor);
+      } else if (errno != EINTR && errno != ECONNABORTED) {
+        return errno == EAGAIN;
+      }
+    }
+    return true;
+  }
+
+  void admit(int descriptor) {
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    const bool known = ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+    if (!known || !peer_admitted(credentials.uid, ::geteuid()) || peers.size() >= kMaxPeers) {
+      ::close(descriptor);
+      return;
+    }
+    const LocalPeerId id = ++last_id;
+    const std::weak_ptr<Implementation> weak = weak_from_this();
+    auto peer = std::make_shared<LocalPeer>(
+        io, descriptor,
+        LocalPeer::Handlers{[weak, id](std::string_view json, int received) { deliver(weak, id, json, received); },
+                            [weak, id](const std::string& reason) { ended(weak, id, reason); }});
+    peers.emplace(id, peer);
+    if (handlers.opened) handlers.opened(id, credentials.pid, credentials.uid);
+    peer->start();
+  }
+
+  static void deliver(const std::weak_ptr<Implementation>& weak, LocalPeerId id, std::string_view json, int received) {
+    const auto self = weak.lock();
+    if (self && !self->stopped && self->handlers.frame) return self->handlers.frame(id, json, received);
+    if (received >= 0) ::close(received);
+  }
+
+  static void ended(const std::weak_ptr<Implementation>& weak, LocalPeerId id, const std::string& reason) {
+    const auto self = weak.lock();
+    if (!self || self->peers.erase(id) == 0) return;
+    if (self->handlers.closed) self->handlers.closed(id, reason);
+  }
+
+  void stop() {
+    if (stopped) return;
+    stopped = true;
+    pause.cancel();
+    listener.release();
+    file.close();
+    const auto gone = std::exchange(peers, {});
+    for (const auto& [id, peer] : gone) {
+      peer->abort();
+      if (handlers.closed) handlers.closed(id, "the agent stops");
+    }
+  }
+
+  asio::io_context& io;
+  SocketFile file;
+  asio::posix::stream_descriptor listener;
+  asio::steady_timer pause;
+  LocalServerHandlers handlers;
+  LocalPeerId last_id = 0;
+  std::map<LocalPeerId, std::shared_ptr<LocalPeer>> peers;
+  bool stopped = false;
+};
+
+Result<std::unique_ptr<LocalServer>> LocalServer::start(EventLoop& loop, const std::string& path,
+                                                        LocalServerHandlers handlers) {
+  TRIMTAB_TRY(auto file, SocketFile::listen(path));
+  auto implementation = std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers));
+  implementation->accept();
+  return std::unique_ptr<LocalServer>(new LocalServer(std::move(implementation)));
+}
+
+LocalServer::LocalServer(std::shared_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
+
+LocalServer::~LocalServer() {
+  implementation_->handlers = {};
+  implementation_->stop();
+}
+
+bool LocalServer::send(LocalPeerId peer, std::string_view json) {
+  const auto found = implementation_->peers.find(peer);
+  if (found == implementation_->peers.end()) return false;
+  const auto kept = found->second;
+  return kept->send(json);
+}
+
+void LocalServer::close(LocalPeerId peer) {
+  const auto found = implementation_->peers.find(peer);
+  if (found != implementation_->peers.end()) found->second->close("closed by the agent");
+}
+
+void LocalServer::stop() {
+  implementation_->stop();
+}
+
+}  // namespace trimtab::net

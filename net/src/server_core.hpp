@@ -1,0 +1,58 @@
+#pragma once
+
+// What the connections of one Server share. Loop thread only.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "net/server.hpp"
+
+namespace trimtab::net {
+
+// One accepted connection while it speaks HTTP.
+class HttpSession {
+ public:
+  virtual ~HttpSession() = default;
+  virtual void abort() = 0;
+};
+
+// One connection that has become a WebSocket.
+class WebSocketPeer {
+ public:
+  virtual ~WebSocketPeer() = default;
+  virtual bool send(std::string frame) = 0;
+  // Sends what is queued, then closes.
+  virtual void close() = 0;
+  // Drops the connection now; no handler is called any more.
+  virtual void abort() = 0;
+};
+
+struct ServerCore {
+  ServerOptions options;
+  ServerHandlers handlers;
+  bool on_loopback = true;
+  bool stopped = false;
+  std::uint64_t last_id = 0;
+  std::map<std::uint64_t, std::shared_ptr<HttpSession>> sessions;
+  std::map<PeerId, std::shared_ptr<WebSocketPeer>> peers;
+
+  [[nodiscard]] bool full() const { return sessions.size() + peers.size() >= options.max_connections; }
+
+  void peer_opened(PeerId id, std::shared_ptr<WebSocketPeer> peer) {
+    peers.emplace(id, std::move(peer));
+    if (handlers.opened) handlers.opened(id);
+  }
+  void peer_message(PeerId id, std::string_view frame) {
+    if (!stopped && handlers.message) handlers.message(id, frame);
+  }
+  // `closed` is called once for each peer that was opened, whoever ended it.
+  void peer_closed(PeerId id, const std::string& reason) {
+    if (peers.erase(id) == 0) return;
+    if (handlers.closed) handlers.closed(id, reason);
+  }
+};
+
+}  // namespace trimtab::net

@@ -1,0 +1,143 @@
+#include "websocket_peer.hpp"
+
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <deque>
+#include <utility>
+
+namespace trimtab::net {
+
+namespace beast = boost::beast;
+namespace websocket = boost::beast::websocket;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
+
+class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_this<BeastPeer> {
+ public:
+  BeastPeer(std::shared_ptr<ServerCore> core, TcpStream stream, UpgradeRequest request)
+      : core_(std::move(core)), socket_(std::move(stream)), request_(std::move(request)), id_(++core_->last_id) {}
+
+  void accept() {
+    beast::get_lowest_layer(socket_).expires_never();  // From here on the WebSocket keeps its own time.
+    socket_.set_option(
+        websocket::stream_base::timeout{kHandshakeTimeout, core_->options.idle_timeout, /*keep_alive_pings=*/true});
+    socket_.read_message_max(core_->options.max_frame_bytes);
+    socket_.auto_fragment(false);
+    socket_.binary(true);
+    socket_.async_accept(request_, [self = shared_from_this()](error_code failure) { self->accepted(failure); });
+  }
+
+  bool send(std::string frame) override {
+    if (closing_ || finished_) return false;
+    queued_bytes_ += frame.size();
+    if (queued_bytes_ > core_->options.max_queued_bytes) {
+      fail("it does not read: " + std::to_string(queued_bytes_) + " bytes waited for it");
+      return false;
+    }
+    queue_.push_back(std::move(frame));
+    if (queue_.size() == 1) write();
+    return true;
+  }
+
+  void close() override {
+    if (closing_ || finished_) return;
+    closing_ = true;
+    reason_ = "closed by this side";
+    if (queue_.empty()) say_goodbye();
+  }
+
+  void abort() override {
+    finished_ = true;
+    beast::get_lowest_layer(socket_).close();
+  }
+
+ private:
+  void accepted(error_code failure) {
+    if (failure || finished_ || core_->stopped) return;
+    request_ = {};
+    core_->peer_opened(id_, shared_from_this());
+    read();
+  }
+
+  void read() {
+    if (finished_) return;
+    socket_.async_read(buffer_,
+                       [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
+  }
+
+  void received(error_code failure) {
+    if (finished_) return;
+    if (failure) return finish(reason_.empty() ? explain(failure) : reason_);
+    if (!socket_.got_binary()) return fail("it sent a text frame where only binary frames are spoken");
+    const auto bytes = buffer_.cdata();
+    if (!closing_) core_->peer_message(id_, {static_cast<const char*>(bytes.data()), bytes.size()});
+    buffer_.consume(buffer_.size());
+    read();
+  }
+
+  void write() {
+    socket_.async_write(boost::asio::buffer(queue_.front()),
+                        [self = shared_from_this()](error_code failure, std::size_t) { self->written(failure); });
+  }
+
+  void written(error_code failure) {
+    if (finished_) return;
+    if (failure) return finish(reason_.empty() ? explain(failure) : reason_);
+    queued_bytes_ -= queue_.front().size();
+    queue_.pop_front();
+    if (!queue_.empty()) return write();
+    if (closing_) say_goodbye();
+  }
+
+  void say_goodbye() {
+    socket_.async_close(websocket::close_code::normal,
+                        [self = shared_from_this()](error_code) { self->finish(self->reason_); });
+  }
+
+  // Not from within the caller's own call: `closed` comes later, on the loop.
+  void fail(std::string reason) {
+    reason_ = std::move(reason);
+    closing_ = true;
+    beast::get_lowest_layer(socket_).close();
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(self->reason_); });
+  }
+
+  void finish(const std::string& reason) {
+    if (finished_) return;
+    finished_ = true;
+    beast::get_lowest_layer(socket_).close();
+    core_->peer_closed(id_, reason);
+  }
+
+  [[nodiscard]] std::string explain(error_code failure) const {
+    if (failure == websocket::error::closed) return "closed by the peer";
+    if (failure == beast::error::timeout) return "silent: nothing came from it within the idle time";
+    if (failure == websocket::error::message_too_big || failure == websocket::error::buffer_overflow) {
+      return "it sent a frame of more than " + std::to_string(core_->options.max_frame_bytes) + " bytes";
+    }
+    return failure.message();
+  }
+
+  std::shared_ptr<ServerCore> core_;
+  websocket::stream<TcpStream, /*deflateSupported=*/false> socket_;
+  UpgradeRequest request_;
+  beast::flat_buffer buffer_;
+  std::deque<std::string> queue_;
+  std::size_t queued_bytes_ = 0;
+  PeerId id_;
+  bool closing_ = false;
+  bool finished_ = false;
+  std::string reason_;
+};
+
+}  // namespace
+
+void accept_websocket(const std::shared_ptr<ServerCore>& core, TcpStream stream, UpgradeRequest request) {
+  std::make_shared<BeastPeer>(core, std::move(stream), std::move(request))->accept();
+}
+
+}  // namespace trimtab::net

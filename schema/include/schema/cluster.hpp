@@ -1,0 +1,46 @@
+#pragma once
+
+// The cluster: nodes, their devices and memory, links. Document: cluster.json. Devices are numbered in document order,
+// node after node. Plain values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab {
+
+struct Node {
+  std::string name;
+  std::string fingerprint;
+  std::int32_t devices = 1;
+  Bytes memory_bytes = 0;  // per device; what a rank may use, the job's limit included
+  Bytes host_memory_bytes = 0;
+};
+
+struct Link {
+  std::string level;  // "intra_node", "inter_node", or empty where `between` is given
+  std::optional<std::pair<std::string, std::string>> between;
+  double bandwidth_bytes_per_s = 0;  // 0 = unknown: only measured costs count
+  double latency_us = 0;
+};
+
+struct Cluster {
+  std::vector<Node> nodes;  // at least one
+  std::vector<Link> links;
+
+  [[nodiscard]] std::int32_t devices() const;
+  // REQUIRES: 0 <= device < devices().
+  [[nodiscard]] std::int32_t node_of(std::int32_t device) const;
+  [[nodiscard]] Bytes memory_of(std::int32_t device) const { return nodes[node_of(device)].memory_bytes; }
+};
+
+[[nodiscard]] Result<Cluster> parse_cluster(std::string_view json, std::string_view source);
+[[nodiscard]] std::string to_json(const Cluster& cluster);
+
+}  // namespace trimtab

@@ -1,0 +1,66 @@
+#pragma once
+
+// A cost: a measured quantity of one hardware fingerprint, with its statistics. Kinds, units and key fields are those of
+// docs/protocols.md, "Cost kinds". Plain values.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/statistics.hpp"
+
+namespace trimtab {
+
+enum class CostKind : std::uint8_t {
+  kOperatorForward,
+  kOperatorBackward,
+  kOperatorStoredBytes,
+  kOperatorWorkingBytes,
+  kOptimizerStep,
+  kCollective,
+  kPointToPoint,
+  kOverlapComputation,
+  kOverlapCommunication,
+  kProcessBytes,
+  kStepOverhead,
+  kStepTime,
+  kRange,  // any other annotated range, by name
+};
+
+[[nodiscard]] std::string_view to_string(CostKind kind);  // "operator_forward", ...
+[[nodiscard]] Result<CostKind> parse_cost_kind(std::string_view text);
+[[nodiscard]] std::string_view unit_of(CostKind kind);  // "ns", "bytes" or "ppm"
+
+struct CostKey {
+  CostKind kind = CostKind::kRange;
+  std::string subject;  // cost_key, primitive, plan hash or range name
+  std::string dtype;    // empty where it does not matter
+  std::int32_t samples = 0;
+  std::int32_t tp = 1;
+  std::string sharding = "default";
+  std::int64_t bytes = 0;
+  std::int32_t group_size = 0;
+  std::string placement;  // a link level; collectives and transfers: "intra_node" where missing
+
+  auto operator<=>(const CostKey&) const = default;
+};
+
+// The same key with every default written out: what is stored and looked up. Keys that mean the same become equal.
+[[nodiscard]] CostKey canonical(CostKey key);
+
+// For messages: "operator_forward attention-h256-t128 float32 samples=2 tp=1 default".
+[[nodiscard]] std::string describe(const CostKey& key);
+
+// JSON as in docs/protocols.md; missing fields take the defaults above. The error names the offending field.
+[[nodiscard]] Result<CostKey> parse_cost_key(std::string_view json);
+[[nodiscard]] std::string to_json(const CostKey& key);
+
+struct Cost {
+  CostKey key;
+  Statistics statistics;
+};
+
+}  // namespace trimtab

@@ -1,0 +1,77 @@
+#pragma once
+
+// The cost database: an SQLite file of costs by hardware fingerprint. Opened in WAL mode with one writer; refuses a
+// read-only place, a foreign file and a newer schema with a message that says what to do, and changes nothing then.
+// Tables: schema/sql/. Not thread-safe: one owner thread.
+//
+// Sources are kept apart: "active" (measured by benchmark), "passive" (seen in a running job), "import:<name>". Reading
+// merges the sources a caller asks for. Every merge is exact (schema/statistics.hpp) and idempotent by batch.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/cost.hpp"
+#include "schema/fingerprint.hpp"
+
+namespace trimtab {
+
+// Who sent a batch and which: the key of "counts once". An origin is unique in the world (drawn once per database) and
+// numbers its batches 1, 2, 3, ...: those without a gap are folded into one row per cost, so that files stay small. A
+// gap is allowed, and only keeps what follows it unfolded. REQUIRES of add_batch: a name, and a number below 2^63.
+struct BatchId {
+  std::string origin;
+  std::uint64_t number = 0;
+};
+
+struct CostRow {
+  std::string fingerprint;  // hash
+  std::string source;
+  Cost cost;
+};
+
+enum class OpenMode { kCreate, kReadWrite, kReadOnly };
+
+class CostDatabase {
+ public:
+  [[nodiscard]] static Result<CostDatabase> open(const std::string& path, OpenMode mode);
+  CostDatabase(CostDatabase&&) noexcept;
+  CostDatabase& operator=(CostDatabase&&) noexcept;
+  ~CostDatabase();
+
+  // Stores the batch in one transaction; false when this (origin, number) was stored before. On failure (disk full)
+  // nothing of the batch is stored and the database stays usable.
+  [[nodiscard]] Result<bool> add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
+                                       const std::vector<Cost>& costs);
+
+  // All costs of a fingerprint, sources merged unless one is named. `kinds` empty = all.
+  [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
+                                                const std::vector<CostKind>& kinds = {},
+                                                const std::string& source = "") const;
+  [[nodiscard]] Result<std::optional<Cost>> find(const std::string& fingerprint_hash, const CostKey& key) const;
+  [[nodiscard]] Result<std::vector<CostRow>> rows() const;
+  [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints() const;
+  [[nodiscard]] Result<std::uint64_t> cost_count() const;
+
+  // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
+  // Returns the number of batches that were new.
+  [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other_path);
+
+  // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging keeps
+  // the fact that was put more often, then the greater text.
+  [[nodiscard]] Status put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json);
+  [[nodiscard]] Result<std::optional<std::string>> fact(const std::string& fingerprint_hash,
+                                                        const std::string& name) const;
+
+ private:
+  struct Implementation;
+  explicit CostDatabase(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace trimtab

@@ -1,0 +1,78 @@
+#pragma once
+
+// A job as its owner describes it. Document: job.toml (docs/protocols.md), carried as JSON between processes.
+// Plain values. Paths are absolute after load_job.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab {
+
+enum class JobMode : std::uint8_t { kObserve, kRecommend, kApprove, kAuto };
+enum class Delivery : std::uint8_t { kLive, kRestart };
+
+[[nodiscard]] std::string_view to_string(JobMode mode);
+[[nodiscard]] std::string_view to_string(Delivery delivery);
+
+struct Knobs {
+  bool pipeline = true;
+  bool uneven_stages = true;
+  bool microbatch = true;
+  bool data_parallel = true;
+  bool recompute = true;
+};
+
+struct TrialSettings {
+  std::int32_t warmup_steps = 2;
+  std::int32_t measure_steps = 5;
+  std::int32_t blocks = 2;
+  std::int32_t candidates = 3;
+  std::int32_t max_trials = 8;
+  Nanoseconds deadline = std::chrono::seconds(60);
+  bool stop_after = false;             // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
+  std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
+};
+
+struct Job {
+  std::string name;  // also its id: [A-Za-z0-9._-]{1,64}
+  JobMode mode = JobMode::kObserve;
+  Delivery delivery = Delivery::kLive;
+  std::int32_t world_size = 1;
+  Bytes memory_limit = 0;  // per device; 0 = the device's own
+  std::int64_t steps = 0;
+  std::string change_class = "rounding";
+  std::string initial_plan_json;  // the document's text; empty = the usual guess
+  std::string model_json;         // empty = ask `describe`
+  std::string working_directory;
+  std::vector<std::string> describe;
+  std::vector<std::string> benchmark;
+  std::vector<std::string> train;
+  std::map<std::string, std::string> environment;
+  Knobs knobs;
+  TrialSettings trials;
+};
+
+// Parses job.toml; `directory` is where relative paths start. Reads nothing else: `initial_plan` and `model` files are
+// given back as paths in the two out-fields of the result, for the caller to read.
+struct ParsedJob {
+  Job job;
+  std::string initial_plan_path;
+  std::string model_path;
+};
+[[nodiscard]] Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source,
+                                               const std::string& directory);
+// Reads the file and the files that it names.
+[[nodiscard]] Result<Job> load_job(const std::string& path);
+
+[[nodiscard]] std::string to_json(const Job& job);
+[[nodiscard]] Result<Job> parse_job(std::string_view json, std::string_view source);
+
+}  // namespace trimtab

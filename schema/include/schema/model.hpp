@@ -1,0 +1,53 @@
+#pragma once
+
+// The model: an ordered list of operators. Document: model.json (schema/json/model.schema.json). Plain values.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab {
+
+struct Operator {
+  std::string name;
+  std::string kind;
+  std::int32_t layer = 0;
+  std::string cost_key;
+  bool cut_before = true;  // a stage may begin here
+  std::map<std::string, std::int64_t> shape;
+  // Per sample and unsharded, except parameter_bytes, which is per operator.
+  Bytes parameter_bytes = 0;
+  Bytes activation_bytes = 0;  // kept from forward to backward, output included
+  Bytes output_bytes = 0;
+  std::int64_t forward_flops = 0;
+  std::vector<std::string> shardings = {"default"};
+};
+
+struct TiedParameters {
+  std::vector<std::int32_t> operators;
+  Bytes bytes = 0;
+};
+
+struct Model {
+  std::string name;
+  std::int32_t global_batch = 1;
+  std::string dtype = "float32";
+  std::vector<std::int32_t> microbatch_total;        // empty = any divisor
+  std::vector<std::int32_t> microbatch_per_replica;  // empty = any
+  std::vector<Operator> operators;                   // at least one
+  std::vector<TiedParameters> tied_parameters;
+  // Memory that one byte of parameters brings along.
+  double gradient_bytes_per_parameter_byte = 1.0;
+  double optimizer_bytes_per_parameter_byte = 2.0;
+};
+
+// Parse and check a document; the error names the JSON path of the offending field, after `source` (a file name).
+[[nodiscard]] Result<Model> parse_model(std::string_view json, std::string_view source);
+[[nodiscard]] std::string to_json(const Model& model);
+
+}  // namespace trimtab

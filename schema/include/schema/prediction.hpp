@@ -1,0 +1,82 @@
+#pragma once
+
+// What the cost model says of a plan. Document: "prediction" of search and evaluate. Plain values; times in milliseconds
+// as in the document.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "schema/plan.hpp"
+
+namespace trimtab {
+
+struct StageMemory {
+  Bytes states = 0;       // parameters, gradients, optimizer
+  Bytes activations = 0;  // all microbatches in flight
+  Bytes recompute_peak = 0;
+  Bytes reserved = 0;     // working memory, allocator reserve, per-process constant
+  Bytes working = 0;      // the part of `reserved` that operators hold while they run
+};
+
+struct StagePrediction {
+  // Per microbatch.
+  double forward_ms = 0;
+  double backward_ms = 0;  // without recompute
+  double recompute_ms = 0;
+  double exposed_communication_ms = 0;
+  // Per iteration.
+  double gradient_sync_ms = 0;  // exposed
+  double optimizer_ms = 0;
+  double bubble_ms = 0;
+  Bytes memory_bytes = 0;
+  StageMemory memory;
+};
+
+struct Bottleneck {
+  std::int32_t stage = 0;
+  std::string resource;  // "computation", "communication" or "memory"
+};
+
+struct Prediction {
+  double iteration_ms = 0;
+  double interval_low_ms = 0;  // 95 %
+  double interval_high_ms = 0;
+  // What of iteration_ms the critical path spends computing and communicating; the rest is fixed per step.
+  double computation_share_ms = 0;
+  double communication_share_ms = 0;
+  bool feasible = true;
+  std::string infeasible_reason;  // which stage, which resource, by how much; empty when feasible
+  std::vector<StagePrediction> stages;
+  Bottleneck bottleneck;
+  std::vector<std::string> missing_costs;    // not priced: the prediction is incomplete
+  std::vector<std::string> estimated_costs;  // nearest-point estimates that were asked for
+};
+
+[[nodiscard]] std::string to_json(const Prediction& prediction);
+[[nodiscard]] Result<Prediction> parse_prediction(std::string_view json, std::string_view source);
+
+struct RankedPlan {
+  Plan plan;
+  Prediction prediction;
+};
+
+struct SearchResult {
+  std::string strategy;
+  std::string cost_model;
+  std::string space;
+  std::uint64_t seed = 0;
+  double seconds = 0;  // filled in by the caller, who has a clock
+  std::uint64_t evaluations = 0;
+  std::string stopped;  // "converged", "budget", "cancelled", "exhausted"
+  double lower_bound_ms = 0;
+  bool proven = false;
+  std::vector<RankedPlan> plans;  // best first
+};
+
+[[nodiscard]] std::string to_json(const SearchResult& result);
+
+}  // namespace trimtab

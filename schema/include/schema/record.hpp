@@ -1,0 +1,82 @@
+#pragma once
+
+// The shared-memory record ring between a training process (many producer threads) and the agent (one consumer).
+// A C-compatible layout: the injected library and the agent are built apart, possibly from different releases.
+// Producers never block: a full ring drops the record and counts it. The memory is a memfd sealed against resizing; the
+// consumer trusts nothing in it and checks every index and length that it reads.
+//
+// Layout of the memfd: RingHeader, then `name_capacity` NameEntry, then `slot_capacity` RecordSlot.
+// All times are CLOCK_REALTIME nanoseconds: CUPTI's stamps, which later share the ring, use that clock.
+
+#include <atomic>
+#include <cstdint>
+
+namespace trimtab::record {
+
+inline constexpr std::uint64_t kMagic = 0x52424154'4d495254U;  // "TRIMTABR", little-endian
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kNameBytes = 116;  // longer names are cut and marked by kNameCut
+
+enum Kind : std::uint16_t {
+  kRange = 1,       // a push/pop or start/end range that has ended
+  kMark = 2,        // an instant; end_ns == begin_ns
+  kThreadName = 3,  // `name` is what the job calls `thread`; an instant
+  // 16 to 31 are kept for kernels, copies, graphs and overhead (CUPTI); 32 to 47 for collectives (NCCL).
+};
+
+enum Flags : std::uint16_t {
+  kNameCut = 1,       // the name did not fit into kNameBytes
+  kCrossThread = 2,   // started and ended by nvtxRangeStart/End, possibly on two threads
+  kPayloadValid = 4,  // payload was given
+  kUnterminated = 8,  // still open when the process ended
+};
+
+// One record; 64 bytes, one cache line. `sequence` is Vyukov's turn counter: a slot is free for the producer whose
+// ticket equals it, and readable when it equals ticket + 1. The producer publishes by compare-and-swap from ticket to
+// ticket + 1, the consumer frees it by writing ticket + slot_capacity: so a producer that was suspended for so long
+// that the consumer passed over its slot cannot put the turn counter back.
+struct alignas(64) RecordSlot {
+  std::atomic<std::uint64_t> sequence;
+  std::uint64_t begin_ns;
+  std::uint64_t end_ns;
+  std::int64_t payload;
+  std::uint32_t name;    // index into the name table; 0 = no room in the table ("(unnamed)")
+  std::uint32_t domain;  // index into the name table; 0 = the default domain
+  std::uint32_t thread;  // kernel thread id
+  std::uint16_t kind;
+  std::uint16_t flags;
+  std::uint16_t depth;  // nesting depth on its thread, 0 = outermost
+  std::uint16_t reserved[7];
+};
+static_assert(sizeof(RecordSlot) == 64);
+
+// Append-only open-addressing table, written by the producers. Entry 0 is reserved. `state`: 0 free, 1 being written,
+// 2 ready (release-stored after the text).
+struct alignas(64) NameEntry {
+  std::atomic<std::uint32_t> state;
+  std::uint16_t length;
+  std::uint16_t flags;
+  char text[kNameBytes];
+  std::uint32_t hash;
+};
+static_assert(sizeof(NameEntry) == 128);
+
+struct alignas(64) RingHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_bytes;   // offset of the name table
+  std::uint32_t name_capacity;  // a power of two
+  std::uint32_t slot_capacity;  // a power of two
+  std::uint32_t pid;
+  std::uint32_t reserved;
+  alignas(64) std::atomic<std::uint64_t> head;     // next producer ticket
+  alignas(64) std::atomic<std::uint64_t> tail;     // next slot the consumer reads; consumer writes, producers only look
+  alignas(64) std::atomic<std::uint64_t> dropped;  // records that found the ring full
+  std::atomic<std::uint64_t> names_dropped;        // names that found the table full
+  std::atomic<std::uint32_t> closed;               // 1 after an orderly exit
+  std::atomic<std::uint64_t> untracked;            // ranges too deeply nested, or beyond the open-range tables
+};
+static_assert(sizeof(RingHeader) == 256);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+}  // namespace trimtab::record

@@ -1,0 +1,150 @@
+#include "database_open.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include "database_place.hpp"
+
+namespace trimtab {
+
+namespace {
+
+constexpr int kBusyTimeoutMs = 5000;
+
+std::int64_t number(SQLite::Database& connection, const char* sql) {
+  return connection.execAndGet(sql).getInt64();
+}
+
+std::int64_t version_of(SQLite::Database& connection) {
+  return number(connection, "PRAGMA user_version");
+}
+
+// A file that was never written, or whose creation was cut off before it counted.
+bool is_new(SQLite::Database& connection) {
+  return number(connection, "SELECT count(*) FROM sqlite_master") == 0 && version_of(connection) == 0 &&
+         number(connection, "PRAGMA application_id") == 0;
+}
+
+// file:PATH?immutable=1, with the characters escaped that mean something in a URI.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const char character : std::filesystem::absolute(path).string()) {
+    const bool special = character == '%' || character == '?' || character == '#';
+    uri += special ? (character == '%' ? "%25" : character == '?' ? "%3f" : "%23") : std::string(1, character);
+  }
+  return uri + "?immutable=1";
+}
+
+void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations& migrations) {
+  for (std::size_t i = static_cast<std::size_t>(from); i < migrations.steps.size(); ++i) {
+    connection.exec(migrations.steps[i]);
+  }
+  connection.exec("PRAGMA user_version = " + std::to_string(migrations.steps.size()));
+}
+
+// In one transaction of the rollback journal, application id included: a kill leaves an empty file, never half of ours.
+void create(SQLite::Database& connection, const Migrations& migrations) {
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::EXCLUSIVE);
+  if (is_new(connection)) {
+    connection.exec("PRAGMA application_id = " + std::to_string(static_cast<std::int32_t>(migrations.application_id)));
+    run_steps(connection, 0, migrations);
+  }
+  transaction.commit();
+}
+
+// Makes the rename durable; a failure only means that the copy could be lost together with the power.
+void sync_path(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  fsync(file);
+  close(file);
+}
+
+Result<std::string> back_up(SQLite::Database& connection, const std::string& path, std::int64_t version) {
+  const std::string backup = path + ".v" + std::to_string(version) + ".backup";
+  const std::string unfinished = backup + ".tmp";
+  std::remove(unfinished.c_str());
+  SQLite::Statement copy(connection, "VACUUM INTO ?");
+  copy.bind(1, unfinished);
+  copy.exec();
+  sync_path(unfinished);
+  if (std::rename(unfinished.c_str(), backup.c_str()) != 0) return unavailable("cannot write the backup " + backup);
+  sync_path(std::filesystem::absolute(path).parent_path().string());
+  return backup;
+}
+
+Status upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
+  TRIMTAB_TRY(const std::string backup, back_up(connection, path, version_of(connection)));
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  const std::int64_t from = version_of(connection);  // another process may have upgraded since
+  try {
+    run_steps(connection, from, migrations);
+    transaction.commit();
+  } catch (const SQLite::Exception& failure) {
+    return unavailable("cannot upgrade the " + std::string(migrations.kind) + " " + path + " from version " +
+                       std::to_string(from) + " to " + std::to_string(migrations.steps.size()) + ": " + failure.what() +
+                       "; it is unchanged, and a copy of it is " + backup);
+  }
+  return {};
+}
+
+Status check_version(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                     const Migrations& migrations) {
+  const std::int64_t found = version_of(connection);
+  const auto known = static_cast<std::int64_t>(migrations.steps.size());
+  const std::string versions =
+      path + " is a " + migrations.kind + " of version " + std::to_string(found) + ", but this release ";
+  if (found > known) {
+    return bad_input(versions + "knows versions up to " + std::to_string(known) +
+                     "; nothing was changed. Use the release that wrote it, or a newer one");
+  }
+  if (found == known || mode != DatabaseMode::kReadOnly) return {};
+  return bad_input(versions + "reads version " + std::to_string(known) +
+                   ". Open it once for writing, which upgrades it and keeps a copy of the old file");
+}
+
+Status recognize(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                 const Migrations& migrations) {
+  if (is_new(connection)) {
+    if (mode != DatabaseMode::kCreate) return foreign_file(path, migrations, "the database is empty");
+    create(connection, migrations);
+  }
+  const auto id = static_cast<std::uint32_t>(number(connection, "PRAGMA application_id"));
+  if (id != migrations.application_id) {
+    return foreign_file(path, migrations, "the SQLite file belongs to another application");
+  }
+  return check_version(connection, path, mode, migrations);
+}
+
+}  // namespace
+
+SQLite::Database connect(const std::string& path, DatabaseMode mode) {
+  if (mode == DatabaseMode::kReadOnly && is_immutable(path)) {
+    return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
+  }
+  const int flags = mode == DatabaseMode::kReadOnly    ? SQLite::OPEN_READONLY
+                    : mode == DatabaseMode::kReadWrite ? SQLite::OPEN_READWRITE
+                                                       : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
+  return {path, flags, kBusyTimeoutMs};
+}
+
+Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
+  TRIMTAB_TRY_STATUS(recognize(connection, path, mode, migrations));
+  if (mode == DatabaseMode::kReadOnly) return {};
+  connection.exec("PRAGMA journal_mode = WAL");
+  // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
+  connection.exec("PRAGMA synchronous = FULL");
+  const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
+  if (old) TRIMTAB_TRY_STATUS(upgrade(connection, path, migrations));
+  // Migrations may rebuild tables, which the check of references would hinder.
+  connection.exec("PRAGMA foreign_keys = ON");
+  return {};
+}
+
+}  // namespace trimtab

@@ -1,0 +1,97 @@
+#include "schema/job.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "job_names.hpp"
+#include "json_reader.hpp"
+
+namespace trimtab {
+
+namespace {
+
+Knobs read_knobs(const JsonReader& in) {
+  Knobs knobs;
+  for (const auto& [name, knob] : kKnobs) knobs.*knob = in.at(name).flag_or(knobs.*knob);
+  return knobs;
+}
+
+TrialSettings read_trials(const JsonReader& in) {
+  TrialSettings trials;
+  for (const auto& [name, count, low] : kTrialCounts) {
+    const IntegerLimits limits{low, kPositive32.high, low == 0 ? "an integer of at least 0" : "a positive integer"};
+    trials.*count = in.at(name).integer32_or(trials.*count, limits);
+  }
+  // Nanoseconds in the JSON form: it travels between our own processes and must come back bit for bit.
+  const IntegerLimits limits{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
+  trials.deadline = Nanoseconds(in.at("deadline_ns").integer_or(trials.deadline.count(), limits));
+  trials.stop_after = in.at("after").choice_or(0, kAfterTuning) == 1;
+  return trials;
+}
+
+Job read_job(const JsonReader& root) {
+  Job job;
+  job.name = root.at("name").text();
+  if (!is_job_name(job.name)) root.at("name").fail(kJobNameRule);
+  job.mode = static_cast<JobMode>(root.at("mode").choice_or(0, kJobModes));
+  job.delivery = static_cast<Delivery>(root.at("delivery").choice_or(0, kDeliveries));
+  job.world_size = root.at("world_size").integer32_or(1, {1, kMaxWorldSize, "a number of ranks between 1 and 65536"});
+  job.memory_limit = root.at("memory_limit_bytes").integer_or(0, kNonNegative);
+  job.steps = root.at("steps").integer_or(0, kNonNegative);
+  job.change_class = kChangeClasses[root.at("class").choice_or(1, kChangeClasses)];
+  job.initial_plan_json = root.at("initial_plan_json").text_or("");
+  job.model_json = root.at("model_json").text_or("");
+  job.working_directory = root.at("working_directory").text_or("");
+  for (const auto& [name, arguments] : kCommands) job.*arguments = root.at("commands").at(name).texts();
+  job.environment = root.at("environment").text_map();
+  job.knobs = read_knobs(root.at("knobs"));
+  job.trials = read_trials(root.at("trials"));
+  return job;
+}
+
+}  // namespace
+
+std::string_view to_string(JobMode mode) {
+  return kJobModes[static_cast<std::size_t>(mode)];
+}
+
+std::string_view to_string(Delivery delivery) {
+  return kDeliveries[static_cast<std::size_t>(delivery)];
+}
+
+bool is_job_name(std::string_view name) {
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos &&
+         name.find_first_not_of('.') != std::string_view::npos;
+}
+
+Result<Job> parse_job(std::string_view json, std::string_view source) {
+  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, kJobSchema));
+  Job job = read_job(document.root());
+  TRIMTAB_TRY_STATUS(document.status());
+  return job;
+}
+
+std::string to_json(const Job& job) {
+  OrderedJson json{{"schema", kJobSchema},
+                   {"name", job.name},
+                   {"mode", to_string(job.mode)},
+                   {"delivery", to_string(job.delivery)},
+                   {"world_size", job.world_size},
+                   {"memory_limit_bytes", job.memory_limit},
+                   {"steps", job.steps},
+                   {"class", job.change_class},
+                   {"working_directory", job.working_directory},
+                   {"commands", OrderedJson::object()},
+                   {"environment", job.environment}};
+  if (!job.initial_plan_json.empty()) json["initial_plan_json"] = job.initial_plan_json;
+  if (!job.model_json.empty()) json["model_json"] = job.model_json;
+  for (const auto& [name, arguments] : kCommands) json["commands"][std::string(name)] = job.*arguments;
+  for (const auto& [name, knob] : kKnobs) json["knobs"][std::string(name)] = job.knobs.*knob;
+  for (const auto& [name, count, low] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
+  json["trials"]["deadline_ns"] = job.trials.deadline.count();
+  json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
+  return dump(json);
+}
+
+}  // namespace trimtab

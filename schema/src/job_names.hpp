@@ -1,0 +1,57 @@
+#pragma once
+
+// The words of job.toml and of a job as JSON, and the checks that both share.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "schema/job.hpp"
+
+namespace trimtab {
+
+inline constexpr std::string_view kJobSchema = "trimtab.job/1";
+inline constexpr std::string_view kJobModes[] = {"observe", "recommend", "approve", "auto"};
+inline constexpr std::string_view kDeliveries[] = {"live", "restart"};
+inline constexpr std::string_view kChangeClasses[] = {"exact", "rounding", "statistical"};
+inline constexpr std::int64_t kMaxWorldSize = 65536;
+
+// Names are used as ids and in file names: [A-Za-z0-9._-]{1,64}, and not "." or "..".
+[[nodiscard]] bool is_job_name(std::string_view name);
+inline constexpr const char* kJobNameRule = "1 to 64 letters, digits, dots, dashes and underscores, not only dots";
+
+struct KnobName {
+  std::string_view name;
+  bool Knobs::*knob;
+};
+inline constexpr KnobName kKnobs[] = {{"pipeline", &Knobs::pipeline},
+                                      {"uneven_stages", &Knobs::uneven_stages},
+                                      {"microbatch", &Knobs::microbatch},
+                                      {"data_parallel", &Knobs::data_parallel},
+                                      {"recompute", &Knobs::recompute}};
+
+struct TrialCount {
+  std::string_view name;
+  std::int32_t TrialSettings::*count;
+  std::int32_t low;
+};
+inline constexpr TrialCount kTrialCounts[] = {{"warmup_steps", &TrialSettings::warmup_steps, 0},
+                                              {"measure_steps", &TrialSettings::measure_steps, 1},
+                                              {"blocks", &TrialSettings::blocks, 1},
+                                              {"candidates", &TrialSettings::candidates, 1},
+                                              {"max_trials", &TrialSettings::max_trials, 0},
+                                              {"loss_check_steps", &TrialSettings::loss_check_steps, 0}};
+
+// trials.after: what becomes of the job once tuning is over.
+inline constexpr std::string_view kAfterTuning[] = {"continue", "stop"};
+
+struct CommandName {
+  std::string_view name;
+  std::vector<std::string> Job::*arguments;
+};
+inline constexpr CommandName kCommands[] = {
+    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}};
+
+inline constexpr double kMaxDeadlineSeconds = 1e7;
+
+}  // namespace trimtab

@@ -1,0 +1,96 @@
+#include "schema/model.hpp"
+
+#include "json_reader.hpp"
+
+namespace trimtab {
+
+namespace {
+
+constexpr std::string_view kSchema = "trimtab.model/1";
+
+std::vector<std::int32_t> read_sizes(const JsonReader& array) {
+  std::vector<std::int32_t> sizes;
+  array.each([&](const JsonReader& item) { sizes.push_back(item.integer32(kPositive32)); });
+  return sizes;
+}
+
+Operator read_operator(const JsonReader& in) {
+  Operator op;
+  op.name = in.at("name").text();
+  op.kind = in.at("kind").text_or("");
+  op.layer = in.at("layer").integer32_or(0, kNonNegative32);
+  op.cost_key = in.at("cost_key").text_or(op.name);
+  op.cut_before = in.at("cut_before").flag_or(true);
+  in.at("shape").each_member(
+      [&](const std::string& dimension, const JsonReader& size) { op.shape[dimension] = size.integer(kNonNegative); });
+  op.parameter_bytes = in.at("parameter_bytes").integer_or(0, kNonNegative);
+  op.activation_bytes = in.at("activation_bytes").integer_or(0, kNonNegative);
+  op.output_bytes = in.at("output_bytes").integer_or(0, kNonNegative);
+  op.forward_flops = in.at("forward_flops").integer_or(0, kNonNegative);
+  if (const JsonReader shardings = in.at("shardings"); shardings.present()) {
+    op.shardings = shardings.texts();
+    if (op.shardings.empty()) shardings.fail("an array of at least one");
+  }
+  return op;
+}
+
+TiedParameters read_tied(const JsonReader& in, std::size_t operators) {
+  TiedParameters tied;
+  const IntegerLimits index{0, static_cast<std::int64_t>(operators) - 1, "the index of an operator"};
+  in.at("operators").each_required([&](const JsonReader& item) { tied.operators.push_back(item.integer32(index)); });
+  tied.bytes = in.at("bytes").integer_or(0, kNonNegative);
+  return tied;
+}
+
+OrderedJson write_operator(const Operator& op) {
+  OrderedJson json{{"name", op.name},
+                   {"kind", op.kind},
+                   {"layer", op.layer},
+                   {"cost_key", op.cost_key},
+                   {"cut_before", op.cut_before},
+                   {"shape", op.shape},
+                   {"parameter_bytes", op.parameter_bytes},
+                   {"activation_bytes", op.activation_bytes},
+                   {"output_bytes", op.output_bytes},
+                   {"forward_flops", op.forward_flops},
+                   {"shardings", op.shardings}};
+  return json;
+}
+
+}  // namespace
+
+Result<Model> parse_model(std::string_view json, std::string_view source) {
+  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, kSchema));
+  const JsonReader root = document.root();
+  Model model;
+  model.name = root.at("name").text();
+  model.global_batch = root.at("global_batch").integer32(kPositive32);
+  model.dtype = root.at("dtype").text_or("float32");
+  model.microbatch_total = read_sizes(root.at("microbatch_values").at("total"));
+  model.microbatch_per_replica = read_sizes(root.at("microbatch_values").at("per_replica"));
+  root.at("operators").each_required([&](const JsonReader& in) { model.operators.push_back(read_operator(in)); });
+  root.at("tied_parameters").each([&](const JsonReader& in) {
+    model.tied_parameters.push_back(read_tied(in, model.operators.size()));
+  });
+  model.gradient_bytes_per_parameter_byte = root.at("gradient_bytes_per_parameter_byte").number_or(1.0);
+  model.optimizer_bytes_per_parameter_byte = root.at("optimizer_bytes_per_parameter_byte").number_or(2.0);
+  TRIMTAB_TRY_STATUS(document.status());
+  return model;
+}
+
+std::string to_json(const Model& model) {
+  OrderedJson json{
+      {"schema", kSchema}, {"name", model.name}, {"global_batch", model.global_batch}, {"dtype", model.dtype}};
+  if (!model.microbatch_total.empty()) json["microbatch_values"]["total"] = model.microbatch_total;
+  if (!model.microbatch_per_replica.empty()) json["microbatch_values"]["per_replica"] = model.microbatch_per_replica;
+  json["gradient_bytes_per_parameter_byte"] = model.gradient_bytes_per_parameter_byte;
+  json["optimizer_bytes_per_parameter_byte"] = model.optimizer_bytes_per_parameter_byte;
+  json["operators"] = OrderedJson::array();
+  for (const Operator& op : model.operators) json["operators"].push_back(write_operator(op));
+  for (const TiedParameters& tied : model.tied_parameters) {
+    json["tied_parameters"].push_back({{"operators", tied.operators}, {"bytes", tied.bytes}});
+  }
+  return dump(json);
+}
+
+}  // namespace trimtab

@@ -1,0 +1,38 @@
+#include "sqlite_failure.hpp"
+
+#include <SQLiteCpp/Exception.h>
+#include <sqlite3.h>
+
+namespace trimtab {
+
+Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, const std::string& path) {
+  const std::string subject = what + " " + path;
+  const std::string reason =
+      std::string(failure.what()) + " (SQLite " + std::to_string(failure.getExtendedErrorCode()) + ")";
+  switch (failure.getErrorCode()) {
+    case SQLITE_FULL:
+      return unavailable(subject +
+                         ": the disk is full; nothing of this change was stored. Free space there, then try again");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return unavailable(subject + ": another program has kept it locked for 5 s; nothing of this change was stored. " +
+                         "Wait for that program or stop it, then try again");
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+      return unavailable(subject +
+                         ": needs a file that may be read and written and a directory that takes new files: " + reason +
+                         ". Check their permissions, or give another path");
+    case SQLITE_NOTADB:
+      return bad_input(subject + ": this file is not an SQLite database; nothing was changed. Give another path");
+    case SQLITE_CORRUPT:
+      return bad_input(subject + ": the file is damaged: " + reason + ". Put a backup in its place");
+    case SQLITE_IOERR:
+      return unavailable(subject + ": reading or writing failed: " + reason +
+                         "; nothing of this change was stored. Check the disk and its free space");
+    default:
+      return bad_input(subject + ": " + reason);
+  }
+}
+
+}  // namespace trimtab

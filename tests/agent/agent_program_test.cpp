@@ -1,0 +1,188 @@
+// The agent's program beside a coordinator: what it is commanded, it does.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "fake_coordinator.hpp"
+#include "schema/fingerprint.hpp"
+#include "schema/statistics.hpp"
+#include "scratch.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+using wire::RankEvent;
+
+namespace {
+
+bool is_batch(const wire::FromAgent& message) {
+  return message.has_cost_batch();
+}
+
+}  // namespace
+
+TEST_CASE("an agent introduces itself, and keeps telling that it lives") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  const auto& hello = coordinator.last_hello();
+  CHECK(hello.protocol_version() == 1);
+  CHECK(hello.node() == "n0");
+  CHECK(hello.instance().size() == 16);
+  CHECK(hello.devices() == 2);
+  CHECK(hello.memory_bytes() == std::uint64_t{1} << 30);
+  CHECK(parse_fingerprint(hello.fingerprint_json(), "hello").ok());
+  CHECK(hello.running_size() == 0);
+  coordinator.wait_for("a heartbeat", [](const auto& message) { return message.has_heartbeat(); });
+  coordinator.kill_agent(SIGTERM);
+  CHECK(coordinator.wait_for_agent() == 0);
+}
+
+TEST_CASE("describe returns what the command prints, and asked twice it runs once") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  coordinator.describe(1, coordinator.job());
+  coordinator.describe(1, coordinator.job());
+  const auto& done = coordinator.wait_for_done(1);
+  CHECK(done.ok());
+  CHECK(done.output() == "{\"described\": \"0\"}\n");
+  coordinator.forget();
+  coordinator.describe(1, coordinator.job());
+  CHECK(coordinator.wait_for_done(1).output() == "{\"described\": \"0\"}\n");
+  CHECK(read_file(coordinator.directory / "trace").value() == "describe 0\n");
+}
+
+TEST_CASE("a command that does not exist or fails says why") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  auto job = coordinator.job();
+  job.describe = {"no-such-program"};
+  coordinator.describe(1, job);
+  const auto missing = coordinator.wait_for_done(1);
+  CHECK_FALSE(missing.ok());
+  CHECK(missing.error().find("'no-such-program'") != std::string::npos);
+  CHECK(missing.error().find("PATH") != std::string::npos);
+  CHECK(missing.error().find(coordinator.directory.path()) != std::string::npos);
+  job.describe = {"ls", "/nonexistent-path"};
+  coordinator.describe(2, job);
+  const auto failed = coordinator.wait_for_done(2);
+  CHECK_FALSE(failed.ok());
+  CHECK(failed.exit_code() == 2);
+  CHECK(failed.error().find("nonexistent-path") != std::string::npos);
+  job.train = {"no-such-program"};
+  coordinator.launch(3, job, {0, 1}, 1);
+  CHECK(coordinator.wait_for_done(3).error().find("no-such-program") != std::string::npos);
+  job.train = {"train", "{paln}"};
+  coordinator.launch(4, job, {0, 1}, 2);
+  CHECK(coordinator.wait_for_done(4).error().find("{plan}") != std::string::npos);
+}
+
+TEST_CASE("a benchmark's costs come as one active batch before it is done, with progress and the items' errors") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  coordinator.benchmark(1, coordinator.job(), {0, 1});
+  const auto& done = coordinator.wait_for_done(1);
+  CHECK(done.ok());
+  CHECK(done.error().find("item 2 on rank 0: cannot measure that") != std::string::npos);
+  const auto& messages = coordinator.messages;
+  const auto batch = std::ranges::find_if(messages, is_batch);
+  REQUIRE(batch != messages.end());
+  CHECK(batch < std::ranges::find_if(
+                    messages, [](const auto& message) { return message.has_command_done(); }));
+  CHECK(batch->cost_batch().job() == "fake");
+  REQUIRE(batch->cost_batch().entries_size() == 2);
+  const auto& entry = batch->cost_batch().entries(0);
+  CHECK(entry.source() == "active");
+  const auto statistics = Statistics::decode(entry.statistics()).value();
+  CHECK(statistics.count() == 4);
+  CHECK(statistics.max() == 111);
+  const auto fingerprint = parse_fingerprint(batch->cost_batch().fingerprint_json(), "batch").value();
+  CHECK(fingerprint.environment.at("OPENBLAS_NUM_THREADS") == "1");
+  const auto& progress =
+      coordinator.wait_for("progress", [](const auto& message) { return message.has_command_progress(); });
+  CHECK(progress.command_progress().total() == 3);
+}
+
+TEST_CASE("a benchmark whose rank fails keeps what was measured, ends the others, and says why") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  auto job = coordinator.job();
+  job.benchmark.push_back("--fail");
+  coordinator.benchmark(1, job, {0, 1});
+  const auto& done = coordinator.wait_for_done(1);
+  CHECK_FALSE(done.ok());
+  CHECK(done.error().find("it broke") != std::string::npos);
+  CHECK(coordinator.count(is_batch) == 1);
+}
+
+TEST_CASE("a benchmark that hangs is ended at its deadline") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  auto job = coordinator.job();
+  job.benchmark.push_back("--hang");
+  coordinator.benchmark(1, job, {0}, 0.5);
+  CHECK(coordinator.wait_for_done(1).error().find("did not end within") != std::string::npos);
+}
+
+TEST_CASE("a job runs, changes its plan, stops, and all of it is told") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  coordinator.launch(1, coordinator.job(), {0, 1}, 1);
+  CHECK(coordinator.wait_for_done(1).ok());
+  for (const std::uint32_t rank : {0U, 1U}) {
+    const auto& connected = coordinator.wait_for("a connection", rank_event(RankEvent::kConnected, rank)).rank_event();
+    CHECK(connected.job() == "fake");
+    CHECK(connected.launch() == 1);
+    CHECK(connected.connected().epoch() == 3);
+    const auto& step = coordinator.wait_for("a step", rank_event(RankEvent::kStep, rank)).rank_event().step();
+    CHECK(step.wall_ns() == 5000000);
+    CHECK(step.loss() == 1.0);
+  }
+  wire::ToAgent message;
+  message.mutable_plan_propose()->set_job("fake");
+  message.mutable_plan_propose()->set_epoch(4);
+  message.mutable_plan_propose()->set_plan_json("{\"a\":1}");
+  coordinator.send(message);
+  for (const std::uint32_t rank : {0U, 1U}) coordinator.wait_for("an ack", rank_event(RankEvent::kPlanAck, rank));
+  message.mutable_plan_commit()->set_job("fake");
+  message.mutable_plan_commit()->set_epoch(4);
+  message.mutable_plan_commit()->set_step(50);
+  coordinator.send(message);
+  for (const std::uint32_t rank : {0U, 1U}) {
+    const auto& active = coordinator.wait_for("activation", rank_event(RankEvent::kPlanActive, rank)).rank_event();
+    CHECK(active.plan_active().epoch() == 4);
+    CHECK(active.plan_active().switch_ns() == 7);
+  }
+  message.mutable_stop_job()->set_job("fake");
+  message.mutable_stop_job()->set_step(1);
+  coordinator.send(message);
+  for (const std::uint32_t rank : {0U, 1U}) {
+    coordinator.wait_for("goodbye", rank_event(RankEvent::kBye, rank));
+    const auto& exited = coordinator.wait_for("the end", rank_event(RankEvent::kExited, rank)).rank_event().exited();
+    CHECK(exited.exit_code() == 0);
+    CHECK(exited.last_output() == "bye");
+  }
+}
+
+TEST_CASE("killing a launch ends its ranks before it is done") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  coordinator.launch(1, coordinator.job(), {0, 1}, 1);
+  std::vector<pid_t> pids;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    const auto& event = coordinator.wait_for("a connection", rank_event(RankEvent::kConnected, rank)).rank_event();
+    pids.push_back(static_cast<pid_t>(event.connected().pid()));
+  }
+  coordinator.kill(2, "fake", 1);
+  CHECK(coordinator.wait_for_done(2).ok());
+  for (const auto pid : pids) CHECK_FALSE(FakeCoordinator::is_alive(pid));
+  const auto& exited = coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0)).rank_event().exited();
+  CHECK(exited.signal() == SIGTERM);
+}

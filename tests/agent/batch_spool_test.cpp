@@ -1,0 +1,150 @@
+#include "batch_spool.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <set>
+
+#include "agent_database.hpp"
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+AgentDatabase open(const std::string& path, std::uint64_t seed = 1) {
+  Random random(seed);
+  auto database = open_agent_database(path, random);
+  if (!database.ok()) FAIL(database.error().message);
+  return std::move(database).value();
+}
+
+BatchSpool spool_of(AgentDatabase& database, Bytes limit = 1 << 20) {
+  auto spool = BatchSpool::open(database.database, limit);
+  REQUIRE(spool.ok());
+  return *spool;
+}
+
+std::vector<std::uint64_t> ids(const BatchSpool& spool) {
+  std::vector<std::uint64_t> all;
+  const auto batches = spool.next(0, 1000);
+  REQUIRE(batches.ok());
+  for (const auto& batch : *batches) all.push_back(batch.id);
+  return all;
+}
+
+using Ids = std::vector<std::uint64_t>;
+
+}  // namespace
+
+TEST_CASE("an agent's instance name is made once and kept") {
+  const TemporaryDirectory directory;
+  std::string first;
+  { first = open(directory / "agent.db", 1).instance; }
+  CHECK(first.size() == 16);
+  CHECK(open(directory / "agent.db", 2).instance == first);
+  CHECK(open(directory / "other.db", 2).instance != first);
+}
+
+TEST_CASE("a second agent on the same state is refused") {
+  const TemporaryDirectory directory;
+  const auto first = open(directory / "agent.db");
+  Random random(1);
+  const auto second = open_agent_database(directory / "agent.db", random);
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().kind == ErrorKind::kUnavailable);
+  CHECK(second.error().message.find(std::to_string(::getpid())) != std::string::npos);
+}
+
+TEST_CASE("batches stay, with any bytes in them, until they are acknowledged") {
+  const TemporaryDirectory directory;
+  std::string payload;
+  for (int byte = 0; byte < 256; ++byte) payload.push_back(static_cast<char>(byte));
+  {
+    auto database = open(directory / "agent.db");
+    auto spool = spool_of(database);
+    CHECK(*spool.put(true, payload) == 1);
+    CHECK(*spool.put(false, "second") == 2);
+  }
+  auto database = open(directory / "agent.db");
+  auto spool = spool_of(database);
+  const auto batches = spool.next(0, 10);
+  REQUIRE(batches.ok());
+  REQUIRE(batches->size() == 2);
+  CHECK((*batches)[0].payload == payload);
+  CHECK(spool.bytes() == 256 + 6);
+  CHECK(spool.acknowledge(1).ok());
+  CHECK(spool.acknowledge(1).ok());
+  CHECK(ids(spool) == Ids{2});
+  CHECK(spool.bytes() == 6);
+}
+
+TEST_CASE("a number is never used again, not even after everything was acknowledged") {
+  const TemporaryDirectory directory;
+  {
+    auto database = open(directory / "agent.db");
+    auto spool = spool_of(database);
+    CHECK(*spool.put(true, "a") == 1);
+    CHECK(spool.acknowledge(1).ok());
+  }
+  auto database = open(directory / "agent.db");
+  auto spool = spool_of(database);
+  CHECK(*spool.put(true, "b") == 2);
+}
+
+TEST_CASE("a full spool drops the oldest passive batches and counts them, active ones never") {
+  const TemporaryDirectory directory;
+  auto database = open(directory / "agent.db");
+  auto spool = spool_of(database, 100);
+  CHECK(*spool.put(true, std::string(40, 'a')) == 1);
+  CHECK(*spool.put(false, std::string(30, 'p')) == 2);
+  CHECK(*spool.put(false, std::string(30, 'p')) == 3);
+  CHECK(*spool.put(false, std::string(30, 'p')) == 4);
+  CHECK(ids(spool) == Ids{1, 3, 4});
+  CHECK(spool.dropped() == 1);
+  CHECK(*spool.put(true, std::string(60, 'a')) == 5);
+  CHECK(ids(spool) == Ids{1, 5});
+  CHECK(spool.dropped() == 3);
+  CHECK(*spool.put(true, std::string(60, 'a')) == 6);
+  CHECK(*spool.put(false, "p") == 0);
+  CHECK(ids(spool) == Ids{1, 5, 6});
+  CHECK(spool.dropped() == 4);
+}
+
+TEST_CASE("an agent killed at any moment loses no batch it had numbered, and numbers none twice") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "agent.db";
+  std::set<std::uint64_t> told;
+  for (int round = 0; round < 5; ++round) {
+    int ends[2] = {};
+    REQUIRE(::pipe(ends) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto database = open(path);
+      auto spool = spool_of(database);
+      while (true) {
+        const auto id = spool.put(true, "payload");
+        if (!id.ok() || ::write(ends[1], &*id, sizeof *id) != sizeof *id) ::_exit(1);
+      }
+    }
+    ::close(ends[1]);
+    for (int count = 0; count < 20 + round; ++count) {
+      std::uint64_t id = 0;
+      REQUIRE(::read(ends[0], &id, sizeof id) == sizeof id);
+      CHECK(told.insert(id).second);
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    std::uint64_t id = 0;
+    while (::read(ends[0], &id, sizeof id) == sizeof id) CHECK(told.insert(id).second);
+    ::close(ends[0]);
+  }
+  auto database = open(path);
+  const auto kept = ids(spool_of(database));
+  const std::set<std::uint64_t> all(kept.begin(), kept.end());
+  for (const auto id : told) CHECK(all.contains(id));
+}

@@ -1,0 +1,145 @@
+#include "child_process.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "process_identity.hpp"
+#include "program_search.hpp"
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+ProcessRequest request_for(std::vector<std::string> arguments, const std::string& directory = "/") {
+  ProcessRequest request;
+  request.arguments = std::move(arguments);
+  request.environment = {{"PATH", "/usr/bin:/bin"}, {"GREETING", "hello there"}};
+  request.working_directory = directory;
+  return request;
+}
+
+int status_of(pid_t pid) {
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  return status;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string output_of(const ProcessRequest& wanted) {
+  const TemporaryDirectory directory;
+  ProcessRequest request = wanted;
+  request.output = ::open((directory / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  auto process = HeldProcess::fork(request);
+  ::close(request.output);
+  REQUIRE(process.ok());
+  REQUIRE(process->release().ok());
+  status_of(process->pid());
+  return text_of(directory / "out");
+}
+
+}  // namespace
+
+TEST_CASE("a program runs with its arguments, environment and working directory") {
+  const TemporaryDirectory directory;
+  CHECK(output_of(request_for({"printenv", "GREETING"})) == "hello there\n");
+  CHECK(output_of(request_for({"pwd"}, directory.path())).find("trimtab-agent-") != std::string::npos);
+}
+
+TEST_CASE("its end is its exit code") {
+  auto process = HeldProcess::fork(request_for({"false"}));
+  REQUIRE(process.ok());
+  REQUIRE(process->release().ok());
+  const int status = status_of(process->pid());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+}
+
+TEST_CASE("it leads a process group of its own and inherits no descriptors") {
+  const int leaked = ::open("/dev/null", O_RDONLY);  // without O_CLOEXEC
+  REQUIRE(leaked > 2);
+  const auto listing = output_of(request_for({"ls", "/proc/self/fd"}));
+  ::close(leaked);
+  CHECK(listing == "0\n1\n2\n3\n");  // 3 is ls's own, of the listing
+  auto process = HeldProcess::fork(request_for({"sleep", "60"}));
+  REQUIRE(process.ok());
+  REQUIRE(process->release().ok());
+  CHECK(::getpgid(process->pid()) == process->pid());
+  ::kill(process->pid(), SIGKILL);
+  status_of(process->pid());
+}
+
+TEST_CASE("signals have their defaults, whatever the agent ignores") {
+  ::signal(SIGTERM, SIG_IGN);
+  auto process = HeldProcess::fork(request_for({"sleep", "60"}));
+  ::signal(SIGTERM, SIG_DFL);
+  REQUIRE(process.ok());
+  REQUIRE(process->release().ok());
+  ::kill(process->pid(), SIGTERM);
+  CHECK(WTERMSIG(status_of(process->pid())) == SIGTERM);
+}
+
+TEST_CASE("a program does nothing before it is released, and nothing when it never is") {
+  const TemporaryDirectory directory;
+  pid_t pid = 0;
+  {
+    auto process = HeldProcess::fork(request_for({"touch", directory / "trace"}));
+    REQUIRE(process.ok());
+    pid = process->pid();
+    CHECK(is_alive(pid, process->start_time()));
+  }
+  CHECK_FALSE(process_stat(pid));
+  CHECK_FALSE(std::filesystem::exists(directory / "trace"));
+}
+
+TEST_CASE("two held programs end in either order") {
+  std::vector<HeldProcess> held;
+  for (int i = 0; i < 3; ++i) held.push_back(HeldProcess::fork(request_for({"true"})).value());
+  held.clear();
+  SUCCEED();
+}
+
+TEST_CASE("a missing program names itself, the PATH and the working directory") {
+  const auto process = HeldProcess::fork(request_for({"no-such-program"}, "/tmp"));
+  REQUIRE_FALSE(process.ok());
+  CHECK(process.error().kind == ErrorKind::kUnavailable);
+  CHECK(process.error().message.find("'no-such-program'") != std::string::npos);
+  CHECK(process.error().message.find("/usr/bin:/bin") != std::string::npos);
+  CHECK(process.error().message.find("/tmp") != std::string::npos);
+}
+
+TEST_CASE("a program with a slash is looked for from the working directory") {
+  CHECK(*find_program("bin/ls", "", "/usr") == "/usr/bin/ls");
+  CHECK(*find_program("ls", "/nowhere:/usr/bin", "/") == "/usr/bin/ls");
+  CHECK(find_program("./ls", "/usr/bin", "/tmp").error().message.find("/tmp/./ls") != std::string::npos);
+  CHECK_FALSE(find_program("", "/usr/bin", "/").ok());
+  CHECK_FALSE(find_program("bin", "/usr", "/").ok());  // a directory
+}
+
+TEST_CASE("a missing working directory is an error, and so is a file that cannot be executed") {
+  auto nowhere = HeldProcess::fork(request_for({"/bin/true"}, "/nonexistent-directory"));
+  REQUIRE(nowhere.ok());
+  const auto released = nowhere->release();
+  REQUIRE_FALSE(released.ok());
+  CHECK(released.error().message.find("working directory") != std::string::npos);
+  const TemporaryDirectory directory;
+  std::ofstream(directory / "text") << "no program\n";
+  std::filesystem::permissions(directory / "text", std::filesystem::perms::owner_all);
+  auto text = HeldProcess::fork(request_for({directory / "text"}));
+  REQUIRE(text.ok());
+  const auto run = text->release();
+  REQUIRE_FALSE(run.ok());
+  CHECK(run.error().message.find("Exec format error") != std::string::npos);
+}

@@ -1,0 +1,82 @@
+#include "agent/configuration.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+Result<Configuration> from_file(const std::string& text) {
+  return configure({}, ConfigurationFile{"agent.toml", text}, {}, {});
+}
+
+std::string error_of(const Result<Configuration>& result) {
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().kind == ErrorKind::kBadInput);
+  return result.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a flag overrides the environment, which overrides the file, which overrides the default") {
+  const ConfigurationFile file{"agent.toml", "devices = 2\nnode = \"file\"\nlog_level = \"debug\"\n"};
+  const auto result =
+      configure({}, file, {{"TRIMTAB_NODE", "environment"}, {"TRIMTAB_LOG_LEVEL", "error"}}, {{"log_level", "warn"}});
+  REQUIRE(result.ok());
+  CHECK(result->devices == 2);
+  CHECK(result->node == "environment");
+  CHECK(result->log_level == "warn");
+  CHECK(result->metrics_port == 7421);
+}
+
+TEST_CASE("values are written with their units") {
+  const auto result =
+      from_file("memory = \"700MiB\"\nspool_limit = 2097152\nkill_grace = \"250ms\"\nstop_ranks_on_exit = true\n");
+  REQUIRE(result.ok());
+  CHECK(result->memory == Bytes{700} << 20);
+  CHECK(result->spool_limit == 2097152);
+  CHECK(result->kill_grace == std::chrono::milliseconds(250));
+  CHECK(result->stop_ranks_on_exit);
+}
+
+TEST_CASE("an unknown key names its line and the nearest known key") {
+  const auto error = error_of(from_file("devices = 1\nmemmory = \"1GiB\"\n"));
+  CHECK(error.find("agent.toml:2") != std::string::npos);
+  CHECK(error.find("'memory'") != std::string::npos);
+}
+
+TEST_CASE("an unsuitable value says where it is and what is needed") {
+  CHECK(error_of(from_file("devices = 0")).find("agent.toml:1: devices: needs a whole number from 1") !=
+        std::string::npos);
+  CHECK(error_of(from_file("devices = [1]")).find("agent.toml:1") != std::string::npos);
+  CHECK(error_of(from_file("devices = ")).find("not TOML") != std::string::npos);
+  CHECK(error_of(configure({}, {}, {{"TRIMTAB_COORDINATOR", "nowhere"}}, {})).find("TRIMTAB_COORDINATOR") !=
+        std::string::npos);
+  CHECK(error_of(configure({}, {}, {}, {{"rank_log_limit", "tiny"}})).find("--rank-log-limit") != std::string::npos);
+  CHECK(error_of(configure({}, {}, {}, {{"metrics_port", "70000"}})).find("65535") != std::string::npos);
+}
+
+TEST_CASE("the coordinator's address may be an IPv6 one") {
+  const auto result = configure({}, {}, {}, {{"coordinator", "[::1]:7000"}});
+  REQUIRE(result.ok());
+  CHECK(result->coordinator_host == "::1");
+  CHECK(result->coordinator_port == 7000);
+}
+
+TEST_CASE("paths become absolute") {
+  const auto result = configure({}, {}, {}, {{"state", "some/../state"}});
+  REQUIRE(result.ok());
+  CHECK(result->state.front() == '/');
+  CHECK(result->state.ends_with("/state"));
+}
+
+TEST_CASE("the default places are those the user may write to") {
+  const auto root = default_configuration(true, {}, "host");
+  CHECK(root.socket == "/run/trimtab/agent.sock");
+  CHECK(root.state == "/var/lib/trimtab/agent");
+  const auto user = default_configuration(false, {{"HOME", "/home/u"}, {"XDG_RUNTIME_DIR", "/run/user/7"}}, "host");
+  CHECK(user.socket == "/run/user/7/trimtab/agent.sock");
+  CHECK(user.state == "/home/u/.local/state/trimtab/agent");
+  CHECK(user.node == "host");
+}

@@ -1,0 +1,163 @@
+#include "cost_store.hpp"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "agent_database.hpp"
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+const std::string kFingerprint = to_json(Fingerprint{{{"kind", "cpu"}}, {}, {}, {}});
+
+Cost cost_of(const std::string& subject, std::int64_t value) {
+  Cost cost;
+  cost.key.subject = subject;
+  cost.statistics.add(value);
+  return cost;
+}
+
+struct Fixture {
+  TemporaryDirectory directory;
+  bool link_open = true;
+  std::vector<wire::CostBatch> sent;
+  std::unique_ptr<AgentDatabase> state;
+  std::unique_ptr<CostStore> store;
+
+  Fixture() { start(); }
+  // Also as after a kill: what was not stored is gone.
+  void start() {
+    store.reset();
+    state.reset();
+    Random random(1);
+    state = std::make_unique<AgentDatabase>(open_agent_database(directory / "agent.db", random).value());
+    auto opened = CostStore::open(state->database, directory / "costs.db", state->instance, 1 << 20,
+                                  [this](const wire::FromAgent& message) {
+                                    if (link_open) sent.push_back(message.cost_batch());
+                                    return link_open;
+                                  });
+    if (!opened.ok()) FAIL(opened.error().message);
+    store = std::make_unique<CostStore>(std::move(opened).value());
+  }
+  [[nodiscard]] std::vector<Cost> own_costs() const {
+    const auto database = CostDatabase::open(directory / "costs.db", OpenMode::kReadOnly);
+    REQUIRE(database.ok());
+    return database->costs(hash(parse_fingerprint(kFingerprint, "test").value())).value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a batch is stored, sent with its number, and gone when it is acknowledged") {
+  Fixture fixture;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  REQUIRE(fixture.sent.size() == 1);
+  CHECK(fixture.sent[0].batch() == 1);
+  CHECK(fixture.sent[0].job() == "j");
+  CHECK(fixture.sent[0].fingerprint_json() == kFingerprint);
+  REQUIRE(fixture.sent[0].entries_size() == 1);
+  CHECK(fixture.sent[0].entries(0).source() == "active");
+  CHECK(Statistics::decode(fixture.sent[0].entries(0).statistics()).value().count() == 1);
+  CHECK(fixture.own_costs().size() == 1);
+  fixture.store->acknowledged(1);
+  CHECK(fixture.store->spool().bytes() == 0);
+  CHECK(fixture.store->counters().acknowledged == 1);
+}
+
+TEST_CASE("what was not acknowledged is sent again after a reconnection and after a restart, under its number") {
+  Fixture fixture;
+  REQUIRE(fixture.store->store({"j", kFingerprint, false}, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store({"j", kFingerprint, false}, {cost_of("b", 6)}));
+  fixture.store->acknowledged(1);
+  fixture.sent.clear();
+  fixture.store->link_opened();
+  REQUIRE(fixture.sent.size() == 1);
+  CHECK(fixture.sent[0].batch() == 2);
+  fixture.start();
+  fixture.sent.clear();
+  fixture.store->link_opened();
+  REQUIRE(fixture.sent.size() == 1);
+  CHECK(fixture.sent[0].batch() == 2);
+}
+
+TEST_CASE("batches that were entered already do not count twice in the agent's own database after a restart") {
+  Fixture fixture;
+  fixture.link_open = false;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  fixture.start();
+  fixture.start();
+  const auto costs = fixture.own_costs();
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].statistics.count() == 1);
+}
+
+TEST_CASE("a batch that was spooled and not yet entered is entered at the next start") {
+  Fixture fixture;
+  auto spool = BatchSpool::open(fixture.state->database, 1 << 20);
+  REQUIRE(spool.ok());
+  REQUIRE(spool->put(true, encode_batch({"j", kFingerprint, true}, {cost_of("a", 5)})).ok());
+  CHECK(fixture.own_costs().empty());
+  fixture.start();
+  CHECK(fixture.own_costs().size() == 1);
+}
+
+TEST_CASE("only a few batches are in flight at a time") {
+  Fixture fixture;
+  fixture.link_open = false;
+  for (int i = 0; i < 20; ++i) REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", i)}));
+  fixture.link_open = true;
+  fixture.store->link_opened();
+  CHECK(fixture.sent.size() == CostStore::kMaxInFlight);
+  fixture.store->acknowledged(fixture.sent[0].batch());
+  CHECK(fixture.sent.size() == CostStore::kMaxInFlight + 1);
+}
+
+TEST_CASE("collected costs merge by key and are kept when they cannot be stored") {
+  CostCollection collection;
+  const CostOrigin origin{"j", kFingerprint, false};
+  collection.add(origin, {cost_of("a", 5), cost_of("b", 6)});
+  collection.add(origin, {cost_of("a", 7)});
+  collection.flush([](const CostOrigin&, const std::vector<Cost>&) { return false; });
+  CHECK_FALSE(collection.empty());
+  std::vector<Cost> stored;
+  collection.flush([&](const CostOrigin& got, const std::vector<Cost>& costs) {
+    CHECK(got == origin);
+    stored = costs;
+    return true;
+  });
+  REQUIRE(stored.size() == 2);
+  CHECK(stored[0].statistics.count() == 2);
+  CHECK(collection.empty());
+}
+
+TEST_CASE("many costs are cut into batches that fit a frame") {
+  CostCollection collection;
+  std::vector<Cost> many;
+  for (int i = 0; i < 20'000; ++i)
+    many.push_back(cost_of("a range with quite a long name, number " + std::to_string(i), i));
+  collection.add({"j", kFingerprint, false}, many);
+  std::size_t batches = 0;
+  std::size_t costs = 0;
+  collection.flush([&](const CostOrigin& origin, const std::vector<Cost>& part) {
+    ++batches;
+    costs += part.size();
+    CHECK(encode_batch(origin, part).size() < (1U << 20));
+    return true;
+  });
+  CHECK(batches > 1);
+  CHECK(costs == many.size());
+}
+
+TEST_CASE("a batch comes back from its bytes as it was") {
+  const CostOrigin origin{"j", kFingerprint, true};
+  const auto decoded = decode_batch(encode_batch(origin, {cost_of("a", 5)}));
+  REQUIRE(decoded.ok());
+  CHECK(decoded->origin == origin);
+  REQUIRE(decoded->costs.size() == 1);
+  CHECK(decoded->costs[0].key == cost_of("a", 5).key);
+  CHECK_FALSE(decode_batch("nonsense").ok());
+}

@@ -1,0 +1,62 @@
+#include "plan_relay.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace trimtab::agent;
+
+namespace {
+
+std::vector<std::string> types(const std::vector<std::string>& frames) {
+  std::vector<std::string> all;
+  for (const auto& frame : frames) {
+    const auto json = nlohmann::json::parse(frame);
+    all.push_back(json["type"].get<std::string>() + (json.contains("epoch") ? " " + json["epoch"].dump() : ""));
+  }
+  return all;
+}
+
+using Types = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a rank that comes back is told the proposal and the commit it may have missed") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}");
+  CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4"});
+  relay.commit("j", 4, 15);
+  CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4", "plan_commit 4"});
+}
+
+TEST_CASE("a rank that runs the plan already is not told of it") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}");
+  relay.commit("j", 4, 15);
+  CHECK(relay.missed("j", 4).empty());
+  CHECK(relay.missed("other", 0).empty());
+}
+
+TEST_CASE("a cancelled proposal is cancelled again, not proposed again") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}");
+  relay.commit("j", 4, 15);
+  relay.cancel("j", 4);
+  relay.propose("j", 5, "{}");
+  CHECK(types(relay.missed("j", 3)) == Types{"plan_cancel 4", "plan_propose 5"});
+}
+
+TEST_CASE("a stop is told again until the next launch") {
+  PlanRelay relay;
+  relay.stop("j", 40);
+  CHECK(types(relay.missed("j", 3)) == Types{"stop"});
+  relay.forget("j");
+  CHECK(relay.missed("j", 3).empty());
+}
+
+TEST_CASE("only the latest few proposals are kept") {
+  PlanRelay relay;
+  for (std::uint64_t epoch = 1; epoch <= 100; ++epoch) relay.propose("j", epoch, "{}");
+  CHECK(relay.missed("j", 0).size() < 20);
+  CHECK(relay.plan("j", 1) == nullptr);
+  CHECK(relay.plan("j", 100) != nullptr);
+}

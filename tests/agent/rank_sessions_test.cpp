@@ -1,0 +1,307 @@
+#include "rank_sessions.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "agent_database.hpp"
+#include "process_identity.hpp"
+#include "run_loop.hpp"
+#include "schema/record.hpp"
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+using nlohmann::json;
+
+namespace {
+
+// A process at the agent's socket: non-blocking, so that it lives on the test's thread beside the loop.
+class Client {
+ public:
+  explicit Client(const std::string& path) : descriptor_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    REQUIRE(::connect(descriptor_, static_cast<const sockaddr*>(static_cast<const void*>(&address)), sizeof address) ==
+            0);
+    ::fcntl(descriptor_, F_SETFL, O_NONBLOCK);
+  }
+  ~Client() { ::close(descriptor_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void say(const json& message, int passed = -1) {
+    const std::string body = message.dump();
+    const auto length = static_cast<std::uint32_t>(body.size());
+    std::string frame(4, '\0');
+    std::memcpy(frame.data(), &length, 4);
+    frame += body;
+    iovec part{frame.data(), frame.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    if (passed >= 0) {
+      header.msg_control = control.data();
+      header.msg_controllen = control.size();
+      cmsghdr* rights = CMSG_FIRSTHDR(&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(rights), &passed, sizeof passed);
+    }
+    REQUIRE(::sendmsg(descriptor_, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(frame.size()));
+  }
+
+  // What has come so far; `closed` is set at the end.
+  const std::vector<json>& heard() {
+    std::array<char, 4096> bytes{};
+    ssize_t count = 0;
+    while ((count = ::recv(descriptor_, bytes.data(), bytes.size(), 0)) > 0)
+      pending_.append(bytes.data(), static_cast<std::size_t>(count));
+    closed_ = closed_ || count == 0;
+    std::uint32_t length = 0;
+    while (pending_.size() >= 4 && (std::memcpy(&length, pending_.data(), 4), pending_.size() >= 4 + length)) {
+      heard_.push_back(json::parse(pending_.substr(4, length)));
+      pending_.erase(0, 4 + length);
+    }
+    return heard_;
+  }
+  bool closed() { return heard(), closed_; }
+
+ private:
+  int descriptor_;
+  std::string pending_;
+  std::vector<json> heard_;
+  bool closed_ = false;
+};
+
+// A ring with some ranges of one name in it.
+int make_ring(const std::string& name, std::uint64_t count) {
+  constexpr std::uint32_t kNames = 16;
+  constexpr std::uint32_t kSlots = 64;
+  constexpr std::size_t kBytes =
+      sizeof(record::RingHeader) + kNames * sizeof(record::NameEntry) + kSlots * sizeof(record::RecordSlot);
+  const int descriptor = ::memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(::ftruncate(descriptor, kBytes) == 0);
+  auto* memory = static_cast<char*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0));
+  REQUIRE(memory != MAP_FAILED);
+  REQUIRE(::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  auto* header = new (memory) record::RingHeader{};
+  auto* names = reinterpret_cast<record::NameEntry*>(memory + sizeof(record::RingHeader));
+  auto* slots =
+      reinterpret_cast<record::RecordSlot*>(memory + sizeof(record::RingHeader) + kNames * sizeof(record::NameEntry));
+  header->magic = record::kMagic;
+  header->version = record::kVersion;
+  header->header_bytes = sizeof(record::RingHeader);
+  header->name_capacity = kNames;
+  header->slot_capacity = kSlots;
+  for (const auto& [index, text] : {std::pair<int, std::string>{1, name}, {2, "trimtab"}}) {
+    names[index].length = static_cast<std::uint16_t>(text.size());
+    std::memcpy(names[index].text, text.data(), text.size());
+    names[index].state.store(2);
+  }
+  for (std::uint64_t i = 0; i < kSlots; ++i) {
+    slots[i].begin_ns = 1000;
+    slots[i].end_ns = 1500;
+    slots[i].payload = 2;
+    slots[i].name = 1;
+    slots[i].domain = 2;
+    slots[i].kind = record::kRange;
+    slots[i].flags = record::kPayloadValid;
+    slots[i].sequence.store(i < count ? i + 1 : i);
+  }
+  header->head.store(count);
+  ::munmap(memory, kBytes);
+  return descriptor;
+}
+
+const char* const kModel = R"({"schema":"trimtab.model/1","name":"m","global_batch":4,"dtype":"float32","operators":[
+  {"name":"block0","kind":"block","layer":0,"cost_key":"block-h8","cut_before":true,"parameter_bytes":8,"activation_bytes":8,
+   "output_bytes":8,"forward_flops":8}]})";
+const char* const kPlan = R"({"schema":"trimtab.plan/1","model":"m","global_batch":4,"microbatch":2,
+  "stages":[{"devices":[0],"segments":[{"operators":[0,1]}]}]})";
+
+struct Fixture {
+  TemporaryDirectory directory;
+  net::EventLoop loop;
+  SystemClock clock;
+  Random random{1};
+  AgentDatabase state = open_agent_database(directory / "agent.db", random).value();
+  std::vector<wire::RankEvent> news_sent;
+  RankNews news{[this](const wire::FromAgent& message) {
+    news_sent.push_back(message.rank_event());
+    return true;
+  }};
+  LaunchedRanks ranks{loop, RankLedger(state.database), directory.path(), [](const LedgerRank&) {}};
+  JobContext jobs{directory.path(), Fingerprint{}};
+  RankRings rings{clock};
+  RankSessions sessions{{ranks, news, rings, jobs,
+                         [](const std::string& job) {
+                           return CostOrigin{job, "{}", false};
+                         },
+                         "n0"}};
+
+  // This very process is rank 0 of job j, launched by an earlier agent.
+  Fixture() {
+    RankLedger ledger(state.database);
+    const auto self = process_stat(::getpid());
+    REQUIRE(ledger.put({{"j", "", 0}, 7, 3, ::getpid(), self->start_time, false, false, 0, 0}).ok());
+    REQUIRE(ranks.adopt().ok());
+    REQUIRE(ranks.running() == 1);
+    REQUIRE(ranks.scratch({"j", "", 0}).create().ok());
+    REQUIRE(write_file(ranks.scratch({"j", "", 0}).plan(3), kPlan).ok());
+    REQUIRE(jobs.remember_model("j", kModel).ok());
+    REQUIRE(sessions.listen(loop, directory / "agent.sock").ok());
+  }
+  [[nodiscard]] Client client() const { return Client(directory / "agent.sock"); }
+  static json hello(const std::string& job, int rank, int epoch = 3) {
+    return {{"type", "hello"}, {"version", 1}, {"pid", 1}, {"job", job}, {"rank", rank}, {"epoch", epoch}, {"step", 5}};
+  }
+  static json step(int number) { return {{"type", "step"}, {"step", number}, {"epoch", 3}, {"wall_ns", 9}}; }
+  void until(const std::function<bool()>& done) { REQUIRE(run_until(loop, done)); }
+  std::vector<Cost> folded(const std::string& job) {
+    rings.drain();
+    CostCollection collected;
+    rings.take(collected);
+    std::vector<Cost> all;
+    collected.flush([&](const CostOrigin& origin, const std::vector<Cost>& costs) {
+      CHECK(origin.job == job);
+      all.insert(all.end(), costs.begin(), costs.end());
+      return true;
+    });
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a launched rank is welcomed and what it says is told on under its launch") {
+  Fixture fixture;
+  auto client = fixture.client();
+  client.say(Fixture::hello("j", 0));
+  client.say(Fixture::step(6));
+  fixture.until([&] { return fixture.news_sent.size() == 2 && !client.heard().empty(); });
+  CHECK(client.heard()[0] == json{{"type", "welcome"}, {"version", 1}, {"node", "n0"}});
+  CHECK(fixture.news_sent[0].connected().step() == 5);
+  CHECK(fixture.news_sent[1].launch() == 7);
+  CHECK(fixture.news_sent[1].step().step() == 6);
+  CHECK(fixture.sessions.connected() == 1);
+}
+
+TEST_CASE("a process that this agent did not launch is welcomed and not listened to") {
+  Fixture fixture;
+  auto client = fixture.client();
+  client.say(Fixture::hello("somebody-elses", 0));
+  client.say(Fixture::step(6));
+  fixture.until([&] { return fixture.sessions.counters().frames == 2 && !client.heard().empty(); });
+  CHECK(fixture.news_sent.empty());
+  CHECK(fixture.sessions.counters().unknown_processes == 1);
+  CHECK_FALSE(client.closed());
+}
+
+TEST_CASE("whoever breaks the protocol is closed, the others stay") {
+  Fixture fixture;
+  auto good = fixture.client();
+  good.say(Fixture::hello("j", 0));
+  const std::vector<std::vector<json>> wrong{
+      {Fixture::step(1)},
+      {json::array()},
+      {Fixture::hello("j", 0), Fixture::hello("j", 0)},
+      {Fixture::hello("j", -7)},
+      {{{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"rank", 0}}}};
+  for (const auto& frames : wrong) {
+    auto client = fixture.client();
+    for (const auto& frame : frames) client.say(frame);
+    INFO(frames.back().dump());
+    fixture.until([&] { return client.closed(); });
+  }
+  CHECK(fixture.sessions.counters().refused_frames == wrong.size());
+  CHECK_FALSE(good.closed());
+}
+
+TEST_CASE("a rank that connects again is told the plan it missed, and a stop") {
+  Fixture fixture;
+  fixture.sessions.propose("j", 4, kPlan);
+  fixture.sessions.commit("j", 4, 20);
+  fixture.sessions.stop_job("j", 40);
+  auto client = fixture.client();
+  client.say(Fixture::hello("j", 0));
+  fixture.until([&] { return client.heard().size() == 4; });
+  CHECK(client.heard()[1]["type"] == "plan_propose");
+  CHECK(client.heard()[1]["plan"] == json::parse(kPlan));
+  CHECK(client.heard()[2]["step"] == 20);
+  CHECK(client.heard()[3]["type"] == "stop");
+}
+
+TEST_CASE("a plan that is no JSON is refused in the rank's name") {
+  Fixture fixture;
+  auto client = fixture.client();
+  client.say(Fixture::hello("j", 0));
+  fixture.until([&] { return client.heard().size() == 1; });
+  fixture.sessions.propose("j", 4, "{");
+  REQUIRE(fixture.news_sent.size() == 2);
+  CHECK(fixture.news_sent[1].plan_refuse().epoch() == 4);
+}
+
+TEST_CASE("a rank's ring is folded by the cost keys of its model and plan") {
+  Fixture fixture;
+  const int ring = make_ring("op/block0/forward", 5);
+  auto client = fixture.client();
+  client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"rank", 0}}, ring);
+  fixture.until([&] { return fixture.rings.size() == 1; });
+  ::close(ring);
+  const auto costs = fixture.folded("j");
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].key.kind == CostKind::kOperatorForward);
+  CHECK(costs[0].key.subject == "block-h8");
+  CHECK(costs[0].key.samples == 2);
+  CHECK(costs[0].statistics.count() == 3);  // less the warm-up
+}
+
+TEST_CASE("the ring of a process that nobody launched is folded by names") {
+  Fixture fixture;
+  const int ring = make_ring("op/block0/forward", 5);
+  auto client = fixture.client();
+  client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", ""}, {"rank", -1}}, ring);
+  fixture.until([&] { return fixture.rings.size() == 1; });
+  ::close(ring);
+  const auto costs = fixture.folded("");
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].key.kind == CostKind::kRange);
+}
+
+TEST_CASE("what is in a ring when its process ends is not lost") {
+  Fixture fixture;
+  const int ring = make_ring("something", 5);
+  {
+    auto client = fixture.client();
+    client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", ""}, {"rank", -1}}, ring);
+    fixture.until([&] { return fixture.rings.size() == 1; });
+  }
+  ::close(ring);
+  fixture.until([&] {
+    fixture.rings.drain();
+    return fixture.rings.size() == 0;
+  });
+  CHECK(fixture.folded("").size() == 1);
+}
+
+TEST_CASE("a descriptor that is no ring closes its connection") {
+  Fixture fixture;
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  auto client = fixture.client();
+  client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", ""}, {"rank", -1}}, null);
+  ::close(null);
+  fixture.until([&] { return client.closed(); });
+  CHECK(fixture.rings.size() == 0);
+}

@@ -1,0 +1,90 @@
+"""Holds the source tree to ARCHITECTURE.md: who may include what, how long files and functions may be.
+
+Usage: check_sources.py ROOT. Prints each broken rule as file:line: rule, and exits 1 when there is one.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# A header prefix may be included only under these folders.
+OWNERS = {
+    "boost/": ["net/"],
+    "sqlite3.h": ["schema/"],
+    "SQLiteCpp/": ["schema/"],
+    "nlohmann/": ["schema/src", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
+    "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
+    "spdlog/": ["agent/", "coordinator/", "cli/"],
+    "CLI/": ["agent/", "coordinator/", "cli/"],
+    "google/protobuf": ["schema/", "agent/", "coordinator/"],
+    "nvtx3/": ["collectors/inject", "tests/collectors", "bench/"],
+    "cupti": ["collectors/inject"],
+}
+
+# Layer folder -> prefixes of our own headers it may include. The build enforces the same edges at link level.
+EDGES = {
+    "base": ["base/"],
+    "schema": ["base/", "schema/", "wire/"],
+    "tuner": ["base/", "schema/", "tuner/"],
+    "collectors/inject": ["schema/record.hpp", "trimtab/"],
+    "collectors/host": ["base/", "schema/", "host/"],
+    "net": ["base/", "net/"],
+    "agent": ["base/", "schema/", "wire/", "host/", "net/", "agent/"],
+    "coordinator": ["base/", "schema/", "wire/", "tuner/", "net/", "coordinator/"],
+}
+OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
+
+TUNER_STORE_HEADERS = ["schema/database.hpp", "schema/cost_database.hpp", "schema/record.hpp"]
+FILE_LIMIT = 600
+SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".py"}
+BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common)(_|\.|$)")
+
+
+def source_files(root):
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    for name in listed.stdout.splitlines():
+        path = root / name
+        if path.suffix in SOURCE_SUFFIXES and path.exists():
+            yield name, path.read_text(errors="replace")
+
+
+def includes(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if match:
+            yield number, match.group(1)
+
+
+def broken_rules(name, text):
+    for number, header in includes(text):
+        for prefix, owners in OWNERS.items():
+            if header.startswith(prefix) and not any(name.startswith(owner) for owner in owners):
+                yield f"{name}:{number}: <{header}> may be included only under {', '.join(owners)}"
+        for layer, allowed in EDGES.items():
+            ours = any(header.startswith(prefix) for prefix in OUR_PREFIXES)
+            if name.startswith(layer + "/") and ours and not any(header.startswith(prefix) for prefix in allowed):
+                yield f"{name}:{number}: {layer} must not include {header}"
+        if name.startswith("tuner/") and header in TUNER_STORE_HEADERS:
+            yield f"{name}:{number}: the tuner is pure and must not include {header}"
+    lines = text.count("\n")
+    if lines > FILE_LIMIT:
+        yield f"{name}: {lines} lines, the limit is {FILE_LIMIT}"
+    if BANNED_NAMES.search(pathlib.PurePath(name).name):
+        yield f"{name}: a file's name is its concept; no utils, helper, manager, misc or common"
+    if name.endswith(".hpp") and "#pragma once" not in text:
+        yield f"{name}: a header without #pragma once"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    files = list(source_files(root))
+    if not files:
+        sys.exit(f"no sources found under {root}")
+    broken = [rule for name, text in files for rule in broken_rules(name, text)]
+    print("\n".join(broken) or f"{len(files)} files keep the rules")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

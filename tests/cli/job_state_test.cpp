@@ -1,0 +1,57 @@
+#include "job_state.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "status_text.hpp"
+
+using namespace trimtab;
+using namespace trimtab::cli;
+
+namespace {
+
+constexpr const char* kStatus = R"({"release":"0.1.0","uptime_s":12.5,
+  "nodes":[{"name":"n0","state":"connected","devices":2,"memory_bytes":1073741824,"fingerprint":"aa11"}],
+  "jobs":[{"name":"gpt","mode":"auto","phase":"trials","active":true,"progress":{"done":1,"total":8,"what":"trials"},
+           "step":40,"steps":300,"loss":6.25,"step_ms":512.5,"trials":1,"failure":""},
+          {"name":"old","phase":"finished","active":false}]})";
+
+}  // namespace
+
+TEST_CASE("a coordinator's status is read and printed") {
+  const auto cluster = parse_cluster_state(kStatus);
+  REQUIRE(cluster.ok());
+  REQUIRE(cluster->jobs.size() == 2);
+  CHECK(cluster->jobs[0].step_ms == 512.5);
+  const std::string text = describe(*cluster);
+  CHECK(text.find("n0") != std::string::npos);
+  CHECK(text.find("1/8 trials") != std::string::npos);
+}
+
+TEST_CASE("fields that a coordinator does not send keep their defaults") {
+  const auto job = parse_job_state(R"({"name":"x","loss":null})");
+  REQUIRE(job.ok());
+  CHECK(job->active);
+  CHECK_FALSE(job->loss.has_value());
+  CHECK(job->total == 0);
+}
+
+TEST_CASE("an answer that is no such document is something outside that failed") {
+  for (const char* text : {"", "<html>", "[]", R"({"nodes":3})", R"({"nodes":[],"jobs":[{"step":"many"}]})"}) {
+    INFO(text);
+    const auto cluster = parse_cluster_state(text);
+    REQUIRE_FALSE(cluster.ok());
+    CHECK(cluster.error().kind == ErrorKind::kUnavailable);
+  }
+  CHECK_FALSE(parse_events("{}").ok());
+  CHECK_FALSE(parse_trials("{}").ok());
+}
+
+TEST_CASE("a verb means the named job, or the only one that is active") {
+  const auto cluster = parse_cluster_state(kStatus);
+  CHECK(*choose_job(*cluster, "") == "gpt");
+  CHECK(*choose_job(*cluster, "old") == "old");
+  const auto wrong = choose_job(*cluster, "gtp");
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.error().message.find("did you mean 'gpt'") != std::string::npos);
+  CHECK_FALSE(choose_job(ClusterState{}, "").ok());
+}

@@ -1,0 +1,169 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scene.hpp"
+
+using nlohmann::json;
+using namespace trimtab;
+
+namespace {
+
+std::vector<std::string> search_arguments(const Scene& scene) {
+  return scene.with({"search", "--budget", "3000ev", "--seed", "7", "--json"});
+}
+
+}  // namespace
+
+TEST_CASE("search and evaluate agree on the best plan, and it is no worse than a plain one") {
+  const Scene scene;
+  const Outcome searched = trimtab_program(search_arguments(scene));
+  INFO(searched.err);
+  REQUIRE(searched.exit_code == 0);
+  const json found = json::parse(searched.out);
+  CHECK(found["schema"] == "trimtab.search/1");
+  CHECK(found["seed"] == 7);
+  REQUIRE_FALSE(found["plans"].empty());
+  const json& best = found["plans"][0];
+  const std::string plan = scene.scratch.file("best.json", best["plan"].dump());
+  const Outcome evaluated = trimtab_program(scene.with({"evaluate", "--plan", plan, "--json"}));
+  INFO(evaluated.err);
+  REQUIRE(evaluated.exit_code == 0);
+  const json prediction = json::parse(evaluated.out);
+  CHECK(prediction["iteration_ms"].get<double>() == Approx(best["prediction"]["iteration_ms"].get<double>()));
+  const json plain = json::parse(trimtab_program(scene.with({"evaluate", "--plan", scene.plan, "--json"})).out);
+  CHECK(prediction["iteration_ms"].get<double>() <= plain["iteration_ms"].get<double>() + 1e-9);
+}
+
+TEST_CASE("the same seed and budget give the same plans") {
+  const Scene scene;
+  json first = json::parse(trimtab_program(search_arguments(scene)).out);
+  json second = json::parse(trimtab_program(search_arguments(scene)).out);
+  CHECK(first["plans"] == second["plans"]);
+}
+
+TEST_CASE("a fixed knob stays fixed") {
+  const Scene scene;
+  const Outcome searched =
+      trimtab_program(scene.with({"search", "--budget", "2000ev", "--json", "--knobs", "data_parallel,recompute"}));
+  INFO(searched.err);
+  REQUIRE(searched.exit_code == 0);
+  for (const json& ranked : json::parse(searched.out)["plans"]) CHECK(ranked["plan"]["stages"].size() <= 2);
+}
+
+TEST_CASE("search explains itself in words and keeps its JSON clean") {
+  const Scene scene;
+  auto arguments = search_arguments(scene);
+  arguments.push_back("--explain");
+  const Outcome searched = trimtab_program(arguments);
+  CHECK(json::accept(searched.out));
+  CHECK_FALSE(searched.err.empty());
+  arguments.erase(std::find(arguments.begin(), arguments.end(), "--json"));
+  CHECK(trimtab_program(arguments).out.find("plans evaluated") != std::string::npos);
+}
+
+TEST_CASE("nothing that fits is a no, with the reason") {
+  const Scene scene;
+  const std::string tiny = scene.scratch.file("tiny.json", to_json(two_devices(1'000'000)));
+  const Outcome searched = trimtab_program({"search", "--model", scene.model, "--cluster", tiny, "--costs", scene.costs,
+                                            "--fingerprint", hash(fingerprint_of("one")), "--budget", "500ev"});
+  CHECK(searched.exit_code == 1);
+  CHECK(searched.err.find("no plan fits") != std::string::npos);
+  const Outcome evaluated = trimtab_program(
+      {"evaluate", "--model", scene.model, "--cluster", tiny, "--costs", scene.costs, "--plan", scene.plan, "--json"});
+  CHECK(evaluated.exit_code == 1);
+  CHECK(json::parse(evaluated.out)["feasible"] == false);
+}
+
+TEST_CASE("evaluate draws a Gantt chart and writes a trace") {
+  const Scene scene;
+  const std::string svg = scene.scratch.path("plan.svg");
+  const std::string trace = scene.scratch.path("trace.json");
+  const Outcome evaluated =
+      trimtab_program(scene.with({"evaluate", "--plan", scene.plan, "--gantt", svg, "--trace", trace, "--explain"}));
+  INFO(evaluated.err);
+  REQUIRE(evaluated.exit_code == 0);
+  CHECK(evaluated.out.find("stage 0: computes") != std::string::npos);
+  CHECK(content_of(svg).starts_with("<svg xmlns="));
+  const json events = json::parse(content_of(trace))["traceEvents"];
+  // Two stages, four microbatches, forward and backward each.
+  CHECK(std::count_if(events.begin(), events.end(),
+                      [](const json& e) { return e["ph"] == "X" && e["cat"] == "forward"; }) == 8);
+}
+
+TEST_CASE("a plan is shown, compared and exported") {
+  const Scene scene;
+  const Outcome shown = trimtab_program({"plan", "show", scene.plan, "--model", scene.model});
+  CHECK(shown.exit_code == 0);
+  CHECK(shown.out.find("layer0 .. layer2") != std::string::npos);
+  Plan other = even_pipeline();
+  other.microbatch = 4;
+  const std::string changed = scene.scratch.file("other.json", to_json(other));
+  const json difference = json::parse(trimtab_program({"plan", "diff", scene.plan, changed, "--json"}).out);
+  CHECK(difference["same"] == false);
+  CHECK(difference["differences"][0]["field"] == "microbatch");
+  CHECK(trimtab_program({"plan", "diff", scene.plan, scene.plan}).out == "The plans mean the same.\n");
+  const std::string out = scene.scratch.path("exported.json");
+  CHECK(trimtab_program({"plan", "export", scene.plan, "--to", "trainer", "--out", out}).exit_code == 0);
+  CHECK(json::parse(content_of(out)) == json::parse(to_json(even_pipeline())));
+  CHECK(trimtab_program({"plan", "export", scene.plan, "--to", "megatron"}).exit_code == 2);
+}
+
+TEST_CASE("a check names every broken rule") {
+  const Scene scene;
+  CHECK(trimtab_program({"plan", "check", scene.plan, "--model", scene.model, "--cluster", scene.cluster}).exit_code ==
+        0);
+  CHECK(trimtab_program(scene.with({"plan", "check", scene.plan})).out.find("bottleneck") != std::string::npos);
+  Plan broken = even_pipeline();
+  broken.model = "another";
+  broken.stages[1].devices = {7};
+  const std::string path = scene.scratch.file("broken.json", to_json(broken));
+  const Outcome checked =
+      trimtab_program({"plan", "check", path, "--model", scene.model, "--cluster", scene.cluster, "--json"});
+  CHECK(checked.exit_code == 1);
+  const json answer = json::parse(checked.out);
+  CHECK(answer["valid"] == false);
+  CHECK(answer["broken"].size() >= 2);
+}
+
+TEST_CASE("databases are shown, merged once, compared and exported") {
+  const Scene scene;
+  const std::string slower = scene.database("slower.db", "one", 1.5);
+  const json shown = json::parse(trimtab_program({"db", "show", scene.costs, "--json"}).out);
+  REQUIRE(shown["fingerprints"].size() == 1);
+  CHECK(shown["fingerprints"][0]["fingerprint"] == hash(fingerprint_of("one")));
+  CHECK(trimtab_program({"db", "show", scene.costs}).out.find("operator_forward") != std::string::npos);
+
+  const Outcome difference = trimtab_program({"db", "diff", scene.costs, slower, "--json"});
+  INFO(difference.err);
+  CHECK_FALSE(json::parse(difference.out)["differences"].empty());
+  CHECK(trimtab_program({"db", "diff", scene.costs, scene.costs}).out.find("No cost differs") != std::string::npos);
+
+  const std::string merged = scene.scratch.path("merged.db");
+  CHECK(json::parse(trimtab_program({"db", "merge", merged, scene.costs, slower, "--json"}).out)["new_batches"] == 2);
+  CHECK(json::parse(trimtab_program({"db", "merge", merged, slower, scene.costs, "--json"}).out)["new_batches"] == 0);
+
+  const Outcome csv = trimtab_program({"db", "export", scene.costs});
+  CHECK(csv.out.starts_with("fingerprint,source,kind,"));
+  CHECK(json::accept(trimtab_program({"db", "export", scene.costs, "--to", "json"}).out));
+}
+
+TEST_CASE("a database of several machines is used by fingerprint") {
+  const Scene scene;
+  const std::string other = scene.database("other.db", "two", 2.0);
+  const std::string both = scene.scratch.path("both.db");
+  REQUIRE(trimtab_program({"db", "merge", both, scene.costs, other}).exit_code == 0);
+  const auto evaluate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"evaluate", "--model", scene.model, "--costs", both, "--plan", scene.plan, "--json"});
+    return trimtab_program(more);
+  };
+  Cluster nameless = two_devices(Bytes{1} << 30);
+  nameless.nodes[0].fingerprint = "0000000000000000";
+  const std::string cluster = scene.scratch.file("nameless.json", to_json(nameless));
+  const Outcome unclear = evaluate({"--cluster", cluster});
+  CHECK(unclear.exit_code == 2);
+  CHECK(unclear.err.find(hash(fingerprint_of("two"))) != std::string::npos);
+  const json fast = json::parse(evaluate({"--cluster", cluster, "--fingerprint", hash(fingerprint_of("one"))}).out);
+  const json slow = json::parse(evaluate({"--cluster", cluster, "--fingerprint", hash(fingerprint_of("two"))}).out);
+  CHECK(slow["iteration_ms"].get<double>() > 1.5 * fast["iteration_ms"].get<double>());
+  CHECK(json::parse(evaluate({"--cluster", scene.cluster}).out) == fast);
+}

@@ -1,0 +1,160 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "files.hpp"
+#include "report_html.hpp"
+#include "report_sections.hpp"
+#include "report_text.hpp"
+
+using namespace trimtab;
+using namespace trimtab::cli;
+using nlohmann::json;
+
+namespace {
+
+const std::string kFixtures = TRIMTAB_FIXTURES;
+
+json fixture() {
+  return json::parse(*read_file(kFixtures + "/report.json"));
+}
+
+std::string page_of(const json& report) {
+  const auto parsed = parse_report(report.dump(), "report.json");
+  if (!parsed.ok()) FAIL(parsed.error().message);
+  return report_html(*parsed);
+}
+
+bool contains(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+}  // namespace
+
+// TRIMTAB_RENEW_GOLDEN=1 writes the page anew; look at it in a browser before committing it.
+TEST_CASE("the report's page is the one that was looked at") {
+  const std::string page = page_of(fixture());
+  const std::string golden = kFixtures + "/report.html";
+  if (std::getenv("TRIMTAB_RENEW_GOLDEN") != nullptr) REQUIRE(write_file(golden, page).ok());
+  const auto expected = read_file(golden);
+  REQUIRE(expected.ok());
+  CHECK(page == *expected);
+}
+
+TEST_CASE("the page asks nobody for anything") {
+  const std::string page = page_of(fixture());
+  for (const char* outside : {"src=", "href=", "url(", "@import", "<script", "<link", "<iframe"}) {
+    INFO(outside);
+    CHECK_FALSE(contains(page, outside));
+  }
+}
+
+TEST_CASE("the page says what was gained, tried and checked") {
+  const std::string page = page_of(fixture());
+  CHECK(contains(page, "1.37× faster"));
+  CHECK(contains(page, "95 % interval 1.34 to 1.40"));
+  CHECK(contains(page, "out_of_memory: rank 1 held 612 MiB of 570 MiB &lt;at step 61&gt;"));
+  CHECK(contains(page, "The same samples in the same order; loss within 4.77e-07 of the untuned run over 40 steps"));
+  CHECK(contains(page, "Adopted plan, predicted"));
+  CHECK(contains(page, "5f3a9c0e12ab77d4"));
+}
+
+TEST_CASE("markup in any text of a report stays text") {
+  json report = fixture();
+  const std::string evil = "<script>alert('x')</script>\"";
+  report["job"] = report["fingerprint"] = report["conclusion"] = report["mode"] = evil;
+  report["trials"][0]["reason"] = report["trials"][0]["state"] = report["trials"][0]["message"] = evil;
+  report["search"]["explanation"] = report["loss"]["note"] = evil;
+  report["profiled"][evil] = evil;
+  report["trials"][0]["id"] = evil;
+  const std::string page = page_of(report);
+  CHECK_FALSE(contains(page, "<script"));
+  CHECK(contains(page, "&lt;script&gt;"));
+}
+
+TEST_CASE("a report without its optional fields is still a page") {
+  const std::string page = page_of({{"schema", "trimtab.report/1"}});
+  CHECK(contains(page, "<!doctype html>"));
+  CHECK(contains(page, "The initial plan stays"));
+  const json report = fixture();
+  for (const auto& [field, value] : report.items()) {
+    if (field == "schema") continue;
+    INFO(field);
+    json less = report;
+    less.erase(field);
+    CHECK(contains(page_of(less), "</html>"));
+    less[field] = nullptr;
+    CHECK(contains(page_of(less), "</html>"));
+  }
+}
+
+TEST_CASE("a gain that the interval does not exclude from chance is not claimed") {
+  json report = fixture();
+  report["speedup"] = {{"ratio", 1.02}, {"low", 0.99}, {"high", 1.05}};
+  CHECK_FALSE(contains(page_of(report), "× faster"));
+  CHECK(contains(page_of(report), "No certain gain"));
+}
+
+TEST_CASE("plans that were not measured in turn claim no speed-up") {
+  json report = fixture();
+  report["compared"] = false;
+  CHECK_FALSE(contains(page_of(report), "× faster"));
+}
+
+TEST_CASE("losses that were not compared are not called the same") {
+  json report = fixture();
+  report["loss"] = {{"steps", 0}, {"max_abs_difference_to_untuned_run", 0}, {"same_samples", false}, {"note", ""}};
+  const std::string page = page_of(report);
+  CHECK(contains(page, "Not compared with an untuned run"));
+  CHECK_FALSE(contains(page, "ifferent samples"));
+}
+
+TEST_CASE("different samples are said and marked") {
+  json report = fixture();
+  report["loss"]["same_samples"] = false;
+  CHECK(contains(page_of(report), "<p class=\"bad\">Different samples"));
+}
+
+TEST_CASE("a failed job's page says why first") {
+  json report = fixture();
+  report["failure"] = "rank 1 ended with signal 9";
+  CHECK(contains(page_of(report), "The job failed"));
+  CHECK(contains(page_of(report), "rank 1 ended with signal 9"));
+}
+
+TEST_CASE("a field of a wrong type is refused by its path") {
+  const auto refused = [](const char* pointer, const json& value) {
+    json report = fixture();
+    report[json::json_pointer(pointer)] = value;
+    const auto parsed = parse_report(report.dump(), "report.json");
+    REQUIRE_FALSE(parsed.ok());
+    return parsed.error().message;
+  };
+  CHECK(contains(refused("/speedup/ratio", "fast"), "$.speedup.ratio: expected a number, but found string"));
+  CHECK(contains(refused("/trials/1/state", 3), "$.trials[1].state"));
+  CHECK(contains(refused("/trials", "none"), "$.trials: expected an array"));
+  CHECK(contains(refused("/timeline/initial/0/kind", "nap"), "unknown kind 'nap'"));
+  CHECK(contains(refused("/timeline/initial/0/stage", 1e9), "$.timeline.initial[0].stage"));
+  CHECK(contains(refused("/schema", "trimtab.report/2"), "expected 'trimtab.report/1'"));
+  CHECK_FALSE(parse_report("[]", "x").ok());
+  CHECK_FALSE(parse_report("{", "x").ok());
+}
+
+TEST_CASE("numbers beyond reason do not break the drawings") {
+  json report = fixture();
+  report["initial"]["measured_ms"] = {{"mean", 1e300}, {"low", -1e300}, {"high", 1e300}, {"steps", 1}};
+  report["adopted"]["predicted_ms"] = 1e-300;
+  report["speedup"] = {{"ratio", 1e9}, {"low", 0}, {"high", 1e9}};
+  const std::string page = page_of(report);
+  CHECK_FALSE(contains(page, "=\"nan"));
+  CHECK_FALSE(contains(page, "=\"unknown"));
+  CHECK(contains(page, "</html>"));
+}
+
+TEST_CASE("the terminal's summary has the same verdicts") {
+  const auto parsed = parse_report(fixture().dump(), "report.json");
+  const std::string text = report_text(*parsed);
+  CHECK(contains(text, "speed-up          1.37× (95 % interval 1.34 to 1.40)"));
+  CHECK(contains(text, "prediction error  8.3 % before calibration, 2.1 % after"));
+  CHECK(contains(text, "out_of_memory"));
+}

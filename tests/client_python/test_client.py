@@ -1,0 +1,310 @@
+"""The client neither blocks, nor raises, nor loses what matters, whatever the agent does."""
+import json
+import os
+import random
+import socket
+import struct
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "client", "python"))
+
+from trimtab import Refused
+from trimtab.client import Client
+from trimtab.connection import FRAME_BYTES_MAX, UNSENT_BYTES_MAX, FrameReader, encode
+
+SEED = int(os.environ.get("TRIMTAB_TEST_SEED", "7"))
+PLAN = {"schema": "trimtab.plan/1"}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Agent:
+    """One end of the socket, driven by the test itself: the client is served when the test calls it."""
+
+    def __init__(self, path):
+        self.path = path
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(path)
+        self.listener.listen(4)
+        self.listener.settimeout(5)
+        self.connection = None
+
+    def accept(self):
+        self.connection, _ = self.listener.accept()
+        self.connection.settimeout(5)
+        self.reader, self.queue = FrameReader(), []
+        return self.read()
+
+    def read(self):
+        while not self.queue:
+            chunk = self.connection.recv(1 << 16)
+            if not chunk:
+                return None
+            self.queue += self.reader.feed(chunk)
+        return self.queue.pop(0)
+
+    def say(self, **message):
+        self.connection.sendall(encode(message))
+
+    def hang_up(self):
+        if self.connection is not None:
+            self.connection.close()
+
+    def close(self):
+        self.hang_up()
+        self.listener.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="trimtab-client-")
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "agent.sock")
+        self.clock = Clock()
+
+    def agent(self):
+        agent = Agent(self.path)
+        self.addCleanup(agent.close)
+        return agent
+
+    def client(self, **environment):
+        client = Client({"TRIMTAB_SOCKET": self.path, "TRIMTAB_JOB": "job", "TRIMTAB_RANK": "1",
+                         "TRIMTAB_WORLD_SIZE": "2", "TRIMTAB_EPOCH": "3", **environment}, clock=self.clock)
+        self.addCleanup(client.close)
+        return client
+
+    def pair(self):
+        agent, client = self.agent(), self.client()
+        client.begin(5)
+        self.assertEqual(agent.accept()["type"], "hello")
+        return agent, client
+
+
+class Reports(ClientTest):
+    def test_hello_comes_first_and_steps_follow(self):
+        agent, client = self.agent(), self.client()
+        client.begin(5)
+        self.assertEqual(agent.accept(), {
+            "type": "hello", "version": 1, "pid": os.getpid(), "job": "job", "rank": 1, "world_size": 2,
+            "epoch": 3, "step": 5})
+        client.step(5, wall_ns=7, cpu_ns=6, loss=2.5, samples="ab", gradient_norm=float("nan"))
+        self.assertEqual(agent.read(), {"type": "step", "step": 5, "epoch": 3, "wall_ns": 7, "cpu_ns": 6,
+                                        "loss": 2.5, "samples": "ab"})
+        client.report("tokens_per_second", 12.5)
+        self.assertEqual(agent.read(), {"type": "report", "name": "tokens_per_second", "value": 12.5})
+        client.close(6)
+        self.assertEqual(agent.read(), {"type": "bye", "step": 6})
+        self.assertIsNone(agent.read())
+
+    def test_what_json_cannot_say_is_counted_and_dropped(self):
+        _, client = self.pair()
+        client.report("bad", object())
+        client.report("bad", float("inf"))
+        self.assertEqual(client.errors, 2)
+
+    def test_no_agent_no_socket_and_switched_off_do_nothing(self):
+        for environment in ({}, {"TRIMTAB_SOCKET": ""}, {"TRIMTAB": "0"}):
+            client = self.client(**environment)
+            client.begin(0)
+            for step in range(100):
+                client.step(step, loss=1.0)
+                self.assertIsNone(client.next_plan(step + 1, lambda value: value))
+            with client.range("step", 1):
+                client.report("x", 1)
+            self.assertEqual(client.errors, 0)
+
+    def test_switched_off_does_not_even_connect(self):
+        agent, client = self.agent(), self.client(TRIMTAB="0")
+        client.begin(0)
+        agent.listener.settimeout(0)
+        with self.assertRaises(BlockingIOError):
+            agent.listener.accept()
+
+    def test_an_agent_that_does_not_read_costs_no_time_and_bounded_memory(self):
+        _, client = self.pair()
+        begin = time.monotonic()
+        for step in range(20000):
+            client.step(step, loss=1.0)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertGreater(client.dropped, 0)
+        self.assertLessEqual(client._connection._unsent_bytes, UNSENT_BYTES_MAX)
+
+    def test_answers_outlast_a_queue_full_of_reports(self):
+        agent, client = self.pair()
+        while not client.dropped:
+            client.step(0, loss=1.0)
+        client.activated(4, 9, switch_ns=1, peak_bytes=2)
+        while True:
+            client.report("poll", 1)  # Serves the socket.
+            message = agent.read()
+            if message["type"] == "plan_active":
+                break
+        self.assertEqual((message["epoch"], message["step"]), (4, 9))
+
+
+class Reconnecting(ClientTest):
+    def test_a_new_agent_is_greeted_with_the_present_epoch_and_step_once_a_second_at_most(self):
+        agent, client = self.pair()
+        client.activated(4, 9, switch_ns=1, peak_bytes=2)
+        client.step(9)
+        agent.close()
+        client.step(10)
+        client.step(11)
+        agent = self.agent()
+        client.step(12)  # Within the second: no attempt.
+        agent.listener.settimeout(0)
+        with self.assertRaises(BlockingIOError):
+            agent.listener.accept()
+        self.clock.now += 1.0
+        client.step(13)
+        agent.listener.settimeout(5)
+        hello = agent.accept()
+        self.assertEqual((hello["type"], hello["epoch"], hello["step"]), ("hello", 4, 14))
+        steps = []
+        while not steps or steps[-1] != 13:
+            steps.append(agent.read()["step"])
+        self.assertEqual(steps[-3:], [11, 12, 13], "steps of the time between are kept while there is room")
+
+    def test_garbage_ends_the_connection_not_the_training(self):
+        generator = random.Random(SEED)
+        garbage = [
+            struct.pack("<I", FRAME_BYTES_MAX + 1), struct.pack("<I", 4) + b"nope", struct.pack("<I", 2) + b"[]",
+            struct.pack("<I", 2) + b"\xff\xfe", struct.pack("<I", 200000) + b"[" * 200000, encode({})[:3],
+            *(generator.randbytes(generator.randint(1, 300)) for _ in range(40))]
+        agent, client = self.agent(), self.client()
+        for number, piece in enumerate(garbage):
+            with self.subTest(number=number, seed=SEED):
+                client.step(number)
+                agent.accept()
+                agent.connection.sendall(piece)
+                self.assertIsNone(client.next_plan(number, lambda value: value))
+                agent.hang_up()
+                self.clock.now += 1.0
+                client.step(number)  # Finds the closed connection, and may reconnect at the next call.
+                self.clock.now += 1.0
+
+    def test_wellformed_nonsense_is_passed_over(self):
+        agent, client = self.pair()
+        for message in ({}, {"type": 7}, {"type": "plan_propose"}, {"type": "plan_propose", "epoch": "x", "plan": 1},
+                        {"type": "plan_commit", "epoch": 4}, {"type": "stop", "step": None}, {"type": "later"},
+                        {"type": "plan_commit", "epoch": 9, "step": 0}):
+            agent.connection.sendall(encode(message))
+        self.assertIsNone(client.next_plan(6, lambda value: value))
+        agent.say(type="plan_propose", epoch=4, plan=PLAN)
+        self.assertIsNone(client.next_plan(7, lambda value: value))
+        self.assertEqual(agent.read(), {"type": "plan_ack", "epoch": 4, "step": 7})
+
+    def test_an_agent_that_talks_without_end_is_cut_off(self):
+        agent, client = self.pair()
+        agent.connection.sendall(encode({"type": "later"}) * 1000)
+        client.step(1)
+        self.assertFalse(client._connection.connected)
+
+    def test_a_forked_child_stays_silent(self):
+        agent, client = self.pair()
+        child = os.fork()
+        if child == 0:
+            client.step(99)
+            client.close()
+            os._exit(0 if client.next_plan(1, lambda value: value) is None else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        client.step(5)
+        self.assertEqual(agent.read()["step"], 5, "the parent's connection still works and the child said nothing")
+
+
+class Changes(ClientTest):
+    def test_a_change_needs_proposal_commit_its_step_and_everybody(self):
+        agent, client = self.pair()
+        alone = lambda value: value
+        agent.say(type="plan_propose", epoch=4, plan=PLAN)
+        self.assertIsNone(client.next_plan(6, alone))
+        self.assertEqual(agent.read(), {"type": "plan_ack", "epoch": 4, "step": 6})
+        agent.say(type="plan_commit", epoch=4, step=8)
+        self.assertIsNone(client.next_plan(7, alone), "not due")
+        self.assertIsNone(client.next_plan(8, lambda value: min(value, 3)), "another rank has not heard")
+        change = client.next_plan(9, alone)
+        self.assertEqual((change.epoch, change.plan), (4, PLAN))
+        self.assertEqual(client.epoch, 3, "the job says when it is active")
+        client.activated(4, 9, switch_ns=1, peak_bytes=1)
+        self.assertEqual(client.epoch, 4)
+        self.assertIsNone(client.next_plan(10, alone))
+
+    def test_a_minimum_that_this_rank_never_held_is_not_taken(self):
+        agent, client = self.pair()
+        agent.say(type="plan_propose", epoch=5, plan=PLAN)
+        client.next_plan(6, lambda value: value)
+        agent.say(type="plan_commit", epoch=5, step=6)
+        asked = []
+
+        def agree(value):
+            asked.append(value)
+            return min(value, 4)  # The other rank holds 4 only.
+
+        self.assertIsNone(client.next_plan(7, agree))
+        self.assertEqual(asked, [5, 3])
+
+    def test_a_refusal_carries_reason_and_message(self):
+        agent, client = self.pair()
+
+        def validate(plan):
+            raise Refused("memory", "needs 812 MiB")
+
+        agent.say(type="plan_propose", epoch=4, plan=PLAN)
+        agent.say(type="plan_commit", epoch=4, step=0)
+        self.assertIsNone(client.next_plan(6, lambda value: value, validate))
+        self.assertEqual(agent.read(), {"type": "plan_refuse", "epoch": 4, "reason": "memory",
+                                        "message": "needs 812 MiB"})
+
+    def test_a_failed_epoch_never_comes_back(self):
+        agent, client = self.pair()
+        alone = lambda value: value
+        for kind in ({"type": "plan_propose", "plan": PLAN}, {"type": "plan_commit", "step": 6}):
+            agent.say(epoch=4, **kind)
+        self.assertEqual(client.next_plan(6, alone).epoch, 4)
+        client.activated(4, 6, switch_ns=1, peak_bytes=1)
+        client.failed(4, 7, reason="out_of_memory", message="m", active_epoch=3)
+        self.assertEqual(client.epoch, 3)
+        agent.say(type="plan_commit", epoch=4, step=6)
+        agent.say(type="plan_propose", epoch=4, plan=PLAN)
+        self.assertIsNone(client.next_plan(8, alone))
+        kinds = [agent.read()["type"] for _ in range(3)]
+        self.assertEqual(kinds, ["plan_ack", "plan_active", "plan_failed"])
+
+    def test_a_cancelled_epoch_is_forgotten(self):
+        agent, client = self.pair()
+        agent.say(type="plan_propose", epoch=4, plan=PLAN)
+        agent.say(type="plan_commit", epoch=4, step=6)
+        agent.say(type="plan_cancel", epoch=4)
+        self.assertIsNone(client.next_plan(6, lambda value: value))
+
+    def test_what_agree_raises_is_the_jobs_own(self):
+        _, client = self.pair()
+
+        def agree(value):
+            raise RuntimeError("peer gone")
+
+        with self.assertRaisesRegex(RuntimeError, "peer gone"):
+            client.next_plan(6, agree)
+
+    def test_stop_is_requested_after_its_step(self):
+        agent, client = self.pair()
+        agent.say(type="stop", step=7)
+        client.next_plan(7, lambda value: value)
+        self.assertFalse(client.stop_requested, "step 7 is still to run")
+        client.next_plan(8, lambda value: value)
+        self.assertTrue(client.stop_requested)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,106 @@
+#pragma once
+
+// Real programs with the injected library in them, and an agent that only takes rings. For tests that need processes;
+// all waits have deadlines.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "ring_reader.hpp"
+
+namespace rig {
+
+// A range as a test compares it: texts owned.
+struct Seen {
+  std::string name;
+  std::string domain;
+  std::int64_t payload = 0;
+  std::int64_t duration_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint16_t kind = 0;
+  std::uint16_t flags = 0;
+  std::uint16_t depth = 0;
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// One process's ring connection.
+class RingConnection {
+ public:
+  RingConnection(int socket, std::string frame, std::unique_ptr<trimtab::agent::RingReader> reader);
+  ~RingConnection();
+  RingConnection(const RingConnection&) = delete;
+  RingConnection& operator=(const RingConnection&) = delete;
+
+  [[nodiscard]] const std::string& frame() const { return frame_; }
+  [[nodiscard]] trimtab::agent::RingReader& reader() { return *reader_; }
+  // Waits until the process's end of the connection is closed.
+  void wait_for_end();
+  // All that is in the ring now; the drain's counts are added to `counts`.
+  std::vector<Seen> take();
+  trimtab::agent::RingDrain counts;
+
+ private:
+  int socket_;
+  std::string frame_;
+  std::unique_ptr<trimtab::agent::RingReader> reader_;
+};
+
+class Agent {
+ public:
+  // At most `backlog` + 1 processes can wait to be accepted.
+  explicit Agent(std::string path, int backlog = 8);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  // The next ring; fails the test when none comes within 10 s.
+  std::unique_ptr<RingConnection> accept();
+  // Whether anybody has connected and not been accepted yet.
+  [[nodiscard]] bool somebody_waits() const;
+
+ private:
+  std::string path_;
+  int listener_;
+  trimtab::SystemClock clock_;
+};
+
+// A child process with exactly this environment, besides what sanitizers need.
+class Program {
+ public:
+  Program(const std::string& path, std::vector<std::string> arguments, std::map<std::string, std::string> environment);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void write_line();                      // ends its `wait` or `tick`
+  [[nodiscard]] std::string read_line();  // of its standard output; "" at the end
+  int wait();                             // the status of waitpid
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1;
+  int output_ = -1;
+};
+
+// How many of them have the name.
+std::size_t count(const std::vector<Seen>& records, const std::string& name);
+const Seen& only(const std::vector<Seen>& records, const std::string& name);
+
+}  // namespace rig

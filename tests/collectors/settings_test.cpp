@@ -1,0 +1,64 @@
+#include "settings.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+
+using namespace trimtab::inject;
+
+namespace {
+
+std::string frame_text(const Settings& settings, std::int32_t pid) {
+  char buffer[1024];
+  const std::size_t bytes = build_ring_frame(settings, pid, buffer, sizeof(buffer));
+  REQUIRE(bytes > 4);
+  const auto byte = [&](int i) { return static_cast<std::size_t>(static_cast<unsigned char>(buffer[i])); };
+  CHECK((byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24) == bytes - 4);
+  return {buffer + 4, bytes - 4};
+}
+
+}  // namespace
+
+TEST_CASE("a socket path that does not fit is not usable") {
+  CHECK(usable_socket_path("/run/trimtab/agent.sock"));
+  CHECK(usable_socket_path(std::string(107, 'x').c_str()));
+  CHECK_FALSE(usable_socket_path(std::string(108, 'x').c_str()));
+  CHECK_FALSE(usable_socket_path(std::string(1 << 20, 'x').c_str()));
+  CHECK_FALSE(usable_socket_path(""));
+  CHECK_FALSE(usable_socket_path(nullptr));
+}
+
+TEST_CASE("a rank is a number that is not negative, or unknown") {
+  CHECK(parse_rank("0") == 0);
+  CHECK(parse_rank("4095") == 4095);
+  for (const char* wrong : {"", "-1", "1x", "rank", "99999999999999999999"}) CHECK(parse_rank(wrong) == -1);
+  CHECK(parse_rank(nullptr) == -1);
+}
+
+TEST_CASE("ring slots are a power of two within bounds") {
+  CHECK(parse_ring_slots(nullptr) == 65536);
+  CHECK(parse_ring_slots("nonsense") == 65536);
+  CHECK(parse_ring_slots("-5") == 65536);
+  CHECK(parse_ring_slots("1") == 256);
+  CHECK(parse_ring_slots("1000") == 1024);
+  CHECK(parse_ring_slots("1024") == 1024);
+  CHECK(parse_ring_slots("999999999999") == 1U << 20);
+}
+
+TEST_CASE("the ring frame is the protocol's") {
+  Settings settings;
+  std::strcpy(settings.job, "gpt-cpu");
+  settings.rank = 0;
+  CHECK(frame_text(settings, 123) == R"({"type":"ring","version":1,"pid":123,"job":"gpt-cpu","rank":0})");
+}
+
+TEST_CASE("a job name cannot break out of the frame") {
+  Settings settings;
+  std::strcpy(settings.job, "a\"b\\c\n\xff");
+  CHECK(frame_text(settings, 1) == R"({"type":"ring","version":1,"pid":1,"job":"a\"b\\c??","rank":-1})");
+}
+
+TEST_CASE("a frame that does not fit is not built") {
+  char buffer[32];
+  CHECK(build_ring_frame(Settings{}, 1, buffer, sizeof(buffer)) == 0);
+}

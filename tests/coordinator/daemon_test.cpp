@@ -1,0 +1,361 @@
+// The daemon over loopback: HTTP, and agents that speak protobuf over a real WebSocket.
+
+#include "coordinator/daemon.hpp"
+
+#include <spdlog/spdlog.h>
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "fake_agent.hpp"
+#include "net/http_client.hpp"
+#include "schema/cost.hpp"
+#include "schema/fingerprint.hpp"
+#include "schema/job.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
+#include "tuner/needed_costs.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+using nlohmann::json;
+
+namespace {
+
+struct Fixture {
+  TemporaryDirectory directory;
+  SystemClock clock;
+  net::EventLoop loop;
+  std::unique_ptr<Daemon> daemon;
+
+  Fixture() {
+    spdlog::set_level(spdlog::level::off);
+    start();
+  }
+  void start() {
+    Settings settings;
+    settings.port = 0;
+    settings.state_directory = directory.path();
+    settings.search_evaluations = 2000;
+    auto started = Daemon::start(loop, clock, settings);
+    REQUIRE(started.ok());
+    daemon = std::move(started).value();
+  }
+  // The loop turns while a client on another thread asks.
+  net::HttpReply http(const std::string& method, const std::string& target, const std::string& body = "") {
+    net::HttpReply reply;
+    bool done = false;
+    std::thread client([&] {
+      auto result = net::http_request("127.0.0.1", daemon->port(), method, target, body, std::chrono::seconds(10));
+      loop.post([&, result] {
+        if (result.ok()) reply = *result;
+        done = true;
+      });
+    });
+    const bool answered = run_until(loop, [&] { return done; });
+    client.join();
+    REQUIRE(answered);
+    return reply;
+  }
+  // Asks again and again, the loop turning in between; false after 20 s.
+  bool until(const std::function<bool()>& done) {
+    const Nanoseconds begin = clock.monotonic();
+    while (!done()) {
+      if (clock.monotonic() - begin > std::chrono::seconds(20)) return false;
+      int looks = 0;
+      (void)run_until(loop, [&] { return ++looks == 5; });
+    }
+    return true;
+  }
+  json get(const std::string& target) {
+    const net::HttpReply reply = http("GET", target);
+    INFO(target << ": " << reply.body);
+    REQUIRE(reply.status == 200);
+    return json::parse(reply.body);
+  }
+};
+
+Model small_model() {
+  Model model;
+  model.name = "small";
+  model.global_batch = 4;
+  for (int i = 0; i < 4; ++i) {
+    Operator one;
+    one.name = "op" + std::to_string(i);
+    one.kind = "linear";
+    one.layer = i;
+    one.cost_key = "linear-8";
+    one.parameter_bytes = 1000;
+    one.activation_bytes = 4000;
+    one.output_bytes = 1000;
+    one.forward_flops = 1000;
+    model.operators.push_back(one);
+  }
+  return model;
+}
+
+Job small_job(JobMode mode = JobMode::kAuto) {
+  Job job;
+  job.name = "small";
+  job.mode = mode;
+  job.world_size = 2;
+  job.steps = 400;
+  job.working_directory = "/";
+  job.describe = {"describe"};
+  job.benchmark = {"benchmark"};
+  job.train = {"train"};
+  job.trials.stop_after = true;
+  job.trials.max_trials = 2;
+  return job;
+}
+
+std::string submission(const Job& job, bool tune = true) {
+  return json{{"job", json::parse(to_json(job))}, {"tune", tune}}.dump();
+}
+
+std::int64_t fake_value(const CostKey& key) {
+  switch (key.kind) {
+    case CostKind::kOperatorForward:
+      return 1'000'000 * key.samples;
+    case CostKind::kOperatorBackward:
+      return 2'000'000 * key.samples;
+    case CostKind::kOverlapComputation:
+    case CostKind::kOverlapCommunication:
+      return 1'000'000;
+    case CostKind::kOperatorStoredBytes:
+    case CostKind::kOperatorWorkingBytes:
+    case CostKind::kProcessBytes:
+      return 1000;
+    default:
+      return 50'000;
+  }
+}
+
+// An agent whose benchmarks measure everything that the small model needs.
+void measure_everything(FakeAgent& agent) {
+  agent.model_json = to_json(small_model());
+  agent.on_benchmark = [&agent](const wire::Benchmark&) {
+    Cluster cluster;
+    cluster.nodes.push_back({"n0", "f", 2, 1 << 30, 0});
+    cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
+    std::uint64_t number = 100;
+    for (const CostKey& key : tuner::needed_costs(small_model(), cluster, Knobs{}, {})) {
+      agent.send_batch(number++, to_json(key), static_cast<int>(fake_value(key)), "small");
+    }
+  };
+}
+
+std::string cost_key(int samples) {
+  CostKey key;
+  key.kind = CostKind::kOperatorForward;
+  key.subject = "a";
+  key.dtype = "float32";
+  key.samples = samples;
+  return to_json(key);
+}
+
+}  // namespace
+
+TEST_CASE("an agent joins, and is listed with its devices") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  const json nodes = one.get("/v1/nodes")["nodes"];
+  REQUIRE(nodes.size() == 1);
+  CHECK(nodes[0]["name"] == "n0");
+  CHECK(nodes[0]["devices"] == 2);
+  CHECK(nodes[0]["state"] == "connected");
+  agent.stop();
+  REQUIRE(one.until([&] { return one.get("/v1/nodes")["nodes"][0]["state"] == "disconnected"; }));
+}
+
+TEST_CASE("an agent of another protocol version is refused and both versions are named") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.protocol_version = 77;
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return !agent.refusals.empty(); }));
+  CHECK(agent.refusals[0].find("speaks protocol version 1") != std::string::npos);
+  CHECK(agent.refusals[0].find("speaks version 77") != std::string::npos);
+  REQUIRE(run_until(one.loop, [&] { return agent.closes > 0; }));
+  CHECK(one.get("/v1/nodes")["nodes"].empty());
+}
+
+TEST_CASE("who does not say hello first, or does not speak the protocol, is refused") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.hello_on_open = false;
+  agent.start();
+  bool sent = false;
+  REQUIRE(run_until(one.loop, [&] {
+    wire::FromAgent from;
+    from.mutable_heartbeat();
+    sent = sent || agent.send(from);
+    return !agent.refusals.empty();
+  }));
+  CHECK(agent.refusals[0] == "the first message must be a hello");
+}
+
+TEST_CASE("a batch that comes twice counts once, and is acknowledged each time") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  agent.send_batch(1, cost_key(1), 100);
+  REQUIRE(run_until(one.loop, [&] { return agent.acknowledged.contains(1); }));
+  agent.acknowledged.clear();
+  agent.send_batch(1, cost_key(1), 100);
+  REQUIRE(run_until(one.loop, [&] { return agent.acknowledged.contains(1); }));
+  const std::string fingerprint = one.get("/v1/costs")["fingerprints"][0]["hash"];
+  const json costs = one.get("/v1/costs?fingerprint=" + fingerprint)["costs"];
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0]["count"] == 2);
+  CHECK(one.http("GET", "/metrics").body.find("trimtab_cost_batches_total{outcome=\"repeated\"} 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("an entry that cannot be read is left out and the rest of its batch is kept") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  agent.send_batch(5, R"({"kind":"no such kind"})", 1);
+  REQUIRE(run_until(one.loop, [&] { return agent.acknowledged.contains(5); }));
+  CHECK(one.http("GET", "/metrics").body.find("trimtab_cost_entries_total{outcome=\"refused\"} 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("requests that cannot be answered say why") {
+  Fixture one;
+  const auto error = [&](const std::string& method, const std::string& target, const std::string& body = "") {
+    const net::HttpReply reply = one.http(method, target, body);
+    REQUIRE(json::parse(reply.body).contains("error"));
+    return reply.status;
+  };
+  CHECK(error("GET", "/v1/nothing") == 404);
+  CHECK(error("GET", "/v1/jobs/none") == 404);
+  CHECK(error("GET", "/v1/jobs/none/report") == 404);
+  CHECK(error("POST", "/v1/jobs/none/stop") == 404);
+  CHECK(error("DELETE", "/v1/jobs") == 405);
+  CHECK(error("POST", "/v1/jobs", "not json") == 400);
+  CHECK(error("POST", "/v1/jobs", R"({"job": {}})") == 400);
+  CHECK(error("POST", "/v1/jobs", R"({"job": {"name": "x"}, "tune": 3})") == 400);
+  Job restart = small_job();
+  restart.delivery = Delivery::kRestart;
+  const net::HttpReply reply = one.http("POST", "/v1/jobs", submission(restart));
+  CHECK(reply.status == 400);
+  CHECK(reply.body.find("delivery") != std::string::npos);
+}
+
+TEST_CASE("the page, the metrics and the status are served") {
+  Fixture one;
+  CHECK(one.http("GET", "/").body.rfind("<!doctype html>", 0) == 0);
+  const std::string metrics = one.http("GET", "/metrics").body;
+  for (const char* family : {"trimtab_nodes{state=\"lost\"} 0", "process_resident_memory_bytes", "trimtab_costs 0",
+                             "trimtab_loop_lag_seconds", "process_cpu_seconds_total"}) {
+    CHECK(metrics.find(family) != std::string::npos);
+  }
+  CHECK(one.get("/v1/status")["release"] == TRIMTAB_RELEASE);
+}
+
+TEST_CASE("a job is described, profiled, searched, tuned and reported through a real socket") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  const net::HttpReply posted = one.http("POST", "/v1/jobs", submission(small_job()));
+  INFO(posted.body);
+  REQUIRE(posted.status == 201);
+  CHECK(one.http("POST", "/v1/jobs", submission(small_job())).status == 409);
+  // The initial plan is slow, every other one fast.
+  std::string initial;
+  agent.step_ms = [&initial](const std::string& plan) {
+    if (initial.empty()) initial = plan;
+    return plan == initial ? 50.0 : 20.0;
+  };
+  json job;
+  const bool ended = one.until([&] {
+    job = one.get("/v1/jobs/small");
+    return !job["active"].get<bool>();
+  });
+  INFO(job.dump(1) << one.get("/v1/jobs/small/events").dump(1));
+  REQUIRE(ended);
+  CHECK(job["phase"] == "finished");
+  CHECK(agent.commands.front() == "describe");
+  CHECK(agent.commands.back() == "launch untuned");
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small/report")["timeline"].contains("initial"); }));
+  const json report = one.get("/v1/jobs/small/report");
+  CHECK(report["schema"] == "trimtab.report/1");
+  CHECK(report["speedup"]["ratio"].get<double>() == Approx(2.5).epsilon(0.05));
+  CHECK(report["speedup"]["low"].get<double>() > 2);
+  CHECK(report["loss"]["steps"] == 30);
+  CHECK(report["loss"]["same_samples"] == true);
+  CHECK(report["loss"]["max_abs_difference_to_untuned_run"].get<double>() == Approx(0));
+  CHECK(report["profiled"]["costs_measured"].get<int>() > 5);
+  CHECK(report["profiled"]["costs_missing"] == 0);
+  CHECK(parse_plan(report["adopted"]["plan"].dump(), "report").ok());
+  CHECK_FALSE(report["trials"].empty());
+  CHECK(one.get("/v1/jobs/small/trials")["trials"][0]["state"] == "adopted");
+  const json events = one.get("/v1/jobs/small/events?after=3")["events"];
+  CHECK(events[0]["sequence"] == 4);
+  // Finished: it may be submitted afresh, and finds every cost known.
+  REQUIRE(one.http("POST", "/v1/profile", submission(small_job())).status == 201);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "finished"; }));
+  CHECK(one.get("/v1/jobs/small")["run"] == 2);
+  CHECK(std::count(agent.commands.begin(), agent.commands.end(), "benchmark") == 1);
+}
+
+TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, and goes on") {
+  Fixture one;
+  const std::uint16_t port = one.daemon->port();
+  FakeAgent agent(one.loop, port, "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  REQUIRE(one.http("POST", "/v1/jobs", submission(small_job(JobMode::kApprove))).status == 201);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["doing"] == "awaiting_approval"; }));
+  const int launches = static_cast<int>(std::count(agent.commands.begin(), agent.commands.end(), "launch "));
+  one.daemon.reset();
+  REQUIRE(run_until(one.loop, [&] { return agent.closes > 0; }));
+  Settings settings;
+  settings.port = port;  // the agent comes back by itself
+  settings.state_directory = one.directory.path();
+  auto again = Daemon::start(one.loop, one.clock, settings);
+  REQUIRE(again.ok());
+  one.daemon = std::move(again).value();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 2; }));
+  CHECK(one.get("/v1/jobs/small")["doing"] == "awaiting_approval");
+  CHECK(std::count(agent.commands.begin(), agent.commands.end(), "launch ") == launches);
+  CHECK(one.http("POST", "/v1/jobs/small/approve").status == 200);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["trials"] == 2; }));
+  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "stopped"; }));
+  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 409);
+}
+
+TEST_CASE("a second coordinator on the same state is refused") {
+  Fixture one;
+  Settings settings;
+  settings.port = 0;
+  settings.state_directory = one.directory.path();
+  const auto second = Daemon::start(one.loop, one.clock, settings);
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().kind == ErrorKind::kUnavailable);
+  INFO(second.error().message);
+  CHECK(second.error().message.find(std::to_string(getpid())) != std::string::npos);
+}
+
+TEST_CASE("a port that is taken is an error that names it") {
+  Fixture one;
+  TemporaryDirectory other;
+  Settings settings;
+  settings.port = one.daemon->port();
+  settings.state_directory = other.path();
+  const auto second = Daemon::start(one.loop, one.clock, settings);
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().message.find(std::to_string(one.daemon->port())) != std::string::npos);
+}

@@ -1,0 +1,299 @@
+#include "fake_world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr Nanoseconds kMillisecond = std::chrono::milliseconds(1);
+constexpr const char* kModel = "{}";
+
+}  // namespace
+
+Job fake_job(JobMode mode) {
+  Job job;
+  job.name = "fake";
+  job.mode = mode;
+  job.world_size = 2;
+  job.steps = 600;
+  job.describe = {"describe"};
+  job.benchmark = {"benchmark"};
+  job.train = {"train"};
+  job.working_directory = "/";
+  job.trials.stop_after = true;
+  job.trials.deadline = std::chrono::seconds(4);
+  return job;
+}
+
+FakeWorld::FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, double noise)
+    : plans_(std::move(plans)), random_(seed), noise_(noise), ranks_(2) {
+  TuningState state;
+  state.job = std::move(job);
+  tuning_.emplace(std::move(state));
+}
+
+const FakePlan& FakeWorld::plan(const std::string& name) const {
+  const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const FakePlan& one) { return one.name == name; });
+  TRIMTAB_ASSERT(found != plans_.end(), "a plan of the fake world");
+  return *found;
+}
+
+std::string FakeWorld::running_plan() const {
+  if (!ranks_[0].alive || !ranks_[1].alive || ranks_[0].epoch != ranks_[1].epoch) return "";
+  return plan_of_epoch_.at(ranks_[0].epoch);
+}
+
+std::string FakeWorld::history() const {
+  std::string text;
+  for (const std::string& one : notes_) text += one + "\n";
+  return text;
+}
+
+void FakeWorld::take(std::vector<Action> actions) {
+  for (Action& action : actions) pending_.push_back(std::move(action));
+  for (const Note& one : tuning_->take_notes()) notes_.push_back(one.kind + ": " + one.text);
+  (void)tuning_->take_steps();
+  if (tuning_->take_transition()) {
+    ++transitions_;
+    saved_ = to_json(tuning_->state());
+  }
+}
+
+void FakeWorld::begin() {
+  take(tuning_->begin({clock.monotonic(), clock.wall()}));
+  feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
+}
+
+void FakeWorld::feed(const Event& event) {
+  take(tuning_->handle(event, {clock.monotonic(), clock.wall()}));
+  if (after_event) after_event();
+}
+
+bool FakeWorld::run(const std::function<bool()>& stop, int limit) {
+  for (int round = 0; round < limit; ++round) {
+    if (stop() || is_final(state().phase)) return true;
+    if (!pending_.empty()) {
+      const Action action = pending_.front();
+      pending_.pop_front();
+      carry_out(action);
+    } else if (!events_.empty()) {
+      const Event event = events_.front();
+      events_.pop_front();
+      feed(event);
+    } else {
+      train_step();
+      events_.emplace_back(Tick{});
+    }
+  }
+  return false;
+}
+
+void FakeWorld::finish_command(const std::string& tag, bool ok, const std::string& output) {
+  done_tags_.insert(tag);
+  events_.emplace_back(CommandFinished{tag, ok, ok ? "" : "refused by the fake", output});
+}
+
+void FakeWorld::carry_out(const Action& action) {
+  clock.advance(kMillisecond);
+  if (const auto* describe = std::get_if<DescribeOn>(&action)) return finish_command(describe->tag, true, kModel);
+  if (const auto* benchmark = std::get_if<BenchmarkOn>(&action)) {
+    if (!away_.contains(benchmark->node)) finish_command(benchmark->tag);
+    return;
+  }
+  if (const auto* launched = std::get_if<LaunchOn>(&action)) return launch(*launched);
+  if (const auto* kill = std::get_if<KillOn>(&action)) {
+    if (away_.contains(kill->node)) return;
+    if (kill->launch == launch_) ranks_[kill->node == "n0" ? 0 : 1].alive = false;
+    return finish_command(kill->tag);
+  }
+  if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
+    for (std::int32_t rank = 0; rank < 2; ++rank) propose(rank, *proposed);
+    return;
+  }
+  if (const auto* commit = std::get_if<CommitPlan>(&action)) {
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      if (reachable(rank) && ranks_[rank].proposed.contains(commit->epoch)) {
+        ranks_[rank].committed[commit->epoch] = commit->step;
+      }
+    }
+    return;
+  }
+  if (const auto* cancel = std::get_if<CancelPlan>(&action)) {
+    for (Rank& rank : ranks_) {
+      const auto name = rank.proposed.find(cancel->epoch);
+      if (name != rank.proposed.end() && faults.ignore_cancel.contains(name->second)) {
+        faults.ignore_commit.erase(name->second);
+        continue;
+      }
+      rank.committed.erase(cancel->epoch);
+    }
+    return;
+  }
+  if (const auto* stop = std::get_if<StopRanks>(&action)) {
+    stop_at_ = stop->step;
+    return;
+  }
+  if (std::holds_alternative<CountCosts>(action)) {
+    const bool measured = done_tags_.contains("benchmark/0/n0") && done_tags_.contains("benchmark/0/n1");
+    events_.emplace_back(measured ? CostsCounted{7, 0, {}, {}, "", ""} : CostsCounted{4, 3, {"{}"}, {3}, "a, b", ""});
+    return;
+  }
+  if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(wanted->number);
+}
+
+void FakeWorld::launch(const LaunchOn& wanted) {
+  if (away_.contains(wanted.node)) return;
+  if (faults.launch_fails) return finish_command(wanted.tag, false);
+  if (!done_tags_.contains(wanted.tag)) {
+    Rank& rank = ranks_[wanted.ranks.front()];
+    rank = Rank{true, wanted.epoch, {}, {}};
+    plan_of_epoch_[wanted.epoch] = wanted.plan_json;
+    if (launch_ != wanted.launch) {
+      ++launches_;
+      step_ = wanted.fresh ? 0 : snapshot_;
+      last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
+      stop_at_ = -1;
+    }
+    launch_ = wanted.launch;
+    silent_ = false;
+  }
+  finish_command(wanted.tag);
+}
+
+void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
+  if (!ranks_[rank].alive || !reachable(rank) || silent_) return;
+  plan_of_epoch_[wanted.epoch] = wanted.plan_json;
+  ranks_[rank].proposed[wanted.epoch] = wanted.plan_json;
+  const bool is_last = rank == 1;
+  if (is_last && faults.refuse.contains(wanted.plan_json)) {
+    return tell(rank, RankRefused{wanted.epoch, "unsupported", "the fake refuses"});
+  }
+  if (is_last && faults.refuse_memory.contains(wanted.plan_json)) {
+    return tell(rank, RankRefused{wanted.epoch, "memory", "too big"});
+  }
+  if (is_last && faults.no_ack.contains(wanted.plan_json)) return;
+  tell(rank, RankAcknowledged{wanted.epoch, step_});
+}
+
+void FakeWorld::search(std::uint64_t number) {
+  SearchReply reply;
+  const SearchTask task = tuning_->search_task();
+  const auto predict = [](const FakePlan& one) {
+    return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
+  };
+  const FakePlan& incumbent = task.incumbent_json.empty() ? plans_.front() : plan(task.incumbent_json);
+  reply.initial = {{plans_.front().name, plans_.front().name}, predict(plans_.front()), "{}"};
+  reply.incumbent = {{incumbent.name, incumbent.name}, predict(incumbent), "{}"};
+  for (const FakePlan& one : plans_) {
+    if (std::find(task.excluded.begin(), task.excluded.end(), one.name) != task.excluded.end()) continue;
+    reply.candidates.push_back({{one.name, one.name}, predict(one), "{}"});
+  }
+  std::sort(reply.candidates.begin(), reply.candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+  reply.calibration_json = "{}";
+  reply.evaluations = 1000;
+  events_.emplace_back(SearchFinished{number, reply});
+}
+
+void FakeWorld::tell(std::int32_t rank, const RankNews& news) {
+  if (reachable(rank)) events_.emplace_back(FromRank{rank, launch_, news});
+}
+
+void FakeWorld::end_ranks(int exit_code) {
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    if (!std::exchange(ranks_[rank].alive, false)) continue;
+    if (exit_code == 0) tell(rank, RankSaidBye{step_});
+    tell(rank, RankExited{exit_code, 0, "last words"});
+  }
+}
+
+// Between two steps: the highest epoch that every rank holds committed and due. False when the ranks do not go on.
+bool FakeWorld::change_plan() {
+  std::uint64_t agreed = ~std::uint64_t{0};
+  for (const Rank& rank : ranks_) {
+    std::uint64_t offered = rank.epoch;
+    for (const auto& [epoch, step] : rank.committed) {
+      const bool ignored = faults.ignore_commit.contains(plan_of_epoch_.at(epoch));
+      if (step <= step_ + 1 && !ignored) offered = std::max(offered, epoch);
+    }
+    agreed = std::min(agreed, offered);
+  }
+  if (agreed == ranks_[0].epoch && agreed == ranks_[1].epoch) return true;
+  const std::string& name = plan_of_epoch_.at(agreed);
+  snapshot_ = step_;
+  if (faults.fail_memory.contains(name)) {
+    for (Rank& rank : ranks_) rank.committed.erase(agreed);
+    tell(1, RankFailed{agreed, "out_of_memory", "no room"});
+    return true;
+  }
+  if (faults.crash.contains(name)) {
+    end_ranks(1);
+    return false;
+  }
+  if (faults.hang.contains(name)) {
+    silent_ = true;
+    return false;
+  }
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    ranks_[rank].epoch = agreed;
+    if (rank == 0 || !faults.half_active.contains(name)) {
+      tell(rank, RankActive{agreed, step_, std::chrono::milliseconds(50)});
+    }
+  }
+  if (faults.half_active.contains(name)) silent_ = true;
+  return !silent_;
+}
+
+void FakeWorld::train_step() {
+  if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
+  if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
+  if (!change_plan()) return;
+  ++step_;
+  const std::string name = running_plan();
+  const double ms = plan(name).true_ms * std::exp(noise_ * random_.normal());
+  clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
+  if (faults.crash_always || step_ == faults.crash_at_step) {
+    faults.crash_at_step = -1;
+    return end_ranks(137);
+  }
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    const double loss = rank == 1 ? 10.0 / static_cast<double>(step_) : 0;
+    tell(rank, RankStep{step_, ranks_[rank].epoch, ms, loss, "s" + std::to_string(step_), 1000});
+  }
+}
+
+void FakeWorld::restart_coordinator(bool lose_actions) {
+  while (!lose_actions && !pending_.empty()) {
+    const Action action = pending_.front();
+    pending_.pop_front();
+    carry_out(action);
+  }
+  pending_.clear();
+  // What ranks said meanwhile, nobody hears; searches of the dead are not answered.
+  events_.clear();
+  auto saved = parse_tuning_state(saved_);
+  TRIMTAB_ASSERT(saved.ok(), "what was saved can be read");
+  tuning_.emplace(std::move(saved).value());
+  take(tuning_->resume({clock.monotonic(), clock.wall()}));
+  if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
+  for (const char* node : {"n0", "n1"}) return_node(node);
+}
+
+void FakeWorld::lose_node(const std::string& node) {
+  away_.insert(node);
+  feed(NodeLost{node});
+}
+
+void FakeWorld::return_node(const std::string& node) {
+  away_.erase(node);
+  const std::int32_t rank = node == "n0" ? 0 : 1;
+  NodeBack back{node, {}};
+  if (ranks_[rank].alive) back.ranks.push_back({rank, launch_, ranks_[rank].epoch});
+  feed(back);
+}
+
+}  // namespace trimtab::coordinator

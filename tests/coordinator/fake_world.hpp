@@ -1,0 +1,115 @@
+#pragma once
+
+// A simulated cluster and job around one tuning machine: two nodes with a rank each, plans with a hidden true step
+// time, and faults to order. Messages and steps take manual time; a seed decides the noise.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+
+struct FakePlan {
+  std::string name;  // text and hash in one
+  double true_ms = 100;
+  double predicted_ms = 100;
+};
+
+struct Faults {
+  std::set<std::string> refuse;  // plans that rank 1 refuses
+  std::set<std::string> refuse_memory;
+  std::set<std::string> fail_memory;    // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
+  std::set<std::string> crash;          // rank 1 exits at the change
+  std::set<std::string> hang;           // ranks fall silent at the change
+  std::set<std::string> no_ack;         // rank 1 never acknowledges
+  std::set<std::string> late_ack;       // rank 1 acknowledges after the deadline
+  std::set<std::string> half_active;    // only rank 0 becomes active
+  std::set<std::string> ignore_commit;  // the commit takes no effect
+  std::set<std::string> ignore_cancel;  // … and then, after its cancellation, does
+  std::int64_t crash_at_step = -1;      // whatever runs, once
+  bool crash_always = false;
+  bool launch_fails = false;
+};
+
+class FakeWorld {
+ public:
+  FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, double noise);
+
+  Faults faults;
+  ManualClock clock;
+  // Called after each handled event, its actions not yet carried out.
+  std::function<void()> after_event;
+
+  void begin();
+  // Until `stop` or a final phase; false when neither comes within `limit` rounds.
+  bool run(
+      const std::function<bool()>& stop = [] { return false; }, int limit = 20000);
+  void feed(const Event& event);
+  // The coordinator dies (before or after the last actions were carried out) and another goes on.
+  void restart_coordinator(bool lose_actions);
+  void lose_node(const std::string& node);
+  void return_node(const std::string& node);
+
+  [[nodiscard]] const Tuning& tuning() const { return *tuning_; }
+  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
+  [[nodiscard]] std::string running_plan() const;  // empty unless every rank runs the same
+  [[nodiscard]] int transitions() const { return transitions_; }
+  [[nodiscard]] std::string history() const;
+  [[nodiscard]] int launches() const { return launches_; }
+
+ private:
+  struct Rank {
+    bool alive = false;
+    std::uint64_t epoch = 0;
+    std::map<std::uint64_t, std::string> proposed;
+    std::map<std::uint64_t, std::int64_t> committed;
+  };
+  void take(std::vector<Action> actions);
+  void carry_out(const Action& action);
+  void finish_command(const std::string& tag, bool ok = true, const std::string& output = "");
+  void launch(const LaunchOn& launch);
+  void propose(std::int32_t rank, const ProposePlan& plan);
+  void search(std::uint64_t number);
+  void train_step();
+  bool change_plan();
+  void tell(std::int32_t rank, const RankNews& news);
+  void end_ranks(int exit_code);
+  [[nodiscard]] const FakePlan& plan(const std::string& name) const;
+  [[nodiscard]] bool reachable(std::int32_t rank) const { return !away_.contains("n" + std::to_string(rank)); }
+
+  std::vector<FakePlan> plans_;
+  Random random_;
+  double noise_;
+  std::optional<Tuning> tuning_;
+  std::deque<Action> pending_;
+  std::deque<Event> events_;
+  std::string saved_;
+  std::vector<std::string> notes_;
+  int transitions_ = 0;
+  int launches_ = 0;
+
+  std::vector<Rank> ranks_;
+  std::map<std::uint64_t, std::string> plan_of_epoch_;
+  std::uint64_t launch_ = 0;
+  std::set<std::string> done_tags_;
+  std::set<std::string> away_;
+  std::int64_t step_ = 0;
+  std::int64_t snapshot_ = 0;
+  std::int64_t last_step_ = 0;
+  std::int64_t stop_at_ = -1;
+  bool silent_ = false;
+};
+
+// Two ranks, 600 steps, everything else as the defaults are.
+[[nodiscard]] Job fake_job(JobMode mode = JobMode::kAuto);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,129 @@
+#include "membership.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "schema/fingerprint.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+std::string fingerprint(const std::string& cpu) {
+  Fingerprint one;
+  one.device["cpu"] = cpu;
+  return to_json(one);
+}
+
+Introduction hello(const std::string& node, const std::string& instance = "i", const std::string& cpu = "fast") {
+  return {kProtocolVersion, "1.0", node, instance, 2, 1000, fingerprint(cpu)};
+}
+
+Job job(std::int32_t ranks, Bytes limit = 0) {
+  Job one;
+  one.world_size = ranks;
+  one.memory_limit = limit;
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("a node is lost when it has been silent for more than ten seconds, and once") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  clock.advance(std::chrono::seconds(9));
+  members.heard(1);
+  clock.advance(std::chrono::seconds(10));
+  CHECK(members.expire().empty());
+  clock.advance(Nanoseconds(1));
+  CHECK(members.expire() == std::vector<std::string>{"n0"});
+  CHECK(members.expire().empty());
+  CHECK(members.by_node("n0")->lost);
+  REQUIRE(members.join(hello("n0"), 2).ok());
+  CHECK_FALSE(members.by_node("n0")->lost);
+}
+
+TEST_CASE("a jump of the wall clock loses nobody") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  clock.jump_wall(std::chrono::hours(48));
+  CHECK(members.expire().empty());
+}
+
+TEST_CASE("an agent that reconnects takes its former connection's place") {
+  ManualClock clock;
+  Membership members(clock);
+  CHECK(*members.join(hello("n0"), 1) == 0);
+  CHECK(*members.join(hello("n0"), 2) == 1);
+  CHECK(members.by_peer(1) == nullptr);
+  CHECK(members.by_peer(2)->node == "n0");
+  members.disconnected(1);  // the former connection's late end
+  CHECK(members.by_node("n0")->peer == 2);
+}
+
+TEST_CASE("a node name that is in use is refused to another agent until its holder is gone") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0", "a"), 1).ok());
+  const auto refused = members.join(hello("n0", "b"), 2);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("taken") != std::string::npos);
+  members.disconnected(1);
+  CHECK(members.join(hello("n0", "b"), 3).ok());
+}
+
+TEST_CASE("introductions that cannot be are refused") {
+  ManualClock clock;
+  Membership members(clock);
+  Introduction one = hello("n0");
+  one.protocol_version = 2;
+  CHECK_FALSE(members.join(one, 1).ok());
+  one = hello("");
+  CHECK_FALSE(members.join(one, 1).ok());
+  one = hello("n0");
+  one.devices = 0;
+  CHECK_FALSE(members.join(one, 1).ok());
+  one = hello("n0");
+  one.fingerprint_json = "nonsense";
+  CHECK_FALSE(members.join(one, 1).ok());
+  CHECK(members.members().empty());
+}
+
+TEST_CASE("a job's devices are those of the first nodes by name, with the smaller memory limit") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("b"), 1).ok());
+  REQUIRE(members.join(hello("a"), 2).ok());
+  const auto placed = members.place(job(3, 700));
+  REQUIRE(placed.ok());
+  REQUIRE(placed->has_value());
+  const Placement& placement = **placed;
+  CHECK(placement.nodes == std::vector<NodeShare>{{"a", 0, 2}, {"b", 2, 1}});
+  CHECK(placement.cluster.devices() == 3);
+  CHECK(placement.cluster.nodes[0].memory_bytes == 700);
+  CHECK((*members.place(job(2)))->cluster.nodes[0].memory_bytes == 1000);
+  CHECK(placement.cluster.links[0].level == "intra_node");
+}
+
+TEST_CASE("a job waits while there are too few devices") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("a"), 1).ok());
+  CHECK_FALSE(members.place(job(3))->has_value());
+  REQUIRE(members.join(hello("b"), 2).ok());
+  CHECK(members.place(job(3))->has_value());
+  members.disconnected(2);
+  CHECK_FALSE(members.place(job(3))->has_value());
+}
+
+TEST_CASE("a job on nodes of different hardware is refused by name") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("a"), 1).ok());
+  REQUIRE(members.join(hello("b", "i", "slow"), 2).ok());
+  const auto placed = members.place(job(4));
+  REQUIRE_FALSE(placed.ok());
+  CHECK(placed.error().message.find("nodes a and b") != std::string::npos);
+}

@@ -1,0 +1,98 @@
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "fake_world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// "bad" crashes, so that kills and launches are among the transitions.
+FakeWorld world() {
+  FakeWorld one(fake_job(), {{"initial", 100, 110}, {"best", 70, 80}, {"bad", 60, 75}}, 11, 0.03);
+  one.faults.crash = {"bad"};
+  return one;
+}
+
+void check_goes_on(int transition, bool lose_actions) {
+  FakeWorld one = world();
+  bool restarted = false;
+  one.begin();
+  const bool reached = one.run([&] { return one.transitions() >= transition; });
+  INFO("restarted at transition " << transition << (lose_actions ? ", actions lost" : ", actions carried out"));
+  REQUIRE(reached);
+  if (!is_final(one.state().phase)) {
+    one.restart_coordinator(lose_actions);
+    restarted = true;
+  }
+  const bool ended = one.run();
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK((restarted || is_final(one.state().phase)));
+  for (const Trial& trial : one.state().trials) {
+    CHECK((trial.state == TrialState::kAdopted || trial.state == TrialState::kRejected ||
+           trial.state == TrialState::kFailed));
+  }
+}
+
+int transitions_of_a_run() {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run());
+  return one.transitions();
+}
+
+}  // namespace
+
+TEST_CASE("a coordinator that dies at any transition, before acting on it, is followed by one that goes on") {
+  const int transitions = transitions_of_a_run();
+  REQUIRE(transitions > 40);
+  for (int i = 1; i < transitions; ++i) check_goes_on(i, true);
+}
+
+TEST_CASE("a coordinator that dies at any transition, after acting on it, is followed by one that goes on") {
+  const int transitions = transitions_of_a_run();
+  for (int i = 1; i < transitions; ++i) check_goes_on(i, false);
+}
+
+TEST_CASE("a trial that a restart interrupts has failed and its plan may be tried again") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] {
+    return one.state().has_trial() && one.state().trials.back().plan.hash == "best" && one.running_plan() == "best";
+  }));
+  const std::size_t trials = one.state().trials.size();
+  one.restart_coordinator(true);
+  CHECK(one.state().trials[trials - 1].reason == "coordinator restarted");
+  REQUIRE(one.run([&] { return one.running_plan() == "initial"; }));
+  REQUIRE(one.run());
+  CHECK(one.state().trials.size() > trials);
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("the persisted state reads back as it was written") {
+  FakeWorld one = world();
+  std::set<std::string> phases;
+  one.after_event = [&] {
+    const std::string text = to_json(one.state());
+    auto back = parse_tuning_state(text);
+    REQUIRE(back.ok());
+    REQUIRE(to_json(*back) == text);
+    phases.insert(std::string(to_string(one.state().phase)));
+  };
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(phases.size() >= 9);
+}
+
+TEST_CASE("a state that cannot be read is an error that says so") {
+  for (const char* text : {"", "{}", "[1]", R"({"job": 3})"}) {
+    const auto state = parse_tuning_state(text);
+    REQUIRE_FALSE(state.ok());
+    CHECK(state.error().message.find("stored state") != std::string::npos);
+  }
+}

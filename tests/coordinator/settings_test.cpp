@@ -1,0 +1,80 @@
+#include "coordinator/settings.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "cost_needs.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+TEST_CASE("an unknown key names its place and the nearest key") {
+  Settings settings;
+  const Status applied = apply_toml(settings, "listen = \"127.0.0.1:1\"\nlog_levle = \"info\"\n", "c.toml");
+  REQUIRE_FALSE(applied.ok());
+  CHECK(applied.error().message == "c.toml:2: unknown key 'log_levle'; did you mean 'log_level'?");
+}
+
+TEST_CASE("only loopback addresses are listened on, and the reason is said") {
+  for (const char* address : {"0.0.0.0:7420", "192.168.1.2:7420", "[::]:7420", "example.org:1"}) {
+    Settings settings;
+    const Status applied = apply_setting(settings, "listen", address, "flag --listen");
+    REQUIRE_FALSE(applied.ok());
+    CHECK(applied.error().message.find("TLS is not built") != std::string::npos);
+  }
+  for (const char* address : {"127.0.0.1:0", "127.1.2.3:9", "localhost:7420", "[::1]:7420"}) {
+    Settings settings;
+    CHECK(apply_setting(settings, "listen", address, "flag --listen").ok());
+  }
+  for (const char* address : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:x", ":80"}) {
+    Settings settings;
+    CHECK_FALSE(apply_setting(settings, "listen", address, "flag --listen").ok());
+  }
+}
+
+TEST_CASE("the environment wins over the file, and values are checked alike") {
+  Settings settings;
+  REQUIRE(apply_toml(settings, "log_level = \"warn\"\nsearch_time = \"2s\"\nsearch_evaluations = 5\n", "f").ok());
+  CHECK(settings.search_time == std::chrono::seconds(2));
+  CHECK(settings.search_evaluations == 5);
+  std::map<std::string, std::string> variables = {{"TRIMTAB_LOG_LEVEL", "debug"}};
+  const auto lookup = [&](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  REQUIRE(apply_environment(settings, lookup).ok());
+  CHECK(settings.log_level == "debug");
+  variables["TRIMTAB_SEARCH_EVALUATIONS"] = "-1";
+  const Status refused = apply_environment(settings, lookup);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("TRIMTAB_SEARCH_EVALUATIONS") != std::string::npos);
+}
+
+TEST_CASE("a file that is not TOML is an error with its line") {
+  Settings settings;
+  const Status applied = apply_toml(settings, "\n\nlisten = = 3\n", "c.toml");
+  REQUIRE_FALSE(applied.ok());
+  CHECK(applied.error().message.rfind("c.toml:3: ", 0) == 0);
+}
+
+TEST_CASE("portions keep the keys of one benchmark item together") {
+  std::vector<CostKey> keys;
+  for (int i = 0; i < 10; ++i) {
+    for (const CostKind kind : {CostKind::kOperatorForward, CostKind::kOperatorBackward}) {
+      CostKey key;
+      key.kind = kind;
+      key.subject = "op";
+      key.samples = i;
+      keys.push_back(key);
+    }
+  }
+  const auto all = portions(keys, 3);
+  REQUIRE(all.size() == 4);
+  std::size_t count = 0;
+  for (const auto& portion : all) {
+    CHECK(portion.size() % 2 == 0);
+    count += portion.size();
+  }
+  CHECK(count == keys.size());
+  CHECK(portions({}, 3).empty());
+}

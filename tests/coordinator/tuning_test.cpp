@@ -1,0 +1,348 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "fake_world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// The model believes that "worse" is best and that "best" is second; "slow" is hopeless and looks so.
+std::vector<FakePlan> three_plans() {
+  return {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}, {"slow", 400, 300}};
+}
+
+FakeWorld world(std::vector<FakePlan> plans = three_plans(), std::uint64_t seed = 7, double noise = 0.03) {
+  return FakeWorld(fake_job(), std::move(plans), seed, noise);
+}
+
+// The first of that plan.
+const Trial* trial_of(const FakeWorld& of, const std::string& plan) {
+  for (const Trial& one : of.state().trials) {
+    if (one.plan.hash == plan) return &one;
+  }
+  return nullptr;
+}
+
+// Runs the whole loop with "worse" broken in some way; whatever that is, the best plan is adopted in the end.
+void check_rolls_back(FakeWorld& one, const std::string& reason) {
+  one.begin();
+  const bool ended = one.run();
+  INFO(one.history());
+  REQUIRE(ended);
+  const Trial* failed = trial_of(one, "worse");
+  REQUIRE(failed != nullptr);
+  CHECK(failed->state == TrialState::kFailed);
+  CHECK(failed->reason == reason);
+  REQUIRE(trial_of(one, "best") != nullptr);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().phase == Phase::kFinished);
+}
+
+}  // namespace
+
+TEST_CASE("the truly faster plan is adopted, compared once more and checked for its losses") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  const TuningState& state = one.state();
+  CHECK(state.phase == Phase::kFinished);
+  CHECK(state.incumbent.hash == "best");
+  CHECK(trial_of(one, "worse")->state == TrialState::kRejected);
+  CHECK(trial_of(one, "slow") == nullptr);
+  CHECK(state.compared);
+  CHECK(state.final_ratio.ratio == Approx(100.0 / 70).epsilon(0.05));
+  CHECK(state.final_ratio.low > 1.3);
+  CHECK(state.costs_reused == 4);
+  CHECK(state.costs_wanted == 3);
+  REQUIRE(state.untuned_losses.size() == 30);
+  CHECK(state.untuned_losses.back().loss == Approx(state.losses.back().loss));
+  CHECK(state.untuned_losses.back().samples == state.losses.back().samples);
+}
+
+TEST_CASE("a plan that is much slower is given up after a few steps") {
+  FakeWorld one = world({{"initial", 100, 110}, {"awful", 300, 50}});
+  one.begin();
+  REQUIRE(one.run());
+  const Trial* awful = trial_of(one, "awful");
+  REQUIRE(awful != nullptr);
+  CHECK(awful->state == TrialState::kRejected);
+  CHECK(awful->measured.steps == 3);
+  CHECK(one.state().incumbent.hash == "initial");
+}
+
+TEST_CASE("a truly slower plan is not adopted more often than the error rate says") {
+  int adopted = 0;
+  constexpr int kSeeds = 200;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    FakeWorld one = world({{"initial", 100, 110}, {"slower", 103, 80}}, seed, 0.08);
+    one.begin();
+    REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing || !one.state().conclusion.empty(); }));
+    if (trial_of(one, "slower")->state == TrialState::kAdopted) ++adopted;
+  }
+  INFO(adopted << " of " << kSeeds << " adopted, seeds 1 to " << kSeeds);
+  CHECK(adopted <= kSeeds / 20);
+}
+
+TEST_CASE("a plan that a rank refuses is rolled back") {
+  FakeWorld one = world();
+  one.faults.refuse = {"worse"};
+  check_rolls_back(one, "refused");
+  CHECK(one.launches() == 2);  // the job and its untuned run
+}
+
+TEST_CASE("a plan whose change does not fit into memory is rolled back") {
+  FakeWorld one = world();
+  one.faults.refuse_memory = {"worse"};
+  check_rolls_back(one, "out_of_memory");
+}
+
+TEST_CASE("a plan that runs out of memory is rolled back without a launch") {
+  FakeWorld one = world();
+  one.faults.fail_memory = {"worse"};
+  check_rolls_back(one, "out_of_memory");
+  CHECK(one.launches() == 2);
+}
+
+TEST_CASE("a plan that crashes a rank is rolled back by a launch with the incumbent") {
+  FakeWorld one = world();
+  one.faults.crash = {"worse"};
+  check_rolls_back(one, "crash");
+  CHECK(one.launches() == 3);
+}
+
+TEST_CASE("a plan that hangs is rolled back by a launch with the incumbent") {
+  FakeWorld one = world();
+  one.faults.hang = {"worse"};
+  check_rolls_back(one, "hang");
+  CHECK(one.launches() == 3);
+}
+
+TEST_CASE("a plan that becomes active on some ranks only is rolled back by a launch") {
+  FakeWorld one = world();
+  one.faults.half_active = {"worse"};
+  check_rolls_back(one, "hang");
+}
+
+TEST_CASE("a missing acknowledgement cancels the change and nobody switches") {
+  FakeWorld one = world();
+  one.faults.no_ack = {"worse"};
+  bool ran_worse = false;
+  one.after_event = [&] { ran_worse = ran_worse || one.running_plan() == "worse"; };
+  check_rolls_back(one, "agreement timeout");
+  CHECK_FALSE(ran_worse);
+  CHECK(one.launches() == 2);
+}
+
+TEST_CASE("a commit without effect is cancelled and the ranks stay on the old plan") {
+  FakeWorld one = world();
+  one.faults.ignore_commit = {"worse"};
+  check_rolls_back(one, "agreement timeout");
+  CHECK(one.launches() == 2);
+}
+
+TEST_CASE("a cancelled change that takes effect all the same is rolled back") {
+  FakeWorld one = world();
+  one.faults.ignore_commit = {"worse"};
+  one.faults.ignore_cancel = {"worse"};
+  check_rolls_back(one, "agreement timeout");
+}
+
+TEST_CASE("ranks that run a plan which nobody agreed on are brought back to the incumbent") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  FakeWorld one(job, three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining; }));
+  for (std::int64_t step = 1000; step < 1002; ++step) {
+    CHECK(one.state().doing == Doing::kNothing);
+    for (int rank = 0; rank < 2; ++rank) one.feed(FromRank{rank, one.state().launch, RankStep{step, 99, 50, 1, "", 0}});
+  }
+  CHECK(one.state().doing == Doing::kRollingBack);
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kNothing; }));
+  CHECK(one.running_plan() == "best");
+}
+
+TEST_CASE("late and repeated messages of an old epoch change nothing") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTrials && one.state().doing == Doing::kMeasuring; }));
+  const std::string before = to_json(one.state());
+  const std::uint64_t launch = one.state().launch;
+  for (const std::uint64_t epoch : {std::uint64_t{0}, one.state().launch_epoch, std::uint64_t{99}}) {
+    one.feed(FromRank{0, launch, RankAcknowledged{epoch, 3}});
+    one.feed(FromRank{1, launch, RankRefused{epoch, "memory", "late"}});
+    one.feed(FromRank{1, launch, RankFailed{epoch, "out_of_memory", "late"}});
+  }
+  one.feed(FromRank{1, launch - 1, RankExited{1, 0, "of an earlier launch"}});
+  one.feed(FromRank{9, launch, RankExited{1, 0, "no such rank"}});
+  one.feed(CommandFinished{"launch/1/n0", false, "late", ""});
+  one.feed(SearchFinished{1, {}});
+  CHECK(to_json(one.state()) == before);
+}
+
+TEST_CASE("a crash that no candidate caused relaunches the incumbent and tuning goes on") {
+  FakeWorld one = world();
+  one.faults.crash_at_step = 4;  // while the initial plan is measured
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.launches() == 3);
+}
+
+TEST_CASE("a job that always crashes fails after a few launches, with the reason") {
+  FakeWorld one = world();
+  one.faults.crash_always = true;
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kFailed);
+  CHECK(one.state().failure.find("exited with code 137; its last output: last words") != std::string::npos);
+}
+
+TEST_CASE("a launch that agents refuse fails the job") {
+  FakeWorld one = world();
+  one.faults.launch_fails = true;
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kFailed);
+  CHECK(one.state().failure.find("refused by the fake") != std::string::npos);
+}
+
+TEST_CASE("a node that is lost in a trial fails the trial, and tuning goes on when it is back") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.lose_node("n1");
+  CHECK(one.state().trials.back().reason == "agent lost");
+  CHECK(one.state().doing == Doing::kWaitingForNodes);
+  (void)one.run([] { return false; }, 40);
+  CHECK_FALSE(is_final(one.state().phase));
+  one.return_node("n1");
+  REQUIRE(one.run());
+  INFO(one.history());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("a node that is lost and comes back without its ranks leads to a launch") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTrials && one.state().doing == Doing::kMeasuring; }));
+  one.lose_node("n1");
+  one.feed(NodeBack{"n1", {}});
+  CHECK(one.state().doing == Doing::kKilling);
+  one.return_node("n1");
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.launches() == 3);
+}
+
+TEST_CASE("a short absence of an agent in the middle of a change sends the change again") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kChangingPlan; }));
+  const std::uint64_t epoch = one.state().last_epoch;
+  one.return_node("n1");
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().trials.size() == 2);
+  CHECK(epoch > 0);
+}
+
+TEST_CASE("mode observe proposes nothing") {
+  FakeWorld one(fake_job(JobMode::kObserve), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().initial_measured.mean_ms == Approx(100).epsilon(0.1));
+}
+
+TEST_CASE("mode recommend names a plan and tries none") {
+  FakeWorld one(fake_job(JobMode::kRecommend), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().recommendation_json == "worse");  // what the model believes to be best
+}
+
+TEST_CASE("mode approve waits before each trial") {
+  FakeWorld one(fake_job(JobMode::kApprove), three_plans(), 3, 0.03);
+  one.begin();
+  for (int trial = 1; trial <= 2; ++trial) {
+    REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }));
+    REQUIRE(std::cmp_equal(one.state().trials.size(), trial));
+    (void)one.run([] { return false; }, 30);
+    CHECK(one.running_plan() != one.state().trials.back().plan.hash);
+    one.feed(Order::kApprove);
+  }
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("freezing ends the trial and keeps the incumbent until unfrozen") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.feed(Order::kFreeze);
+  CHECK(one.state().trials.back().reason == "frozen");
+  (void)one.run([] { return false; }, 200);
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.state().trials.size() == 1);
+  one.feed(Order::kUnfreeze);
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("a user's stop ends the ranks cleanly and the job is stopped") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTrials && one.state().doing == Doing::kMeasuring; }));
+  one.feed(Order::kStop);
+  CHECK(one.state().phase == Phase::kStopping);
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kStopped);
+  CHECK(one.running_plan().empty());
+}
+
+TEST_CASE("a job that ends before tuning does is finished with what is known") {
+  Job job = fake_job();
+  job.steps = 20;
+  FakeWorld one(job, three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "initial");
+  CHECK(one.state().initial_measured.steps == 5);
+}
+
+TEST_CASE("a job that goes on after tuning trains to its end with the adopted plan") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  FakeWorld one(job, three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining; }));
+  CHECK(one.running_plan() == "best");
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().step == 600);
+  CHECK(one.state().untuned_losses.empty());
+}
+
+TEST_CASE("profiling alone ends when the costs are known") {
+  TuningState state;
+  state.job = fake_job();
+  state.tune = false;
+  Tuning tuning(state);
+  (void)tuning.begin({});
+  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, "{}", "f"}, {});
+  (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, {});
+  (void)tuning.handle(CostsCounted{5, 0, {}, {}, "", ""}, {});
+  CHECK(tuning.state().phase == Phase::kFinished);
+  CHECK(tuning.state().costs_reused == 5);
+}

@@ -1,0 +1,193 @@
+#include <catch2/catch.hpp>
+
+#include "loopback.hpp"
+#include "net/http_client.hpp"
+#include "net/server.hpp"
+
+using namespace trimtab;
+using namespace trimtab::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+HttpResponse answer(const HttpRequest& request) {
+  if (request.path == "/v1/echo")
+    return {200, "text/plain", request.method + " " + request.query.at("q") + " " + request.body};
+  return {404, "application/json", R"({"error":"no such page"})"};
+}
+
+std::unique_ptr<Server> start(EventLoop& loop, ServerOptions options = {}) {
+  auto server = Server::start(loop, std::move(options), {answer, {}, {}, {}});
+  REQUIRE(server.ok());
+  return std::move(server).value();
+}
+
+std::string raw_exchange(EventLoop& loop, const Server& server, const std::string& bytes) {
+  std::string reply;
+  while_loop_runs(loop, [&] {
+    const auto client = RawClient::tcp(server.port());
+    client.send(bytes);
+    reply = client.read_all();
+  });
+  return reply;
+}
+
+Result<HttpReply> request(EventLoop& loop, std::uint16_t port, const std::string& method, const std::string& target,
+                          const std::string& body = "") {
+  Result<HttpReply> reply = unavailable("not asked");
+  while_loop_runs(loop, [&] { reply = http_request("127.0.0.1", port, method, target, body, 10s); });
+  return reply;
+}
+
+}  // namespace
+
+TEST_CASE("GET and POST reach the handler and its answer comes back") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto got = request(loop, server->port(), "GET", "/v1/echo?q=a%20b");
+  REQUIRE(got.ok());
+  CHECK(got->status == 200);
+  CHECK(got->body == "GET a b ");
+  const auto posted = request(loop, server->port(), "POST", "/v1/echo?q=1", "body");
+  REQUIRE(posted.ok());
+  CHECK(posted->body == "POST 1 body");
+}
+
+TEST_CASE("a status of 400 or more is a reply, not an error") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto reply = request(loop, server->port(), "GET", "/nowhere");
+  REQUIRE(reply.ok());
+  CHECK(reply->status == 404);
+}
+
+TEST_CASE("HEAD is answered without a body") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto reply = request(loop, server->port(), "HEAD", "/nowhere");
+  REQUIRE(reply.ok());
+  CHECK(reply->status == 404);
+  CHECK(reply->body.empty());
+}
+
+TEST_CASE("several requests share a connection") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto reply = raw_exchange(loop, *server,
+                                  "GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                                  "GET /v1/echo?q=2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  CHECK(reply.find("GET 1") != std::string::npos);
+  CHECK(reply.find("GET 2") != std::string::npos);
+}
+
+TEST_CASE("a body beyond the limit is answered with 413, even to a client that sends it all") {
+  EventLoop loop;
+  ServerOptions options;
+  options.max_body_bytes = 1000;
+  const auto server = start(loop, options);
+  const auto reply = request(loop, server->port(), "POST", "/v1/echo?q=1", std::string(3'000'000, 'x'));
+  REQUIRE(reply.ok());
+  CHECK(reply->status == 413);
+}
+
+TEST_CASE("a header beyond the limit is answered with 431") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto reply = raw_exchange(loop, *server, "GET / HTTP/1.1\r\nX: " + std::string(40'000, 'x') + "\r\n\r\n");
+  CHECK(reply.find("431") != std::string::npos);
+}
+
+TEST_CASE("bytes that are not HTTP are answered with 400 and the server goes on") {
+  EventLoop loop;
+  const auto server = start(loop);
+  CHECK(raw_exchange(loop, *server, "\x16\x03\x01 hello\r\n\r\n").starts_with("HTTP/1.1 400"));
+  CHECK(raw_exchange(loop, *server, "GET /%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 400"));
+  CHECK(request(loop, server->port(), "GET", "/v1/echo?q=1").ok());
+}
+
+TEST_CASE("a request of a foreign web page is refused before the handler sees it") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto reply = raw_exchange(
+      loop, *server,
+      "POST /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n");
+  CHECK(reply.starts_with("HTTP/1.1 403"));
+}
+
+TEST_CASE("a client that trickles its request is closed after the idle time") {
+  EventLoop loop;
+  ServerOptions options;
+  options.idle_timeout = 50ms;
+  const auto server = start(loop, options);
+  CHECK(raw_exchange(loop, *server, "GET / HTTP/1.1\r\nX-Slow: ").empty());
+}
+
+TEST_CASE("a client that closes its sending half still gets its answer") {
+  EventLoop loop;
+  const auto server = start(loop);
+  std::string reply;
+  while_loop_runs(loop, [&] {
+    const auto client = RawClient::tcp(server->port());
+    client.send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.shut_down_sending();
+    reply = client.read_all();
+  });
+  CHECK(reply.find("GET 1") != std::string::npos);
+}
+
+TEST_CASE("connections beyond the limit are closed at once") {
+  EventLoop loop;
+  ServerOptions options;
+  options.max_connections = 1;
+  const auto server = start(loop, options);
+  std::string second;
+  while_loop_runs(loop, [&] {
+    const auto first = RawClient::tcp(server->port());
+    first.send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    static_cast<void>(first.read_exactly(12));
+    const auto other = RawClient::tcp(server->port());
+    other.send("GET /v1/echo?q=2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    second = other.read_all();
+  });
+  CHECK(second.empty());
+}
+
+TEST_CASE("a port in use is refused with its number and what to do") {
+  EventLoop loop;
+  const auto server = start(loop);
+  ServerOptions options;
+  options.port = server->port();
+  const auto second = Server::start(loop, options, {});
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().kind == ErrorKind::kUnavailable);
+  CHECK(second.error().message.find(std::to_string(server->port())) != std::string::npos);
+  CHECK(second.error().message.find("choose another port") != std::string::npos);
+}
+
+TEST_CASE("an address that is not one is refused") {
+  EventLoop loop;
+  ServerOptions options;
+  options.address = "not an address";
+  const auto server = Server::start(loop, options, {});
+  REQUIRE_FALSE(server.ok());
+  CHECK(server.error().kind == ErrorKind::kBadInput);
+}
+
+TEST_CASE("a refused connection says that nothing listens and how to start it") {
+  EventLoop loop;
+  std::uint16_t port = 0;
+  { port = start(loop)->port(); }
+  const auto reply = http_request("127.0.0.1", port, "GET", "/", "", 5s);
+  REQUIRE_FALSE(reply.ok());
+  CHECK(reply.error().message.find("nothing listens on 127.0.0.1") != std::string::npos);
+  CHECK(reply.error().message.find("trimtab up") != std::string::npos);
+}
+
+TEST_CASE("a server that does not answer ends the request at its deadline") {
+  EventLoop loop;
+  const auto server = start(loop);  // Its loop does not run.
+  const auto reply = http_request("127.0.0.1", server->port(), "GET", "/", "", 50ms);
+  REQUIRE_FALSE(reply.ok());
+  CHECK(reply.error().message.find("no answer") != std::string::npos);
+}

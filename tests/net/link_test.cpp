@@ -1,0 +1,71 @@
+#include "net/link.hpp"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "loopback.hpp"
+#include "net/server.hpp"
+
+using namespace trimtab;
+using namespace trimtab::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::unique_ptr<Server> serve(EventLoop& loop, std::uint16_t port) {
+  ServerOptions options;
+  options.port = port;
+  auto server = Server::start(loop, options, {});
+  REQUIRE(server.ok());
+  return std::move(server).value();
+}
+
+}  // namespace
+
+TEST_CASE("a link comes back after the server was away, and says why it was gone") {
+  EventLoop loop;
+  auto server = serve(loop, 0);
+  LinkOptions options;
+  options.port = server->port();
+  int opened = 0;
+  std::vector<std::string> ends;
+  Link link(loop, options, {[&] { ++opened; }, {}, [&](const std::string& reason) { ends.push_back(reason); }}, 3);
+  link.start();
+  REQUIRE(run_until(loop, [&] { return opened == 1; }));
+  server.reset();
+  REQUIRE(run_until(loop, [&] { return ends.size() >= 2; }));
+  CHECK_FALSE(link.open());
+  CHECK(ends.back().find("127.0.0.1:" + std::to_string(options.port)) != std::string::npos);
+  server = serve(loop, options.port);
+  REQUIRE(run_until(loop, [&] { return opened == 2; }));
+  CHECK(link.open());
+}
+
+TEST_CASE("a link to a name that does not exist keeps trying and says so") {
+  EventLoop loop;
+  LinkOptions options;
+  options.host = "no-such-host.invalid";
+  std::string reason;
+  Link link(loop, options, {{}, {}, [&](const std::string& why) { reason = why; }}, 3);
+  link.start();
+  REQUIRE(run_until(loop, [&] { return !reason.empty(); }));
+  CHECK(reason.find("couldn't resolve its name") != std::string::npos);
+}
+
+TEST_CASE("a server that accepts and stays silent ends the attempt") {
+  EventLoop loop;
+  LinkOptions options;
+  options.silence_limit = 80ms;
+  auto server = serve(loop, 0);
+  options.port = server->port();
+  int opened = 0;
+  std::string reason;
+  Link link(loop, options, {[&] { ++opened; }, {}, [&](const std::string& why) { reason = why; }}, 3);
+  link.start();
+  REQUIRE(run_until(loop, [&] { return opened == 1; }));
+  link.stop();
+  const auto quiet = loop.after(50ms, [&] { loop.stop(); });
+  loop.run();
+  CHECK(reason.empty());  // No callback after stop().
+  CHECK_FALSE(link.open());
+}

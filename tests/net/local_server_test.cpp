@@ -1,0 +1,235 @@
+#include "net/local_server.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "local_frames.hpp"
+#include "loopback.hpp"
+#include "socket_file.hpp"
+
+using namespace trimtab;
+using namespace trimtab::net;
+
+namespace {
+
+struct Fixture {
+  TemporaryDirectory directory;
+  std::string path = directory / "agent.sock";
+  EventLoop loop;
+  std::vector<LocalPeerId> peers;
+  pid_t pid = 0;
+  std::vector<std::pair<std::string, int>> frames;
+  std::vector<std::string> ends;
+  std::unique_ptr<LocalServer> server;
+
+  Fixture() {
+    auto started = LocalServer::start(loop, path, handlers());
+    REQUIRE(started.ok());
+    server = std::move(started).value();
+  }
+  LocalServerHandlers handlers() {
+    return {[this](LocalPeerId peer, pid_t peer_pid, uid_t) {
+              peers.push_back(peer);
+              pid = peer_pid;
+            },
+            [this](LocalPeerId peer, std::string_view json, int descriptor) {
+              frames.emplace_back(json, descriptor);
+              server->send(peer, "got " + std::string(json));
+            },
+            [this](LocalPeerId, const std::string& reason) { ends.push_back(reason); }};
+  }
+};
+
+bool is_open(int descriptor) {
+  return ::fcntl(descriptor, F_GETFD) >= 0;
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (int descriptor = 0; descriptor < 256; ++descriptor) count += is_open(descriptor) ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("frames go both ways and the peer's pid is known") {
+  Fixture fixture;
+  std::string reply;
+  while_loop_runs(fixture.loop, [&] {
+    const auto client = RawClient::unix_socket(fixture.path);
+    client.send(frame_for("{\"a\":1}"));
+    reply = client.read_exactly(4 + 11);
+  });
+  CHECK(reply == frame_for("got {\"a\":1}"));
+  CHECK(fixture.pid == ::getpid());
+  CHECK(run_until(fixture.loop, [&] { return fixture.ends.size() == 1; }));
+}
+
+TEST_CASE("a descriptor comes with the frame that carried it") {
+  Fixture fixture;
+  const int sent = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  while_loop_runs(fixture.loop, [&] {
+    const auto client = RawClient::unix_socket(fixture.path);
+    client.send(frame_for("plain"));
+    client.send_with_descriptors(frame_for("ring"), {sent});
+    client.send(frame_for("after"));
+    static_cast<void>(client.read_exactly(3 * 8 + 5 + 4 + 5));
+  });
+  REQUIRE(fixture.frames.size() == 3);
+  CHECK(fixture.frames[0].second == -1);
+  REQUIRE(fixture.frames[1].second >= 0);
+  CHECK(fixture.frames[2].second == -1);
+  struct stat ours {};
+  struct stat theirs {};
+  REQUIRE(::fstat(sent, &ours) == 0);
+  REQUIRE(::fstat(fixture.frames[1].second, &theirs) == 0);
+  CHECK(ours.st_rdev == theirs.st_rdev);
+  CHECK((::fcntl(fixture.frames[1].second, F_GETFD) & FD_CLOEXEC) != 0);
+  ::close(fixture.frames[1].second);
+  ::close(sent);
+}
+
+TEST_CASE("too many descriptors end the peer and none of them stays open") {
+  Fixture fixture;
+  const int before = open_descriptors();
+  for (const std::size_t count : {2U, 8U}) {
+    while_loop_runs(fixture.loop, [&] {
+      const auto client = RawClient::unix_socket(fixture.path);
+      client.send_with_descriptors(frame_for("ring"), std::vector<int>(count, 0));
+      static_cast<void>(client.read_all());
+    });
+  }
+  CHECK(fixture.frames.empty());
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.ends.size() == 2; }));
+  CHECK(fixture.ends[0].find("one descriptor") != std::string::npos);
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a frame beyond a mebibyte ends its sender and nobody else") {
+  Fixture fixture;
+  std::string reply;
+  while_loop_runs(fixture.loop, [&] {
+    const auto good = RawClient::unix_socket(fixture.path);
+    const auto bad = RawClient::unix_socket(fixture.path);
+    bad.send(std::string("\xff\xff\xff\x7f", 4) + std::string(100, 'x'));
+    static_cast<void>(bad.read_all());
+    good.send(frame_for("x"));
+    reply = good.read_exactly(9);
+  });
+  CHECK(reply == frame_for("got x"));
+  REQUIRE_FALSE(fixture.ends.empty());
+  CHECK(fixture.ends[0].find("1048576") != std::string::npos);
+}
+
+TEST_CASE("a process that ends in the middle of a frame is reported so") {
+  Fixture fixture;
+  while_loop_runs(fixture.loop, [&] { RawClient::unix_socket(fixture.path).send("\x10"); });
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.ends.size() == 1; }));
+  CHECK(fixture.ends[0].find("middle of a frame") != std::string::npos);
+}
+
+TEST_CASE("a process that does not read is closed when its queue is full") {
+  Fixture fixture;
+  std::optional<RawClient> client;
+  while_loop_runs(fixture.loop, [&] { client.emplace(RawClient::unix_socket(fixture.path)); });
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.peers.size() == 1; }));
+  const std::string block(1 << 20, 'x');
+  int accepted = 0;
+  while (fixture.server->send(fixture.peers[0], block)) REQUIRE(++accepted < 100);
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.ends.size() == 1; }));
+  CHECK(fixture.ends[0].find("does not read") != std::string::npos);
+}
+
+TEST_CASE("what is queued for a slow process arrives") {
+  Fixture fixture;
+  std::optional<RawClient> client;
+  while_loop_runs(fixture.loop, [&] { client.emplace(RawClient::unix_socket(fixture.path)); });
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.peers.size() == 1; }));
+  const std::string block(1 << 20, 'x');
+  for (int i = 0; i < 3; ++i) REQUIRE(fixture.server->send(fixture.peers[0], block));
+  std::string got;
+  while_loop_runs(fixture.loop, [&] { got = client->read_exactly(3 * (block.size() + 4)); });
+  CHECK(got.size() == 3 * (block.size() + 4));
+}
+
+TEST_CASE("the socket is open to its user and group alone, and gone after stop") {
+  Fixture fixture;
+  struct stat found {};
+  REQUIRE(::stat(fixture.path.c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777U) == 0660U);
+  fixture.server->stop();
+  CHECK(::stat(fixture.path.c_str(), &found) != 0);
+}
+
+TEST_CASE("a second listener on the same socket is refused and the first one goes on") {
+  Fixture fixture;
+  const auto second = LocalServer::start(fixture.loop, fixture.path, {});
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().kind == ErrorKind::kUnavailable);
+  CHECK(second.error().message.find("another process listens there") != std::string::npos);
+  std::string reply;
+  while_loop_runs(fixture.loop, [&] {
+    const auto client = RawClient::unix_socket(fixture.path);
+    client.send(frame_for("x"));
+    reply = client.read_exactly(9);
+  });
+  CHECK(reply == frame_for("got x"));
+}
+
+TEST_CASE("a socket file that a dead process left is taken over") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "agent.sock";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto file = SocketFile::listen(path);
+    ::_exit(file.ok() ? 0 : 1);  // No destructor: the file stays.
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  struct stat found {};
+  REQUIRE(::stat(path.c_str(), &found) == 0);
+  CHECK_FALSE(RawClient::unix_socket(path).connected());
+  EventLoop loop;
+  const auto server = LocalServer::start(loop, path, {});
+  REQUIRE(server.ok());
+  CHECK(RawClient::unix_socket(path).connected());
+}
+
+TEST_CASE("a file that is not a socket is left alone") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "agent.sock";
+  std::ofstream(path) << "precious";
+  EventLoop loop;
+  const auto server = LocalServer::start(loop, path, {});
+  REQUIRE_FALSE(server.ok());
+  CHECK(server.error().message.find("not a socket") != std::string::npos);
+  std::string text;
+  std::ifstream(path) >> text;
+  CHECK(text == "precious");
+}
+
+TEST_CASE("a path that is too long or in no directory is refused with a reason") {
+  EventLoop loop;
+  const auto long_path = LocalServer::start(loop, "/tmp/" + std::string(200, 'x'), {});
+  REQUIRE_FALSE(long_path.ok());
+  CHECK(long_path.error().message.find("--socket") != std::string::npos);
+  const auto nowhere = LocalServer::start(loop, "/nonexistent-directory/agent.sock", {});
+  REQUIRE_FALSE(nowhere.ok());
+  CHECK(nowhere.error().message.find("No such file or directory") != std::string::npos);
+}
+
+TEST_CASE("only the agent's own user and root are admitted") {
+  CHECK(peer_admitted(1000, 1000));
+  CHECK(peer_admitted(0, 1000));
+  CHECK_FALSE(peer_admitted(1001, 1000));
+  CHECK_FALSE(peer_admitted(1000, 0));
+}

@@ -1,0 +1,215 @@
+#include <catch2/catch.hpp>
+#include <optional>
+#include <vector>
+
+#include "loopback.hpp"
+#include "net/link.hpp"
+#include "net/server.hpp"
+
+using namespace trimtab;
+using namespace trimtab::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A server that echoes and a link to it, with what happened.
+struct Pair {
+  EventLoop loop;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Link> link;
+  std::vector<PeerId> opened;
+  std::vector<std::string> peer_ends;
+  int link_opened = 0;
+  std::vector<std::string> received;
+  std::vector<std::string> link_ends;
+  std::function<void(PeerId, std::string_view)> on_message = [this](PeerId peer, std::string_view frame) {
+    server->send(peer, "echo " + std::string(frame));
+  };
+
+  void serve(ServerOptions options = {}) {
+    auto started = Server::start(loop, std::move(options),
+                                 {{},
+                                  [this](PeerId peer) { opened.push_back(peer); },
+                                  [this](PeerId peer, std::string_view frame) { on_message(peer, frame); },
+                                  [this](PeerId, const std::string& reason) { peer_ends.push_back(reason); }});
+    REQUIRE(started.ok());
+    server = std::move(started).value();
+  }
+
+  void connect(LinkOptions options = {}) {
+    if (server) options.port = server->port();
+    link = std::make_unique<Link>(
+        loop, std::move(options),
+        LinkHandlers{[this] { ++link_opened; }, [this](std::string_view frame) { received.emplace_back(frame); },
+                     [this](const std::string& reason) { link_ends.push_back(reason); }},
+        1);
+    link->start();
+  }
+};
+
+const std::string kUpgrade =
+    "GET /v1/agent HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
+// Opens a WebSocket by hand, sends `bytes` after the handshake and waits for the end.
+void after_upgrade(Pair& pair, const std::string& bytes) {
+  while_loop_runs(pair.loop, [&] {
+    const auto client = RawClient::tcp(pair.server->port());
+    client.send(kUpgrade);
+    static_cast<void>(client.read_exactly(20));
+    client.send(bytes);
+    static_cast<void>(client.read_all());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("frames go both ways, in order") {
+  Pair pair;
+  pair.serve();
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  CHECK(pair.link->open());
+  for (int i = 0; i < 200; ++i) CHECK(pair.link->send(std::to_string(i)));
+  REQUIRE(run_until(pair.loop, [&] { return pair.received.size() == 200; }));
+  for (std::size_t i = 0; i < 200; ++i) CHECK(pair.received[i] == "echo " + std::to_string(i));
+}
+
+TEST_CASE("a frame of a megabyte arrives whole") {
+  Pair pair;
+  pair.serve();
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  CHECK(pair.link->send(std::string(1 << 20, 'x')));
+  REQUIRE(run_until(pair.loop, [&] { return pair.received.size() == 1; }));
+  CHECK(pair.received[0].size() == (1 << 20) + 5);
+}
+
+TEST_CASE("nothing can be sent before the link is open, nor beyond its queue") {
+  Pair pair;
+  pair.serve();
+  LinkOptions options;
+  options.max_queued_bytes = 1000;
+  pair.connect(options);
+  CHECK_FALSE(pair.link->send("early"));
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  CHECK_FALSE(pair.link->send(std::string(1001, 'x')));
+  CHECK(pair.link->send(std::string(1000, 'x')));
+  CHECK_FALSE(pair.link->send("x"));
+}
+
+TEST_CASE("a peer that is closed gets what was queued for it first") {
+  Pair pair;
+  pair.serve();
+  pair.on_message = [&](PeerId peer, std::string_view) {
+    pair.server->send(peer, "refused");
+    pair.server->close(peer);
+    CHECK_FALSE(pair.server->send(peer, "too late"));
+  };
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  pair.link->send("hello");
+  REQUIRE(run_until(pair.loop, [&] { return !pair.link_ends.empty() && !pair.peer_ends.empty(); }));
+  CHECK(pair.received == std::vector<std::string>{"refused"});
+  CHECK(pair.peer_ends.size() == 1);
+}
+
+TEST_CASE("a frame beyond the limit closes that peer only") {
+  Pair pair;
+  ServerOptions options;
+  options.max_frame_bytes = 100;
+  pair.serve(options);
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  pair.link->send(std::string(101, 'x'));
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0].find("100 bytes") != std::string::npos);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 2; }));
+}
+
+TEST_CASE("text frames, broken frames and a vanished peer end with one reason each") {
+  Pair pair;
+  ServerOptions options;
+  options.idle_timeout = 200ms;  // Also bounds how long a peer that broke the rules may take to close.
+  pair.serve(options);
+  after_upgrade(pair, std::string("\x81\x82\x00\x00\x00\x00hi", 8));
+  after_upgrade(pair, std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8));
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 2; }));
+  CHECK(pair.peer_ends[0].find("text frame") != std::string::npos);
+  while_loop_runs(pair.loop, [&] {
+    const auto client = RawClient::tcp(pair.server->port());
+    client.send(kUpgrade);
+    static_cast<void>(client.read_exactly(20));
+  });
+  CHECK(run_until(pair.loop, [&] { return pair.peer_ends.size() == 3; }));
+  CHECK(pair.opened.size() == 3);
+}
+
+TEST_CASE("a WebSocket at another path is answered with 404") {
+  Pair pair;
+  pair.serve();
+  LinkOptions options;
+  options.path = "/elsewhere";
+  pair.connect(options);
+  REQUIRE(run_until(pair.loop, [&] { return !pair.link_ends.empty(); }));
+  CHECK(pair.opened.empty());
+  CHECK(pair.link_opened == 0);
+}
+
+TEST_CASE("a silent peer is noticed and closed") {
+  Pair pair;
+  ServerOptions options;
+  options.idle_timeout = 100ms;
+  pair.serve(options);
+  while_loop_runs(pair.loop, [&] {
+    const auto client = RawClient::tcp(pair.server->port());
+    client.send(kUpgrade);
+    static_cast<void>(client.read_all());  // Reads the pings and answers none.
+  });
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0].find("silent") != std::string::npos);
+}
+
+TEST_CASE("a quiet but living link stays open beyond the idle time") {
+  Pair pair;
+  ServerOptions options;
+  options.idle_timeout = 60ms;
+  pair.serve(options);
+  LinkOptions link_options;
+  link_options.silence_limit = 60ms;
+  pair.connect(link_options);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  const auto end = pair.loop.after(300ms, [&] { pair.loop.stop(); });
+  pair.loop.run();
+  CHECK(pair.link->open());
+  CHECK(pair.link_ends.empty());
+}
+
+TEST_CASE("a peer that does not read is closed when its queue is full") {
+  Pair pair;
+  ServerOptions options;
+  options.max_queued_bytes = 1 << 20;
+  pair.serve(options);
+  std::optional<RawClient> client;
+  while_loop_runs(pair.loop, [&] {
+    client.emplace(RawClient::tcp(pair.server->port()));
+    client->send(kUpgrade);
+    static_cast<void>(client->read_exactly(20));
+  });
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 1; }));
+  const std::string block(256 * 1024, 'x');
+  CHECK(run_until(pair.loop, [&] { return !pair.server->send(pair.opened[0], block); }));
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0].find("does not read") != std::string::npos);
+}
+
+TEST_CASE("stopping the server reports each peer as closed, once") {
+  Pair pair;
+  pair.serve();
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1 && pair.opened.size() == 1; }));
+  pair.server->stop();
+  pair.server->stop();
+  CHECK(pair.peer_ends == std::vector<std::string>{"the server stops"});
+  CHECK(run_until(pair.loop, [&] { return !pair.link_ends.empty(); }));
+}

@@ -1,0 +1,65 @@
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sample_documents.hpp"
+#include "schema/job.hpp"
+
+using namespace trimtab;
+using namespace trimtab::test;
+
+TEST_CASE("every field of a job is read") {
+  const Job job = parse_job(sample(DocumentKind::kJob), "").value();
+  CHECK(job.name == "gpt-cpu");
+  CHECK(job.mode == JobMode::kAuto);
+  CHECK(job.delivery == Delivery::kRestart);
+  CHECK(job.world_size == 2);
+  CHECK(job.memory_limit == 734003200);
+  CHECK(job.steps == 400);
+  CHECK(job.change_class == "exact");
+  CHECK(job.initial_plan_json == "{\"schema\": \"trimtab.plan/1\"}");
+  CHECK(job.train == std::vector<std::string>{"t", "--plan", "{plan}"});
+  CHECK(job.environment.at("OPENBLAS_NUM_THREADS") == "1");
+  CHECK_FALSE(job.knobs.uneven_stages);
+  CHECK(job.knobs.pipeline);
+  CHECK(job.trials.warmup_steps == 0);
+  CHECK(job.trials.deadline == Nanoseconds(1));
+  CHECK(job.trials.stop_after);
+  CHECK(job.trials.loss_check_steps == 7);
+}
+
+TEST_CASE("a job comes back from its JSON as it was") {
+  const std::string text = to_json(parse_job(sample(DocumentKind::kJob), "").value());
+  CHECK(to_json(parse_job(text, "").value()) == text);
+}
+
+TEST_CASE("modes and deliveries have the names of the documents") {
+  CHECK(to_string(JobMode::kObserve) == "observe");
+  CHECK(to_string(JobMode::kApprove) == "approve");
+  CHECK(to_string(Delivery::kLive) == "live");
+}
+
+TEST_CASE("a job's name is safe as a file name") {
+  const auto accepted = [](const std::string& name) {
+    return parse_job(R"({"schema":"trimtab.job/1","name":")" + name + "\"}", "").ok();
+  };
+  CHECK(accepted("gpt-cpu_1.5B"));
+  CHECK(accepted(std::string(64, 'a')));
+  for (const std::string name : {"", ".", "..", "a/b", "a b", "../../etc", "caf\xc3\xa9"}) {
+    INFO(name);
+    CHECK_FALSE(accepted(name));
+  }
+  CHECK_FALSE(accepted(std::string(65, 'a')));
+}
+
+TEST_CASE("an unsuitable field of a job is named by its path") {
+  const auto error_of = [](const std::string& member) {
+    return parse_job(R"({"schema":"trimtab.job/1","name":"j",)" + member + "}", "job").error().message;
+  };
+  CHECK_THAT(error_of(R"("mode":"turbo")"), Catch::StartsWith("job: mode: expected \"observe\", \"recommend\""));
+  CHECK_THAT(error_of(R"("class":"learning")"), Catch::StartsWith("job: class: expected \"exact\""));
+  CHECK_THAT(error_of(R"("world_size":0)"), Catch::StartsWith("job: world_size: expected a number of ranks"));
+  CHECK_THAT(error_of(R"("commands":{"train":["a",1]})"), Catch::StartsWith("job: commands.train[1]: expected a text"));
+  CHECK_THAT(error_of(R"("environment":{"A":1})"), Catch::StartsWith("job: environment.A: expected a text, found 1"));
+  CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
+}

@@ -1,0 +1,149 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "sample_documents.hpp"
+#include "schema/job.hpp"
+
+using namespace trimtab;
+using namespace trimtab::test;
+
+namespace {
+
+// Four lines in front, so that `text` begins at line 5.
+std::string error_of(const std::string& text) {
+  const auto job = parse_job_toml("schema = \"trimtab.job/1\"\nname = \"j\"\n\n# comment\n" + text, "job.toml", "/d");
+  return job.ok() ? "" : job.error().message;
+}
+
+class Directory {
+ public:
+  Directory() : path_(std::filesystem::temp_directory_path() / ("trimtab-job-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("every key of job.toml is read") {
+  const ParsedJob parsed = parse_job_toml(sample(DocumentKind::kJobToml), "job.toml", "/srv/jobs").value();
+  const Job& job = parsed.job;
+  CHECK(job.name == "gpt-cpu");
+  CHECK(job.mode == JobMode::kAuto);
+  CHECK(job.delivery == Delivery::kLive);
+  CHECK(job.world_size == 2);
+  CHECK(job.memory_limit == 700LL << 20);
+  CHECK(job.steps == 400);
+  CHECK(job.change_class == "rounding");
+  CHECK(job.describe == std::vector<std::string>{"python3", "trainer/describe.py"});
+  CHECK(job.benchmark.back() == "{rank}");
+  CHECK(job.train.back() == "{plan}");
+  CHECK(job.environment.at("OPENBLAS_NUM_THREADS") == "1");
+  CHECK_FALSE(job.knobs.uneven_stages);
+  CHECK(job.trials.warmup_steps == 1);
+  CHECK(job.trials.measure_steps == 4);
+  CHECK(job.trials.blocks == 3);
+  CHECK(job.trials.candidates == 2);
+  CHECK(job.trials.max_trials == 6);
+  CHECK(job.trials.deadline == std::chrono::milliseconds(2500));
+  CHECK(job.trials.stop_after);
+  CHECK(job.trials.loss_check_steps == 12);
+}
+
+TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay") {
+  const ParsedJob parsed = parse_job_toml(sample(DocumentKind::kJobToml), "job.toml", "/srv/jobs").value();
+  CHECK(parsed.initial_plan_path == "/srv/jobs/initial.json");
+  CHECK(parsed.model_path == "/models/gpt.json");
+  CHECK(parsed.job.working_directory == "/srv/jobs/work");
+}
+
+TEST_CASE("the working directory is the file's own where none is named") {
+  const std::string text =
+      "schema = \"trimtab.job/1\"\nname = \"j\"\n[commands]\ntrain = [\"t\"]\ndescribe = [\"d\"]\n";
+  CHECK(parse_job_toml(text, "job.toml", "/srv/jobs").value().job.working_directory == "/srv/jobs");
+  CHECK(parse_job_toml(text + "\n", "job.toml", "/srv/jobs/.").value().job.working_directory == "/srv/jobs");
+}
+
+TEST_CASE("an unknown key names the nearest known one, with file and line") {
+  CHECK(error_of("worldsize = 2") == "job.toml:5: unknown key \"worldsize\"; did you mean \"world_size\"?");
+  CHECK(error_of("[trials]\nmeasure_step = 2") ==
+        "job.toml:6: unknown key \"trials.measure_step\"; did you mean \"trials.measure_steps\"?");
+  CHECK(error_of("[knobs]\nrecompte = true") ==
+        "job.toml:6: unknown key \"knobs.recompte\"; did you mean \"knobs.recompute\"?");
+  CHECK(error_of("[command]\ntrain = [\"x\"]") == "job.toml:5: unknown key \"command\"; did you mean \"commands\"?");
+  CHECK_THAT(error_of("[trials.blocks]\nx = 1"), Catch::StartsWith("job.toml:5: trials.blocks: expected an integer"));
+}
+
+TEST_CASE("an unsuitable value names its key, with file and line") {
+  CHECK_THAT(error_of("mode = \"turbo\""), Catch::StartsWith("job.toml:5: mode: expected one of \"observe\""));
+  CHECK_THAT(error_of("class = \"learning\""), Catch::StartsWith("job.toml:5: class: expected one of \"exact\""));
+  CHECK_THAT(error_of("world_size = 2.5"), Catch::StartsWith("job.toml:5: world_size: expected an integer between 1"));
+  CHECK_THAT(error_of("memory_limit = \"much\""),
+             Catch::StartsWith("job.toml:5: memory_limit: expected a positive size"));
+  CHECK_THAT(error_of("memory_limit = 0"), Catch::StartsWith("job.toml:5: memory_limit: expected a positive size"));
+  CHECK_THAT(error_of("knobs = true"), Catch::StartsWith("job.toml:5: knobs: expected a table, found true"));
+  CHECK_THAT(error_of("[commands]\ntrain = \"x\""), Catch::StartsWith("job.toml:6: commands.train: expected an array"));
+  CHECK_THAT(error_of("[commands]\ntrain = [\"x\", 1]"),
+             Catch::StartsWith("job.toml:6: commands.train: expected an array"));
+  CHECK_THAT(error_of("[environment]\nA = 1"),
+             Catch::StartsWith("job.toml:6: environment.A: expected a text in quotes"));
+  CHECK_THAT(error_of("[trials]\ndeadline_s = -1"),
+             Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
+  CHECK_THAT(error_of("[trials]\ndeadline_s = nan"),
+             Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
+}
+
+TEST_CASE("what only the whole file can tell is told") {
+  CHECK_THAT(error_of(""), Catch::StartsWith("job.toml: commands.train: expected the command that starts a rank"));
+  CHECK_THAT(error_of("[commands]\ntrain = [\"t\"]"), Catch::StartsWith("job.toml: commands.describe: expected"));
+  CHECK(error_of("model = \"m.json\"\n[commands]\ntrain = [\"t\"]").empty());
+  CHECK_THAT(parse_job_toml("name = \"j\"", "job.toml", "/d").error().message,
+             Catch::StartsWith("job.toml: schema: expected \"trimtab.job/1\", found nothing"));
+}
+
+TEST_CASE("another version of job.toml is refused before its keys are read") {
+  CHECK(parse_job_toml("mode = 7\nschema = \"trimtab.job/2\"", "job.toml", "/d").error().message ==
+        "job.toml:2: schema: expected \"trimtab.job/1\", the version that this release reads, found 'trimtab.job/2'");
+}
+
+TEST_CASE("malformed TOML is refused with its line") {
+  CHECK_THAT(error_of("mode = "), Catch::StartsWith("job.toml:5: "));
+  CHECK_THAT(error_of("mode = \"a\"\nmode = \"b\""), Catch::StartsWith("job.toml:6: "));
+  CHECK_THAT(error_of("x = " + std::string(100000, '[')), Catch::StartsWith("job.toml:5: "));
+}
+
+TEST_CASE("loading a job reads the plan and the model that it names") {
+  const Directory directory;
+  directory.write("initial.json", sample(DocumentKind::kPlan));
+  directory.write("model.json", sample(DocumentKind::kModel));
+  const std::string path = directory.write("job.toml",
+                                           "schema = \"trimtab.job/1\"\nname = \"j\"\ninitial_plan = \"initial.json\"\n"
+                                           "model = \"model.json\"\n[commands]\ntrain = [\"t\"]\n");
+  const Job job = load_job(path).value();
+  CHECK(job.initial_plan_json == sample(DocumentKind::kPlan));
+  CHECK(job.model_json == sample(DocumentKind::kModel));
+  directory.write("initial.json", "{}");
+  CHECK_THAT(load_job(path).error().message, Catch::Contains("initial.json: schema: expected \"trimtab.plan/1\""));
+  std::filesystem::remove(std::filesystem::path(path).parent_path() / "model.json");
+  directory.write("initial.json", sample(DocumentKind::kPlan));
+  CHECK_THAT(load_job(path).error().message,
+             Catch::Contains("cannot read the model") && Catch::Contains("No such file"));
+}
+
+TEST_CASE("a job file that is missing or a directory is refused by name") {
+  CHECK_THAT(load_job("/nonexistent/job.toml").error().message,
+             Catch::Contains("/nonexistent/job.toml") && Catch::Contains("No such file"));
+  CHECK_THAT(load_job("/tmp").error().message, Catch::Contains("/tmp is a directory"));
+}

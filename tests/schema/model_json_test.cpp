@@ -1,0 +1,68 @@
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sample_documents.hpp"
+#include "schema/model.hpp"
+
+using namespace trimtab;
+using namespace trimtab::test;
+
+namespace {
+
+std::string error_of(const std::string& members) {
+  const Result<Model> model =
+      parse_model(R"({"schema":"trimtab.model/1","name":"m","global_batch":8,)" + members + "}", "model.json");
+  return model.ok() ? "" : model.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("every field of a model is read") {
+  const Model model = parse_model(sample(DocumentKind::kModel), "").value();
+  CHECK(model.name == "toy-24");
+  CHECK(model.global_batch == 1024);
+  CHECK(model.dtype == "float16");
+  CHECK(model.microbatch_total == std::vector<std::int32_t>{1, 2, 4, 8});
+  CHECK(model.optimizer_bytes_per_parameter_byte == 6.5);
+  REQUIRE(model.operators.size() == 2);
+  const Operator& op = model.operators[0];
+  CHECK(op.cost_key == "layernorm-2048");
+  CHECK(op.shape.at("hidden") == 2048);
+  CHECK(op.parameter_bytes == 8192);
+  CHECK(op.activation_bytes == 8388608);
+  CHECK(op.shardings == std::vector<std::string>{"default", "alternate"});
+  CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
+}
+
+TEST_CASE("missing fields of an operator mean the defaults, and its name is its cost key") {
+  const Operator op = parse_model(sample(DocumentKind::kModel), "").value().operators.at(1);
+  CHECK(op.cost_key == "head");
+  CHECK_FALSE(op.cut_before);
+  CHECK(op.activation_bytes == 0);
+  CHECK(op.shardings == std::vector<std::string>{"default"});
+}
+
+TEST_CASE("a model comes back from its JSON as it was") {
+  const std::string text = to_json(parse_model(sample(DocumentKind::kModel), "").value());
+  CHECK(to_json(parse_model(text, "").value()) == text);
+}
+
+TEST_CASE("an unsuitable field of a model is named by its path") {
+  CHECK_THAT(error_of(R"("operators":[])"),
+             Catch::StartsWith("model.json: operators: expected an array of at least one"));
+  CHECK_THAT(error_of(R"("operators":[{"kind":"x"}])"),
+             Catch::StartsWith("model.json: operators[0].name: expected a text"));
+  CHECK_THAT(
+      error_of(R"("operators":[{"name":"a","activation_bytes":-1}])"),
+      Catch::StartsWith("model.json: operators[0].activation_bytes: expected an integer of at least 0, found -1"));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a","shape":{"hidden":"x"}}])"),
+             Catch::StartsWith("model.json: operators[0].shape.hidden: expected"));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a","shardings":[]}])"),
+             Catch::StartsWith("model.json: operators[0].shardings: expected an array of at least one"));
+  CHECK_THAT(
+      error_of(R"("operators":[{"name":"a"}],"tied_parameters":[{"operators":[0,1]}])"),
+      Catch::StartsWith("model.json: tied_parameters[0].operators[1]: expected the index of an operator, found 1"));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"microbatch_values":{"total":[0]})"),
+             Catch::StartsWith("model.json: microbatch_values.total[0]: expected a positive integer"));
+}

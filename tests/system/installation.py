@@ -1,0 +1,113 @@
+"""A throw-away Trimtab of real processes for one test: its own state directory, ports and job."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TRIMTAB_BUILD", ROOT / "build" / "release"))
+TRIMTAB = BUILD / "bin" / "trimtab"
+
+
+def wait_until(condition, what, seconds):
+    """Polls `condition` until it gives something true; fails naming `what`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+class Installation:
+    """`with Installation() as trimtab:` gives a state directory that is brought down and removed at the end."""
+
+    def __init__(self, devices=2):
+        self.devices = devices
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trimtab-test-"))
+        self.state = self.directory / "state"
+        self.out = self.directory / "out"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.run("down", "--state", str(self.state), check=False)
+        if kind is not None and os.environ.get("TRIMTAB_KEEP"):
+            print(f"kept: {self.directory}")
+            return
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, *arguments, check=True, timeout=300):
+        done = subprocess.run(
+            [str(TRIMTAB), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=ROOT
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"trimtab {' '.join(map(str, arguments))} gave {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def up(self):
+        self.run("up", "--state", self.state, "--devices", self.devices, "--port", "0")
+        return self.processes()
+
+    def processes(self):
+        """What up.json says runs: {"coordinator": pid, "agents": [pid...]}."""
+        found = json.loads((self.state / "up.json").read_text())
+        return {
+            "coordinator": found["coordinator"]["pid"],
+            "agents": [agent["pid"] for agent in found["agents"]],
+            "port": found["coordinator"]["port"],
+        }
+
+    def start_tune(self, job, *arguments):
+        self.out.mkdir(parents=True, exist_ok=True)
+        log = open(self.directory / "tune.log", "w")
+        return subprocess.Popen(
+            [str(TRIMTAB), "tune", "--job", str(job), "--state", str(self.state), "--out", str(self.out), *map(str, arguments)],
+            stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+        )
+
+    def tune_log(self):
+        return (self.directory / "tune.log").read_text()
+
+    def report(self):
+        return json.loads((self.out / "report.json").read_text())
+
+    def write_job(self, name="tiny", **changes):
+        """A job small enough that a step takes some 20 ms, from the files beside this one."""
+        source = pathlib.Path(__file__).parent / "tiny"
+        for file in source.iterdir():
+            text = file.read_text().replace("@ROOT@", str(ROOT)).replace("@NAME@", name).replace("@DIR@", str(self.directory))
+            for old, new in changes.items():
+                text = text.replace(f"@{old}@", str(new))
+            (self.directory / file.name).write_text(text)
+        return self.directory / "job.toml"
+
+
+def rank_processes(job_directory):
+    """Pids of training ranks whose command line names this directory."""
+    pids = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(part.endswith(b"train.py") for part in command) and any(str(job_directory).encode() in part for part in command):
+            pids.append(int(entry.name))
+    return sorted(pids)
+
+
+def kill_hard(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True

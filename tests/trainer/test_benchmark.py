@@ -1,0 +1,99 @@
+"""The describe and benchmark commands keep to their contracts."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from harness import OPERATORS, TRAINER, JobTest
+
+ITEMS = [
+    {"kind": "process"},
+    {"kind": "operator", "cost_key": "attention-a4-h32-t16", "dtype": "float32", "samples": 2, "tp": 1,
+     "sharding": "default"},
+    {"kind": "operator", "cost_key": "head-v64-h32-t16", "dtype": "float32", "samples": 1},
+    {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32"},
+    {"kind": "collective", "primitive": "all_reduce", "bytes": 4096, "group_size": 2},
+    {"kind": "collective", "primitive": "broadcast", "bytes": 4096, "group_size": 2},
+    {"kind": "collective", "primitive": "all_gather", "bytes": 4096, "group_size": 2},
+    {"kind": "point_to_point", "bytes": 65536},
+    {"kind": "overlap", "primitive": "all_reduce", "bytes": 65536, "group_size": 2,
+     "cost_key": "feedforward-h32-t16", "dtype": "float32", "samples": 1},
+    {"kind": "operator", "cost_key": "feedforward-h32-t16", "dtype": "float32", "samples": 1, "tp": 2},
+    {"kind": "operator", "cost_key": "no-such-operator", "dtype": "float32", "samples": 1},
+    {"kind": "collective", "primitive": "all_reduce", "bytes": 4096, "group_size": 3},
+    {"kind": "teleport"},
+]
+WANTED = {
+    0: ["process_bytes", "step_overhead"],
+    1: ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"],
+    2: ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"],
+    3: ["optimizer_step"], 4: ["collective"], 5: ["collective"], 6: ["collective"], 7: ["point_to_point"],
+    8: ["overlap_computation", "overlap_communication"], 9: [], 10: [], 11: [], 12: [],
+}
+
+
+class Commands(JobTest):
+    def describe(self, config):
+        return subprocess.run([sys.executable, os.path.join(TRAINER, "describe.py"), "--config", config],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_describe_prints_the_model(self):
+        result = self.describe(self.config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        model = json.loads(result.stdout)
+        self.assertEqual(model["schema"], "trimtab.model/1")
+        self.assertEqual(model["microbatch_values"]["total"], [1, 2, 3, 4, 6, 12])
+        self.assertEqual(len(model["operators"]), OPERATORS)
+        keys = [operator["cost_key"] for operator in model["operators"]]
+        self.assertEqual(len(set(keys)), 4, "equal layers share their costs")
+        for operator in model["operators"]:
+            self.assertGreater(operator["parameter_bytes"], 0)
+            self.assertGreaterEqual(operator["activation_bytes"], operator["output_bytes"])
+        # 16 tokens: softmaxed logits (64 wide), and what the norm before them keeps.
+        self.assertGreater(model["operators"][-1]["activation_bytes"], 16 * 64 * 4)
+
+    def test_describe_of_a_missing_file_exits_with_2(self):
+        result = self.describe("/nowhere.toml")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("/nowhere.toml", result.stderr)
+
+    def test_benchmark_answers_every_item_on_every_rank(self):
+        requests = self.write("requests.json", {
+            "schema": "trimtab.benchmark_requests/1", "relative_error": 0.2, "min_repetitions": 3,
+            "max_repetitions": 6, "items": ITEMS})
+        outputs = self.benchmark(requests, [0, 0])
+        for output in outputs:
+            lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            for item, kinds in WANTED.items():
+                costs = [line for line in lines if line.get("item") == item and "cost" in line]
+                self.assertEqual([line["cost"]["kind"] for line in costs], kinds)
+                for line in costs:
+                    self.assertTrue(all(type(value) is int and value > 0 for value in line["values"]), line)
+                    self.assertLessEqual(len(line["values"]), 6)
+                answered = {"item_done": item} in lines
+                failed = any(line.get("item") == item and "error" in line for line in lines)
+                self.assertNotEqual(answered, failed)
+                self.assertEqual(failed, not kinds)
+            by_kind = {line["cost"]["kind"]: line for line in lines if "cost" in line}
+            self.assertGreaterEqual(min(by_kind["overlap_computation"]["values"]), 1_000_000)
+            self.assertEqual(by_kind["collective"]["cost"]["group_size"], 2)
+
+    def test_requests_of_another_schema_exit_with_2(self):
+        self.benchmark(self.write("requests.json", {"schema": "x/9", "items": []}), [2, 2])
+
+    def benchmark(self, requests, codes):
+        rendezvous = f"file://{self.folder}/benchmark.rendezvous"
+        processes = [subprocess.Popen(
+            [sys.executable, os.path.join(TRAINER, "benchmark.py"), "--config", self.config, "--rank", str(rank),
+             "--world-size", "2", "--rendezvous", rendezvous, "--requests", requests, "--pin", "off"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        for process in processes:
+            self.addCleanup(process.kill)
+        results = [process.communicate(timeout=120) for process in processes]
+        self.assertEqual([process.returncode for process in processes], codes, results)
+        return [output for output, _ in results]
+
+
+if __name__ == "__main__":
+    unittest.main()

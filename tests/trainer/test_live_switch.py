@@ -1,0 +1,115 @@
+"""Changing the plan of a running job: what stays the same, and what happens when it goes wrong."""
+import os
+import unittest
+
+from fake_agent import FakeAgent
+from harness import (EVEN_RECOMPUTED, MODEL, REPLICATED, REVERSED, SINGLE, UNEVEN, JobTest, plan)
+
+MIB = 1 << 20
+
+
+class LiveSwitch(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.agent = FakeAgent(os.path.join(self.folder, "agent.sock"))
+        self.addCleanup(self.agent.close)
+        self.snapshots = os.path.join(self.folder, "snapshots")
+        self.environment = {"TRIMTAB_SOCKET": self.agent.path}
+
+    def last_step(self):
+        return max(message["step"] for _, message in self.agent.of("step"))
+
+    def stop(self, run):
+        """Ask for an end a few steps ahead; returns the run's log."""
+        step = self.last_step() + 5
+        self.agent.send({"type": "stop", "step": step})
+        run.wait()
+        self.assertEqual(set(run.codes), {0}, run.errors)
+        self.assertGreaterEqual(max(run.log()), step)
+        return run.log()
+
+    def test_four_changes_half_way_leave_the_loss_curve_as_it_was(self):
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--snapshots", self.snapshots, environment=self.environment)
+        self.agent.wait_for_step(10)
+        for epoch, document in enumerate((UNEVEN, REPLICATED, REVERSED, EVEN_RECOMPUTED), 1):
+            active = self.agent.change_plan(epoch, document, 2)
+            self.assertEqual(len({message["step"] for _, message in active}), 1, "all ranks change at the same step")
+        found = self.stop(run)
+        self.assertEqual({line["epoch"] for line in found.values()}, {0, 1, 2, 3, 4})
+        self.assert_same_training(self.train(SINGLE, 1, max(found) + 1), found)
+        self.assertEqual(len(os.listdir(self.snapshots)), 2, "the last two snapshots are kept")
+
+    def test_a_commit_that_only_one_rank_hears_changes_nothing(self):
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, environment=self.environment)
+        self.agent.wait_for_step(3)
+        step = self.agent.propose(1, UNEVEN, 2)
+        self.agent.send({"type": "plan_commit", "epoch": 1, "step": step + 1}, ranks={0})
+        self.agent.wait_for_step(step + 15)
+        self.assertEqual({message["epoch"] for _, message in self.agent.of("step")}, {0})
+        self.assertEqual(self.agent.of("plan_active"), [])
+        self.agent.send({"type": "plan_commit", "epoch": 1, "step": step + 1}, ranks={1})
+        active = self.agent.wait_from_all("plan_active", 2, epoch=1)
+        self.assertEqual(len({message["step"] for _, message in active}), 1)
+        self.stop(run)
+
+    def test_a_cancelled_commit_does_not_hold_up_the_next_plan(self):
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, environment=self.environment)
+        self.agent.wait_for_step(3)
+        step = self.agent.propose(1, UNEVEN, 2)
+        self.agent.send({"type": "plan_commit", "epoch": 1, "step": step + 1}, ranks={1})
+        self.agent.send({"type": "plan_cancel", "epoch": 1}, ranks={0})
+        self.agent.change_plan(2, REPLICATED, 2)  # Rank 1 still holds epoch 1.
+        self.assertEqual(self.agent.of("plan_active", epoch=1), [])
+        self.stop(run)
+
+    def test_a_plan_that_is_not_understood_is_refused_and_training_goes_on(self):
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, environment=self.environment)
+        self.agent.wait_for_step(2)
+        bad = plan([([0], 0, 4, []), ([1], 4, 8, [])], 1)
+        bad["stages"][1]["segments"][0]["tp"] = 2
+        self.agent.send({"type": "plan_propose", "epoch": 1, "plan": bad})
+        for _, message in self.agent.wait_from_all("plan_refuse", 2, epoch=1):
+            self.assertIn("plan.stages[1].segments[0].tp", message["message"])
+        self.stop(run)
+
+    def test_without_a_snapshot_nothing_moves_and_training_goes_on(self):
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--snapshots", self.snapshots, environment=self.environment)
+        self.agent.wait_for_step(2)
+        self.write("snapshots", "a file where the folder should be")
+        step = self.agent.propose(1, UNEVEN, 2)
+        self.agent.send({"type": "plan_commit", "epoch": 1, "step": step + 1})
+        failed = self.agent.wait_from_all("plan_failed", 2, epoch=1)
+        self.assertEqual({message["reason"] for _, message in failed}, {"snapshot"})
+        log = self.stop(run)
+        self.assertEqual(log[max(log)]["epoch"], 0)
+        self.assert_same_training(self.train(SINGLE, 1, max(log) + 1), log)
+
+    def test_memory_is_checked_before_a_change_and_enforced_after_it(self):
+        config = self.write("wide.toml", MODEL.replace("vocabulary = 64", "vocabulary = 40000")
+                            .replace("hidden = 32", "hidden = 64").replace("sequence = 16", "sequence = 8"))
+        first = plan([([0], 0, 4, [[0, 4]]), ([1], 4, 8, [[4, 8]])], 1)
+        used = max(max(line["peak_bytes"]) for line in self.train(first, 2, 3, config=config).values())
+        limit = used + 16 * MIB  # Less than a second copy of the embedding, or the largest microbatch's logits.
+        run = self.start(first, 2, 5000, "--memory-limit", str(limit), "--snapshots", self.snapshots, config=config,
+                         environment=self.environment)
+        self.agent.wait_for_step(1)
+        self.agent.send({"type": "plan_propose", "epoch": 1, "plan": REPLICATED})
+        refused = self.agent.wait_from_all("plan_refuse", 2, epoch=1)
+        self.assertEqual({message["reason"] for _, message in refused}, {"memory"})
+        hungry = plan([([0], 0, 4, []), ([1], 4, 8, [])], 12)
+        self.agent.change_plan(2, hungry, 2)
+        failed = self.agent.wait_from_all("plan_failed", 2, epoch=2)
+        self.assertEqual({message["reason"] for _, message in failed}, {"out_of_memory"})
+        self.agent.wait_for_step(max(message["step"] for _, message in failed) + 2)
+        log = self.stop(run)
+        self.assertEqual(log[max(log)]["epoch"], 0, "the job went back to the plan before")
+        self.assert_same_training(self.train(SINGLE, 1, max(log) + 1, config=config), log)
+
+    def test_an_initial_plan_over_the_limit_ends_the_job_with_the_reason(self):
+        run = self.start(SINGLE, 1, 5, "--memory-limit", str(64 * MIB)).wait()
+        self.assertEqual(run.codes, [3])
+        self.assertRegex(run.errors[0], r"rank 0 needs \d+ MiB, the memory limit is 64 MiB")
+
+
+if __name__ == "__main__":
+    unittest.main()

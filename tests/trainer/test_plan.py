@@ -1,0 +1,92 @@
+"""Plans are accepted whole or refused with the path of the field."""
+import copy
+import json
+import os
+import unittest
+
+from harness import EVEN_RECOMPUTED, MODEL, OPERATORS, SINGLE, UNEVEN, JobTest
+
+import config
+import plan as plans
+
+BAD = [
+    ("plan: must be an object", lambda plan: []),
+    ("plan.schema", lambda plan: plan.update(schema="trimtab.plan/2")),
+    ("plan.model", lambda plan: plan.update(model="other")),
+    ("plan.global_batch", lambda plan: plan.update(global_batch=24)),
+    ("plan.model", lambda plan: plan.pop("model")),
+    ("plan.microbatch", lambda plan: plan.pop("microbatch")),
+    ("plan.microbatch", lambda plan: plan.update(microbatch=5)),
+    ("plan.microbatch", lambda plan: plan.update(microbatch="1")),
+    ("plan.microbatch", lambda plan: plan.update(microbatch=True)),
+    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="gpipe")),
+    ("plan.schedule.sliced_microbatches", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
+    ("plan.schedule.sub_batches", lambda plan: plan["schedule"].update(sub_batches=2)),
+    ("plan.stages", lambda plan: plan.update(stages={})),
+    ("plan.stages: cover operators", lambda plan: plan["stages"].pop()),
+    ("plan.stages: their devices", lambda plan: plan["stages"][1].update(devices=[0])),
+    ("plan.stages[0].devices", lambda plan: plan["stages"][0].update(devices=["a"])),
+    ("plan.stages[1].segments[0].operators", lambda plan: segment(plan).update(operators=[3, 8])),
+    ("plan.stages[1].segments[0].operators", lambda plan: segment(plan).update(operators=[4, 9])),
+    ("plan.stages[1].segments[0].dp", lambda plan: segment(plan).update(dp=2)),
+    ("plan.stages[1].segments[0].tp", lambda plan: segment(plan).update(tp=2)),
+    ("plan.stages[1].segments[0].sharded", lambda plan: segment(plan).update(sharded="optimizer")),
+    ("plan.stages[1].segments[0].recompute[0]", lambda plan: segment(plan).update(recompute=[[2, 5]])),
+    ("plan.stages[1].segments[0].switches.offload_hidden",
+     lambda plan: segment(plan).update(switches={"offload_hidden": [[4, 5]]})),
+    ("plan.target_knobs", lambda plan: plan.update(target_knobs={"precision": "bf16"})),
+    ("plan.surprise", lambda plan: plan.update(surprise=[1])),
+]
+
+
+def segment(plan):
+    return plan["stages"][1]["segments"][0]
+
+
+class Plans(JobTest):
+    def parse(self, document, world_size=2):
+        return plans.parse(document, config.load(self.config), OPERATORS, world_size)
+
+    def test_what_cannot_be_honoured_is_refused_by_path(self):
+        for path, spoil in BAD:
+            document = copy.deepcopy(EVEN_RECOMPUTED)
+            replaced = spoil(document)
+            with self.subTest(path), self.assertRaises(plans.PlanRefused) as refused:
+                self.parse(replaced if isinstance(replaced, list) and not replaced else document)
+            self.assertTrue(str(refused.exception).startswith(path), refused.exception)
+
+    def test_fields_that_are_off_ask_for_nothing(self):
+        document = copy.deepcopy(UNEVEN)
+        document["target_knobs"] = {}
+        document["schedule"].update(sliced_microbatches=0, sub_batches=1, cross_pass=False,
+                                    recompute_after_communication=False)
+        segment(document).update(cp=1, sharded="none", tp_consecutive=True, alternate_dimension=[], switches={})
+        self.assertEqual(self.parse(document), self.parse(UNEVEN))
+
+    def test_several_segments_of_a_stage_are_one_after_the_other(self):
+        document = copy.deepcopy(SINGLE)
+        document["stages"][0]["segments"] = [{"operators": [0, 3], "recompute": [[1, 2]]}, {"operators": [3, 8]}]
+        stage = self.parse(document, 1).stages[0]
+        self.assertEqual((stage.begin, stage.end, stage.recompute), (0, 8, {1}))
+
+    def test_the_trainer_says_what_is_wrong_and_exits_with_2(self):
+        run = self.start({**SINGLE, "microbatch": 7}, 1, 1).wait()
+        self.assertEqual(run.codes, [2])
+        self.assertIn("plan.microbatch: must divide global_batch (12), found 7", run.errors[0])
+
+    def test_a_model_file_with_a_misspelt_key_names_the_near_one(self):
+        path = self.write("bad.toml", MODEL.replace("layers", "layer"))
+        with self.assertRaisesRegex(config.BadInput, "unknown key layer; did you mean layers"):
+            config.load(path)
+
+    def test_the_example_is_a_plan_for_its_model(self):
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+                              "examples", "gpt-cpu")
+        model = config.load(os.path.join(folder, "gpt.toml"))
+        with open(os.path.join(folder, "initial.json"), encoding="utf-8") as file:
+            plan = plans.parse(json.load(file), model, 2 * model.layers + 2, 2)
+        self.assertEqual([(stage.begin, stage.end) for stage in plan.stages], [(0, 9), (9, 18)])
+
+
+if __name__ == "__main__":
+    unittest.main()

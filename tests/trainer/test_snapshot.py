@@ -1,0 +1,85 @@
+"""Snapshots that are not whole do not count."""
+import os
+import unittest
+
+import torch
+
+from harness import OPERATORS, SINGLE, JobTest
+
+import config
+import plan as plans
+from errors import OutsideFailure
+from model import operator_specs
+from operator_state import OperatorState
+from process_groups import ProcessGroups
+from snapshot import SnapshotStore
+
+CPU = torch.device("cpu")
+
+
+class Snapshots(JobTest):
+    def setUp(self):
+        super().setUp()
+        self.model = config.load(self.config)
+        self.specs = operator_specs(self.model)
+        self.plan = plans.parse(SINGLE, self.model, OPERATORS, 1)
+        self.directory = os.path.join(self.folder, "snapshots")
+        self.states = [OperatorState(spec, self.model, CPU) for spec in self.specs]
+        self.store = self.make_store(self.model)
+
+    def make_store(self, model):
+        return SnapshotStore(self.directory, 0, ProcessGroups(0, 1, CPU), self.specs, model)
+
+    def save(self, step):
+        for state in self.states:
+            state.state.fill_(float(step))
+        self.store.save(step, self.plan, self.states)
+
+    def newest(self):
+        return os.path.join(self.directory, sorted(os.listdir(self.directory))[-1])
+
+    def load(self, store=None):
+        return (store or self.store).load(self.plan.stages[0], CPU)
+
+    def test_nothing_there_is_not_a_failure(self):
+        self.assertIsNone(self.load())
+
+    def test_the_newest_is_loaded_and_two_are_kept(self):
+        for step in (3, 5, 5, 8):
+            self.save(step)
+        self.assertEqual(sorted(os.listdir(self.directory)), ["step-00000005.1", "step-00000008.0"])
+        snapshot = self.load()
+        self.assertEqual(snapshot.step, 8)
+        self.assertEqual(float(snapshot.states[OPERATORS - 1].min()), 8.0)
+
+    def test_one_without_manifest_is_as_if_it_were_not_there(self):
+        self.save(3)
+        self.save(5)
+        os.unlink(os.path.join(self.newest(), "manifest.json"))
+        self.assertEqual(self.load().step, 3)
+
+    def test_a_flipped_bit_is_found_and_the_one_before_is_loaded(self):
+        self.save(3)
+        self.save(5)
+        with open(os.path.join(self.newest(), "rank0.state"), "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)[0]
+            file.seek(1000)
+            file.write(bytes([byte ^ 1]))
+        self.assertEqual(self.load().step, 3)
+
+    def test_none_readable_is_an_error_not_a_fresh_start(self):
+        self.save(3)
+        os.truncate(os.path.join(self.newest(), "rank0.state"), 100)
+        with self.assertRaisesRegex(OutsideFailure, "none of 1 snapshots is readable"):
+            self.load()
+
+    def test_a_folder_that_cannot_be_written_is_reported(self):
+        with open(self.directory, "w", encoding="utf-8"):
+            pass  # A file stands where the folder should be.
+        with self.assertRaisesRegex(OutsideFailure, "cannot write a snapshot"):
+            self.save(1)
+
+
+if __name__ == "__main__":
+    unittest.main()

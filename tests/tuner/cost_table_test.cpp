@@ -1,0 +1,115 @@
+#include "tuner/cost_table.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tables.hpp"
+#include "tuner/cost_model.hpp"
+#include "world.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+test::World one_operator(const std::vector<std::int32_t>& samples, std::int32_t batch = 16) {
+  test::OperatorTruth truth;
+  truth.cost_key = "op";
+  truth.forward_ns = 1000000;
+  truth.forward_fixed_ns = 500000;
+  return test::make_world({truth}, 1, batch, samples);
+}
+
+TEST_CASE("times are exact at measured samples and linear between them") {
+  const CostTable table = one_operator({2, 8}).table();
+  CHECK(table.tables().find(2)->forward[0] == Approx(2.5));
+  CHECK(table.tables().find(8)->forward[0] == Approx(8.5));
+  CHECK(table.tables().find(4)->forward[0] == Approx(4.5));
+}
+
+TEST_CASE("nothing is extrapolated unless estimates are asked for, and those are flagged") {
+  const test::World world = one_operator({2, 8});
+  const CostTable strict = world.table();
+  const Plan small = test::make_plan(world.model, 1, {1}, {1});
+  const Prediction missing = CostModel(strict).evaluate(small);
+  CHECK(missing.missing_costs.size() == 4);
+  CHECK_THAT(missing.missing_costs[0],
+             Catch::Contains("samples=1") && Catch::Contains("(benchmark: operator op with 1 samples)"));
+  const CostTable lenient = world.table(true);
+  const Prediction estimated = CostModel(lenient).evaluate(small);
+  CHECK(estimated.missing_costs.empty());
+  CHECK(estimated.estimated_costs.size() == 4);
+  // Half of what two samples take, 16 times.
+  CHECK(estimated.iteration_ms == Approx(16 * (2.5 + 4.0) / 2));
+}
+
+TEST_CASE("costs of another model, type or split do not count") {
+  test::World world = one_operator({1});
+  for (Cost& cost : world.costs) cost.key.dtype = "float16";
+  const auto result = CostTable::build(world.model, world.cluster, world.costs);
+  REQUIRE_FALSE(result.ok());
+  CHECK_THAT(result.error().message, Catch::Contains("found none of its 1 cost keys (op, ...)"));
+  world = one_operator({1});
+  for (Cost& cost : world.costs) cost.key.tp = 2;
+  CHECK_FALSE(CostTable::build(world.model, world.cluster, world.costs).ok());
+}
+
+TEST_CASE("a link's bandwidth and latency price what was never measured, flagged") {
+  test::World world = one_operator({1, 16});
+  world.cluster.nodes[0].devices = 4;
+  world.model.operators[0].parameter_bytes = 1000000;
+  Link link;
+  link.level = "intra_node";
+  link.bandwidth_bytes_per_s = 1e9;
+  link.latency_us = 10;
+  world.cluster.links = {link};
+  const CostTable table = world.table();
+  const LinkCosts& links = table.tables().links;
+  // A ring over 4: 6 steps of latency, 6 / 4 of the bytes.
+  const Value ring = links.all_reduce(1000000, 4, Placement::kIntraNode);
+  CHECK(ring.mean == Approx(6 * 0.01 + 1.5));
+  CHECK(ring.quality == Quality::kEstimated);
+  const Value send = links.point_to_point(2000000, 0, 0);
+  CHECK(send.mean == Approx(0.01 + 2));
+  CHECK(links.all_reduce(1000000, 4, Placement::kInterNode).quality == Quality::kMissing);
+}
+
+TEST_CASE("measured links come before estimated ones") {
+  test::World world = one_operator({1, 16});
+  world.cluster.nodes[0].devices = 2;
+  test::add_links(world, 3000000, 0);
+  Link link;
+  link.level = "intra_node";
+  link.bandwidth_bytes_per_s = 1e9;
+  world.cluster.links = {link};
+  const CostTable table = world.table();
+  const LinkCosts& links = table.tables().links;
+  CHECK(links.all_reduce(5000, 2, Placement::kIntraNode).mean == Approx(3));
+  CHECK(links.all_reduce(5000, 2, Placement::kIntraNode).quality == Quality::kMeasured);
+  // Beyond the largest measured size only the link can say.
+  CHECK(links.all_reduce(4000000, 2, Placement::kIntraNode).quality == Quality::kEstimated);
+}
+
+TEST_CASE("a link between two nodes overrides its level") {
+  test::World world = one_operator({1, 16});
+  world.cluster.nodes.push_back({"n1", "", 1, 0, 0});
+  Link level;
+  level.level = "inter_node";
+  level.bandwidth_bytes_per_s = 1e9;
+  Link direct;
+  direct.between = {"n1", "n0"};
+  direct.bandwidth_bytes_per_s = 1e6;
+  world.cluster.links = {level, direct};
+  const CostTable table = world.table();
+  CHECK(table.tables().links.point_to_point(1000, 0, 1).mean == Approx(1));
+}
+
+TEST_CASE("a slowdown below one is taken as none") {
+  test::World world = one_operator({1, 16});
+  world.costs.push_back(test::exact_cost(test::link_key(CostKind::kOverlapComputation, 10, 2), 900000));
+  world.costs.push_back(test::exact_cost(test::link_key(CostKind::kOverlapCommunication, 10, 2), 1300000));
+  const CostTable table = world.table();
+  const OverlapSlowdown slowdown = table.tables().links.overlap(2, Placement::kIntraNode);
+  CHECK(slowdown.computation == 1.0);
+  CHECK(slowdown.communication == Approx(1.3));
+}
+
+}  // namespace
+}  // namespace trimtab::tuner

@@ -1,0 +1,149 @@
+#include "tuner/needed_costs.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tuner/search.hpp"
+#include "world.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+// An embedding, pairs of attention and feedforward, a head; none measured.
+test::World transformer(std::int32_t layers, std::int32_t devices, std::int32_t batch) {
+  std::vector<test::OperatorTruth> operators;
+  const auto add = [&operators](const std::string& key, Bytes parameters) {
+    test::OperatorTruth truth;
+    truth.cost_key = key;
+    truth.parameter_bytes = parameters;
+    truth.output_bytes = 4096;
+    truth.stored_bytes = 20000;
+    operators.push_back(truth);
+  };
+  add("embedding", 400000);
+  for (std::int32_t i = 0; i < layers; ++i) {
+    add("attention", 100000);
+    add("feedforward", 200000);
+  }
+  add("head", 400000);
+  test::World world = test::make_world(operators, devices, batch, {1});
+  world.model.operators.back().output_bytes = 4;
+  world.model.operators[2].forward_flops = 1000;
+  world.costs.clear();
+  return world;
+}
+
+std::int64_t count(const std::vector<CostKey>& keys, CostKind kind) {
+  return std::count_if(keys.begin(), keys.end(), [kind](const CostKey& key) { return key.kind == kind; });
+}
+
+std::size_t items(const std::string& json) {
+  std::size_t found = 0;
+  for (std::size_t at = json.find("\"kind\""); at != std::string::npos; at = json.find("\"kind\"", at + 1)) ++found;
+  return found;
+}
+
+TEST_CASE("the needed costs are few and every plan can be priced with them") {
+  test::World world = transformer(4, 4, 16);
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
+  CHECK(count(keys, CostKind::kOperatorForward) == 4 * 5);  // four kinds; 1, 2, 4, 8 or 16 samples
+  CHECK(count(keys, CostKind::kOptimizerStep) == 4);
+  CHECK(count(keys, CostKind::kCollective) == 2 * 3);  // 2 or 4 replicas; 3 divides no microbatch; three sizes occur
+  CHECK(count(keys, CostKind::kPointToPoint) == 5);
+  CHECK(count(keys, CostKind::kOverlapComputation) == 2);
+  CHECK(count(keys, CostKind::kProcessBytes) == 1);
+  CHECK(std::is_sorted(keys.begin(), keys.end()));
+  for (const CostKey& key : keys) {
+    const std::int64_t value = key.kind == CostKind::kProcessBytes ? 0 : 1000 + 500 * key.samples + key.bytes / 100;
+    world.costs.push_back(test::exact_cost(key, value));
+  }
+  const CostTable table = world.table();
+  SearchOptions options;
+  options.plans = 1000000;
+  options.max_evaluations = 4000;
+  options.strategy = "exhaustive";
+  const CostModel model(table);
+  const SearchOutcome outcome = search(model, Knobs{}, options).value();
+  CHECK(outcome.result.plans.size() > 500);
+  for (const RankedPlan& ranked : outcome.result.plans) REQUIRE(ranked.prediction.missing_costs.empty());
+}
+
+TEST_CASE("what is known is not asked for again, however it was written down") {
+  const test::World world = transformer(2, 2, 4);
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
+  std::vector<Cost> known;
+  for (CostKey key : keys) {
+    if (key.kind == CostKind::kPointToPoint && known.empty()) continue;
+    if (key.placement == "intra_node") key.placement.clear();  // the default
+    known.push_back(test::exact_cost(key, 1));
+  }
+  CHECK(needed_costs(world.model, world.cluster, Knobs{}, known).empty());
+  known.pop_back();
+  CHECK(needed_costs(world.model, world.cluster, Knobs{}, known).size() == 1);
+}
+
+TEST_CASE("knobs leave out what they rule out") {
+  const test::World world = transformer(2, 2, 4);
+  Knobs knobs;
+  knobs.data_parallel = false;
+  const std::vector<CostKey> no_replicas = needed_costs(world.model, world.cluster, knobs, {});
+  CHECK(count(no_replicas, CostKind::kCollective) == 0);
+  CHECK(count(no_replicas, CostKind::kOverlapComputation) == 0);
+  knobs = {};
+  knobs.pipeline = false;
+  const std::vector<CostKey> one_stage = needed_costs(world.model, world.cluster, knobs, {});
+  CHECK(count(one_stage, CostKind::kPointToPoint) == 0);
+  // Both devices always share a microbatch: of 2 or 4 samples.
+  CHECK(count(one_stage, CostKind::kOperatorForward) == 4 * 2);
+}
+
+TEST_CASE("sample counts are bracketed where there are many") {
+  const test::World world = transformer(1, 2, 720);
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
+  std::set<std::int32_t> samples;
+  for (const CostKey& key : keys) {
+    if (key.kind == CostKind::kOperatorForward) samples.insert(key.samples);
+  }
+  CHECK(samples.size() <= 8);
+  CHECK(*samples.begin() == 1);
+  CHECK(*samples.rbegin() == 720);
+}
+
+TEST_CASE("more samples than a device could hold are not measured") {
+  test::World world = transformer(1, 1, 64);
+  world.cluster.nodes[0].memory_bytes = 20000 * 10;
+  for (const CostKey& key : needed_costs(world.model, world.cluster, Knobs{}, {})) CHECK(key.samples <= 8);
+}
+
+TEST_CASE("keys that one measurement fills are one item of the request") {
+  const test::World world = transformer(2, 2, 4);
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
+  const std::string json = benchmark_requests_json(keys, world.model);
+  // 4 kinds x 3 sample counts, 4 optimizers, 3 collectives, 5 transfers, 1 overlap, 1 process.
+  CHECK(items(json) == 4 * 3 + 4 + 3 + 5 + 1 + 1);
+  CHECK_THAT(json, Catch::Contains(R"("schema":"trimtab.benchmark_requests/1","relative_error":0.03)") &&
+                       Catch::Contains(R"({"kind":"operator","cost_key":"attention","dtype":"float32","samples":2,)"
+                                       R"("tp":1,"sharding":"default"})") &&
+                       Catch::Contains(R"({"kind":"optimizer","cost_key":"head","dtype":"float32"})") &&
+                       Catch::Contains(R"({"kind":"collective","primitive":"all_reduce","bytes":100000,)"
+                                       R"("group_size":2})") &&
+                       Catch::Contains(R"({"kind":"process"})"));
+  // Beside the heaviest operator, at the most samples.
+  CHECK_THAT(json, Catch::Contains(R"("group_size":2,"cost_key":"feedforward","dtype":"float32","samples":4})"));
+  CHECK(benchmark_requests_json({}).find("\"items\":[]") != std::string::npos);
+}
+
+TEST_CASE("several nodes need their links at both levels") {
+  test::World world = transformer(2, 2, 4);
+  world.cluster.nodes.push_back({"n1", "", 2, 0, 0});
+  std::set<std::string> placements;
+  for (const CostKey& key : needed_costs(world.model, world.cluster, Knobs{}, {})) {
+    if (key.kind == CostKind::kCollective && key.group_size == 4) placements.insert(key.placement);
+    if (key.kind == CostKind::kCollective && key.group_size == 2) placements.insert("2 " + key.placement);
+  }
+  CHECK(placements == std::set<std::string>{"inter_node", "2 intra_node", "2 inter_node"});
+}
+
+}  // namespace
+}  // namespace trimtab::tuner

@@ -1,0 +1,200 @@
+#include "tuner/validate.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "world.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+test::World world_of(std::int32_t operators, std::int32_t devices, std::int32_t batch = 8) {
+  std::vector<test::OperatorTruth> truths(static_cast<std::size_t>(operators));
+  for (test::OperatorTruth& truth : truths) truth.cost_key = "op";
+  return test::make_world(truths, devices, batch, {1});
+}
+
+// The one message of a plan that breaks one rule.
+std::string only(const std::vector<std::string>& broken) {
+  INFO([&broken] {
+    std::string all;
+    for (const std::string& rule : broken) all += rule + "\n";
+    return all;
+  }());
+  REQUIRE(broken.size() == 1);
+  return broken.front();
+}
+
+struct Case {
+  test::World world = world_of(6, 4);
+  Plan plan = test::make_plan(world.model, 4, {2, 6}, {2, 2});
+  [[nodiscard]] std::vector<std::string> broken() const { return validate(plan, world.model, world.cluster); }
+  [[nodiscard]] std::vector<std::string> broken(const Knobs& knobs) const {
+    return validate(plan, world.model, world.cluster, knobs);
+  }
+};
+
+TEST_CASE("a good plan breaks no rule") {
+  const Case good;
+  CHECK(good.broken().empty());
+  CHECK(good.broken(Knobs{}).empty());
+}
+
+TEST_CASE("the plan's model and batch must be the model's") {
+  Case bad;
+  bad.plan.model = "other";
+  CHECK_THAT(only(bad.broken()), Catch::Contains("model: the plan is for 'other', but the model is 'toy'"));
+  bad = Case();
+  bad.plan.global_batch = 16;
+  CHECK_THAT(only(bad.broken()), Catch::Contains("global_batch: must be the model's, 8, found 16"));
+}
+
+TEST_CASE("the microbatch must divide the batch and be one that the model allows") {
+  Case bad;
+  bad.plan.microbatch = 6;
+  CHECK_THAT(only(bad.broken()),
+             Catch::Contains("microbatch: must be one of 1, 2, 4, 8") && Catch::Contains("found 6"));
+  bad = Case();
+  bad.world.model.microbatch_total = {1, 8};
+  CHECK_THAT(only(bad.broken()), Catch::Contains("microbatch: must be one of 1, 8"));
+  bad = Case();
+  bad.world.model.microbatch_per_replica = {1, 4};
+  const std::vector<std::string> broken = bad.broken();
+  REQUIRE(broken.size() == 2);
+  CHECK_THAT(broken[0], Catch::Contains("stages[0].segments[0].dp: leaves 2 samples per replica") &&
+                            Catch::Contains("the model allows 1, 4"));
+}
+
+TEST_CASE("operators are covered exactly once and in order") {
+  Case bad;
+  bad.plan.stages[1].segments[0].operators.begin = 3;
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[1].segments[0].operators: must begin at operator 2 "
+                                                 "(operator-2), where the one before ends, found 3"));
+  bad = Case();
+  bad.plan.stages[1].segments[0].operators.end = 5;
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages: cover operators 0 to 5, but the model has 6"));
+  bad = Case();
+  bad.plan.stages[1].segments[0].operators.end = 7;
+  CHECK_FALSE(bad.broken().empty());
+}
+
+TEST_CASE("a stage may begin only where the model allows a cut") {
+  Case bad;
+  bad.world.model.operators[2].cut_before = false;
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[1]: must not begin with operator 2 (operator-2)"));
+}
+
+TEST_CASE("devices exist, are distinct and are used once") {
+  Case bad;
+  bad.plan.stages[1].devices = {2, 4};
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[1].devices: device 4 does not exist"));
+  bad.plan.stages[1].devices = {3, 3};
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[1].devices: device 3 is listed twice"));
+  bad.plan.stages[1].devices = {1, 3};
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[1].devices: device 1 belongs to an earlier stage"));
+}
+
+TEST_CASE("a stage's degrees multiply to its devices and divide the microbatch") {
+  Case bad;
+  bad.plan.stages[0].segments[0].dp = 1;
+  CHECK_THAT(only(bad.broken()), Catch::Contains("stages[0].segments[0]: dp * tp * cp must be the stage's 2 devices, "
+                                                 "found 1 * 1 * 1"));
+  bad.plan.stages[0].segments[0].tp = 2;
+  CHECK(bad.broken().empty());
+  bad = Case();
+  bad.plan.microbatch = 1;
+  CHECK(bad.broken().size() == 2);
+  CHECK_THAT(bad.broken()[0], Catch::Contains("stages[0].segments[0].dp: must divide microbatch 1, found 2"));
+}
+
+TEST_CASE("recompute ranges are ascending, disjoint and inside their segment") {
+  for (const std::vector<Range>& ranges :
+       {std::vector<Range>{{1, 3}}, std::vector<Range>{{1, 2}, {0, 1}}, std::vector<Range>{{1, 1}}}) {
+    Case bad;
+    bad.plan.stages[0].segments[0].recompute = ranges;
+    CHECK_THAT(only(bad.broken()), Catch::Contains("stages[0].segments[0].recompute: ranges must be ascending, "
+                                                   "disjoint and inside [0, 2)"));
+  }
+}
+
+TEST_CASE("an alternate dimension needs an operator that has one") {
+  Case bad;
+  bad.plan.stages[0].segments[0].alternate_dimension = {{0, 1}};
+  CHECK_THAT(only(bad.broken()), Catch::Contains("operator 0 (operator-0) has no second way to be split"));
+}
+
+TEST_CASE("knobs that the job does not honour must not be set") {
+  Case one;
+  Knobs knobs;
+  knobs.pipeline = false;
+  CHECK_THAT(only(one.broken(knobs)), Catch::Contains("stages: must be one, found 2"));
+  knobs = {};
+  knobs.data_parallel = false;
+  CHECK(one.broken(knobs).size() == 2);
+  knobs = {};
+  knobs.uneven_stages = false;
+  CHECK_THAT(only(one.broken(knobs)),
+             Catch::Contains("stages[1]: must begin with operator 3 (operator-3), the even cut"));
+  knobs = {};
+  knobs.recompute = false;
+  one.plan.stages[0].segments[0].recompute = {{0, 1}};
+  CHECK_THAT(only(one.broken(knobs)), Catch::Contains("knobs.recompute"));
+}
+
+TEST_CASE("what no knob of a job covers is refused by name") {
+  Case one;
+  one.plan.schedule.kind = ScheduleKind::kGPipe;
+  CHECK(one.broken().empty());
+  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("schedule.kind"));
+  one = Case();
+  one.plan.stages[0].segments[0].dp = 1;
+  one.plan.stages[0].segments[0].tp = 2;
+  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("stages[0].segments[0].tp is not honoured"));
+  one = Case();
+  one.plan.stages[0].segments[0].switches.offload_hidden = {{0, 1}};
+  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("switches is not honoured"));
+  one = Case();
+  one.plan.stages[1].devices = {2};
+  one.plan.stages[1].segments[0].dp = 1;
+  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("device 3 belongs to no stage"));
+}
+
+TEST_CASE("the usual guess is valid for every knob and recomputes everything where that is possible") {
+  for (std::int32_t devices = 1; devices <= 4; ++devices) {
+    const test::World world = world_of(6, devices, 12);
+    for (int bits = 0; bits < 32; ++bits) {
+      Knobs knobs{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
+      if (devices > 1 && !knobs.pipeline && !knobs.data_parallel) continue;  // no plan uses every device
+      const Plan plan = usual_guess(world.model, world.cluster, knobs);
+      INFO(devices << " devices, knobs " << bits);
+      const std::vector<std::string> broken = validate(plan, world.model, world.cluster, knobs);
+      CHECK((broken.empty() ? "" : broken.front()) == "");
+      if (knobs.recompute) CHECK(plan.stages[0].segments[0].recompute.size() == 1);
+      // The microbatch is the smallest that the stages can share.
+      if (knobs.pipeline) CHECK(plan.microbatch == 1);
+      if (knobs.pipeline) CHECK(plan.stages.size() == static_cast<std::size_t>(devices));
+    }
+  }
+}
+
+TEST_CASE("the usual guess shares more devices than operators evenly") {
+  const test::World world = world_of(2, 7, 12);
+  const Plan plan = usual_guess(world.model, world.cluster, Knobs{});
+  REQUIRE(plan.stages.size() == 2);
+  CHECK(plan.stages[0].devices.size() == 3);
+  CHECK(plan.stages[1].devices.size() == 4);
+  CHECK(plan.microbatch == 12);
+  CHECK(validate(plan, world.model, world.cluster, Knobs{}).empty());
+}
+
+TEST_CASE("the usual guess cuts between layers") {
+  test::World world = world_of(10, 2);
+  // Embedding and head belong to the first and last layer: layers of 3, 2, 2 and 3 operators.
+  const std::vector<std::int32_t> layers{0, 0, 0, 1, 1, 2, 2, 3, 3, 3};
+  for (std::size_t i = 0; i < layers.size(); ++i) world.model.operators[i].layer = layers[i];
+  const Plan plan = usual_guess(world.model, world.cluster, Knobs{});
+  REQUIRE(plan.stages.size() == 2);
+  CHECK(plan.stages[1].operators().begin == 5);
+}
+
+}  // namespace
+}  // namespace trimtab::tuner

@@ -1,0 +1,112 @@
+"""Measure what the tuner asks for, with the very modules that are trained, on all ranks at once.
+
+Reads benchmark requests, prints one JSON line for each cost and one for each finished item.
+"""
+import compute_environment  # First: it sets what PyTorch reads when it is loaded.
+
+import argparse
+import json
+
+import torch
+import torch.distributed as dist
+
+import config as model_config
+import rank_process
+from benchmark_items import KINDS, ItemError
+from errors import BadInput
+from memory import PeakMemory, release_unused
+from model import operator_specs, warm_up
+from operator_state import Recipe
+from repetition import Precision
+
+SCHEMA = "trimtab.benchmark_requests/1"
+
+
+def arguments(words=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", required=True, help="the model's TOML file")
+    parser.add_argument("--requests", required=True, help="the file of benchmark requests")
+    rank_process.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+class Bench:
+    """What every item needs."""
+
+    def __init__(self, config, precision, groups, device):
+        self.config, self.precision, self.groups, self.device = config, precision, groups, device
+        self.recipe = Recipe(config.learning_rate, config.weight_decay)
+        self.memory = PeakMemory(device)
+        self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}
+        self._blocks = {}
+        warm_up(device)
+        release_unused()
+        self.process_bytes = self.memory.held_bytes()
+
+    def spec(self, item):
+        """The first operator with the item's cost key."""
+        if item.get("dtype", "float32") != "float32":
+            raise ItemError(f"dtype must be float32, found {item['dtype']!r}")
+        if item.get("cost_key") not in self._specs:
+            raise ItemError(f"no operator has cost_key {item.get('cost_key')!r}; there are {sorted(self._specs)}")
+        return self._specs[item["cost_key"]]
+
+    def block(self, size):
+        """The group of this rank among blocks of `size` neighbouring ranks; None for a rank left over."""
+        if size not in self._blocks:
+            mine = None
+            for begin in range(0, self.groups.world_size - size + 1, size):
+                members = list(range(begin, begin + size))
+                group = dist.new_group(members)
+                if self.groups.rank in members:
+                    mine = group
+            self._blocks[size] = mine
+        return self._blocks[size]
+
+    def groups_maximum(self, value):
+        return -self.groups.minimum(-value)
+
+    def synchronize(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def load_requests(path):
+    """(items, Precision) of the file; raises BadInput naming the field."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot read the benchmark requests: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise BadInput(f"{path}: schema must be {SCHEMA}")
+    items = document.get("items")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadInput(f"{path}: items must be a list of objects")
+    precision = Precision(document.get("relative_error", 0.03), document.get("min_repetitions", 5),
+                          document.get("max_repetitions", 60))
+    numbers = (precision.relative_error, precision.minimum, precision.maximum)
+    if any(isinstance(n, bool) or not isinstance(n, (int, float)) or n <= 0 for n in numbers):
+        raise BadInput(f"{path}: relative_error, min_repetitions and max_repetitions must be positive numbers")
+    return items, precision
+
+
+def run(options, process):
+    config = model_config.load(options.config)
+    items, precision = load_requests(options.requests)
+    bench = Bench(config, precision, process.connect(), process.device)
+    for number, item in enumerate(items):
+        try:
+            if item.get("kind") not in KINDS:
+                raise ItemError(f"kind must be one of {sorted(KINDS)}, found {item.get('kind')!r}")
+            for key, values in KINDS[item["kind"]](item, bench):
+                print(json.dumps({"item": number, "cost": key, "values": values}), flush=True)
+            print(json.dumps({"item_done": number}), flush=True)
+        except ItemError as error:
+            print(json.dumps({"item": number, "error": str(error)}), flush=True)
+    process.close()
+
+
+if __name__ == "__main__":
+    given = arguments()
+    rank_process.run_as_rank(given, lambda process: run(given, process))

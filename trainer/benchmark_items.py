@@ -1,0 +1,213 @@
+"""What each kind of benchmark request measures.
+
+Each function takes the item and a Bench and yields (cost key, values). Unusable items raise ItemError before
+anything collective happens, and alike on every rank.
+"""
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from control import Control
+from data import TokenStream
+from operator_bench import OperatorBench
+from pipeline import StepResult
+from repetition import elapsed_ns, repeat
+
+INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or the barrier's skew is what is measured.
+INNER_MAX = 64
+OVERLAP_CALLS_MAX = 256
+
+
+class ItemError(Exception):
+    """This rank cannot run the item; the text is the answer."""
+
+
+def operator(item, bench):
+    for name, only in (("tp", 1), ("sharding", "default")):
+        if item.get(name, only) != only:
+            raise ItemError(f"{name} must be {only}: this trainer does not split operators")
+    samples = _positive(item, "samples")
+    alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
+    stored, working = alone.memory()
+
+    def once():
+        begin = time.perf_counter_ns()
+        kept = alone.forward()
+        bench.synchronize()
+        middle = time.perf_counter_ns()
+        alone.backward(kept)
+        bench.synchronize()
+        return middle - begin, time.perf_counter_ns() - middle
+
+    forward, backward = repeat(once, bench.precision, bench.groups)
+    key = {"subject": item["cost_key"], "dtype": "float32", "samples": samples, "tp": 1, "sharding": "default"}
+    yield {"kind": "operator_forward", **key}, forward
+    yield {"kind": "operator_backward", **key}, backward
+    yield {"kind": "operator_stored_bytes", **key}, [stored]
+    yield {"kind": "operator_working_bytes", **key}, [working]
+
+
+def optimizer(item, bench):
+    state = OperatorBench(bench.spec(item), bench.config, 1, bench.device).state
+
+    def once():
+        state.gradient.fill_(1e-3)
+        return (elapsed_ns(lambda: (state.update(bench.recipe, 1), bench.synchronize())),)
+
+    (values,) = repeat(once, bench.precision, bench.groups)
+    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32"}, values
+
+
+def collective(item, bench):
+    primitive, bytes_, size = _collective_fields(item, bench)
+    group = bench.block(size)
+    launch = _primitive(primitive, bytes_, size, group, bench)
+
+    def call():
+        launch().wait()
+        bench.synchronize()
+
+    (values,) = repeat(_inner(call, bench), bench.precision, bench.groups)
+    if group is not None:
+        yield {"kind": "collective", "subject": primitive, "bytes": bytes_, "group_size": size,
+               "placement": "intra_node"}, values
+
+
+def point_to_point(item, bench):
+    bytes_ = _positive(item, "bytes")
+    if bench.groups.world_size < 2:
+        raise ItemError("point_to_point needs two ranks, there is one")
+    rank = bench.groups.rank
+    peer = rank ^ 1
+    tensor = torch.zeros(max(bytes_ // 4, 1), device=bench.device)
+
+    def round_trip():
+        if peer >= bench.groups.world_size:
+            return  # The odd rank out only keeps step.
+        if rank < peer:
+            bench.groups.send_state(tensor, peer)
+            bench.groups.receive_state(tensor, peer)
+        else:
+            bench.groups.receive_state(tensor, peer)
+            bench.groups.send_state(tensor, peer)
+        bench.synchronize()
+
+    (values,) = repeat(_inner(round_trip, bench), bench.precision, bench.groups)
+    if peer < bench.groups.world_size:
+        yield {"kind": "point_to_point", "subject": "send_recv", "bytes": bytes_, "placement": "intra_node"}, [
+            value // 2 for value in values]
+
+
+def overlap(item, bench):
+    primitive, bytes_, size = _collective_fields(item, bench)
+    samples = _positive(item, "samples")
+    alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
+    group = bench.block(size)
+    launch = _primitive(primitive, bytes_, size, group, bench)
+
+    def compute():
+        alone.backward(alone.forward())
+        bench.synchronize()
+
+    def communicate():
+        works = [launch() for _ in range(calls)]
+        for work in works:
+            work.wait()
+        bench.synchronize()
+
+    calls = 1
+    for _ in range(2):
+        compute()
+        communicate()
+    (computation,) = repeat(lambda: (elapsed_ns(compute),), bench.precision, bench.groups)
+    # Enough calls to last longer than the computation that they disturb, the same number on every rank.
+    calls = bench.groups_maximum(max(1, min(OVERLAP_CALLS_MAX, _middle(computation) * 2 // elapsed_ns(communicate))))
+    (communication,) = repeat(lambda: (elapsed_ns(communicate),), bench.precision, bench.groups)
+
+    def together():
+        ended = []
+        begin = time.perf_counter_ns()
+        works = [launch() for _ in range(calls)]
+        thread = threading.Thread(target=lambda: ended.append([work.wait() for work in works] and time.perf_counter_ns()))
+        thread.start()
+        spans = []
+        while thread.is_alive() or not spans:
+            spans.append(elapsed_ns(compute))
+        thread.join()
+        disturbed = _middle(spans[:-1] or spans)  # The last may have run partly alone.
+        return (max(1_000_000, 1_000_000 * disturbed / _middle(computation)),
+                max(1_000_000, 1_000_000 * (ended[0] - begin) / _middle(communication)))
+
+    computation_slowdown, communication_slowdown = repeat(together, bench.precision, bench.groups)
+    if group is not None:
+        key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": "intra_node"}
+        yield {"kind": "overlap_computation", **key}, computation_slowdown
+        yield {"kind": "overlap_communication", **key}, communication_slowdown
+
+
+def _middle(values):
+    return sorted(values)[len(values) // 2]
+
+
+def process(item, bench):
+    yield {"kind": "process_bytes", "subject": "process"}, [bench.process_bytes]
+    control, stream = Control(bench.groups), TokenStream(bench.config)
+
+    def empty_step():
+        stream.batch(range(bench.config.global_batch))
+        peak = bench.memory.peak_bytes()
+        control.present(StepResult(), stop_heard=lambda: False, terminated=False, peak_bytes=peak, limit_bytes=0)
+        control.agree(0)
+
+    (values,) = repeat(lambda: (elapsed_ns(empty_step),), bench.precision, bench.groups)
+    yield {"kind": "step_overhead", "subject": "step"}, values
+
+
+KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective,
+         "point_to_point": point_to_point, "overlap": overlap, "process": process}
+
+
+def _positive(item, name):
+    value = item.get(name)
+    if type(value) is not int or value < 1:
+        raise ItemError(f"{name} must be an integer of 1 or more, found {value!r}")
+    return value
+
+
+def _collective_fields(item, bench):
+    primitive, size = item.get("primitive"), _positive(item, "group_size")
+    if primitive not in ("all_reduce", "broadcast", "all_gather"):
+        raise ItemError(f"primitive must be all_reduce, broadcast or all_gather, found {primitive!r}")
+    if not 2 <= size <= bench.groups.world_size:
+        raise ItemError(f"group_size must lie in [2, {bench.groups.world_size}], found {size}")
+    return primitive, _positive(item, "bytes"), size
+
+
+def _primitive(primitive, bytes_, size, group, bench):
+    """A function that starts the collective and returns its work; ranks without a group only keep step."""
+    if group is None:
+        return _Nothing
+    tensor = torch.zeros(max(bytes_ // 4, 1), device=bench.device)
+    if primitive == "all_reduce":
+        return lambda: dist.all_reduce(tensor, group=group, async_op=True)
+    if primitive == "broadcast":
+        source = bench.groups.rank // size * size
+        return lambda: dist.broadcast(tensor, source, group=group, async_op=True)
+    everyone = [torch.empty_like(tensor) for _ in range(size)]
+    return lambda: dist.all_gather(everyone, tensor, group=group, async_op=True)
+
+
+class _Nothing:
+    def wait(self):
+        pass
+
+
+def _inner(call, bench):
+    """A measurement of one call, averaged over as many as fill INNER_NS, the same number on every rank."""
+    call()
+    bench.groups.barrier()
+    once = elapsed_ns(call)
+    count = bench.groups_maximum(max(1, min(INNER_MAX, INNER_NS // max(once, 1))))
+    return lambda: (elapsed_ns(lambda: [call() for _ in range(count)]) / count,)

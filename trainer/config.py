@@ -1,0 +1,70 @@
+"""The model's TOML file, read into a value that cannot be wrong."""
+import dataclasses
+import difflib
+import tomllib
+
+from errors import BadInput
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """Shape and training recipe. Nothing in it may depend on the plan: it fixes what is learnt."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    global_batch: int
+    dropout: float = 0.0
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    seed: int = 1
+    tied: bool = False
+
+
+_AT_LEAST_ONE = ("layers", "hidden", "heads", "sequence", "vocabulary", "global_batch")
+
+
+def load(path):
+    """Read and check the file at `path`; raises BadInput naming the file and the key."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read the model file: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path}: not TOML: {error}") from error
+    return from_document(document, path)
+
+
+def from_document(document, path="model file"):
+    fields = {field.name: field for field in dataclasses.fields(ModelConfig)}
+    for key in document:
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadInput(f"{path}: unknown key {key}{hint}")
+    for name, field in fields.items():
+        if name not in document:
+            if field.default is dataclasses.MISSING:
+                raise BadInput(f"{path}: {name} is missing")
+            continue
+        value = document[name]
+        wanted = (int, float) if field.type is float else field.type
+        if not isinstance(value, wanted) or (isinstance(value, bool) and field.type is not bool):
+            raise BadInput(f"{path}: {name} must be {field.type.__name__}, found {value!r}")
+    config = ModelConfig(**document)
+    for name in _AT_LEAST_ONE:
+        if getattr(config, name) < 1:
+            raise BadInput(f"{path}: {name} must be at least 1, found {getattr(config, name)}")
+    if config.hidden % config.heads:
+        raise BadInput(f"{path}: heads must divide hidden ({config.hidden}), found {config.heads}")
+    if config.vocabulary < 4 or config.sequence < 2:
+        raise BadInput(f"{path}: needs a vocabulary of 4 or more and a sequence of 2 or more")
+    if not 0.0 <= config.dropout < 1.0:
+        raise BadInput(f"{path}: dropout must lie in [0, 1), found {config.dropout}")
+    if config.tied:
+        raise BadInput(f"{path}: tied must be false: this trainer does not share parameters between stages")
+    return config

@@ -1,0 +1,201 @@
+"""One rank's training run: its plan, its state, and the loop of steps with what may happen between two of them.
+
+Main thread only. Knows plans and states; the arguments, the process groups and the end of the process are train.py's.
+"""
+import dataclasses
+import json
+import time
+
+from control import Control
+from data import TokenStream
+from errors import OutsideFailure
+from memory import release_unused
+from model import operator_specs, warm_up
+from operator_state import OperatorState, Recipe, held_bytes
+from pipeline import Pipeline
+from plan import parse
+from snapshot import SnapshotStore
+from switch import move_states, peak_state_bytes
+from trimtab import Refused
+
+MIB = 1 << 20
+
+
+@dataclasses.dataclass
+class Settings:
+    steps: int
+    limit_bytes: int = 0  # 0: no limit.
+    snapshots: str = ""
+    snapshot_every: int = 0
+    log: str = ""
+
+
+class TrainingJob:
+    def __init__(self, config, plan, settings, *, groups, client, memory, faults, device, terminated):
+        """`terminated()` says whether this process was asked to end by a signal."""
+        self._config, self._plan, self._settings = config, plan, settings
+        self._groups, self._client, self._memory, self._faults = groups, client, memory, faults
+        self._device, self._terminated = device, terminated
+        self._rank = groups.rank
+        self._specs = operator_specs(config)
+        self._stream = TokenStream(config)
+        self._recipe = Recipe(config.learning_rate, config.weight_decay)
+        self._control = Control(groups)
+        self._snapshots = None
+        if settings.snapshots:
+            self._snapshots = SnapshotStore(settings.snapshots, self._rank, groups, self._specs, config)
+        self._epoch = client.epoch
+        self._previous = None  # (plan, epoch) to return to if the present one fails.
+        self._log = open(settings.log, "a", encoding="utf-8") if settings.log and self._rank == 0 else None
+        self._states, self._step = [], 0
+        warm_up(device)
+        release_unused()
+        self._base_bytes = memory.held_bytes()  # The process without parameters.
+
+    def prepare(self):
+        """Load the newest snapshot or start anew, and build the pipeline of the initial plan. Returns the next step."""
+        need = self._base_bytes + self._settled_bytes(self._plan)
+        if self._settings.limit_bytes and need > self._settings.limit_bytes:
+            raise OutsideFailure(self._over_limit_message(self._rank, need))
+        stage = self._plan.stage_of_rank(self._rank)
+        snapshot = self._snapshots.load(stage, self._device) if self._snapshots else None
+        for index in range(stage.begin, stage.end):
+            state = snapshot.states.pop(index) if snapshot else None
+            self._states.append(OperatorState(self._specs[index], self._config, self._device, state))
+        if snapshot:
+            self._step = snapshot.step
+        self._build()
+        self._client.begin(self._step)
+        return self._step
+
+    def run(self):
+        """Train to the last step, or to an agreed stop. Returns the number of steps done in all."""
+        while self._step < self._settings.steps:
+            change = self._train_one_step()
+            if self._control.over_limit is not None:
+                self._give_up_plan(change)
+            elif self._control.stop:
+                self._save_if(self._settings.snapshot_every)
+                break
+            elif change is not None:
+                self._adopt(change)
+            elif self._settings.snapshot_every and self._step % self._settings.snapshot_every == 0:
+                self._save_if(True)
+        return self._step
+
+    def close(self):
+        self._client.close(self._step)
+        if self._log:
+            self._log.close()
+
+    def _train_one_step(self):
+        """One step and the round of agreement that follows it. Returns the agreed plan change, or None."""
+        self._faults.reach("step", self._step)
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        with self._client.range("step", self._step):
+            result = self._pipeline.run_step(self._step)
+            peak = self._memory.peak_bytes()
+            self._control.present(
+                result, stop_heard=lambda: self._client.stop_requested, terminated=self._terminated(),
+                peak_bytes=peak, limit_bytes=self._settings.limit_bytes)
+            change = self._client.next_plan(self._step + 1, self._control.agree, self._validate)
+        wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+        summary = self._control.summary
+        self._client.step(self._step, wall_ns=wall, cpu_ns=cpu, loss=summary.loss,
+                          gradient_norm=summary.gradient_norm, samples=summary.samples, peak_bytes=peak)
+        if self._log:
+            line = {"step": self._step, "epoch": self._epoch, "loss": summary.loss, "wall_ns": wall,
+                    "samples": summary.samples, "peak_bytes": summary.peaks}
+            print(json.dumps(line), file=self._log, flush=True)
+        self._step += 1
+        return change
+
+    def _validate(self, document):
+        """Refuse a proposed plan that this rank cannot run, or cannot switch to within its memory."""
+        plan = parse(document, self._config, len(self._specs), self._groups.world_size)
+        need = self._switch_bytes(plan)
+        limit = self._settings.limit_bytes
+        if limit and need > limit:
+            raise Refused("memory", f"switching needs {need // MIB} MiB of {limit // MIB} MiB on rank {self._rank}")
+        return plan
+
+    def _switch_bytes(self, plan):
+        return self._base_bytes + peak_state_bytes(self._plan, plan, self._rank, self._specs, self._config)[0]
+
+    def _settled_bytes(self, plan):
+        stage = plan.stage_of_rank(self._rank)
+        return sum(held_bytes(spec, self._config) for spec in self._specs[stage.begin : stage.end])
+
+    def _adopt(self, change):
+        """Switch to an agreed plan, or report why all ranks stay."""
+        plan = parse(change.plan, self._config, len(self._specs), self._groups.world_size)
+        began = time.perf_counter_ns()
+        previous = (self._plan, self._epoch)
+        fits = not self._settings.limit_bytes or self._switch_bytes(plan) <= self._settings.limit_bytes
+        if not self._groups.minimum(int(fits)):
+            self._client.failed(change.epoch, self._step, reason="memory",
+                                message="switching does not fit into the memory limit of a rank")
+            return
+        try:
+            with self._client.range("switch", change.epoch):
+                peak = self._switch_to(plan)
+        except OutsideFailure as error:  # No snapshot, on any rank: then nothing has moved, and training can go on.
+            self._build()
+            self._client.failed(change.epoch, self._step, reason="snapshot", message=error)
+            return
+        self._previous = previous
+        self._epoch = change.epoch
+        self._client.activated(change.epoch, self._step, peak_bytes=peak,
+                               switch_ns=time.perf_counter_ns() - began)
+
+    def _switch_to(self, plan):
+        """Snapshot, move, rebuild. Returns the peak of memory in it.
+
+        Raises OutsideFailure, with nothing moved yet, where a rank could not write its part of the snapshot.
+        """
+        self._faults.reach("before_snapshot", self._step)
+        self._pipeline = None
+        self._memory.mark()
+        self._save_if(True)
+        self._faults.reach("after_snapshot", self._step)
+        for state in self._states:
+            state.keep_only_state()
+        self._states = move_states(self._plan, plan, self._rank, self._specs, self._config, self._groups,
+                                   self._states, self._device, self._faults, self._step)
+        self._faults.reach("moved", self._step)
+        self._plan = plan
+        peak = self._memory.peak_bytes()
+        self._build()
+        return peak
+
+    def _build(self):
+        self._groups.prepare(self._plan)
+        self._pipeline = Pipeline(self._plan, self._rank, self._config, self._stream, self._groups,
+                                  self._client.ranges, self._states, self._recipe, self._device)
+        self._groups.barrier()
+        self._memory.mark()
+
+    def _give_up_plan(self, change):
+        """The running plan took more memory than allowed: return to the one before it, if there is one."""
+        message = self._over_limit_message(*self._control.over_limit)
+        failed_epoch = self._epoch
+        if self._previous is None:
+            self._client.failed(failed_epoch, self._step, reason="out_of_memory", message=message)
+            raise OutsideFailure(message)
+        plan, epoch = self._previous
+        self._previous = None
+        if change is not None:
+            self._client.failed(change.epoch, self._step, reason="superseded",
+                                message=f"the plan of epoch {failed_epoch} failed at the same step")
+        with self._client.range("switch", epoch):
+            self._switch_to(plan)
+        self._epoch = epoch
+        self._client.failed(failed_epoch, self._step, reason="out_of_memory", message=message, active_epoch=epoch)
+
+    def _over_limit_message(self, rank, needed):
+        return (f"rank {rank} needs {needed // MIB} MiB, the memory limit is "
+                f"{self._settings.limit_bytes // MIB} MiB: choose a plan that keeps less, or raise --memory-limit")
+
+    def _save_if(self, wanted):
+        if wanted and self._snapshots:
+            self._snapshots.save(self._step, self._plan, self._states)

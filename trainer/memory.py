@@ -1,0 +1,107 @@
+"""Memory of one rank: what it holds now and the most it held since a mark.
+
+On a CPU the peak is VmHWM, which writing 5 to /proc/self/clear_refs sets back to the present (Linux, own process, no
+privilege). Where that does not work (some sandboxes ignore the write) the peak is the largest resident size seen at
+the fixed points where sample() is called, and misses what happens between them. On a GPU PyTorch's allocator counts.
+"""
+import ctypes
+import gc
+import os
+
+import torch
+
+# glibc's mallopt() parameters. Its defaults hand each large tensor back to the system when it is freed, and the page
+# faults of getting it again take a third of a step. Freed memory stays in the heap until release_unused() instead.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MMAP_THRESHOLD_BYTES = 32 << 20  # The most that glibc accepts.
+_TRIM_THRESHOLD_BYTES = 1 << 30
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE
+
+
+def _high_water_bytes():
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _reset_high_water():
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def keep_freed_memory():
+    """Let the allocator reuse large blocks. Call it before the first tensor."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return  # Another C library; its allocator decides.
+    mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+
+
+def release_unused():
+    """Give freed memory back to the system, so that what remains is what is held."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        pass  # Another C library; its allocator decides.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+class PeakMemory:
+    """Main thread only."""
+
+    def __init__(self, device):
+        self._device = device
+        self._sampled = 0
+        self.resets = device.type == "cpu" and self._reset_works()
+
+    @staticmethod
+    def _reset_works():
+        ballast = bytearray(32 << 20)
+        ballast[:: _PAGE] = b"\1" * len(ballast[:: _PAGE])
+        with_ballast = _high_water_bytes()
+        del ballast
+        return _reset_high_water() and _high_water_bytes() < with_ballast - (16 << 20)
+
+    def mark(self):
+        """Release what is free and count the peak from here on."""
+        release_unused()
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        elif self.resets:
+            _reset_high_water()
+        self._sampled = 0
+        self.sample()
+
+    def sample(self):
+        if self._device.type == "cpu" and not self.resets:
+            self._sampled = max(self._sampled, resident_bytes())
+
+    def held_bytes(self):
+        """What is held at this moment."""
+        if self._device.type == "cuda":
+            return torch.cuda.memory_allocated(self._device)
+        return resident_bytes()
+
+    def peak_bytes(self):
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device)
+        if self.resets:
+            return _high_water_bytes()
+        self.sample()
+        return self._sampled

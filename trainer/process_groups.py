@@ -1,0 +1,135 @@
+"""The job's process groups: rendezvous, neighbours' transfers, data-parallel groups, and the control exchange.
+
+Main thread only. With one rank there is no process group at all and every exchange is with oneself.
+"""
+import collections
+import datetime
+import os
+import socket
+import urllib.parse
+
+import torch
+import torch.distributed as dist
+
+from errors import BadInput, OutsideFailure
+from schedule import FORWARD
+
+# More member sets than any search keeps in turn; beyond it the least recently used group is destroyed.
+GROUPS_KEPT = 16
+
+
+def open_store(rendezvous, rank, world_size, timeout):
+    """The key-value store at a file:// or tcp:// address that all ranks share."""
+    address = urllib.parse.urlparse(rendezvous or "")
+    if address.scheme == "file" and address.path:
+        if address.path and not os.path.isdir(os.path.dirname(address.path)):
+            raise BadInput(f"--rendezvous {rendezvous}: the folder {os.path.dirname(address.path)} does not exist")
+        _prefer_loopback()
+        return dist.FileStore(address.path, world_size)
+    if address.scheme == "tcp" and address.hostname and address.port:
+        if address.hostname in ("127.0.0.1", "localhost"):
+            _prefer_loopback()
+        try:
+            return dist.TCPStore(address.hostname, address.port, world_size, rank == 0, timeout)
+        except RuntimeError as error:
+            raise OutsideFailure(f"rank {rank}: no rendezvous at {rendezvous}: {error}") from error
+    raise BadInput(f"--rendezvous must be file:///path or tcp://host:port, found {rendezvous}")
+
+
+def _prefer_loopback():
+    """Ranks of one machine need no name resolution to find each other. A set variable wins (shared file systems)."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+class ProcessGroups:
+    def __init__(self, rank, world_size, device, store=None, timeout=datetime.timedelta(seconds=120)):
+        self.rank, self.world_size = rank, world_size
+        self._groups = collections.OrderedDict()
+        self._control = self._forward = self._backward = None
+        self._timeout = timeout
+        if world_size == 1:
+            return
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
+        self._control = self._forward = self._backward = dist.group.WORLD
+        if backend == "nccl":
+            # NCCL runs one group's transfers in issue order on one stream: both directions in one group deadlock.
+            self._forward, self._backward = dist.new_group(), dist.new_group()
+            self._control = dist.new_group(backend="gloo")
+
+    def send(self, tensor, peer, kind, microbatch):
+        group = self._forward if kind == FORWARD else self._backward
+        return dist.isend(tensor, peer, group=group, tag=microbatch)
+
+    def receive(self, tensor, peer, kind, microbatch):
+        group = self._forward if kind == FORWARD else self._backward
+        return dist.irecv(tensor, peer, group=group, tag=microbatch)
+
+    def send_state(self, tensor, peer):
+        dist.send(tensor, peer, group=self._forward)
+
+    def receive_state(self, tensor, peer):
+        dist.recv(tensor, peer, group=self._forward)
+
+    def prepare(self, plan):
+        """Make the data-parallel groups of a plan. All ranks call it at the same point, with the same plan."""
+        for stage in plan.stages:
+            members = stage.devices
+            if len(members) == 1:
+                continue
+            if members not in self._groups:
+                self._groups[members] = dist.new_group(list(members), timeout=self._timeout)
+            self._groups.move_to_end(members)
+        while len(self._groups) > max(GROUPS_KEPT, len(plan.stages)):
+            _, group = self._groups.popitem(last=False)
+            if group is not dist.GroupMember.NON_GROUP_MEMBER:
+                dist.destroy_process_group(group)
+
+    def data_parallel(self, members):
+        """The group of a prepared plan's stage, or None for a single replica."""
+        return _Group(self._groups[members]) if len(members) > 1 else None
+
+    def gather_integers(self, values):
+        """Every rank's list of 64-bit integers, in rank order: the control exchange."""
+        if self.world_size == 1:
+            return [list(values)]
+        mine = torch.tensor(values, dtype=torch.int64)
+        everyone = [torch.empty_like(mine) for _ in range(self.world_size)]
+        dist.all_gather(everyone, mine, group=self._control)
+        return [tensor.tolist() for tensor in everyone]
+
+    def gather_objects(self, value):
+        """Every rank's small Python value, in rank order. For rare exchanges: it pickles."""
+        if self.world_size == 1:
+            return [value]
+        everyone = [None] * self.world_size
+        dist.all_gather_object(everyone, value, group=self._control)
+        return everyone
+
+    def minimum(self, value):
+        return min(row[0] for row in self.gather_integers([value]))
+
+    def barrier(self):
+        self.gather_integers([0])
+
+    def close(self):
+        if self.world_size > 1:
+            dist.destroy_process_group()
+
+
+class _Group:
+    def __init__(self, group):
+        self._group = group
+
+    def all_reduce(self, tensor):
+        return dist.all_reduce(tensor, group=self._group, async_op=True)
+
+
+def own_address_towards(rendezvous):
+    """The address of this machine that the other ranks of the rendezvous can reach."""
+    host = urllib.parse.urlparse(rendezvous).hostname
+    if host in (None, "127.0.0.1", "localhost"):
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))  # Sends nothing; only picks the route.
+        return probe.getsockname()[0]

@@ -1,0 +1,96 @@
+"""What every program of a job does as one of several ranks: arguments, device, connections, and its end.
+
+Main thread, except that the liveness thread ends the process when another rank is gone.
+"""
+import datetime
+import os
+import sys
+
+import torch
+
+import compute_environment
+from errors import BadInput, OutsideFailure
+from liveness import Liveness
+from memory import keep_freed_memory
+from process_groups import ProcessGroups, open_store, own_address_towards
+
+VERDICT_S = 3.0  # How long a failed collective waits to learn which rank was the cause.
+
+
+def add_arguments(parser, environment=os.environ):
+    parser.add_argument("--rank", type=int, default=int(environment.get("TRIMTAB_RANK", 0)))
+    parser.add_argument("--local-rank", type=int, default=environment.get("TRIMTAB_LOCAL_RANK"),
+                        help="place on this machine; where not given, the rank")
+    parser.add_argument("--world-size", type=int, default=int(environment.get("TRIMTAB_WORLD_SIZE", 1)))
+    parser.add_argument("--rendezvous", default="", help="file:///path or tcp://host:port, the same for all ranks")
+    parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS", help="longest wait for a peer")
+    parser.add_argument("--pin", choices=("auto", "off"), default="auto", help="one core a rank where there are enough")
+
+
+class RankProcess:
+    def __init__(self, options):
+        if not 0 <= options.rank < options.world_size:
+            raise BadInput(f"--rank must lie in [0, {options.world_size}), found {options.rank}")
+        self._options = options
+        self._groups = None
+        local_rank = options.rank if options.local_rank is None else options.local_rank
+        if options.pin == "auto":
+            compute_environment.pin(local_rank, options.world_size)
+        torch.set_num_threads(1)
+        keep_freed_memory()
+        self.device = torch.device("cpu")
+        if torch.cuda.is_available():
+            self.device = torch.device("cuda", local_rank % torch.cuda.device_count())
+            torch.cuda.set_device(self.device)
+        self._liveness = Liveness(options.rank, options.world_size, self._on_lost)
+
+    def connect(self):
+        """Meet the other ranks; returns the ProcessGroups."""
+        options = self._options
+        timeout = datetime.timedelta(seconds=options.timeout)
+        store = None
+        if options.world_size > 1:
+            store = open_store(options.rendezvous, options.rank, options.world_size, timeout)
+            store.set_timeout(timeout)
+            self._liveness.start(store, own_address_towards(options.rendezvous), options.timeout)
+        self._groups = ProcessGroups(options.rank, options.world_size, self.device, store, timeout)
+        return self._groups
+
+    def close(self):
+        """The clean end: all ranks are done."""
+        self._groups.barrier()
+        self._liveness.close()
+        self._groups.close()
+
+    def explain(self, error):
+        """What to say of a failure here. Does not return if another rank turns out to be its cause."""
+        text = str(error)
+        if not isinstance(error, (OutsideFailure, BadInput)):
+            self._liveness.await_verdict(VERDICT_S)
+            text = f"{type(error).__name__}: {error}"
+        self._liveness.announce(text)
+        return text
+
+    def _on_lost(self, rank, why):
+        # The main thread may sit in a collective that will never end, so nothing can be unwound.
+        os.write(2, f"rank {self._options.rank}: rank {rank} is gone ({why}); "
+                    "start the job again, it resumes from its newest snapshot\n".encode())
+        os._exit(OutsideFailure.exit_status)
+
+
+def run_as_rank(options, work):
+    """Do work(process) and end the program: 0, or the failure's status after its message on standard error."""
+    process = None
+    try:
+        process = RankProcess(options)
+        work(process)
+        status = 0
+    except (BadInput, OutsideFailure, RuntimeError, OSError, MemoryError) as error:
+        status = getattr(error, "exit_status", OutsideFailure.exit_status)
+        text = process.explain(error) if process else str(error)
+        prefix = "" if text.startswith("rank ") else f"rank {options.rank}: "
+        print(f"{prefix}{text}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # No interpreter shutdown: the destructors of process groups wait for peers that are gone, or abort.
+    os._exit(status)

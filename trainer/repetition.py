@@ -1,0 +1,52 @@
+"""Repeat a measurement on all ranks at once until it is precise enough.
+
+The exchange that decides whether to go on is also the barrier before the next repetition: every rank measures under
+the contention of all the others, and all stop together.
+"""
+import dataclasses
+import math
+import statistics
+import time
+
+# Two-sided 95 % points of Student's t by degrees of freedom; beyond the last, the normal distribution's.
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
+            2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05)
+WARM_UP = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    relative_error: float
+    minimum: int
+    maximum: int
+
+
+def precise_enough(values, relative_error):
+    """Is the 95 % interval of the mean within relative_error of it?"""
+    if len(values) < 2:
+        return False
+    mean = statistics.fmean(values)
+    student = _STUDENT[len(values) - 2] if len(values) - 2 < len(_STUDENT) else 1.96
+    return student * statistics.stdev(values) / math.sqrt(len(values)) <= relative_error * abs(mean)
+
+
+def repeat(measure, precision, groups):
+    """measure() gives a tuple of numbers; returns one list of integers for each place of it."""
+    for _ in range(WARM_UP):
+        groups.barrier()
+        measure()
+    rows = []
+    groups.barrier()
+    while True:
+        rows.append(measure())
+        columns = list(zip(*rows))
+        enough = len(rows) >= precision.minimum and all(
+            precise_enough(column, precision.relative_error) for column in columns)
+        if groups.minimum(int(enough)) or len(rows) >= precision.maximum:
+            return [[round(value) for value in column] for column in columns]
+
+
+def elapsed_ns(work):
+    begin = time.perf_counter_ns()
+    work()
+    return time.perf_counter_ns() - begin

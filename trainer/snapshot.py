@@ -1,0 +1,188 @@
+"""Snapshots on disk: every operator's state once, by operator, so that any plan can be resumed from any other's.
+
+    DIR/step-00000040.0/rank0.state ... rankN.state   raw [3, n] float32 tensors, one after the other
+    DIR/step-00000040.0/manifest.json                 which operator lies where, with its checksum; written last
+
+A snapshot without a manifest does not exist. Files are written under a temporary name, flushed to the disk, read back
+and compared, then renamed. All ranks call save() and load() together; DIR must be the same place for all of them.
+"""
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+
+import torch
+
+from errors import OutsideFailure
+from operator_state import STATE_ROWS, state_bytes
+
+SCHEMA = "trimtab.snapshot/1"
+KEPT = 2
+_NAME = re.compile(r"step-(\d{8})\.(\d+)")
+_MANIFEST = "manifest.json"
+
+
+@dataclasses.dataclass
+class Snapshot:
+    step: int  # Steps done: the next to run.
+    states: dict  # Operator index -> tensor, for the operators that were asked for.
+
+
+class SnapshotStore:
+    def __init__(self, directory, rank, groups, specs, config):
+        self._directory, self._rank, self._groups = directory, rank, groups
+        self._specs, self._config = specs, config
+
+    def save(self, step, plan, states):
+        """Write the state of all operators as of before `step`; when it returns, every rank's part is verified."""
+        name = self._groups.gather_objects(self._unused_name(step) if self._rank == 0 else None)[0]
+        failure, entries = None, []
+        try:
+            entries = self._write_part(name, [s for s in states if plan.owner(s.spec.index) == self._rank])
+        except OSError as error:
+            failure = f"rank {self._rank}: cannot write a snapshot in {self._directory}: {error.strerror or error}"
+        parts = self._groups.gather_objects((failure, entries))
+        if self._rank == 0 and not any(failed for failed, _ in parts):
+            try:
+                self._write_manifest(name, step, plan, [entry for _, part in parts for entry in part])
+                self._prune()
+            except OSError as error:
+                failure = f"rank 0: cannot write a manifest in {self._directory}: {error.strerror or error}"
+        failures = [failed for failed in self._groups.gather_objects(failure) if failed]
+        if failures:
+            raise OutsideFailure(f"{failures[0]}; free the disk or choose another --snapshots folder")
+
+    def load(self, plan_stage, device):
+        """The newest snapshot that every rank can read and verify, or None where there is none.
+
+        Raises OutsideFailure where snapshots exist and none of them is whole: starting anew would lose the work.
+        """
+        names = self._groups.gather_objects(self._complete() if self._rank == 0 else None)[0]
+        for name in reversed(names):
+            snapshot, why = None, ""
+            try:
+                snapshot = self._read(name, range(plan_stage.begin, plan_stage.end), device)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                why = f"{name}: {error}"
+            problems = [problem for problem in self._groups.gather_objects(why) if problem]
+            if not problems:
+                return snapshot
+            if self._rank == 0:
+                print(f"snapshot passed over: {problems[0]}", flush=True)
+        if names:
+            raise OutsideFailure(
+                f"{self._directory}: none of {len(names)} snapshots is readable; move the folder away to start anew")
+        return None
+
+    def _unused_name(self, step):
+        number = 0
+        while os.path.exists(os.path.join(self._directory, f"step-{step:08}.{number}")):
+            number += 1
+        return f"step-{step:08}.{number}"
+
+    def _write_part(self, name, states):
+        folder = os.path.join(self._directory, name)
+        os.makedirs(folder, exist_ok=True)
+        file_name = f"rank{self._rank}.state"
+        path = os.path.join(folder, file_name)
+        entries, offset = [], 0
+        with open(path + ".tmp", "wb") as file:
+            for state in states:
+                content = memoryview(state.state.cpu().contiguous().numpy()).cast("B")
+                file.write(content)
+                entries.append({"operator": state.spec.name, "file": file_name, "offset": offset,
+                                "bytes": len(content), "checksum": _checksum(content)})
+                offset += len(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with open(path + ".tmp", "rb") as file:
+            for entry in entries:
+                if _checksum_of_file(file, entry["bytes"]) != entry["checksum"]:
+                    raise OSError(f"{entry['operator']} reads back differently")
+        os.rename(path + ".tmp", path)
+        _flush_folder(folder)
+        return entries
+
+    def _write_manifest(self, name, step, plan, entries):
+        folder = os.path.join(self._directory, name)
+        manifest = {"schema": SCHEMA, "model": self._config.name, "step": step, "plan": plan.document,
+                    "model_config": dataclasses.asdict(self._config), "operators": entries}
+        path = os.path.join(folder, _MANIFEST)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(path + ".tmp", path)
+        _flush_folder(folder)
+        _flush_folder(self._directory)
+
+    def _folders(self):
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return []
+        ordered = [(int(match[1]), int(match[2]), match[0]) for match in map(_NAME.fullmatch, names) if match]
+        return [name for _, _, name in sorted(ordered)]
+
+    def _complete(self):
+        """Names of the snapshots with a manifest, oldest first."""
+        return [name for name in self._folders() if os.path.exists(os.path.join(self._directory, name, _MANIFEST))]
+
+    def _prune(self):
+        """Only complete snapshots count towards those kept; what was left unfinished goes too."""
+        kept = self._complete()[-KEPT:]
+        for name in self._folders():
+            if name not in kept:
+                shutil.rmtree(os.path.join(self._directory, name), ignore_errors=True)
+
+    def _read(self, name, operators, device):
+        folder = os.path.join(self._directory, name)
+        with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as file:
+            manifest = json.load(file)
+        if manifest["schema"] != SCHEMA:
+            raise ValueError(f"schema is {manifest['schema']}, this trainer reads {SCHEMA}")
+        if manifest["model_config"] != dataclasses.asdict(self._config):
+            raise ValueError("written for another model configuration")
+        entries = {entry["operator"]: entry for entry in manifest["operators"]}
+        states = {index: self._read_operator(folder, entries[self._specs[index].name], self._specs[index], device)
+                  for index in operators}
+        return Snapshot(int(manifest["step"]), states)
+
+    def _read_operator(self, folder, entry, spec, device):
+        wanted = state_bytes(spec, self._config)
+        if entry["bytes"] != wanted:
+            raise ValueError(f"{spec.name} has {entry['bytes']} bytes, needs {wanted}")
+        with open(os.path.join(folder, os.path.basename(entry["file"])), "rb") as file:
+            file.seek(entry["offset"])
+            content = bytearray(wanted)
+            if file.readinto(content) != wanted:
+                raise ValueError(f"{entry['file']} is too short")
+        if _checksum(content) != entry["checksum"]:
+            raise ValueError(f"{spec.name} in {entry['file']} does not match its checksum")
+        return torch.frombuffer(content, dtype=torch.float32).view(STATE_ROWS, -1).to(device)
+
+
+def _checksum(content):
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _checksum_of_file(file, length):
+    """Of the next `length` bytes, in pieces: the check must not cost the memory of what it checks."""
+    digest = hashlib.blake2b(digest_size=16)
+    while length:
+        piece = file.read(min(length, 1 << 20))
+        if not piece:
+            break
+        digest.update(piece)
+        length -= len(piece)
+    return digest.hexdigest()
+
+
+def _flush_folder(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

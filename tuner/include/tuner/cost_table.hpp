@@ -1,0 +1,40 @@
+#pragma once
+
+// Dense, immutable tables of everything a plan's price is made of, built once per (model, cluster, costs). Operators
+// and collectives are interpolated between measured points only; outside of them a cost is missing, by name, unless
+// estimates were asked for: then the nearest point is scaled and the use is flagged. Any thread may read a built table.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/cluster.hpp"
+#include "schema/cost.hpp"
+#include "schema/model.hpp"
+
+namespace trimtab::tuner {
+
+struct CostTableOptions {
+  bool allow_estimates = false;
+};
+
+class CostTable {
+ public:
+  // Fails when the model and the costs share nothing at all; single gaps are reported by the predictions that need
+  // them.
+  [[nodiscard]] static Result<CostTable> build(const Model& model, const Cluster& cluster,
+                                               const std::vector<Cost>& costs, CostTableOptions options = {});
+
+  struct Tables;  // the layout, for the tuner's own sources
+  [[nodiscard]] const Tables& tables() const { return *tables_; }
+  [[nodiscard]] const Model& model() const;
+  [[nodiscard]] const Cluster& cluster() const;
+
+ private:
+  explicit CostTable(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {}
+  std::shared_ptr<const Tables> tables_;
+};
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,29 @@
+#pragma once
+
+// Which costs the plans of a job may need: what active profiling has to measure. Pure; any thread.
+
+#include <string>
+#include <vector>
+
+#include "schema/cluster.hpp"
+#include "schema/cost.hpp"
+#include "schema/job.hpp"
+#include "schema/model.hpp"
+
+namespace trimtab::tuner {
+
+// Every key that some plan of the job's space needs (collectives and transfers at a handful of sizes that bracket what
+// can occur), without those in `known`. Sorted, no repeats.
+[[nodiscard]] std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
+                                                const std::vector<Cost>& known);
+
+// The same as items of a benchmark request (docs/protocols.md): keys that one measurement fills are one item. Overlap
+// is measured beside the model's heaviest operator (by flops, then parameters) at its largest count of samples that
+// `keys` names, else at a middle one that its microbatches allow.
+[[nodiscard]] std::string benchmark_requests_json(const std::vector<CostKey>& keys, const Model& model);
+
+// Without the model: overlap is measured beside the operator of `keys` with the most samples; where `keys` names no
+// operator, overlap items are left out.
+[[nodiscard]] std::string benchmark_requests_json(const std::vector<CostKey>& keys);
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,26 @@
+#pragma once
+
+// Which rules a plan breaks. Pure; any thread.
+
+#include <string>
+#include <vector>
+
+#include "schema/cluster.hpp"
+#include "schema/job.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
+
+namespace trimtab::tuner {
+
+// Every broken rule, each naming the stage, the operator or the field, what was found and what would be right. Empty =
+// the plan can be executed. Memory is not checked here: that is a prediction.
+[[nodiscard]] std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster);
+
+// The same, and that it sets no knob that the job does not honour.
+[[nodiscard]] std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster,
+                                                const Knobs& knobs);
+
+// The usual guess: one stage per device, operators cut evenly by count of layers, full recompute, microbatch 1.
+[[nodiscard]] Plan usual_guess(const Model& model, const Cluster& cluster, const Knobs& knobs);
+
+}  // namespace trimtab::tuner

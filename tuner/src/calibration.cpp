@@ -1,0 +1,199 @@
+#include "tuner/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+// Maximum a posteriori by Gauss and Newton. A step is modelled as
+//   measured = e^a * computation share + e^b * communication share + fixed share + g + noise,
+// with normal priors on a, b (around 0) and g; noise is the measurement's own and a relative residual, itself shrunk
+// towards its prior. The shares are the prediction's critical path: what the step would scale with.
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr int kParameters = 3;              // a, b, g
+constexpr double kFixedPrior = 0.05;        // of the mean measured step
+constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
+constexpr int kRounds = 30;
+
+using Vector = std::array<double, kParameters>;
+using Matrix = std::array<Vector, kParameters>;
+
+struct Row {
+  double computation = 0;
+  double communication = 0;
+  double fixed = 0;
+  double measured = 0;
+  double noise = 0;  // standard error of the measurement
+
+  [[nodiscard]] double model(const Vector& at) const {
+    return computation * std::exp(at[0]) + communication * std::exp(at[1]) + fixed + at[2];
+  }
+  [[nodiscard]] Vector slope(const Vector& at) const {
+    return {computation * std::exp(at[0]), communication * std::exp(at[1]), 1.0};
+  }
+};
+
+// Gauss and Jordan; a sum of a positive diagonal and outer products is never singular.
+Matrix inverse(Matrix m) {
+  Matrix result{};
+  for (int i = 0; i < kParameters; ++i) result[i][i] = 1;
+  for (int i = 0; i < kParameters; ++i) {
+    const double pivot = m[i][i];
+    for (int k = 0; k < kParameters; ++k) {
+      m[i][k] /= pivot;
+      result[i][k] /= pivot;
+    }
+    for (int j = 0; j < kParameters; ++j) {
+      if (j == i) continue;
+      const double factor = m[j][i];
+      for (int k = 0; k < kParameters; ++k) {
+        m[j][k] -= factor * m[i][k];
+        result[j][k] -= factor * result[i][k];
+      }
+    }
+  }
+  return result;
+}
+
+struct Fit {
+  Vector at{};
+  Matrix covariance{};
+  double residual = 0;
+};
+
+double variance_of(const Row& row, double residual) {
+  return row.noise * row.noise + residual * residual * row.measured * row.measured;
+}
+
+void newton_step(const std::vector<Row>& rows, const Vector& prior_sigma, Fit& fit) {
+  Matrix information{};
+  Vector gradient{};
+  for (int i = 0; i < kParameters; ++i) {
+    const double precision = 1 / (prior_sigma[i] * prior_sigma[i]);
+    information[i][i] = precision;
+    gradient[i] = -precision * fit.at[i];
+  }
+  for (const Row& row : rows) {
+    const double weight = 1 / variance_of(row, fit.residual);
+    const double left = row.measured - row.model(fit.at);
+    const Vector slope = row.slope(fit.at);
+    for (int i = 0; i < kParameters; ++i) {
+      gradient[i] += weight * left * slope[i];
+      for (int j = 0; j < kParameters; ++j) information[i][j] += weight * slope[i] * slope[j];
+    }
+  }
+  fit.covariance = inverse(information);
+  for (int i = 0; i < kParameters; ++i) {
+    double step = 0;
+    for (int j = 0; j < kParameters; ++j) step += fit.covariance[i][j] * gradient[j];
+    const double longest = i < 2 ? 0.5 : std::abs(step);  // a factor moves by at most e^0.5 at once
+    fit.at[i] += std::clamp(step, -longest, longest);
+  }
+}
+
+// Of what the model leaves, what the measurements' own noise does not explain; parameters that the data decided count.
+double residual_of(const std::vector<Row>& rows, const Vector& prior_sigma, const Fit& fit, double prior) {
+  double decided = 0;
+  for (int i = 0; i < kParameters; ++i) decided += 1 - fit.covariance[i][i] / (prior_sigma[i] * prior_sigma[i]);
+  double sum = kResidualPriorWeight * prior * prior;
+  for (const Row& row : rows) {
+    const double left = (row.measured - row.model(fit.at)) / row.measured;
+    const double noise = row.noise / row.measured;
+    sum += std::max(0.0, left * left - noise * noise);
+  }
+  const double freedom = std::max(0.0, static_cast<double>(rows.size()) - decided);
+  return std::sqrt(sum / (kResidualPriorWeight + freedom));
+}
+
+std::vector<Row> rows_of(const std::vector<Observation>& observations) {
+  std::vector<Row> rows;
+  for (const Observation& seen : observations) {
+    const Prediction& prediction = seen.prediction;
+    const double fixed = prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms;
+    if (!std::isfinite(seen.measured_ms) || seen.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
+    rows.push_back({prediction.computation_share_ms, prediction.communication_share_ms, fixed, seen.measured_ms,
+                    std::max(0.0, seen.measured_sigma_ms)});
+  }
+  return rows;
+}
+
+Fit fit_time(const std::vector<Row>& rows, const Calibration& prior) {
+  double mean = 0;
+  for (const Row& row : rows) mean += row.measured / static_cast<double>(rows.size());
+  const Vector prior_sigma{prior.computation.log_sigma, prior.communication.log_sigma, kFixedPrior * mean};
+  Fit fit;
+  fit.residual = prior.residual_sigma;
+  for (int round = 0; round < kRounds; ++round) {
+    newton_step(rows, prior_sigma, fit);
+    fit.residual = residual_of(rows, prior_sigma, fit, prior.residual_sigma);
+  }
+  return fit;
+}
+
+// One factor on what scales, beside what does not: the same idea in one dimension, over all measured stages.
+struct MemoryRow {
+  double scales = 0;
+  double constant = 0;
+  double measured = 0;
+};
+
+std::vector<MemoryRow> memory_rows(const std::vector<Observation>& observations) {
+  std::vector<MemoryRow> rows;
+  for (const Observation& seen : observations) {
+    const std::size_t stages = std::min(seen.measured_memory_bytes.size(), seen.prediction.stages.size());
+    for (std::size_t s = 0; s < stages; ++s) {
+      const StagePrediction& stage = seen.prediction.stages[s];
+      const StageMemory& memory = stage.memory;
+      const auto scales = static_cast<double>(memory.activations + memory.recompute_peak + memory.working);
+      const double constant = static_cast<double>(stage.memory_bytes) - scales;
+      if (seen.measured_memory_bytes[s] > 0 && scales > 0) {
+        rows.push_back({scales, constant, seen.measured_memory_bytes[s]});
+      }
+    }
+  }
+  return rows;
+}
+
+Factor fit_memory(const std::vector<MemoryRow>& rows, const Factor& prior, double residual) {
+  const double prior_precision = 1 / (prior.log_sigma * prior.log_sigma);
+  double log_factor = 0;
+  double information = prior_precision;
+  for (int round = 0; round < kRounds; ++round) {
+    information = prior_precision;
+    double gradient = -prior_precision * log_factor;
+    for (const MemoryRow& row : rows) {
+      const double slope = row.scales * std::exp(log_factor);
+      const double sigma = residual * row.measured;
+      gradient += slope * (row.measured - row.constant - slope) / (sigma * sigma);
+      information += slope * slope / (sigma * sigma);
+    }
+    log_factor += std::clamp(gradient / information, -0.5, 0.5);
+  }
+  return {std::exp(log_factor), 1 / std::sqrt(information)};
+}
+
+}  // namespace
+
+Calibration calibrate(const std::vector<Observation>& observations) {
+  Calibration calibration;
+  const Calibration prior;
+  const std::vector<Row> rows = rows_of(observations);
+  calibration.observations = static_cast<int>(rows.size());
+  if (!rows.empty()) {
+    const Fit fit = fit_time(rows, prior);
+    const auto sigma = [&fit](int i) { return std::sqrt(fit.covariance[i][i]); };
+    const auto correlation = [&](int i, int j) { return fit.covariance[i][j] / (sigma(i) * sigma(j)); };
+    calibration.computation = {std::exp(fit.at[0]), sigma(0)};
+    calibration.communication = {std::exp(fit.at[1]), sigma(1)};
+    calibration.fixed_ms = fit.at[2];
+    calibration.fixed_sigma_ms = sigma(2);
+    calibration.correlations = {correlation(0, 1), correlation(0, 2), correlation(1, 2)};
+    calibration.residual_sigma = fit.residual;
+  }
+  const std::vector<MemoryRow> memory = memory_rows(observations);
+  if (!memory.empty()) calibration.memory = fit_memory(memory, prior.memory, prior.residual_sigma);
+  return calibration;
+}
+
+}  // namespace trimtab::tuner

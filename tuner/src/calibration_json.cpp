@@ -1,0 +1,88 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tuner/calibration.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kSchema = "trimtab.calibration/1";
+
+Json factor_json(const Factor& factor) {
+  return {{"value", factor.value}, {"log_sigma", factor.log_sigma}};
+}
+
+// Reads numbers of one object; the first that is absent, no number or out of range is remembered by its path.
+class Numbers {
+ public:
+  Numbers(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  double take(const char* name, double least) {
+    const auto found = object_.find(name);
+    const bool good = found != object_.end() && found->is_number() && std::isfinite(found->get<double>()) &&
+                      found->get<double>() >= least;
+    if (!good && broken_.empty()) broken_ = path_ + name;
+    return good ? found->get<double>() : 0;
+  }
+  Factor factor(const char* name) {
+    const auto found = object_.find(name);
+    if (found == object_.end() || !found->is_object()) {
+      if (broken_.empty()) broken_ = path_ + name;
+      return {};
+    }
+    Numbers inside(*found, path_ + name + ".");
+    const Factor factor{inside.take("value", 1e-9), inside.take("log_sigma", 0)};
+    if (broken_.empty()) broken_ = inside.broken_;
+    return factor;
+  }
+  [[nodiscard]] const std::string& broken() const { return broken_; }
+
+ private:
+  const Json& object_;
+  std::string path_;
+  std::string broken_;
+};
+
+}  // namespace
+
+std::string to_json(const Calibration& calibration) {
+  return Json{{"schema", kSchema},
+              {"computation", factor_json(calibration.computation)},
+              {"communication", factor_json(calibration.communication)},
+              {"memory", factor_json(calibration.memory)},
+              {"fixed_ms", calibration.fixed_ms},
+              {"fixed_sigma_ms", calibration.fixed_sigma_ms},
+              {"correlation_computation_communication", calibration.correlations[0]},
+              {"correlation_computation_fixed", calibration.correlations[1]},
+              {"correlation_communication_fixed", calibration.correlations[2]},
+              {"residual_sigma", calibration.residual_sigma},
+              {"observations", calibration.observations}}
+      .dump();
+}
+
+Result<Calibration> parse_calibration(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return bad_input("calibration: needs a JSON object, found something else");
+  if (!json.contains("schema") || json["schema"] != kSchema) {
+    return bad_input(std::string("calibration: schema must be ") + kSchema);
+  }
+  constexpr double kAny = -1e300;
+  Numbers numbers(json, "calibration.");
+  Calibration calibration;
+  calibration.computation = numbers.factor("computation");
+  calibration.communication = numbers.factor("communication");
+  calibration.memory = numbers.factor("memory");
+  calibration.fixed_ms = numbers.take("fixed_ms", kAny);
+  calibration.fixed_sigma_ms = numbers.take("fixed_sigma_ms", 0);
+  calibration.correlations = {numbers.take("correlation_computation_communication", -1.001),
+                              numbers.take("correlation_computation_fixed", -1.001),
+                              numbers.take("correlation_communication_fixed", -1.001)};
+  calibration.residual_sigma = numbers.take("residual_sigma", 0);
+  calibration.observations = static_cast<int>(numbers.take("observations", 0));
+  if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
+  return calibration;
+}
+
+}  // namespace trimtab::tuner

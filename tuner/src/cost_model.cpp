@@ -1,0 +1,156 @@
+#include "tuner/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "memory_text.hpp"
+#include "recorded_step.hpp"
+#include "uncertainty.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr double kSigmasOf95Percent = 1.96;
+
+Bytes whole(double bytes) {
+  return static_cast<Bytes>(std::llround(bytes));
+}
+
+StageMemory memory_of(const StageBytes& bytes) {
+  StageMemory memory;
+  memory.states = whole(bytes.states);
+  memory.activations = whole(bytes.activations);
+  memory.recompute_peak = whole(bytes.recompute_peak);
+  memory.working = whole(bytes.working);
+  memory.reserved = whole(bytes.working + bytes.process + bytes.gradient_buffer);
+  return memory;
+}
+
+// Every millisecond of the step belongs to one term of each stage; what is left is bubble.
+StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step, std::size_t s) {
+  const StageTimes& times = priced.times[s];
+  const double microbatches = priced.microbatches;
+  StagePrediction stage;
+  stage.forward_ms = times.forward;
+  stage.backward_ms = times.backward;
+  stage.recompute_ms = times.recompute;
+  stage.exposed_communication_ms = step.exposed[s] / microbatches;
+  stage.gradient_sync_ms = std::max(0.0, times.exposed_sync());
+  stage.optimizer_ms = times.optimizer;
+  const double busy = microbatches * (times.forward + times.backward_pass()) + step.exposed[s] +
+                      stage.gradient_sync_ms + times.optimizer;
+  stage.bubble_ms = std::max(0.0, step.end_ms - busy);
+  stage.memory = memory_of(priced.bytes[s]);
+  stage.memory_bytes = whole(priced.bytes[s].total());
+  return stage;
+}
+
+// The stage with the least bubble, and what it spends more on.
+Bottleneck time_bottleneck(const std::vector<StagePrediction>& stages, std::int32_t microbatches) {
+  const auto busiest = std::min_element(stages.begin(), stages.end(),
+                                        [](const auto& a, const auto& b) { return a.bubble_ms < b.bubble_ms; });
+  const double computing =
+      microbatches * (busiest->forward_ms + busiest->backward_ms + busiest->recompute_ms) + busiest->optimizer_ms;
+  const double communicating = microbatches * busiest->exposed_communication_ms + busiest->gradient_sync_ms;
+  return {static_cast<std::int32_t>(busiest - stages.begin()),
+          communicating > computing ? "communication" : "computation"};
+}
+
+void add_step_events(const PricedPlan& priced, const RecordedStep& step, std::int32_t s,
+                     std::vector<TimelineEvent>& events) {
+  const auto stage = static_cast<std::size_t>(s);
+  const StageTimes& times = priced.times[stage];
+  const double begin = step.backward_begin[step.at(s, step.microbatches - 1)];
+  const double computed = begin + times.last_backward;
+  const double synchronized = begin + std::max(times.last_backward, times.sync_end);
+  if (times.sync_end > 0 && synchronized > computed) {
+    events.push_back({s, EventKind::kGradientSync, -1, computed, synchronized});
+  }
+  if (times.optimizer > 0) {
+    events.push_back({s, EventKind::kOptimizer, -1, synchronized, synchronized + times.optimizer});
+  }
+}
+
+// The input of a forward from the stage before, or of a backward from the stage after.
+TimelineEvent transfer_event(const PricedPlan& priced, const RecordedStep& step, std::int32_t s, std::int32_t k,
+                             bool forward) {
+  const std::int32_t sender = forward ? s - 1 : s + 1;
+  const PipelineStage& from = priced.pipeline[sender];
+  const bool last = k == step.microbatches - 1;
+  const double sent = forward ? step.forward_begin[step.at(sender, k)] + from.forward
+                              : step.backward_begin[step.at(sender, k)] + (last ? from.last_backward : from.backward);
+  return {s, EventKind::kTransfer, k, sent, sent + priced.pipeline[forward ? sender : s].transfer};
+}
+
+void add_pass_events(const PricedPlan& priced, const RecordedStep& step, std::int32_t s,
+                     std::vector<TimelineEvent>& events) {
+  const PipelineStage& times = priced.pipeline[s];
+  const double recompute = priced.times[s].recompute;
+  for (std::int32_t k = 0; k < step.microbatches; ++k) {
+    const double forward = step.forward_begin[step.at(s, k)];
+    const double backward = step.backward_begin[step.at(s, k)];
+    const bool last = k == step.microbatches - 1;
+    events.push_back({s, EventKind::kForward, k, forward, forward + times.forward});
+    // Operators are recomputed one by one between backwards; the picture shows all of it first.
+    if (recompute > 0) events.push_back({s, EventKind::kRecompute, k, backward, backward + recompute});
+    events.push_back(
+        {s, EventKind::kBackward, k, backward + recompute, backward + (last ? times.last_backward : times.backward)});
+    if (s > 0) events.push_back(transfer_event(priced, step, s, k, true));
+    if (s + 1 < static_cast<std::int32_t>(priced.pipeline.size())) {
+      events.push_back(transfer_event(priced, step, s, k, false));
+    }
+  }
+}
+
+void judge(const CostTable::Tables& tables, const Calibration& calibration, const Plan& plan, const PricedPlan& priced,
+           Prediction& prediction) {
+  const std::int32_t worst = worst_memory_stage(priced);
+  if (worst < 0) {
+    prediction.bottleneck = time_bottleneck(prediction.stages, priced.microbatches);
+    return;
+  }
+  prediction.feasible = false;
+  prediction.bottleneck = {worst, "memory"};
+  prediction.infeasible_reason = describe_excess(tables, calibration, plan, priced, worst);
+}
+
+}  // namespace
+
+CostModel::CostModel(const CostTable& table, Calibration calibration)
+    : table_(&table), calibration_(std::move(calibration)) {}
+
+Prediction CostModel::evaluate(const Plan& plan) const {
+  const CostTable::Tables& tables = table_->tables();
+  const PricedPlan priced = price(tables, calibration_, plan);
+  const RecordedStep step = record_step(priced);
+  const CriticalPath path = critical_path(priced, step);
+  const Shares shares = critical_shares(tables, calibration_, priced, step, path);
+  Prediction prediction;
+  prediction.iteration_ms = step.end_ms + tables.step_overhead_ms + calibration_.fixed_ms;
+  prediction.computation_share_ms = shares.computation_ms;
+  prediction.communication_share_ms = shares.communication_ms;
+  const double sigma = step_sigma(tables, calibration_, priced, path, shares, prediction.iteration_ms);
+  prediction.interval_low_ms = std::max(0.0, prediction.iteration_ms - kSigmasOf95Percent * sigma);
+  prediction.interval_high_ms = prediction.iteration_ms + kSigmasOf95Percent * sigma;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) prediction.stages.push_back(predict_stage(priced, step, s));
+  prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());
+  prediction.estimated_costs.assign(priced.names.estimated.begin(), priced.names.estimated.end());
+  judge(tables, calibration_, plan, priced, prediction);
+  return prediction;
+}
+
+std::vector<TimelineEvent> CostModel::timeline(const Plan& plan) const {
+  const PricedPlan priced = price(table_->tables(), calibration_, plan);
+  const RecordedStep step = record_step(priced);
+  std::vector<TimelineEvent> events;
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(priced.pipeline.size()); ++s) {
+    const auto stage_begin = static_cast<std::ptrdiff_t>(events.size());
+    add_pass_events(priced, step, s, events);
+    add_step_events(priced, step, s, events);
+    std::stable_sort(events.begin() + stage_begin, events.end(),
+                     [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin_ms < b.begin_ms; });
+  }
+  return events;
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,44 @@
+#pragma once
+
+// A measured quantity over one axis (samples or bytes): exact at its points, linear between neighbours, and nothing
+// outside of them unless the caller takes an estimate. Plain values.
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "schema/statistics.hpp"
+
+namespace trimtab::tuner {
+
+enum class Quality : std::uint8_t { kMeasured, kEstimated, kMissing };
+
+struct Value {
+  double mean = 0;
+  double error = 0;  // standard error of the mean
+  Quality quality = Quality::kMissing;
+};
+
+// The mean and its standard error in units of `unit`. One value alone says nothing of its spread: 5 % is taken then.
+[[nodiscard]] Value measured(const Statistics& statistics, double unit);
+
+class Curve {
+ public:
+  Curve() = default;
+  Curve(const std::map<std::int64_t, Statistics>& points, double unit);
+
+  [[nodiscard]] bool empty() const { return points_.empty(); }
+  // kMissing outside of the measured points.
+  [[nodiscard]] Value at(std::int64_t x) const;
+  // The nearest point scaled in proportion, with a standard error of 20 %. REQUIRES: !empty().
+  [[nodiscard]] Value nearest(std::int64_t x) const;
+
+ private:
+  struct Point {
+    std::int64_t x = 0;
+    Value value;
+  };
+  std::vector<Point> points_;  // ascending in x
+};
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,74 @@
+#include "memory_text.hpp"
+
+#include <cmath>
+
+#include "recompute_choice.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+std::string bytes_text(double bytes) {
+  return format_bytes(static_cast<Bytes>(std::llround(std::ceil(bytes))));
+}
+
+std::string operators_text(const Model& model, const Range& range) {
+  const std::string& first = model.operators[range.begin].name;
+  if (range.size() == 1) return "operator " + std::to_string(range.begin) + " " + first;
+  return "operators " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) + ", " + first + " to " +
+         model.operators[range.end - 1].name;
+}
+
+std::string ranges_text(const std::vector<Range>& ranges) {
+  std::string text;
+  for (const Range& range : ranges) {
+    if (!text.empty()) text += ", ";
+    text += "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  }
+  return text;
+}
+
+std::string remedy(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
+                   std::size_t s, bool may_recompute) {
+  const StageShape& shape = priced.shapes[s];
+  const RecomputeChoice choice = choose_recompute(tables, calibration, shape, priced.limits[s], may_recompute);
+  if (choice.fits) return "smallest change that fits: recompute operators " + ranges_text(choice.recompute);
+  const std::string more = bytes_text(choice.excess_bytes) + " more memory on the device";
+  const char* const how = may_recompute ? "even with the best recompute it needs " : "it needs ";
+  return how + more + ", fewer operators in this stage, more replicas or a smaller microbatch";
+}
+
+}  // namespace
+
+double excess_bytes(const PricedPlan& priced, std::size_t stage) {
+  if (priced.limits[stage] <= 0) return 0;
+  const double excess = priced.bytes[stage].total() - priced.limits[stage];
+  return excess < 0.5 ? 0 : excess;
+}
+
+std::int32_t worst_memory_stage(const PricedPlan& priced) {
+  std::int32_t worst = -1;
+  double most = 0;
+  for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
+    const double excess = excess_bytes(priced, s);
+    if (excess <= most) continue;
+    most = excess;
+    worst = static_cast<std::int32_t>(s);
+  }
+  return worst;
+}
+
+std::string describe_excess(const CostTable::Tables& tables, const Calibration& calibration, const Plan& plan,
+                            const PricedPlan& priced, std::int32_t stage, bool may_recompute) {
+  const auto s = static_cast<std::size_t>(stage);
+  const StageBytes& bytes = priced.bytes[s];
+  return "stage " + std::to_string(stage) + " (" + operators_text(tables.model, priced.shapes[s].operators) +
+         "; device " + std::to_string(plan.stages[s].devices.front()) + "): memory: needs " +
+         bytes_text(bytes.total()) + " (states " + bytes_text(bytes.states) + ", activations " +
+         bytes_text(bytes.activations) + " of " + std::to_string(priced.shapes[s].in_flight) +
+         " microbatches, recompute peak " + bytes_text(bytes.recompute_peak) + ", reserved " +
+         bytes_text(bytes.working + bytes.process + bytes.gradient_buffer) + "), the device has " +
+         bytes_text(priced.limits[s]) + ": " + bytes_text(excess_bytes(priced, s)) + " too much; " +
+         remedy(tables, calibration, priced, s, may_recompute);
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,28 @@
+#include "plan_rules.hpp"
+
+namespace trimtab::tuner {
+
+std::string stage_text(std::size_t stage) {
+  return "stages[" + std::to_string(stage) + "]";
+}
+
+std::string segment_text(std::size_t stage, std::size_t segment) {
+  return stage_text(stage) + ".segments[" + std::to_string(segment) + "]";
+}
+
+std::string operator_text(const Model& model, std::int32_t index) {
+  const std::string number = "operator " + std::to_string(index);
+  if (index < 0 || index >= static_cast<std::int32_t>(model.operators.size())) return number;
+  return number + " (" + model.operators[index].name + ")";
+}
+
+std::string list_text(const std::vector<std::int32_t>& values) {
+  std::string text;
+  for (const std::int32_t value : values) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(value);
+  }
+  return text;
+}
+
+}  // namespace trimtab::tuner

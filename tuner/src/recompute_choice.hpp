@@ -1,0 +1,30 @@
+#pragma once
+
+// Which operators of a stage to recompute so that it fits its memory at the least recompute time. Pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "schema/plan.hpp"
+#include "stage_cost.hpp"
+
+namespace trimtab::tuner {
+
+struct RecomputeChoice {
+  bool fits = true;
+  double excess_bytes = 0;       // over the limit; the least possible when it does not fit
+  std::vector<Range> recompute;  // normalized
+};
+
+// Minimum recompute time under `limit_bytes` (0 = unlimited): branch and bound over classes of equal operators, exact
+// unless it visits over 20,000 nodes, then the best found; the first found is the greedy one by time per byte freed.
+// `further` operators beyond that are recomputed too, cheapest by time per byte first. `allowed` false = none at all.
+[[nodiscard]] RecomputeChoice choose_recompute(const CostTable::Tables& tables, const Calibration& calibration,
+                                               const StageShape& shape, double limit_bytes, bool allowed,
+                                               std::int32_t further = 0);
+
+// Sets `flags` for the ranges' operators and clears it for the others of `inside`.
+void set_flags(const std::vector<Range>& ranges, const Range& inside, RecomputeFlags& flags);
+[[nodiscard]] std::vector<Range> ranges_of(const RecomputeFlags& flags, const Range& inside);
+
+}  // namespace trimtab::tuner

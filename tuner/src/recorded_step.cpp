@@ -1,0 +1,143 @@
+#include "recorded_step.hpp"
+
+#include <algorithm>
+
+namespace trimtab::tuner {
+namespace {
+
+struct Recorder {
+  const PricedPlan& priced;
+  RecordedStep& step;
+
+  void forward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
+    const std::size_t at = step.at(s, k);
+    step.forward_begin[at] = std::max(ready, arrival);
+    step.forward_waited[at] = waited(s, s - 1, ready, arrival);
+  }
+  void backward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
+    const std::size_t at = step.at(s, k);
+    step.backward_begin[at] = std::max(ready, arrival);
+    step.backward_waited[at] = waited(s, s, ready, arrival);
+  }
+
+ private:
+  std::uint8_t waited(std::int32_t s, std::int32_t boundary, double ready, double arrival) {
+    if (arrival <= ready) return 0;
+    step.exposed[s] += std::min(arrival - ready, priced.pipeline[boundary].transfer);
+    return 1;
+  }
+};
+
+// Walks back from the end over what each action waited for.
+class Walk {
+ public:
+  Walk(const PricedPlan& priced, const RecordedStep& step, CriticalPath& path)
+      : priced_(priced), step_(step), path_(path), stages_(static_cast<std::int32_t>(priced.pipeline.size())) {}
+
+  void from_last_backward_of(std::int32_t stage) {
+    stage_ = stage;
+    microbatch_ = step_.microbatches - 1;
+    forward_ = false;
+    bool first = true;
+    while (microbatch_ >= 0) {
+      if (!first) count();
+      first = false;
+      retreat();
+    }
+  }
+
+ private:
+  void count() {
+    if (forward_) {
+      ++path_.forwards[stage_];
+    } else if (microbatch_ == step_.microbatches - 1) {
+      ++path_.last_backwards[stage_];
+    } else {
+      ++path_.backwards[stage_];
+    }
+  }
+
+  void retreat() {
+    const std::vector<std::uint8_t>& waited = forward_ ? step_.forward_waited : step_.backward_waited;
+    if (waited[step_.at(stage_, microbatch_)] != 0) {
+      ++path_.transfers[forward_ ? stage_ - 1 : stage_];
+      stage_ += forward_ ? -1 : 1;
+    } else if (forward_) {
+      before_forward();
+    } else {
+      before_backward();
+    }
+  }
+
+  // The action that the same stage ran before this one.
+  void before_forward() {
+    const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
+    if (microbatch_ > warmup) {
+      forward_ = false;
+      microbatch_ -= warmup + 1;
+    } else {
+      --microbatch_;
+    }
+  }
+
+  void before_backward() {
+    const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
+    if (microbatch_ + warmup < step_.microbatches) {
+      forward_ = true;
+      microbatch_ += warmup;
+    } else if (microbatch_ == 0) {
+      forward_ = true;
+      microbatch_ = step_.microbatches - 1;
+    } else {
+      --microbatch_;
+    }
+  }
+
+  const PricedPlan& priced_;
+  const RecordedStep& step_;
+  CriticalPath& path_;
+  std::int32_t stages_;
+  std::int32_t stage_ = 0;
+  std::int32_t microbatch_ = 0;
+  bool forward_ = false;
+};
+
+}  // namespace
+
+RecordedStep record_step(const PricedPlan& priced) {
+  const auto stages = static_cast<std::int32_t>(priced.pipeline.size());
+  RecordedStep step;
+  step.microbatches = priced.microbatches;
+  const std::size_t actions = step.at(stages, 0);
+  step.forward_begin.resize(actions);
+  step.backward_begin.resize(actions);
+  step.forward_waited.resize(actions);
+  step.backward_waited.resize(actions);
+  step.exposed.assign(priced.pipeline.size(), 0.0);
+  PipelineScratch scratch;
+  Recorder recorder{priced, step};
+  step.end_ms =
+      Simulation<Recorder>(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder).run();
+  return step;
+}
+
+CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
+  const std::size_t stages = priced.pipeline.size();
+  CriticalPath path;
+  path.forwards.assign(stages, 0);
+  path.backwards.assign(stages, 0);
+  path.last_backwards.assign(stages, 0);
+  path.transfers.assign(stages, 0);
+  double latest = -1;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const auto stage = static_cast<std::int32_t>(s);
+    const double end = step.backward_begin[step.at(stage, step.microbatches - 1)] + priced.pipeline[s].tail;
+    if (end <= latest) continue;
+    latest = end;
+    path.end_stage = stage;
+  }
+  Walk(priced, step, path).from_last_backward_of(path.end_stage);
+  return path;
+}
+
+}  // namespace trimtab::tuner

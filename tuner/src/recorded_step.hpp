@@ -1,0 +1,40 @@
+#pragma once
+
+// A simulated step with all its actions, what each waited for, and the critical path through it. Pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "priced_plan.hpp"
+
+namespace trimtab::tuner {
+
+// Dense: a step of thousands of microbatches is recorded in every evaluation. Arrays are indexed by at().
+struct RecordedStep {
+  double end_ms = 0;  // of the last stage
+  std::int32_t microbatches = 1;
+  std::vector<double> forward_begin;
+  std::vector<double> backward_begin;
+  std::vector<std::uint8_t> forward_waited;  // 1: the input arrived after the stage was free
+  std::vector<std::uint8_t> backward_waited;
+  std::vector<double> exposed;  // by stage: waiting for data on the wire, over the step
+
+  [[nodiscard]] std::size_t at(std::int32_t stage, std::int32_t microbatch) const {
+    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+};
+
+[[nodiscard]] RecordedStep record_step(const PricedPlan& priced);
+
+// How often each stage's actions stand on the path that decides the step's time.
+struct CriticalPath {
+  std::int32_t end_stage = 0;
+  std::vector<std::int32_t> forwards, backwards;  // by stage; without last backwards
+  std::vector<std::int32_t> last_backwards;       // 0 or 1; the end stage's is part of its tail and not counted
+  std::vector<std::int32_t> transfers;            // from the stage to the next, or back
+};
+
+[[nodiscard]] CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step);
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,77 @@
+#pragma once
+
+// What a strategy is given, and the table of strategies. A strategy prices candidates through its SearchRun, which
+// keeps the best plans, counts evaluations and says when to end.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluator.hpp"
+#include "shortlist.hpp"
+#include "tuner/search.hpp"
+
+namespace trimtab::tuner {
+
+class SearchRun {
+ public:
+  // All must outlive this.
+  SearchRun(Evaluator& evaluator, const SearchOptions& options)
+      : evaluator_(evaluator), options_(options), shortlist_(options.plans, options.excluded) {}
+
+  // Prices the candidate and keeps it if it is among the best. An excluded plan counts as one that does not fit, by a
+  // byte. Once stopped() this prices nothing more and answers with the worst score.
+  Score consider(const Candidate& candidate);
+  // The same for a step that the strategy has priced itself; `make_plan` is called only for one worth keeping.
+  template <typename MakePlan>
+  bool consider_plan(const Score& score, MakePlan&& make_plan) {
+    return !shortlist_.wants(score) || shortlist_.add(score, make_plan());
+  }
+
+  [[nodiscard]] bool stopped();
+  [[nodiscard]] std::string stop_reason() const { return stop_reason_; }  // "budget", "cancelled" or empty
+  void step(SearchStep step) { trace_.push_back(std::move(step)); }
+
+  [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
+  [[nodiscard]] const PlanSpace& space() const { return evaluator_.space(); }
+  [[nodiscard]] const Model& model() const { return evaluator_.tables().model; }
+  [[nodiscard]] const SearchOptions& options() const { return options_; }
+  [[nodiscard]] Shortlist& shortlist() { return shortlist_; }
+  [[nodiscard]] std::vector<SearchStep>& trace() { return trace_; }
+  // Candidates whose plan is excluded, in order of arrival.
+  [[nodiscard]] const std::vector<Candidate>& refused() const { return refused_; }
+  // The candidate that is least over its memory, for the message when nothing fits.
+  [[nodiscard]] const std::optional<Candidate>& closest() const { return closest_; }
+
+ private:
+  Evaluator& evaluator_;
+  const SearchOptions& options_;
+  Shortlist shortlist_;
+  std::vector<SearchStep> trace_;
+  std::string stop_reason_;
+  std::vector<Candidate> refused_;
+  std::optional<Candidate> closest_;
+  Score closest_score_;
+};
+
+// How a strategy ended by itself.
+struct StrategyEnd {
+  std::string stopped;  // "converged" or "exhausted"
+  bool proven = false;  // no plan of the space is faster
+};
+
+using StrategyFunction = StrategyEnd (*)(SearchRun& run, const std::optional<Candidate>& start);
+
+struct Strategy {
+  std::string_view name;
+  StrategyFunction run;
+};
+
+StrategyEnd run_aceso(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
+
+[[nodiscard]] std::span<const Strategy> strategy_table();
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,61 @@
+#include "plan_space.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+struct Shape {
+  std::int32_t microbatch = 1;
+  std::vector<std::int32_t> devices;  // per stage
+};
+
+// The deepest pipeline that uses every device, with the smallest microbatch; evenly shared devices where that is
+// possible.
+Shape usual_shape(const Model& model, const PlanSpace& space) {
+  for (std::int32_t stages = space.stages_max; stages >= space.stages_min; --stages) {
+    for (const std::int32_t microbatch : space.microbatches) {
+      const std::vector<std::int32_t> split = space.even_split(model, microbatch, stages);
+      if (!split.empty()) return {microbatch, split};
+    }
+  }
+  // No plan uses every device: the rules that this one breaks say why.
+  return {space.microbatches.empty() ? 1 : space.microbatches.front(), {space.devices}};
+}
+
+Stage make_stage(Range operators, std::int32_t first_device, std::int32_t devices, bool recompute) {
+  Segment segment;
+  segment.operators = operators;
+  segment.dp = devices;
+  if (recompute) segment.recompute = {operators};
+  Stage stage;
+  for (std::int32_t i = 0; i < devices; ++i) stage.devices.push_back(first_device + i);
+  stage.segments = {segment};
+  return stage;
+}
+
+}  // namespace
+
+Plan usual_guess(const Model& model, const Cluster& cluster, const Knobs& knobs) {
+  // Where the job cannot change its microbatch, the guess is what fixes it.
+  Knobs any_microbatch = knobs;
+  any_microbatch.microbatch = true;
+  const PlanSpace space = plan_space(model, cluster, any_microbatch, 0);
+  const Shape shape = usual_shape(model, space);
+  const auto stages = static_cast<std::int32_t>(shape.devices.size());
+  std::vector<std::int32_t> begins = even_cuts(model, stages);
+  begins.push_back(space.operators);
+  Plan plan;
+  plan.model = model.name;
+  plan.global_batch = model.global_batch;
+  plan.microbatch = shape.microbatch;
+  std::int32_t begin = 0;
+  std::int32_t device = 0;
+  for (std::int32_t s = 0; s < stages; ++s) {
+    plan.stages.push_back(make_stage({begin, begins[s]}, device, shape.devices[s], knobs.recompute));
+    begin = begins[s];
+    device += shape.devices[s];
+  }
+  return plan;
+}
+
+}  // namespace trimtab::tuner

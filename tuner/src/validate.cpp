@@ -1,0 +1,168 @@
+#include "tuner/validate.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "plan_rules.hpp"
+#include "plan_space.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+void check_batch(const Plan& plan, const Model& model, Rules& rules) {
+  if (plan.model != model.name) {
+    rules.broken("model: the plan is for '" + plan.model + "', but the model is '" + model.name + "'");
+  }
+  if (plan.global_batch != model.global_batch) {
+    rules.broken("global_batch: must be the model's, " + std::to_string(model.global_batch) + ", found " +
+                 std::to_string(plan.global_batch));
+  }
+  const std::vector<std::int32_t> allowed = allowed_microbatches(model);
+  if (std::find(allowed.begin(), allowed.end(), plan.microbatch) == allowed.end()) {
+    rules.broken("microbatch: must be one of " + list_text(allowed) + " (divisors of global_batch " +
+                 std::to_string(model.global_batch) + " that the model allows), found " +
+                 std::to_string(plan.microbatch));
+  }
+}
+
+void check_schedule(const Plan& plan, Rules& rules) {
+  const Schedule& schedule = plan.schedule;
+  if (schedule.sub_batches < 1) {
+    rules.broken("schedule.sub_batches: must be 1 or more, found " + std::to_string(schedule.sub_batches));
+  }
+  if (plan.microbatch > 0 && schedule.sliced_microbatches > plan.microbatches()) {
+    rules.broken("schedule.sliced_microbatches: must be at most the " + std::to_string(plan.microbatches()) +
+                 " microbatches of a step, found " + std::to_string(schedule.sliced_microbatches));
+  }
+}
+
+void check_devices(const Plan& plan, const Cluster& cluster, Rules& rules) {
+  std::set<std::int32_t> taken;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::vector<std::int32_t>& devices = plan.stages[s].devices;
+    if (devices.empty()) rules.broken(stage_text(s) + ".devices: needs at least one device");
+    std::set<std::int32_t> here;
+    for (const std::int32_t device : devices) {
+      const std::string name = "device " + std::to_string(device);
+      if (device < 0 || device >= cluster.devices()) {
+        rules.broken(stage_text(s) + ".devices: " + name + " does not exist, the cluster has devices 0 to " +
+                     std::to_string(cluster.devices() - 1));
+      } else if (!here.insert(device).second) {
+        rules.broken(stage_text(s) + ".devices: " + name + " is listed twice");
+      } else if (!taken.insert(device).second && plan.schedule.kind != ScheduleKind::kInterleaved) {
+        rules.broken(stage_text(s) + ".devices: " + name + " belongs to an earlier stage already");
+      }
+    }
+  }
+}
+
+void check_cover(const Plan& plan, const Model& model, Rules& rules) {
+  const auto operators = static_cast<std::int32_t>(model.operators.size());
+  std::int32_t next = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::vector<Segment>& segments = plan.stages[s].segments;
+    if (segments.empty()) rules.broken(stage_text(s) + ".segments: needs at least one segment");
+    for (std::size_t g = 0; g < segments.size(); ++g) {
+      const Range range = segments[g].operators;
+      if (range.begin != next) {
+        rules.broken(segment_text(s, g) + ".operators: must begin at " + operator_text(model, next) +
+                     ", where the one before ends, found " + std::to_string(range.begin));
+      }
+      if (range.end <= range.begin || range.end > operators) {
+        rules.broken(segment_text(s, g) + ".operators: must end after " + std::to_string(range.begin) +
+                     " and at most at " + std::to_string(operators) + ", found " + std::to_string(range.end));
+      }
+      const bool inside = range.begin > 0 && range.begin < operators;
+      if (g == 0 && s > 0 && inside && !model.operators[range.begin].cut_before) {
+        rules.broken(stage_text(s) + ": must not begin with " + operator_text(model, range.begin) +
+                     ", the model does not allow a cut before it");
+      }
+      next = range.end;
+    }
+  }
+  if (next != operators) {
+    rules.broken("stages: cover operators 0 to " + std::to_string(next) + ", but the model has " +
+                 std::to_string(operators));
+  }
+}
+
+void check_degrees(const Plan& plan, const Model& model, std::size_t s, std::size_t g, Rules& rules) {
+  const Segment& segment = plan.stages[s].segments[g];
+  const std::string where = segment_text(s, g);
+  if (segment.dp < 1 || segment.tp < 1 || segment.cp < 1) {
+    rules.broken(where + ": dp, tp and cp must be 1 or more");
+    return;
+  }
+  const auto devices = static_cast<std::int64_t>(plan.stages[s].devices.size());
+  const std::int64_t product = static_cast<std::int64_t>(segment.dp) * segment.tp * segment.cp;
+  if (product != devices) {
+    rules.broken(where + ": dp * tp * cp must be the stage's " + std::to_string(devices) + " devices, found " +
+                 std::to_string(segment.dp) + " * " + std::to_string(segment.tp) + " * " + std::to_string(segment.cp));
+  }
+  if (plan.microbatch % segment.dp != 0) {
+    rules.broken(where + ".dp: must divide microbatch " + std::to_string(plan.microbatch) + ", found " +
+                 std::to_string(segment.dp));
+  } else if (!divides_well(model, plan.microbatch, segment.dp)) {
+    rules.broken(where + ".dp: leaves " + std::to_string(plan.microbatch / segment.dp) +
+                 " samples per replica, but the model allows " + list_text(model.microbatch_per_replica));
+  }
+  if (segment.sharded_degree < 0 || (segment.sharded_degree > 0 && segment.dp % segment.sharded_degree != 0)) {
+    rules.broken(where + ".sharded_degree: must divide dp " + std::to_string(segment.dp) + ", found " +
+                 std::to_string(segment.sharded_degree));
+  }
+}
+
+void check_ranges(const std::vector<Range>& ranges, const Range& inside, const std::string& where, Rules& rules) {
+  std::int32_t next = inside.begin;
+  for (const Range& range : ranges) {
+    if (range.begin < next || range.end <= range.begin || range.end > inside.end) {
+      rules.broken(where + ": ranges must be ascending, disjoint and inside [" + std::to_string(inside.begin) + ", " +
+                   std::to_string(inside.end) + "), found [" + std::to_string(range.begin) + ", " +
+                   std::to_string(range.end) + ")");
+      return;
+    }
+    next = range.end;
+  }
+}
+
+void check_segment_ranges(const Segment& segment, const Model& model, const std::string& where, Rules& rules) {
+  const Range inside = segment.operators;
+  check_ranges(segment.recompute, inside, where + ".recompute", rules);
+  check_ranges(segment.alternate_dimension, inside, where + ".alternate_dimension", rules);
+  for (const Range& range : segment.alternate_dimension) {
+    for (std::int32_t i = std::max(range.begin, 0);
+         i < range.end && i < static_cast<std::int32_t>(model.operators.size()); ++i) {
+      if (model.operators[i].shardings.size() < 2) {
+        rules.broken(where + ".alternate_dimension: " + operator_text(model, i) + " has no second way to be split");
+      }
+    }
+  }
+  const Switches& switches = segment.switches;
+  check_ranges(switches.offload_hidden, inside, where + ".switches.offload_hidden", rules);
+  check_ranges(switches.partition_parameters, inside, where + ".switches.partition_parameters", rules);
+  check_ranges(switches.lazy_prefetch, inside, where + ".switches.lazy_prefetch", rules);
+  check_ranges(switches.economical_forward, inside, where + ".switches.economical_forward", rules);
+  check_ranges(switches.economical_backward, inside, where + ".switches.economical_backward", rules);
+  check_ranges(switches.segment_sync, inside, where + ".switches.segment_sync", rules);
+}
+
+}  // namespace
+
+std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster) {
+  Rules rules;
+  check_batch(plan, model, rules);
+  if (plan.stages.empty()) rules.broken("stages: needs at least one stage");
+  check_schedule(plan, rules);
+  check_devices(plan, cluster, rules);
+  check_cover(plan, model, rules);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      check_degrees(plan, model, s, g, rules);
+      check_segment_ranges(plan.stages[s].segments[g], model, segment_text(s, g), rules);
+    }
+  }
+  return rules.take();
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <set>
+
+#include "plan_rules.hpp"
+#include "plan_space.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+const char* const kNoKnob = " is not honoured by this job: leave it at its default";
+
+void check_even(const Plan& plan, const Model& model, Rules& rules) {
+  const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  if (stages > static_cast<std::int32_t>(allowed_cuts(model).size()) + 1) return;
+  const std::vector<std::int32_t> cuts = even_cuts(model, stages);
+  for (std::int32_t s = 1; s < stages; ++s) {
+    if (plan.stages[s].segments.empty() || plan.stages[s].operators().begin == cuts[s - 1]) continue;
+    rules.broken(stage_text(s) + ": must begin with " + operator_text(model, cuts[s - 1]) +
+                 ", the even cut, found operator " + std::to_string(plan.stages[s].operators().begin) +
+                 "; the job does not honour knobs.uneven_stages");
+  }
+  for (std::int32_t s = 1; s < stages; ++s) {
+    if (plan.stages[s].devices.size() == plan.stages[0].devices.size()) continue;
+    rules.broken(stage_text(s) + ".devices: must be as many as the first stage's, " +
+                 std::to_string(plan.stages[0].devices.size()) + ", found " +
+                 std::to_string(plan.stages[s].devices.size()) + "; the job does not honour knobs.uneven_stages");
+  }
+}
+
+void check_schedule(const Schedule& schedule, Rules& rules) {
+  if (schedule.kind != ScheduleKind::k1F1B) rules.broken("schedule.kind: must be 1f1b, the schedule that the job runs");
+  if (schedule.sliced_microbatches != 0) rules.broken(std::string("schedule.sliced_microbatches") + kNoKnob);
+  if (schedule.sub_batches > 1) rules.broken(std::string("schedule.sub_batches") + kNoKnob);
+  if (schedule.cross_pass) rules.broken(std::string("schedule.cross_pass") + kNoKnob);
+  if (schedule.recompute_after_communication) {
+    rules.broken(std::string("schedule.recompute_after_communication") + kNoKnob);
+  }
+}
+
+void check_segment(const Segment& segment, const std::string& where, const Knobs& knobs, Rules& rules) {
+  if (!knobs.data_parallel && segment.dp > 1) {
+    rules.broken(where + ".dp: must be 1, found " + std::to_string(segment.dp) +
+                 "; the job does not honour knobs.data_parallel");
+  }
+  if (!knobs.recompute && !segment.recompute.empty()) {
+    rules.broken(where + ".recompute: must be empty; the job does not honour knobs.recompute");
+  }
+  if (segment.tp > 1) rules.broken(where + ".tp" + kNoKnob);
+  if (segment.cp > 1) rules.broken(where + ".cp" + kNoKnob);
+  if (segment.sharded != ShardedLevel::kNone) rules.broken(where + ".sharded" + kNoKnob);
+  if (!segment.alternate_dimension.empty()) rules.broken(where + ".alternate_dimension" + kNoKnob);
+  if (segment.switches != Switches{}) rules.broken(where + ".switches" + kNoKnob);
+}
+
+void check_every_device_used(const Plan& plan, const Cluster& cluster, Rules& rules) {
+  std::set<std::int32_t> used;
+  for (const Stage& stage : plan.stages) used.insert(stage.devices.begin(), stage.devices.end());
+  for (std::int32_t device = 0; device < cluster.devices(); ++device) {
+    if (used.count(device) != 0) continue;
+    rules.broken("stages: device " + std::to_string(device) +
+                 " belongs to no stage, but every rank of the job takes part");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster, const Knobs& knobs) {
+  Rules rules;
+  for (std::string& what : validate(plan, model, cluster)) rules.broken(std::move(what));
+  if (!knobs.pipeline && plan.stages.size() > 1) {
+    rules.broken("stages: must be one, found " + std::to_string(plan.stages.size()) +
+                 "; the job does not honour knobs.pipeline");
+  }
+  if (!knobs.uneven_stages) check_even(plan, model, rules);
+  check_schedule(plan.schedule, rules);
+  check_every_device_used(plan, cluster, rules);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      check_segment(plan.stages[s].segments[g], segment_text(s, g), knobs, rules);
+    }
+  }
+  if (!plan.target_knobs.empty()) {
+    rules.broken("target_knobs." + plan.target_knobs.begin()->first + kNoKnob);
+  }
+  return rules.take();
+}
+
+}  // namespace trimtab::tuner
