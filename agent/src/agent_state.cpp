@@ -67,6 +67,7 @@ Status Agent::Implementation::open() {
   if (facts.inject_library.empty()) {
     spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
   }
+  rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   link.start();

@@ -177,9 +177,11 @@ HeldProcess::~HeldProcess() {
 
 Status HeldProcess::release() {
   const char byte = 1;
-  const auto written = ::send(gate_, &byte, 1, MSG_NOSIGNAL);
+  const bool opened = ::send(gate_, &byte, 1, MSG_NOSIGNAL) == 1;
   ::close(std::exchange(gate_, -1));
-  const Status failed = written == 1 ? failure_of_child() : unavailable("'" + program_ + "' ended before it began");
+  // A child that failed before it came to the gate has said why.
+  Status failed = failure_of_child();
+  if (failed.ok() && !opened) failed = unavailable("'" + program_ + "' ended before it began");
   if (!failed.ok()) ::waitpid(pid_, nullptr, 0);
   return failed;
 }

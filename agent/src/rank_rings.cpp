@@ -16,7 +16,7 @@ constexpr std::size_t kRecordsPerDrain = 64 * 1024;
 
 Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin) {
   TRIMTAB_TRY(auto reader, RingReader::attach(descriptor, clock_));
-  rings_[peer] = {std::move(reader), std::make_unique<RangeFold>(), std::move(origin), false};
+  rings_[peer] = {std::move(reader), std::make_unique<RangeFold>(), {}, std::move(origin), false};
   return {};
 }
 
@@ -24,7 +24,9 @@ void RankRings::set_context(net::LocalPeerId peer, std::uint64_t epoch, const Fo
   const auto found = rings_.find(peer);
   if (found == rings_.end()) return;
   found->second.fold->set_context(static_cast<std::int64_t>(epoch), context);
-  if (now) found->second.fold->begin_epoch(static_cast<std::int64_t>(epoch));
+  if (!now) return;
+  found->second.fold->begin_epoch(static_cast<std::int64_t>(epoch));
+  found->second.timeline.begin_epoch(epoch);
 }
 
 void RankRings::producer_ended(net::LocalPeerId peer) {
@@ -35,16 +37,20 @@ void RankRings::producer_ended(net::LocalPeerId peer) {
 void RankRings::drain() {
   for (auto entry = rings_.begin(); entry != rings_.end();) {
     Ring& ring = entry->second;
-    drain(ring);
+    drain(entry->first, ring);
     const bool done = ring.gone || ring.reader->finished();
     if (done) collect(ring);
     entry = done ? rings_.erase(entry) : std::next(entry);
   }
 }
 
-void RankRings::drain(Ring& ring) {
+void RankRings::drain(net::LocalPeerId peer, Ring& ring) {
   const auto fold = [&](std::span<const RangeRecord> records) {
-    for (const auto& record : records) ring.fold->add(record);
+    for (const auto& record : records) {
+      ring.fold->add(record);
+      const auto picture = ring.timeline.add(record);
+      if (picture && on_picture) on_picture(peer, *picture);
+    }
   };
   const RingDrain drained = ring.reader->drain(kRecordsPerDrain, fold);
   counters_.records += drained.records;

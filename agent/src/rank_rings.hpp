@@ -14,6 +14,7 @@
 #include "net/local_server.hpp"
 #include "range_fold.hpp"
 #include "ring_reader.hpp"
+#include "step_timeline.hpp"
 
 namespace trimtab::agent {
 
@@ -21,6 +22,9 @@ class RankRings final {
  public:
   // `clock` must outlive it.
   explicit RankRings(const Clock& clock) : clock_(clock) {}
+
+  // Called within drain() when a process has completed the step that its epoch is pictured by.
+  std::function<void(net::LocalPeerId, const StepPicture&)> on_picture;
 
   // Takes over `descriptor`. `origin` is where the costs belong.
   [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin);
@@ -49,10 +53,11 @@ class RankRings final {
   struct Ring {
     std::unique_ptr<RingReader> reader;
     std::unique_ptr<RangeFold> fold;
+    StepTimeline timeline;
     CostOrigin origin;
     bool gone = false;
   };
-  void drain(Ring& ring);
+  void drain(net::LocalPeerId peer, Ring& ring);
   void collect(Ring& ring);
 
   const Clock& clock_;

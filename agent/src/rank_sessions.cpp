@@ -166,6 +166,18 @@ void RankSessions::said_report(const Session& session, const ReportFrame& frame)
   reports_[key] = frame.value;
 }
 
+void RankSessions::pictured(Peer peer, const StepPicture& picture) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end() || !found->second.rank) return;
+  wire::RankEvent event;
+  auto& timeline = *event.mutable_timeline();
+  timeline.set_epoch(picture.epoch);
+  timeline.set_step(picture.step);
+  timeline.set_begin_ns(picture.begin_ns);
+  timeline.set_bars_json(picture.bars_json);
+  tell(found->second, std::move(event));
+}
+
 void RankSessions::closed(Peer peer) {
   const auto found = sessions_.find(peer);
   if (found == sessions_.end()) return;

@@ -47,6 +47,9 @@ class RankSessions final {
   void stop_job(const std::string& job, std::int64_t step);
   void launching(const std::string& job) { relay_.forget(job); }
 
+  // A rank's ring has given the picture of a step.
+  void pictured(net::LocalPeerId peer, const StepPicture& picture);
+
   struct Counters {
     std::uint64_t frames = 0;
     std::uint64_t refused_frames = 0;

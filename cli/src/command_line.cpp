@@ -80,6 +80,15 @@ int usage_error(const CLI::App& root, const CLI::ParseError& error, Console& con
   return exit_code(ErrorKind::kBadInput);
 }
 
+// The root of the program's only thread: what nobody expected still ends in words and an exit code.
+Result<int> perform(const Action& action, Console& console) {
+  try {
+    return action(console);
+  } catch (const std::exception& failure) {
+    return unavailable(std::string("this should not have happened, please report it: ") + failure.what());
+  }
+}
+
 }  // namespace
 
 CLI::App* add_verb(CLI::App& root, const std::string& name, const std::string& description,
@@ -122,7 +131,7 @@ int run(const std::vector<std::string>& arguments, Console& console) {
   } catch (const CLI::ParseError& error) {
     return usage_error(*root, error, console);
   }
-  const Result<int> result = selection.action(console);
+  const Result<int> result = perform(selection.action, console);
   console.out.flush();
   if (result.ok()) return *result;
   console.err << "trimtab: " << result.error().message << "\n";

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "json_text.hpp"
 #include "numbers.hpp"
 
 namespace trimtab::cli {
@@ -124,7 +124,7 @@ std::string to_json(const std::vector<CostRow>& rows) {
                      {"median", values.median()},
                      {"statistics", values.encode()}});
   }
-  return json{{"schema", "trimtab.costs/1"}, {"costs", std::move(costs)}}.dump(2) + "\n";
+  return json_text(json{{"schema", "trimtab.costs/1"}, {"costs", std::move(costs)}}, 2) + "\n";
 }
 
 std::vector<CostChange> differences(const std::vector<Cost>& before, const std::vector<Cost>& after) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "files.hpp"
@@ -61,6 +62,15 @@ Result<Plan> read_plan(const std::string& path) {
   return parse_plan(text, path);
 }
 
+Result<CostDatabase> open_costs(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::exists(path, failure)) {
+    return bad_input("cannot read the cost database " + path + ": " +
+                     (failure ? failure.message() : "No such file or directory"));
+  }
+  return CostDatabase::open(path, OpenMode::kReadOnly);
+}
+
 Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,
                                        const Cluster* cluster, const std::string& path) {
   if (known.empty()) return bad_input(path + ": holds no costs; measure some with 'trimtab profile --job job.toml'");
@@ -90,7 +100,7 @@ Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database
 
 Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
                          const std::string& job) {
-  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(path, OpenMode::kReadOnly));
+  TRIMTAB_TRY(const CostDatabase database, open_costs(path));
   TRIMTAB_TRY(const std::vector<std::string> known, fingerprint_hashes(database));
   Costs result;
   TRIMTAB_TRY(result.fingerprint, choose_fingerprint(known, fingerprint, cluster, path));

@@ -22,6 +22,9 @@ namespace trimtab::cli {
 [[nodiscard]] Result<Cluster> read_cluster(const std::string& path);
 [[nodiscard]] Result<Plan> read_plan(const std::string& path);
 
+// Opens for reading. A file that is not there is bad input, as for any other document.
+[[nodiscard]] Result<CostDatabase> open_costs(const std::string& path);
+
 // Which fingerprint's costs to use. `wanted` is a hash or the beginning of one. Without it, the only one of the
 // database, or the only one that the cluster's nodes name; else the error lists what there is.
 [[nodiscard]] Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,

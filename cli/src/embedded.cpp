@@ -140,9 +140,12 @@ class Bringer {
       : options_(options), clock_(clock), end_(clock.monotonic() + options.deadline) {}
 
   Status run() {
+    if (options_.owned) state_.owner = this_process();
     TRIMTAB_TRY_STATUS(start_coordinator());
     TRIMTAB_TRY_STATUS(start_agents());
-    return await_members();
+    TRIMTAB_TRY_STATUS(await_members());
+    state_.devices = static_cast<std::int32_t>(options_.agents * options_.devices);
+    return write_file(up_file(options_.state), to_json(state_));
   }
   [[nodiscard]] const UpState& state() const { return state_; }
 
@@ -181,9 +184,8 @@ class Bringer {
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start("agent " + name, agent_command(options_, state_.port, index, memory),
                                options_.state + "/agents/" + name + ".log"));
-      state_.devices += static_cast<std::int32_t>(options_.devices);
     }
-    return write_file(up_file(options_.state), to_json(state_));
+    return {};
   }
 
   static Status make_socket_directory(const std::string& socket) {
@@ -227,6 +229,37 @@ class Bringer {
   UpState state_;
 };
 
+// An `up` that was killed half way has recorded no devices yet.
+bool is_complete(const UpState& state) {
+  return state.devices > 0 && std::all_of(state.processes.begin(), state.processes.end(),
+                                          [](const UpProcess& one) { return is_alive(one.identity); });
+}
+
+Result<UpOutcome> take_over(UpState state, const UpOptions& options) {
+  const bool orphaned = state.owner.pid != 0 && !is_alive(state.owner);
+  if (options.owned && state.owner.pid != 0 && !orphaned && state.owner != this_process()) {
+    return unavailable("the daemons in " + options.state + " belong to another trimtab (pid " +
+                       std::to_string(state.owner.pid) +
+                       ") and go when it ends; wait for it, run 'trimtab up' to keep them, or name another --state");
+  }
+  if (state.owner.pid != 0) {
+    state.owner = options.owned ? this_process() : ProcessIdentity{};
+    TRIMTAB_TRY_STATUS(write_file(up_file(options.state), to_json(state)));
+  }
+  return UpOutcome{std::move(state), true, {}};
+}
+
+// REQUIRES: the lock is held.
+Result<std::vector<std::string>> stop_recorded(const std::string& directory, const Clock& clock) {
+  const auto state = recorded_state(directory);
+  if (!state) return std::vector<std::string>{};
+  std::vector<std::string> stopped = stop_all(*state, clock);
+  std::error_code failure;
+  std::filesystem::remove(up_file(directory), failure);
+  if (failure) return unavailable("cannot remove " + up_file(directory) + ": " + failure.message());
+  return stopped;
+}
+
 }  // namespace
 
 std::optional<UpState> running_state(const std::string& state_directory) {
@@ -238,10 +271,8 @@ std::optional<UpState> running_state(const std::string& state_directory) {
 Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
   TRIMTAB_TRY(const StateLock lock, StateLock::take(options.state));
   UpOutcome outcome;
-  if (const auto recorded = recorded_state(options.state)) {
-    const bool complete = std::all_of(recorded->processes.begin(), recorded->processes.end(),
-                                      [](const UpProcess& one) { return is_alive(one.identity); });
-    if (complete && recorded->devices > 0) return UpOutcome{*recorded, true, {}};
+  if (auto recorded = recorded_state(options.state)) {
+    if (is_complete(*recorded)) return take_over(std::move(*recorded), options);
     outcome.left_over = stop_all(*recorded, clock);
   }
   Bringer bringer(options, clock);
@@ -255,17 +286,19 @@ Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
   return outcome;
 }
 
-Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
-  const auto seen = recorded_state(state_directory);
-  if (!seen) return std::vector<std::string>{};
+Status release(const std::string& state_directory, const Clock& clock) {
   TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
   const auto state = recorded_state(state_directory);
-  if (!state) return std::vector<std::string>{};
-  std::vector<std::string> stopped = stop_all(*state, clock);
-  std::error_code failure;
-  std::filesystem::remove(up_file(state_directory), failure);
-  if (failure) return unavailable("cannot remove " + up_file(state_directory) + ": " + failure.message());
-  return stopped;
+  if (!state || state->owner != this_process()) return {};
+  TRIMTAB_TRY(const std::vector<std::string> ignored, stop_recorded(state_directory, clock));
+  return {};
+}
+
+Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
+  // Asking for nothing to be up needs no directory.
+  if (!recorded_state(state_directory)) return std::vector<std::string>{};
+  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  return stop_recorded(state_directory, clock);
 }
 
 }  // namespace trimtab::cli

@@ -23,6 +23,7 @@ struct UpOptions {
   std::uint32_t devices = 1;  // per agent
   Bytes memory = 0;           // per device; 0 = this machine's, shared by all devices
   Nanoseconds deadline = std::chrono::seconds(30);
+  bool owned = false;  // this process means to bring it down at its end
 };
 
 struct UpOutcome {
@@ -31,9 +32,14 @@ struct UpOutcome {
   std::vector<std::string> left_over;  // processes of an `up` that had crashed, ended first
 };
 
-// Returns when every agent is a member. On failure everything that was started is ended again, and the error has the
-// end of the guilty log. Two at the same time on one state directory: the second waits for the first.
+// Returns when every agent is a member. What is up already is taken as it is: `up` makes it its own, so that it stays;
+// an owned use fails while another process owns it, as that one would pull it away. On failure everything that was
+// started is ended again, and the error has the end of the guilty log. Two at the same time on one state directory: the
+// second waits for the first.
 [[nodiscard]] Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock);
+
+// bring_down() by the owner alone: nothing happens where somebody else has taken it over by `up`.
+[[nodiscard]] Status release(const std::string& state_directory, const Clock& clock);
 
 // SIGTERM, then SIGKILL to who does not end in time; the agents first, so that they end their ranks. Returns what was
 // stopped, in words; empty = nothing was up.

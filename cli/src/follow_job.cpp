@@ -37,14 +37,15 @@ class Follower {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(const std::string body, client_.get(job_target(name_)));
     TRIMTAB_TRY(followed_.last, parse_job_state(body));
-    TRIMTAB_TRY_STATUS(print_events());
+    TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
+    // Trials before events: what follows a trial's end is an event.
     TRIMTAB_TRY_STATUS(print_trials());
+    TRIMTAB_TRY_STATUS(print_events(events));
     output_.refresh(progress_line(followed_.last, terminal_width()));
     return {};
   }
 
-  Status print_events() {
-    TRIMTAB_TRY(const std::string body, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
+  Status print_events(const std::string& body) {
     TRIMTAB_TRY(const std::vector<JobEvent> events, parse_events(body));
     for (const JobEvent& event : events) {
       sequence_ = std::max(sequence_, event.sequence);

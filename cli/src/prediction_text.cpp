@@ -58,19 +58,20 @@ std::string describe(const Prediction& prediction) {
 
 std::string explain(const Prediction& prediction, const Plan& plan) {
   std::string text;
+  const double passes = plan.microbatches();
   for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
     const StagePrediction& stage = prediction.stages[i];
-    const double passes = plan.microbatches();
-    const double whole = prediction.iteration_ms;
-    const double computing = passes * (stage.forward_ms + stage.backward_ms);
-    const double recomputing = passes * stage.recompute_ms;
-    const double waiting = passes * stage.exposed_communication_ms + stage.gradient_sync_ms;
-    text += "stage " + std::to_string(i) + ": computes " + format_ms(computing) + share(computing, whole) +
-            ", recomputes " + format_ms(recomputing) + share(recomputing, whole) + ", waits for communication " +
-            format_ms(waiting) + share(waiting, whole) + ", idles in the pipeline " + format_ms(stage.bubble_ms) +
-            share(stage.bubble_ms, whole) + "\n  memory: states " + format_bytes(stage.memory.states) +
-            ", activations " + format_bytes(stage.memory.activations) + ", recompute peak " +
-            format_bytes(stage.memory.recompute_peak) + ", reserved " + format_bytes(stage.memory.reserved) + "\n";
+    const auto part = [&](const char* what, double milliseconds) {
+      return std::string(what) + format_ms(milliseconds) + share(milliseconds, prediction.iteration_ms);
+    };
+    text += "stage " + std::to_string(i) + part(": computes ", passes * (stage.forward_ms + stage.backward_ms)) +
+            part(", recomputes ", passes * stage.recompute_ms) +
+            part(", waits for communication ", passes * stage.exposed_communication_ms + stage.gradient_sync_ms) +
+            part(", updates parameters ", stage.optimizer_ms) + part(", idles in the pipeline ", stage.bubble_ms) +
+            "\n";
+    text += "  memory: states " + format_bytes(stage.memory.states) + ", activations " +
+            format_bytes(stage.memory.activations) + ", recompute peak " + format_bytes(stage.memory.recompute_peak) +
+            ", reserved " + format_bytes(stage.memory.reserved) + "\n";
   }
   return text;
 }

@@ -122,6 +122,10 @@ Result<ProcessIdentity> start_in_background(const std::vector<std::string>& argu
   return ProcessIdentity{report.pid, stat_of(report.pid).value_or(ProcessStat{}).start_time};
 }
 
+ProcessIdentity this_process() {
+  return {getpid(), stat_of(getpid()).value_or(ProcessStat{}).start_time};
+}
+
 bool is_alive(const ProcessIdentity& process) {
   const auto stat = stat_of(process.pid);
   return stat && stat->start_time == process.start_time && stat->state != 'Z' && stat->state != 'X';

@@ -34,6 +34,7 @@ struct ProcessStat {
 [[nodiscard]] Result<ProcessIdentity> start_in_background(const std::vector<std::string>& arguments,
                                                           const std::string& log_path);
 
+[[nodiscard]] ProcessIdentity this_process();
 // Runs and not a zombie.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
 // Sends the signal if it is still that process.

@@ -84,12 +84,14 @@ struct Attempt {
   std::string name;
   std::optional<Measured> measured;
   bool incumbent = false;
+  bool failed = false;
 };
 
 std::vector<Attempt> attempts_of(const ReportData& report) {
-  std::vector<Attempt> attempts{{"initial plan", report.initial.measured, true}};
+  std::vector<Attempt> attempts{{"initial plan", report.initial.measured, true, false}};
   for (const ReportTrial& trial : report.trials) {
-    attempts.push_back({"trial " + trial.id + " (" + trial.state + ")", trial.run.measured, trial.state == "adopted"});
+    attempts.push_back({"trial " + trial.id + " (" + trial.state + ")", trial.run.measured, trial.state == "adopted",
+                        trial.state == "failed"});
   }
   return attempts;
 }
@@ -156,9 +158,10 @@ std::string convergence_chart(const ReportData& report) {
   draw_x_axis(svg, x, whole, "trial, in the order of running");
   svg.polyline(staircase(attempts, x, y), "series");
   for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const double place = x(static_cast<double>(i));
+    if (attempts[i].failed) svg.text(place, kTop + kHeight - 6, "failed", "small", Anchor::kMiddle);
     if (!attempts[i].measured) continue;
     const Measured& measured = *attempts[i].measured;
-    const double place = x(static_cast<double>(i));
     svg.line(place, y(measured.low), place, y(measured.high), "interval");
     svg.circle(place, y(measured.mean), 4.5, attempts[i].incumbent ? "point" : "point-lost",
                attempts[i].name + ": " + measured_text(measured));

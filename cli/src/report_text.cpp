@@ -13,6 +13,11 @@ std::string run_text(const char* name, const ReportRun& run) {
   return std::string(name) + measured_text(run.measured) + "  " + (run.plan ? one_line(*run.plan) : "") + "\n";
 }
 
+std::string gain_text(const ReportData& report) {
+  if (!report.speedup || !report.compared) return "not measured: initial and adopted plan were not run in turn";
+  return speedup_text(*report.speedup);
+}
+
 std::string trials_table(const ReportData& report) {
   TextTable table(
       {{"trial", true}, {"predicted", true}, {"measured", true}, {"verdict"}, {"reason"}, {"switch", true}, {"plan"}});
@@ -36,10 +41,7 @@ std::string report_text(const ReportData& report) {
   std::string text = run_text("initial plan      ", report.initial);
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
   if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
-  if (report.speedup) {
-    text +=
-        "speed-up          " + speedup_text(*report.speedup) + (report.compared ? "\n" : ", not compared in turn\n");
-  }
+  text += "speed-up          " + gain_text(report) + "\n";
   text += error_text(report);
   if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
   if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";

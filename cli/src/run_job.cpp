@@ -1,12 +1,11 @@
 #include "run_job.hpp"
-
-#include <nlohmann/json.hpp>
+#include "json_text.hpp"
 
 namespace trimtab::cli {
 
 Status submit_job(const CoordinatorClient& client, const Job& job, const std::string& target) {
   const nlohmann::json body = {{"job", nlohmann::json::parse(to_json(job))}, {"tune", target == "/v1/jobs"}};
-  TRIMTAB_TRY(const std::string ignored, client.post(target, body.dump()));
+  TRIMTAB_TRY(const std::string ignored, client.post(target, json_text(body)));
   return {};
 }
 

@@ -57,8 +57,9 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
   options.programs = program_directory();
   options.port = 0;  // nobody needs to know it, and the usual one may be taken
   options.devices = static_cast<std::uint32_t>(devices);
+  options.owned = !flags.keep_up;
   TRIMTAB_TRY(const UpOutcome outcome, bring_up(options, clock));
-  const bool ours = !outcome.was_up && !flags.keep_up;
+  const bool ours = outcome.state.owner == this_process();
   const CoordinatorClient client({"127.0.0.1", outcome.state.port});
   // From here on a failure brings down what was started.
   std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", clock, console));
@@ -68,8 +69,10 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
 
 Session::~Session() {
   if (owned_state_.empty()) return;
-  const auto stopped = bring_down(owned_state_, clock_);
-  if (!stopped.ok()) console_.err << "trimtab: couldn't stop the embedded daemons: " << stopped.error().message << "\n";
+  const Status released = release(owned_state_, clock_);
+  if (!released.ok()) {
+    console_.err << "trimtab: couldn't stop the embedded daemons: " << released.error().message << "\n";
+  }
 }
 
 }  // namespace trimtab::cli

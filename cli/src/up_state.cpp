@@ -1,8 +1,8 @@
 #include "up_state.hpp"
+#include "json_text.hpp"
 
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 namespace trimtab::cli {
 
@@ -13,6 +13,14 @@ using nlohmann::json;
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+json identity_json(const ProcessIdentity& identity) {
+  return {{"pid", identity.pid}, {"start_time", identity.start_time}};
+}
+
+ProcessIdentity identity_of(const json& document) {
+  return {document.at("pid"), document.at("start_time")};
 }
 
 std::string default_directory() {
@@ -32,16 +40,19 @@ std::string to_json(const UpState& state) {
                          {"start_time", process.identity.start_time},
                          {"log", process.log}});
   }
-  const json document = {
-      {"schema", "trimtab.up/1"}, {"port", state.port}, {"devices", state.devices}, {"processes", processes}};
-  return document.dump(2) + "\n";
+  const json document = {{"schema", "trimtab.up/1"},
+                         {"port", state.port},
+                         {"devices", state.devices},
+                         {"owner", identity_json(state.owner)},
+                         {"processes", processes}};
+  return json_text(document, 2) + "\n";
 }
 
 Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
   const json document = json::parse(text, nullptr, false);
   try {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
-    UpState state{document.at("port"), document.at("devices"), {}};
+    UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};
     for (const json& process : document.at("processes")) {
       state.processes.push_back({process.at("name"), {process.at("pid"), process.at("start_time")}, process.at("log")});
     }

@@ -22,6 +22,7 @@ struct UpProcess {
 struct UpState {
   std::uint16_t port = 0;
   std::int32_t devices = 0;          // of all agents
+  ProcessIdentity owner;             // the tune or profile that brings it down at its end; pid 0 = up until `down`
   std::vector<UpProcess> processes;  // the coordinator first
 };
 

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "budget.hpp"
 #include "cost_text.hpp"
 #include "documents.hpp"
 #include "files.hpp"
+#include "json_text.hpp"
 #include "numbers.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
@@ -112,7 +112,7 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
 
 Result<int> show(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
-  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kReadOnly));
+  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
   TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
   json list = json::array();
   for (const Fingerprint& fingerprint : fingerprints) {
@@ -124,7 +124,7 @@ Result<int> show(const Arguments& arguments, Console& console) {
       console.out << fingerprint_text(fingerprint, costs, top) << "\n";
     }
   }
-  if (arguments.json) console.out << json{{"fingerprints", list}}.dump(2) << "\n";
+  if (arguments.json) console.out << json_text({{"fingerprints", list}}, 2) << "\n";
   if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
   return 0;
 }
@@ -132,7 +132,7 @@ Result<int> show(const Arguments& arguments, Console& console) {
 Result<int> merge(const Arguments& arguments, Console& console) {
   // Every source is opened before the target is touched: a wrong name late in the list must not leave half a merge.
   for (const std::string& source : arguments.sources) {
-    TRIMTAB_TRY(const CostDatabase probe, CostDatabase::open(source, OpenMode::kReadOnly));
+    TRIMTAB_TRY(const CostDatabase probe, open_costs(source));
   }
   TRIMTAB_TRY(CostDatabase target, CostDatabase::open(arguments.database, OpenMode::kCreate));
   std::uint64_t batches = 0;
@@ -143,7 +143,7 @@ Result<int> merge(const Arguments& arguments, Console& console) {
   }
   TRIMTAB_TRY(const std::uint64_t costs, target.cost_count());
   if (arguments.json) {
-    console.out << json{{"new_batches", batches}, {"costs", costs}}.dump() << "\n";
+    console.out << json_text({{"new_batches", batches}, {"costs", costs}}) << "\n";
   } else {
     console.out << arguments.database << ": holds " << costs << " costs\n";
   }
@@ -155,7 +155,7 @@ Result<int> export_costs(const Arguments& arguments, Console& console) {
   if (target != "csv" && target != "json") {
     return bad_input("--to: this release exports to 'csv' and 'json', but found '" + target + "'");
   }
-  TRIMTAB_TRY(const CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kReadOnly));
+  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
   TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
   std::erase_if(rows, [&](const CostRow& row) { return !row.fingerprint.starts_with(arguments.fingerprint); });
   if (!arguments.names) redact(rows);
@@ -197,7 +197,7 @@ Result<int> diff(const Arguments& arguments, Console& console) {
   if (arguments.json) {
     json list = json::array();
     for (const CostChange& change : changes) list.push_back(change_json(change));
-    console.out << json{{"before", before.fingerprint}, {"after", after.fingerprint}, {"differences", list}}.dump(2)
+    console.out << json_text({{"before", before.fingerprint}, {"after", after.fingerprint}, {"differences", list}}, 2)
                 << "\n";
     return 0;
   }

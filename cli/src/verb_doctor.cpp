@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "coordinator_client.hpp"
 #include "doctor_checks.hpp"
 #include "embedded.hpp"
+#include "json_text.hpp"
 #include "schema/job.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
@@ -131,7 +131,7 @@ void print(const std::vector<Check>& checks, bool as_json, Console& console) {
                       {"found", check.found},
                       {"remedy", check.remedy}});
     }
-    console.out << nlohmann::json{{"health", to_string(overall(checks))}, {"checks", list}}.dump(2) << "\n";
+    console.out << json_text({{"health", to_string(overall(checks))}, {"checks", list}}, 2) << "\n";
     return;
   }
   TextTable table({{"health"}, {"check"}, {"found"}});

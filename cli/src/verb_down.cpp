@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "embedded.hpp"
+#include "json_text.hpp"
 #include "verb.hpp"
 
 namespace trimtab::cli {
@@ -19,7 +19,7 @@ Result<int> down(const Arguments& arguments, Console& console) {
   const std::string directory = state_directory(arguments.state);
   TRIMTAB_TRY(const std::vector<std::string> stopped, bring_down(directory, clock));
   if (arguments.json) {
-    console.out << nlohmann::json{{"stopped", stopped}}.dump() << "\n";
+    console.out << json_text({{"stopped", stopped}}) << "\n";
     return 0;
   }
   for (const std::string& process : stopped) console.out << "stopped " << process << "\n";

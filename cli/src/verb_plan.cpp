@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "files.hpp"
+#include "json_text.hpp"
 #include "plan_text.hpp"
 #include "prediction_text.hpp"
 #include "priced_inputs.hpp"
@@ -36,7 +36,7 @@ Result<int> show(const Arguments& arguments, Console& console) {
   if (arguments.json) {
     const json answer = {
         {"hash", semantic_hash(plan)}, {"summary", one_line(plan)}, {"plan", json::parse(to_json(plan))}};
-    console.out << answer.dump(2) << "\n";
+    console.out << json_text(answer, 2) << "\n";
   } else {
     console.out << describe(plan, model ? &*model : nullptr);
   }
@@ -52,7 +52,7 @@ Result<int> diff(const Arguments& arguments, Console& console) {
     for (const PlanChange& change : changes) {
       list.push_back({{"field", change.field}, {"before", change.before}, {"after", change.after}});
     }
-    console.out << json{{"same", changes.empty()}, {"differences", list}}.dump(2) << "\n";
+    console.out << json_text({{"same", changes.empty()}, {"differences", list}}, 2) << "\n";
     return 0;
   }
   TextTable table({{"field"}, {"before"}, {"after"}});
@@ -73,7 +73,7 @@ void print_check(const Arguments& arguments, const std::vector<std::string>& bro
   if (arguments.json) {
     json answer = {{"valid", broken.empty()}, {"broken", broken}};
     if (prediction) answer["prediction"] = json::parse(to_json(*prediction));
-    console.out << answer.dump(2) << "\n";
+    console.out << json_text(answer, 2) << "\n";
     return;
   }
   if (broken.empty())

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "run_job.hpp"
 #include "verb.hpp"
 
@@ -32,7 +32,7 @@ Result<int> profile(const Arguments& arguments, Console& console) {
   const auto document = nlohmann::json::parse(body, nullptr, false);
   const std::string fingerprint = document.is_object() ? document.value("fingerprint", "") : "";
   if (arguments.json) {
-    console.out << nlohmann::json{{"job", job.name}, {"fingerprint", fingerprint}}.dump() << "\n";
+    console.out << json_text({{"job", job.name}, {"fingerprint", fingerprint}}) << "\n";
   } else {
     console.out << "the costs of " << job.name << " are measured, fingerprint " << fingerprint << "\n";
   }

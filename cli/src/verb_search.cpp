@@ -79,7 +79,7 @@ void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, cons
   } else {
     console.out << result.evaluations << " plans evaluated in " << format_ms(result.seconds * 1000)
                 << ", stopped: " << result.stopped << (result.proven ? ", proven best" : "") << "\n"
-                << plans_table(result);
+                << (result.plans.empty() ? "" : plans_table(result));
   }
   if (!arguments.explain) return;
   std::ostream& stream = arguments.json ? console.err : console.out;

@@ -29,7 +29,7 @@ std::string table_of(const std::deque<JobState>& steps) {
   TextTable table({{"step", true}, {"time", true}, {"loss", true}, {"phase"}});
   for (const JobState& job : steps) {
     table.add({std::to_string(job.step), job.step_ms > 0 ? format_ms(job.step_ms) : "-",
-               job.loss ? format_fixed(*job.loss, 4) : "-", job.phase});
+               job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", job.phase});
   }
   return table.str(2);
 }

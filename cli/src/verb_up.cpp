@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "budget.hpp"
 #include "embedded.hpp"
+#include "json_text.hpp"
 #include "verb.hpp"
 
 namespace trimtab::cli {
@@ -48,7 +48,7 @@ void print(const UpOptions& options, const UpOutcome& outcome, bool as_json, Con
     auto document = nlohmann::json::parse(to_json(state));
     document["was_up"] = outcome.was_up;
     document["state"] = options.state;
-    console.out << document.dump(2) << "\n";
+    console.out << json_text(document, 2) << "\n";
     return;
   }
   for (const std::string& process : outcome.left_over) console.out << "stopped a left-over " << process << "\n";

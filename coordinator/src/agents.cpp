@@ -128,12 +128,22 @@ void Agents::command_done(const wire::CommandDone& done) {
 
 void Agents::rank_event(const wire::RankEvent& event) {
   ++services_.counters.rank_events;
+  if (event.has_timeline()) return timeline(event);
   const auto news = from_rank(event);
   if (!news) {
     ++services_.counters.frames_malformed;
     return;
   }
   if (JobRun* job = jobs_.find(event.job()); job != nullptr && job->active()) job->feed(*news);
+}
+
+void Agents::timeline(const wire::RankEvent& event) {
+  JobRun* job = jobs_.find(event.job());
+  if (job == nullptr || !event.variant().empty()) return;
+  const wire::Timeline& seen = event.timeline();
+  const auto rank = static_cast<std::int32_t>(std::min(event.rank(), 1U << 30));
+  const Status taken = job->pictured(rank, seen.epoch(), seen.begin_ns(), seen.bars_json());
+  if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {

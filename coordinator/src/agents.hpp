@@ -43,6 +43,7 @@ class Agents {
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void command_done(const wire::CommandDone& done);
   void rank_event(const wire::RankEvent& event);
+  void timeline(const wire::RankEvent& event);
   void refuse(std::uint64_t peer, const std::string& reason);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 

@@ -197,6 +197,12 @@ void JobRun::carry_out(const RememberFailure& action) {
   remember(failures_fact(), failures.dump());
 }
 
+Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
+  const auto plan = state().epoch_hashes.find(epoch);
+  if (plan == state().epoch_hashes.end()) return {};  // of a launch that is no more
+  return measured_.add(plan->second, rank, begin_ns, bars_json);
+}
+
 // For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.
 void JobRun::price_plans() {
   priced_ = true;
@@ -211,8 +217,10 @@ void JobRun::price_plans() {
 
 void JobRun::priced(const SearchReply& reply) {
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
-  timelines_json_ =
-      R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" + reply.incumbent_timeline_json + "}";
+  const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
+  timelines_json_ = R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" +
+                    reply.incumbent_timeline_json + R"(,"initial_measured":)" + measured(state().initial) +
+                    R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
   const Status stored = services_.store.save_timelines(run_, timelines_json_);
   if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
 }

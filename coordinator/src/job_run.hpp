@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "measured_timelines.hpp"
 #include "services.hpp"
 #include "tuning/tuning.hpp"
 
@@ -30,6 +31,10 @@ class JobRun {
   void tick();
   // A batch of this job's costs has been stored under this fingerprint.
   void costs_stored(const std::string& fingerprint, bool active);
+
+  // A rank's picture of one of its steps.
+  [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
+                                const std::string& bars_json);
 
   [[nodiscard]] std::int64_t run() const { return run_; }
   [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
@@ -73,6 +78,7 @@ class JobRun {
   Services& services_;
   Tuning tuning_;
   std::string timelines_json_;
+  MeasuredTimelines measured_;
   std::deque<Event> events_;
   std::deque<Action> actions_;
   Transition unstored_;

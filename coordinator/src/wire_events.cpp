@@ -37,6 +37,7 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       return RankExited{event.exited().exit_code(), event.exited().signal(), event.exited().last_output()};
     case Body::kBye:
       return RankSaidBye{event.bye().step()};
+    case Body::kTimeline:  // no news: taken apart before
     case Body::BODY_NOT_SET:
       return std::nullopt;
   }

@@ -148,3 +148,18 @@ TEST_CASE("an agent killed at any moment loses no batch it had numbered, and num
   const std::set<std::uint64_t> all(kept.begin(), kept.end());
   for (const auto id : told) CHECK(all.contains(id));
 }
+
+TEST_CASE("a full disk costs the batch that found no room, and nothing else") {
+  const TemporaryDirectory directory;
+  auto database = open(directory / "agent.db");
+  auto spool = spool_of(database, 64 << 20);
+  REQUIRE(*spool.put(true, "first") == 1);
+  const auto pages = as_integer(database.database.query("PRAGMA page_count").value()[0][0]);
+  REQUIRE(database.database.query("PRAGMA max_page_count = " + std::to_string(pages + 2)).ok());
+  const auto full = spool.put(true, std::string(1 << 20, 'x'));
+  REQUIRE_FALSE(full.ok());
+  CHECK(full.error().message.find("disk is full") != std::string::npos);
+  CHECK(spool.bytes() == 5);
+  CHECK(ids(spool) == Ids{1});
+  CHECK(spool.put(true, "small").ok());
+}

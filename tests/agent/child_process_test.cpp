@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "process_identity.hpp"
 #include "program_search.hpp"
@@ -131,6 +132,8 @@ TEST_CASE("a program with a slash is looked for from the working directory") {
 TEST_CASE("a missing working directory is an error, and so is a file that cannot be executed") {
   auto nowhere = HeldProcess::fork(request_for({"/bin/true"}, "/nonexistent-directory"));
   REQUIRE(nowhere.ok());
+  // Also when the child has failed before it is released.
+  while (!process_stat(nowhere->pid())->ended()) std::this_thread::yield();
   const auto released = nowhere->release();
   REQUIRE_FALSE(released.ok());
   CHECK(released.error().message.find("working directory") != std::string::npos);

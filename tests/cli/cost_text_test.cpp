@@ -48,6 +48,11 @@ TEST_CASE("an export to JSON carries statistics that decode to the same") {
   CHECK(*Statistics::decode(row["statistics"].get<std::string>()) == original.statistics);
 }
 
+TEST_CASE("a name that is not UTF-8 does not stop an export") {
+  const std::string text = to_json({{"f", "passive", cost(CostKind::kRange, "a\xff\xfe", {1})}});
+  CHECK(nlohmann::json::accept(text));
+}
+
 TEST_CASE("costs within their intervals do not differ and others do, the largest first") {
   const std::vector<Cost> before{
       cost(CostKind::kOperatorForward, "a", {100, 110, 90}), cost(CostKind::kOperatorForward, "b", {100, 101, 99}),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -24,27 +25,43 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 }  // namespace
 
-Outcome trimtab_program(const std::vector<std::string>& arguments,
-                        const std::map<std::string, std::string>& environment) {
-  const Scratch scratch;
+Running::Running(const std::vector<std::string>& arguments) {
   std::vector<std::string> command{TRIMTAB_BIN "/trimtab"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables;
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, scratch.path("out").c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_addopen(&actions, 2, scratch.path("err").c_str(), O_WRONLY | O_CREAT, 0600);
-  pid_t pid = 0;
-  REQUIRE(posix_spawn(&pid, command.front().c_str(), &actions, nullptr, pointers_to(command).data(),
-                      pointers_to(variables).data()) == 0);
+  posix_spawn_file_actions_addopen(&actions, 1, scratch_.path("out").c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, scratch_.path("err").c_str(), O_WRONLY | O_CREAT, 0600);
+  const int failure =
+      posix_spawn(&pid_, command.front().c_str(), &actions, nullptr, pointers_to(command).data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  REQUIRE(failure == 0);
+}
+
+Running::~Running() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Running::interrupt() {
+  kill(pid_, SIGINT);
+}
+
+std::string Running::said() const {
+  return content_of(scratch_.path("err"));
+}
+
+Outcome Running::wait() {
   int status = 0;
-  REQUIRE(waitpid(pid, &status, 0) == pid);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(scratch.path("out")),
-          content_of(scratch.path("err"))};
+  REQUIRE(waitpid(pid_, &status, 0) == pid_);
+  pid_ = 0;
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(scratch_.path("out")), said()};
+}
+
+Outcome trimtab_program(const std::vector<std::string>& arguments) {
+  return Running(arguments).wait();
 }
 
 Scratch::Scratch() {
@@ -54,6 +71,7 @@ Scratch::Scratch() {
 }
 
 Scratch::~Scratch() {
+  if (std::getenv("TRIMTAB_KEEP_SCRATCH") != nullptr) return;  // to look at what a failed test has left
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }

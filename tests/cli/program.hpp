@@ -2,7 +2,6 @@
 
 // Runs trimtab as people run it, and a directory that goes when the test ends.
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,10 +10,6 @@ struct Outcome {
   std::string out;
   std::string err;
 };
-
-// `environment` is added to this process's.
-Outcome trimtab_program(const std::vector<std::string>& arguments,
-                        const std::map<std::string, std::string>& environment = {});
 
 class Scratch {
  public:
@@ -30,4 +25,22 @@ class Scratch {
   std::string directory_;
 };
 
+// A started trimtab; ended by force if a test leaves it running.
+class Running {
+ public:
+  explicit Running(const std::vector<std::string>& arguments);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  void interrupt();  // Ctrl-C
+  // What it has written to standard error so far.
+  [[nodiscard]] std::string said() const;
+  Outcome wait();
+
+ private:
+  Scratch scratch_;
+  int pid_ = 0;
+};
+
+Outcome trimtab_program(const std::vector<std::string>& arguments);
 std::string content_of(const std::string& path);

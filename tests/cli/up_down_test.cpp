@@ -29,7 +29,7 @@ class Site {
     arguments.insert(arguments.end(), {"--state", state()});
     return trimtab_program(arguments);
   }
-  [[nodiscard]] Scratch& scratch() { return scratch_; }
+  [[nodiscard]] const Scratch& scratch() const { return scratch_; }
 
  private:
   Scratch scratch_;
@@ -37,6 +37,23 @@ class Site {
 
 pid_t pid_of(const json& up, std::size_t process) {
   return up["processes"][process]["pid"].get<pid_t>();
+}
+
+// `describe` is what the coordinator has an agent run first.
+std::string job_file(const Site& site, const std::string& name, const std::string& describe) {
+  return site.scratch().file(name + ".toml", "schema = \"trimtab.job/1\"\nname = \"" + name +
+                                                 "\"\nmode = \"auto\"\nworld_size = 1\nsteps = 5\n[commands]\n"
+                                                 "describe = " +
+                                                 describe +
+                                                 "\nbenchmark = [\"/bin/false\"]\ntrain = [\"/bin/false\"]\n");
+}
+
+bool says(const Running& program, const std::string& words) {
+  for (int i = 0; i < 800; ++i) {
+    if (program.said().find(words) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  return false;
 }
 
 // A killed daemon is gone a moment later; zombies of an absent init count as gone.
@@ -91,10 +108,11 @@ TEST_CASE("what a crash has left over is found and replaced") {
 
 TEST_CASE("a pid that belongs to somebody else now is left alone") {
   if (!daemons_built()) return;
-  Site site;
+  const Site site;
   const json mine = {{"schema", "trimtab.up/1"},
                      {"port", 1},
                      {"devices", 1},
+                     {"owner", {{"pid", 0}, {"start_time", 0}}},
                      {"processes", {{{"name", "coordinator"}, {"pid", getpid()}, {"start_time", 1}, {"log", ""}}}}};
   REQUIRE(site.run({"down"}).exit_code == 0);
   REQUIRE(mkdir(site.state().c_str(), 0700) == 0);
@@ -121,14 +139,82 @@ TEST_CASE("a state directory that cannot be written is something outside that fa
 
 TEST_CASE("a job that fails ends tune with its reason and takes the embedded daemons along") {
   if (!daemons_built()) return;
-  Site site;
-  const std::string job = site.scratch().file("job.toml",
-                                              "schema = \"trimtab.job/1\"\nname = \"hopeless\"\nmode = \"auto\"\n"
-                                              "world_size = 1\nsteps = 5\n[commands]\ndescribe = [\"/bin/false\"]\n"
-                                              "benchmark = [\"/bin/false\"]\ntrain = [\"/bin/false\"]\n");
+  const Site site;
+  const std::string job = job_file(site, "hopeless", "[\"/bin/false\"]");
   const Outcome outcome = site.run({"tune", "--job", job, "--out", site.scratch().path("out")});
   INFO(outcome.err);
   CHECK(outcome.exit_code == 3);
   CHECK(outcome.err.find("the job hopeless failed") != std::string::npos);
+  CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C stops the job, says so, and takes the embedded daemons along") {
+  if (!daemons_built()) return;
+  const Site site;
+  const std::string job = job_file(site, "slow", "[\"/bin/sleep\", \"300\"]");
+  Running tune({"tune", job, "--state", site.state(), "--out", site.scratch().path("out")});
+  REQUIRE(says(tune, "phase: describing"));
+  tune.interrupt();
+  const Outcome outcome = tune.wait();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("interrupted; the job slow was stopped") != std::string::npos);
+  CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
+}
+
+TEST_CASE("what was up before a job stays up after it") {
+  if (!daemons_built()) return;
+  const Site site;
+  const json up = json::parse(site.run({"up", "--port", "0", "--json"}).out);
+  const Outcome outcome = site.run({"profile", "--job", job_file(site, "hopeless", "[\"/bin/false\"]")});
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 3);
+  const Outcome trials = site.run({"trials"});
+  CHECK(trials.exit_code == 0);
+  CHECK(trials.out.find("no trials yet") != std::string::npos);
+  const Outcome unknown = site.run({"trials", "--job", "hopeles"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err.find("did you mean 'hopeless'") != std::string::npos);
+  CHECK(json::parse(site.run({"up", "--json"}).out)["processes"] == up["processes"]);
+}
+
+TEST_CASE("a job that needs more devices than are up is refused with the remedy") {
+  if (!daemons_built()) return;
+  const Site site;
+  REQUIRE(site.run({"up", "--port", "0"}).exit_code == 0);
+  std::string text = content_of(job_file(site, "wide", "[\"/bin/false\"]"));
+  text.replace(text.find("world_size = 1"), 14, "world_size = 3");
+  const Outcome outcome = site.run({"tune", site.scratch().file("wider.toml", text)});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("needs 3 devices, but the cluster has 1 device") != std::string::npos);
+  CHECK(outcome.err.find("trimtab up --devices 3") != std::string::npos);
+}
+
+TEST_CASE("a second tune does not lean on daemons that the first will pull away, but up keeps them") {
+  if (!daemons_built()) return;
+  const Site site;
+  Running first({"tune", job_file(site, "slow", "[\"/bin/sleep\", \"300\"]"), "--state", site.state()});
+  REQUIRE(says(first, "phase: describing"));
+  const std::string other = job_file(site, "other", "[\"/bin/false\"]");
+  const Outcome refused = site.run({"tune", other});
+  CHECK(refused.exit_code == 3);
+  CHECK(refused.err.find("belong to another trimtab") != std::string::npos);
+  CHECK(json::parse(site.run({"up", "--json"}).out)["was_up"] == true);
+  first.interrupt();
+  CHECK(first.wait().exit_code == 3);
+  CHECK(site.run({"status"}).exit_code == 0);  // kept by `up`
+}
+
+TEST_CASE("daemons of a tune that was killed are taken over by the next and go with it") {
+  if (!daemons_built()) return;
+  const Site site;
+  {
+    Running killed({"tune", job_file(site, "slow", "[\"/bin/sleep\", \"300\"]"), "--state", site.state()});
+    REQUIRE(says(killed, "phase: describing"));
+  }
+  REQUIRE(site.run({"status"}).exit_code == 0);
+  const Outcome next = site.run({"tune", job_file(site, "other", "[\"/bin/false\"]")});
+  INFO(next.err);
+  CHECK(next.err.find("the job other failed") != std::string::npos);
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
 }

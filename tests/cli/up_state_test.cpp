@@ -10,11 +10,12 @@ using namespace trimtab::cli;
 
 TEST_CASE("up.json comes back as it was written") {
   const UpState state{
-      7431, 2, {{"coordinator", {10, 1000}, "/s/coordinator.log"}, {"agent n0", {11, 1001}, "/s/n0.log"}}};
+      7431, 2, {9, 999}, {{"coordinator", {10, 1000}, "/s/coordinator.log"}, {"agent n0", {11, 1001}, "/s/n0.log"}}};
   const auto read = parse_up_state(to_json(state), "up.json");
   REQUIRE(read.ok());
   CHECK(read->port == 7431);
   CHECK(read->devices == 2);
+  CHECK(read->owner == ProcessIdentity{9, 999});
   REQUIRE(read->processes.size() == 2);
   CHECK(read->processes[1].name == "agent n0");
   CHECK(read->processes[1].identity == ProcessIdentity{11, 1001});

@@ -69,10 +69,19 @@ TEST_CASE("a recomputed operator keeps nothing but what its neighbours need") {
   };
   CHECK(activations({{0, 1}}) == 100 + 2000 + 3000);  // operator 1 needs operator 0's output
   CHECK(activations({{1, 2}}) == 1000 + 100 + 3000);
-  CHECK(activations({{2, 3}}) == 1000 + 2000);  // nothing of the stage needs the last output
+  CHECK(activations({{2, 3}}) == 1000 + 2000);  // nobody needs the last output
   CHECK(activations({{0, 3}}) == 100 + 100);
   const Prediction all = model.evaluate(make_plan(world.model, 1, {3}, {1}, {{{0, 3}}}));
   CHECK(all.stages[0].memory.recompute_peak == 3000);
+}
+
+TEST_CASE("a stage keeps what it sent until the gradient comes back, recomputed or not") {
+  const World world = three_operators(2);
+  const CostTable table = world.table();
+  const Prediction prediction =
+      CostModel(table).evaluate(make_plan(world.model, 1, {2, 3}, {1, 1}, {{{0, 2}}, {{2, 3}}}));
+  CHECK(prediction.stages[0].memory.activations == 2 * (100 + 100));
+  CHECK(prediction.stages[1].memory.activations == 100);
 }
 
 TEST_CASE("replicas hold their share of a microbatch and a buffer for gradients") {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace trimtab::tuner {
 namespace {
@@ -86,11 +86,10 @@ std::vector<Class> classes_of(const CostTable::Tables& tables, const Calibration
                               const StageShape& shape) {
   const SampleTable& costs = *tables.find(shape.samples);
   const double scale = shape.in_flight * calibration.memory.value;
-  std::map<std::tuple<std::int32_t, double, bool>, Class> by_kind;
+  std::map<std::pair<std::int32_t, double>, Class> by_kind;
   for (std::int32_t i = shape.operators.begin; i < shape.operators.end; ++i) {
-    const bool last = i + 1 == shape.operators.end;
-    const double stays = last ? 0 : tables.output[i] * shape.samples;
-    Class& cls = by_kind[{tables.group_of[i], stays, last}];
+    const double stays = kept_output_bytes(tables, shape, i);
+    Class& cls = by_kind[{tables.group_of[i], stays}];
     cls.time = costs.forward[i];
     cls.freed = (costs.stored[i] - stays) * scale;
     cls.stored = costs.stored[i] * calibration.memory.value;

@@ -70,8 +70,12 @@ double input_bytes(const CostTable::Tables& tables, const StageShape& shape) {
   return shape.operators.begin > 0 ? tables.output[shape.operators.begin - 1] * shape.samples : 0;
 }
 
-// An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps nothing,
-// but its output stays where it is the input of another operator of the stage.
+// The stage's last output is sent, and kept until its gradient has come back.
+double kept_output_bytes(const CostTable::Tables& tables, const StageShape& shape, std::int32_t i) {
+  return i + 1 < tables.operators() ? tables.output[i] * shape.samples : 0;
+}
+
+// An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps that alone.
 StageBytes stage_bytes(const CostTable::Tables& tables, const Calibration& calibration, const StageShape& shape,
                        const RecomputeFlags& recompute) {
   const SampleTable& costs = *tables.find(shape.samples);
@@ -81,7 +85,7 @@ StageBytes stage_bytes(const CostTable::Tables& tables, const Calibration& calib
   double gradient_max = 0;
   for (std::int32_t i = begin; i < end; ++i) {
     if (recompute[i] != 0) {
-      kept += i + 1 < end ? tables.output[i] * shape.samples : 0;
+      kept += kept_output_bytes(tables, shape, i);
       bytes.recompute_peak = std::max(bytes.recompute_peak, costs.stored[i]);
     } else {
       kept += costs.stored[i];

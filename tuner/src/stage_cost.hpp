@@ -60,6 +60,9 @@ using RecomputeFlags = std::vector<std::uint8_t>;
 
 // Bytes that stay for one microbatch whatever is recomputed: the stage's own input.
 [[nodiscard]] double input_bytes(const CostTable::Tables& tables, const StageShape& shape);
+// Bytes of a recomputed operator's output, kept for one microbatch as the next operator's input: none for the model's
+// last.
+[[nodiscard]] double kept_output_bytes(const CostTable::Tables& tables, const StageShape& shape, std::int32_t i);
 
 // Milliseconds of moving one microbatch's activations from the stage on `from` to the stage on `to`: the slowest
 // rank's, whose transfers to several peers add up. The quality is the worst of the costs used.

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "plan_space.hpp"
 #include "tuner/validate.hpp"
 
@@ -9,14 +12,21 @@ struct Shape {
   std::vector<std::int32_t> devices;  // per stage
 };
 
-// The deepest pipeline that uses every device, with the smallest microbatch; evenly shared devices where that is
-// possible.
+std::int32_t spread(const std::vector<std::int32_t>& split) {
+  const auto [low, high] = std::minmax_element(split.begin(), split.end());
+  return *high - *low;
+}
+
+// The deepest pipeline that uses every device, as evenly as some microbatch allows; the smallest such microbatch.
 Shape usual_shape(const Model& model, const PlanSpace& space) {
   for (std::int32_t stages = space.stages_max; stages >= space.stages_min; --stages) {
+    Shape best;
     for (const std::int32_t microbatch : space.microbatches) {
-      const std::vector<std::int32_t> split = space.even_split(model, microbatch, stages);
-      if (!split.empty()) return {microbatch, split};
+      std::vector<std::int32_t> split = space.even_split(model, microbatch, stages);
+      if (split.empty()) continue;
+      if (best.devices.empty() || spread(split) < spread(best.devices)) best = {microbatch, std::move(split)};
     }
+    if (!best.devices.empty()) return best;
   }
   // No plan uses every device: the rules that this one breaks say why.
   return {space.microbatches.empty() ? 1 : space.microbatches.front(), {space.devices}};

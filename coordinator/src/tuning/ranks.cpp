@@ -175,7 +175,8 @@ void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {
 // Every rank has finished a step of this epoch. Called for each step, so the usual case, nothing new, is cheap.
 void Tuning::learn_common_epoch(std::uint64_t epoch) {
   const auto found = state_.epoch_hashes.find(epoch);
-  if (found == state_.epoch_hashes.end() || running_hash_ == found->second) return;
+  if (found == state_.epoch_hashes.end()) return running_hash_.clear();  // nobody's plan, or several
+  if (running_hash_ == found->second) return;
   for (std::int32_t rank = 0; rank < world_size(); ++rank) rank_epochs_[rank] = epoch;
   running_hash_ = found->second;
 }

@@ -1,0 +1,75 @@
+#include "measured_timelines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "schema/plan.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 6> kKinds = {"forward",  "backward",      "recompute",
+                                                    "transfer", "gradient_sync", "optimizer"};
+constexpr std::size_t kMaxBars = 4096;
+// Beginnings of one step further apart than this are clocks of different nodes.
+constexpr std::uint64_t kSameClockNs = 10'000'000'000;
+
+bool is_bar(const json& bar) {
+  return bar.is_array() && bar.size() == 3 && bar[0].is_string() && bar[1].is_number_unsigned() &&
+         bar[2].is_number_unsigned() && bar[1].get<std::uint64_t>() <= bar[2].get<std::uint64_t>() &&
+         std::ranges::find(kKinds, bar[0].get_ref<const std::string&>()) != kKinds.end();
+}
+
+double milliseconds(const json& nanoseconds) { return static_cast<double>(nanoseconds.get<std::uint64_t>()) / 1e6; }
+
+}  // namespace
+
+Status MeasuredTimelines::add(const std::string& hash, std::int32_t rank, std::uint64_t begin_ns,
+                              const std::string& bars_json) {
+  const json bars = json::parse(bars_json, nullptr, false);
+  if (!bars.is_array() || bars.size() > kMaxBars || !std::ranges::all_of(bars, is_bar)) {
+    return bad_input("a timeline must be a list of at most 4096 [kind, begin_ns, end_ns]");
+  }
+  if (plans_.size() >= kMaxPlans && !plans_.contains(hash)) return {};
+  Picture picture{begin_ns, {}};
+  for (const json& bar : bars) {
+    picture.bars.push_back({bar[0].get<std::string>(), milliseconds(bar[1]), milliseconds(bar[2])});
+  }
+  plans_[hash][rank] = std::move(picture);
+  return {};
+}
+
+std::string MeasuredTimelines::timeline_json(const std::string& hash, const std::string& plan_json) const {
+  const auto plan = parse_plan(plan_json, "plan");
+  const auto ranks = plans_.find(hash);
+  if (!plan.ok() || ranks == plans_.end()) return "[]";
+  std::vector<const Picture*> stages;
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const Stage& stage : plan->stages) {
+    const auto picture = ranks->second.find(stage.devices.front());
+    if (picture == ranks->second.end()) return "[]";
+    stages.push_back(&picture->second);
+    first = std::min(first, picture->second.begin_ns);
+  }
+  nlohmann::json events = nlohmann::json::array();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const std::uint64_t late = stages[stage]->begin_ns - first;
+    const double offset = late < kSameClockNs ? static_cast<double>(late) / 1e6 : 0.0;
+    for (const Bar& bar : stages[stage]->bars) {
+      events.push_back({{"stage", stage},
+                        {"kind", bar.kind},
+                        {"microbatch", -1},
+                        {"begin_ms", bar.begin_ms + offset},
+                        {"end_ms", bar.end_ms + offset}});
+    }
+  }
+  return events.dump();
+}
+
+}  // namespace trimtab::coordinator

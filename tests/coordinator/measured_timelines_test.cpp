@@ -1,0 +1,52 @@
+#include "measured_timelines.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+using trimtab::coordinator::MeasuredTimelines;
+
+namespace {
+
+const std::string kPlan =
+    R"({"schema":"trimtab.plan/1","model":"m","global_batch":4,"microbatch":1,"stages":[
+        {"devices":[0],"segments":[{"operators":[0,2],"dp":1,"tp":1}]},
+        {"devices":[1],"segments":[{"operators":[2,3],"dp":1,"tp":1}]}]})";
+
+}  // namespace
+
+TEST_CASE("a measured timeline has a row a stage, aligned by the ranks' clocks") {
+  MeasuredTimelines timelines;
+  REQUIRE(timelines.add("h", 0, 5'000'000'000, R"([["forward",0,2000000]])").ok());
+  REQUIRE(timelines.add("h", 1, 5'001'000'000, R"([["backward",1000000,3000000]])").ok());
+  const auto events = nlohmann::json::parse(timelines.timeline_json("h", kPlan));
+  REQUIRE(events.size() == 2);
+  CHECK(events[0]["kind"] == "forward");
+  CHECK(events[0]["end_ms"].get<double>() == Approx(2.0));
+  CHECK(events[1]["stage"] == 1);
+  CHECK(events[1]["begin_ms"].get<double>() == Approx(2.0));
+}
+
+TEST_CASE("clocks of different nodes are aligned at the step's beginning") {
+  MeasuredTimelines timelines;
+  REQUIRE(timelines.add("h", 0, 5, R"([["forward",0,2000000]])").ok());
+  REQUIRE(timelines.add("h", 1, 900'000'000'000, R"([["forward",1000000,2000000]])").ok());
+  const auto events = nlohmann::json::parse(timelines.timeline_json("h", kPlan));
+  CHECK(events[1]["begin_ms"].get<double>() == Approx(1.0));
+}
+
+TEST_CASE("a timeline with a stage missing is no timeline") {
+  MeasuredTimelines timelines;
+  REQUIRE(timelines.add("h", 0, 5, R"([["forward",0,2]])").ok());
+  CHECK(timelines.timeline_json("h", kPlan) == "[]");
+  CHECK(timelines.timeline_json("other", kPlan) == "[]");
+}
+
+TEST_CASE("malformed bars are refused") {
+  MeasuredTimelines timelines;
+  for (const char* bars : {"", "{}", "[[1,2,3]]", R"([["forward",3,2]])", R"([["forward",-1,2]])",
+                           R"([["sideways",1,2]])", R"([["forward",1]])", R"([["forward",1.5,2]])"}) {
+    INFO(bars);
+    CHECK_FALSE(timelines.add("h", 0, 5, bars).ok());
+  }
+}
