@@ -71,7 +71,7 @@ CostsCounted count_costs(const std::string& model_json, const std::string& clust
     counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
   }
   for (const auto& portion : portions(missing, kItemsOfRequest)) {
-    counted.requests.push_back(tuner::benchmark_requests_json(portion));
+    counted.requests.push_back(tuner::benchmark_requests_json(portion, *model));
     counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
   }
   return counted;

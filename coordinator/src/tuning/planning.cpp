@@ -121,6 +121,23 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
   return events.dump();
 }
 
+// A plan that ran out of memory where it was predicted to fit shows by how much the model is too hopeful: no plan that
+// is predicted to need as much may be tried again. The search sees smaller devices.
+Result<Cluster> cluster_to_search(const SearchTask& task, const Setting& setting, const tuner::CostModel& calibrated) {
+  Cluster cluster = setting.cluster;
+  for (const std::string& json : task.too_big) {
+    TRIMTAB_TRY(const Plan plan, parse_plan(json, "a plan that ran out of memory"));
+    Bytes needed = 0;
+    for (const StagePrediction& stage : calibrated.evaluate(plan).stages) {
+      needed = std::max(needed, stage.memory_bytes);
+    }
+    for (Node& node : cluster.nodes) {
+      if (needed > 1 && (node.memory_bytes == 0 || node.memory_bytes >= needed)) node.memory_bytes = needed - 1;
+    }
+  }
+  return cluster;
+}
+
 Status search(const SearchTask& task, const Setting& setting, const tuner::CostModel& raw,
               const tuner::CostModel& calibrated, const std::function<bool()>& stop, SearchReply& reply) {
   tuner::SearchOptions options;
@@ -163,7 +180,10 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
     reply.incumbent_timeline_json = timeline_json(calibrated, setting.incumbent);
     return reply;
   }
-  TRIMTAB_TRY_STATUS(search(task, setting, raw, calibrated, stop, reply));
+  TRIMTAB_TRY(const Cluster searched, cluster_to_search(task, setting, calibrated));
+  TRIMTAB_TRY(const tuner::CostTable searched_table,
+              tuner::CostTable::build(setting.model, searched, task.costs, {true}));
+  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::CostModel(searched_table, calibration), stop, reply));
   return reply;
 }
 

@@ -38,6 +38,7 @@ struct SearchTask {
   std::vector<MeasuredPlan> observations;
   std::string calibration_json;  // of earlier jobs; used while there are no observations
   std::vector<std::string> excluded;
+  std::vector<std::string> too_big;  // plans, as documents, that ran out of memory
   std::size_t plans = 10;
   bool price_only = false;  // no search: predictions and timelines of initial and incumbent plan
   std::uint64_t seed = 1;
