@@ -33,12 +33,16 @@ class Installation:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trimtab-test-"))
         self.state = self.directory / "state"
         self.out = self.directory / "out"
+        self.restarted = []
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, value, trace):
         self.run("down", "--state", str(self.state), check=False)
+        for process in self.restarted:
+            process.terminate()
+            process.wait(timeout=30)
         if kind is not None and os.environ.get("TRIMTAB_KEEP"):
             print(f"kept: {self.directory}")
             return
@@ -57,13 +61,22 @@ class Installation:
         return self.processes()
 
     def processes(self):
-        """What up.json says runs: {"coordinator": pid, "agents": [pid...]}."""
+        """What up.json says runs: {"coordinator": pid, "agent": pid, "port": port}."""
         found = json.loads((self.state / "up.json").read_text())
-        return {
-            "coordinator": found["coordinator"]["pid"],
-            "agents": [agent["pid"] for agent in found["agents"]],
-            "port": found["coordinator"]["port"],
-        }
+        pids = {process["name"].split()[0]: process["pid"] for process in found["processes"]}
+        return {**pids, "port": found["port"]}
+
+    def restart_hard(self, daemon):
+        """kill -9 of a daemon, and the same command again, as a service manager would do it."""
+        running = self.processes()
+        words = pathlib.Path(f"/proc/{running[daemon]}/cmdline").read_bytes().decode().split("\0")[:-1]
+        # The coordinator was given any free port; the agent knows the one that it got.
+        words = [f"127.0.0.1:{running['port']}" if word == "127.0.0.1:0" else word for word in words]
+        kill_hard(running[daemon])
+        wait_until(lambda: not pathlib.Path(f"/proc/{running[daemon]}/fd/0").exists(), f"the {daemon}'s end", 10)
+        log = open(self.directory / f"{daemon}-again.log", "w")
+        self.restarted.append(
+            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
 
     def start_tune(self, job, *arguments):
         self.out.mkdir(parents=True, exist_ok=True)
