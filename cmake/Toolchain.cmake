@@ -1,10 +1,12 @@
 # Compiler, linker and warning settings, the same for every target.
 
-# ccache and mold are used where they are installed; the build is the same without them.
+# ccache and mold are used where they are installed; the build is the same without them. Paths are made relative for
+# ccache, so that presets and worktrees share what they compile alike.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(trimtab_ccache env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${trimtab_ccache})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${trimtab_ccache})
 endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
