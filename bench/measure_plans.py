@@ -4,7 +4,8 @@
 
 The space: one or two stages over two ranks, every cut that model.json allows, every microbatch that divides, and recompute of
 nothing, everything, the first stage or the second. Each plan runs warm-up steps and then measured ones; the fastest are measured
-again, in turn, so that drift of the machine does not choose the winner. `--also` adds the adopted plan of a report.
+again, in turn, so that drift of the machine does not choose the winner. `--also` adds the adopted plan of a report. Plans run
+without the job's memory limit; one whose ranks held more than it is marked, and is no answer.
 """
 
 import argparse
@@ -60,7 +61,8 @@ def describe(plan):
 class Script:
     """Stands where the client stands in the trainer: plans come from a list, every `steps` steps, on all ranks alike."""
 
-    def __init__(self, plans, steps, warmup, ranges):
+    def __init__(self, plans, steps, warmup, ranges, announce):
+        self.announce = announce
         self.plans, self.steps, self.warmup, self.ranges = plans, steps, warmup, ranges
         self.range, self.push, self.pop = ranges.range, ranges.push, ranges.pop
         self.epoch = 0
@@ -97,7 +99,9 @@ class Script:
         return agree(fits) == 1
 
     def activated(self, epoch, step, *, switch_ns, peak_bytes):
-        del step, peak_bytes
+        del peak_bytes
+        if self.announce:
+            print(f"step {step}: plan {epoch} of {len(self.plans)}", file=sys.stderr, flush=True)
         self.epoch, self._since = epoch, 0
         self.results[epoch] = {"ms": [], "peak": 0, "switch_ms": switch_ns / 1e6}
 
@@ -134,15 +138,14 @@ def run_rank(options):
         config = model_config.load(options.config)
         first = plans.parse(documents[0], config, len(operator_specs(config)), options.world_size)
         groups = process.connect()
-        script = Script(documents, options.measure, options.warmup, Ranges({}))
+        script = Script(documents, options.measure, options.warmup, Ranges({}), announce=options.rank == 0)
         job = TrainingJob(
-            config, first, Settings(10**9, options.memory_limit, "", 0, ""), groups=groups, client=script,
+            config, first, Settings(10**9, 0, "", 0, ""), groups=groups, client=script,
             memory=PeakMemory(process.device), faults=faults.from_environment(options.rank), device=process.device,
             terminated=lambda: script.stop_requested)
         job.prepare()
         job.run()
-        if options.rank == 0:
-            pathlib.Path(options.output).write_text(json.dumps(script.results))
+        pathlib.Path(options.output).write_text(json.dumps(script.results))
         job.close()
         process.close()
 
@@ -161,7 +164,7 @@ def memory_bytes(value):
 
 
 def measure(options, job, plans, measured_steps):
-    """{index of plan: result of rank 0}. One launch for all plans."""
+    """{index of plan: result}. One launch for all plans."""
     with tempfile.TemporaryDirectory() as scratch:
         (pathlib.Path(scratch) / "plans.json").write_text(json.dumps(plans))
         environment = {**os.environ, **job.get("environment", {}), "TRIMTAB": "0"}
@@ -169,15 +172,19 @@ def measure(options, job, plans, measured_steps):
             subprocess.Popen(
                 ["/usr/bin/python3", __file__, "--rank", str(rank), "--world-size", "2", "--config", options.config,
                  "--plans", f"{scratch}/plans.json", "--rendezvous", f"file://{scratch}/rendezvous",
-                 "--output", f"{scratch}/results.json", "--measure", str(measured_steps), "--warmup", str(options.warmup),
-                 "--local-rank", str(rank), "--memory-limit", str(memory_bytes(job["memory_limit"]))],
+                 "--output", f"{scratch}/{rank}.json", "--measure", str(measured_steps), "--warmup", str(options.warmup),
+                 "--local-rank", str(rank)],
                 env=environment, cwd=ROOT)
             for rank in range(2)
         ]
         statuses = [rank.wait() for rank in ranks]
         if any(statuses):
             sys.exit(f"the ranks ended with {statuses}")
-        return {int(index): result for index, result in json.loads(pathlib.Path(scratch, "results.json").read_text()).items()}
+        first, second = (json.loads(pathlib.Path(scratch, f"{rank}.json").read_text()) for rank in range(2))
+    # A plan's peak is that of the rank that held most; its time is the same on both.
+    for index, result in first.items():
+        result["peak"] = max(result.get("peak", 0), second.get(index, {}).get("peak", 0))
+    return {int(index): result for index, result in first.items()}
 
 
 def main():
@@ -187,7 +194,7 @@ def main():
     parser.add_argument("--config", default=str(ROOT / "examples/gpt-cpu/gpt.toml"))
     parser.add_argument("--output", required=True)
     parser.add_argument("--also", help="a report.json whose initial and adopted plans are measured too")
-    parser.add_argument("--measure", type=int, default=2)
+    parser.add_argument("--measure", type=int, default=1, help="steps of a plan in the first pass, after the warm-up")
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--finalists", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
@@ -196,7 +203,6 @@ def main():
     parser.add_argument("--world-size", type=int, default=2)
     parser.add_argument("--plans")
     parser.add_argument("--rendezvous")
-    parser.add_argument("--memory-limit", type=int, default=0)
     options = parser.parse_args()
     if options.rank is not None:
         run_rank(options)
@@ -210,8 +216,13 @@ def main():
     if report:
         adopted = len(plans)
         plans.append(report["adopted"]["plan"])
+    limit = memory_bytes(job["memory_limit"])
     first = measure(options, job, plans, options.measure)
-    medians = {index: statistics.median(result["ms"]) for index, result in first.items() if result.get("ms")}
+    for result in first.values():
+        if result.get("peak", 0) > limit:
+            result["reason"] = "over the memory limit"
+    medians = {index: statistics.median(result["ms"]) for index, result in first.items()
+               if result.get("ms") and not result.get("reason")}
     finalists = sorted(medians, key=medians.get)[: options.finalists]
     finalists += [index for index in (0, adopted) if index is not None and index not in finalists]
     order = [0] + [index for _ in range(options.rounds) for index in finalists]
@@ -232,7 +243,7 @@ def write(path, plans, first, medians, final, adopted):
             result = first.get(index, {})
             role = "initial" if index == 0 else "adopted" if index == adopted else ""
             writer.writerow([
-                describe(plans[index]), f"{medians[index]:.1f}" if index in medians else "",
+                describe(plans[index]), f"{statistics.median(result['ms']):.1f}" if result.get("ms") else "",
                 f"{statistics.median(final[index]):.1f}" if index in final else "", len(final.get(index, [])),
                 round(result.get("peak", 0) / 2**20), role, result.get("reason", "")[:80]])
 
