@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "nearest_key.hpp"
+#include "schema/nearest.hpp"
 
 namespace trimtab::agent {
 
@@ -118,7 +118,7 @@ const ConfigurationKey* find_key(const std::string& name) {
 Error unknown_key(const std::string& where, const std::string& name) {
   std::vector<std::string> known;
   for (const auto& key : kKeys) known.emplace_back(key.name);
-  return bad_input(where + ": there is no key '" + name + "'. Did you mean '" + nearest_key(name, known) + "'?");
+  return bad_input(where + ": there is no key '" + name + "'. Did you mean '" + nearest(name, known) + "'?");
 }
 
 std::optional<std::string> text_of(const toml::node& value) {

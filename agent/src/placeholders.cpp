@@ -1,6 +1,6 @@
 #include "placeholders.hpp"
 
-#include "nearest_key.hpp"
+#include "schema/nearest.hpp"
 
 namespace trimtab::agent {
 
@@ -11,7 +11,7 @@ constexpr const char* kNameCharacters = "abcdefghijklmnopqrstuvwxyz_";
 Error unknown(const std::string& argument, const std::string& name, const Placeholders& values) {
   std::vector<std::string> known;
   for (const auto& [key, value] : values) known.push_back(key);
-  const std::string hint = known.empty() ? "This command has none" : "Did you mean {" + nearest_key(name, known) + "}?";
+  const std::string hint = known.empty() ? "This command has none" : "Did you mean {" + nearest(name, known) + "}?";
   return bad_input("the argument '" + argument + "' has the placeholder {" + name +
                    "}, which this command has no value for. " + hint);
 }

@@ -1,7 +1,6 @@
 #include "step_timeline.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace trimtab::agent {
@@ -11,8 +10,6 @@ namespace {
 constexpr int kPicturedStep = 4;
 // Operators of one pass follow each other this closely; they make one bar.
 constexpr std::uint64_t kSamePassNs = 2'000'000;
-constexpr std::array<std::string_view, 6> kNames = {"forward",  "backward",      "recompute",
-                                                    "transfer", "gradient_sync", "optimizer"};
 
 }  // namespace
 
@@ -22,14 +19,14 @@ void StepTimeline::begin_epoch(std::uint64_t epoch) {
   bars_.clear();
 }
 
-std::optional<StepTimeline::Kind> StepTimeline::kind_of(std::string_view name) {
-  if (name == "optimizer") return Kind::kOptimizer;
-  if (name.starts_with("transfer/")) return Kind::kTransfer;
-  if (name.starts_with("comm/")) return Kind::kGradientSync;
+std::optional<TimelineKind> StepTimeline::kind_of(std::string_view name) {
+  if (name == "optimizer") return TimelineKind::kOptimizer;
+  if (name.starts_with("transfer/")) return TimelineKind::kTransfer;
+  if (name.starts_with("comm/")) return TimelineKind::kGradientSync;
   if (!name.starts_with("op/")) return std::nullopt;
-  if (name.ends_with("/forward")) return Kind::kForward;
-  if (name.ends_with("/backward")) return Kind::kBackward;
-  if (name.ends_with("/recompute")) return Kind::kRecompute;
+  if (name.ends_with("/forward")) return TimelineKind::kForward;
+  if (name.ends_with("/backward")) return TimelineKind::kBackward;
+  if (name.ends_with("/recompute")) return TimelineKind::kRecompute;
   return std::nullopt;
 }
 
@@ -61,7 +58,7 @@ std::vector<StepTimeline::Bar> StepTimeline::merged(const RangeRecord& step) {
   std::ranges::sort(bars_, {}, &Bar::begin_ns);
   std::vector<Bar> result;
   for (const Bar& bar : bars_) {
-    const bool pass = bar.kind <= Kind::kRecompute;
+    const bool pass = bar.kind <= TimelineKind::kRecompute;
     if (pass && !result.empty() && result.back().kind == bar.kind &&
         bar.begin_ns < result.back().end_ns + kSamePassNs) {
       result.back().end_ns = std::max(result.back().end_ns, bar.end_ns);
@@ -76,8 +73,8 @@ std::string StepTimeline::bars_json(const std::vector<Bar>& bars, std::uint64_t 
   std::string text = "[";
   for (const Bar& bar : bars) {
     if (text.size() > 1) text += ',';
-    text += "[\"" + std::string(kNames[static_cast<std::size_t>(bar.kind)]) + "\"," +
-            std::to_string(bar.begin_ns - begin_ns) + ',' + std::to_string(bar.end_ns - begin_ns) + ']';
+    text += "[\"" + std::string(to_string(bar.kind)) + "\"," + std::to_string(bar.begin_ns - begin_ns) + ',' +
+            std::to_string(bar.end_ns - begin_ns) + ']';
   }
   return text + ']';
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What one training step of one rank looked like: the bars of a Gantt picture, from the rank's records. One step is kept
-// for each epoch, the fourth, when warm-up is over. Pure; memory is bounded. Single-threaded.
+// What one training step of one rank looked like: the bars of a Gantt picture, from the rank's records. One step is
+// kept for each epoch, the fourth, when warm-up is over. Pure; memory is bounded. Single-threaded.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "ring_reader.hpp"
+#include "schema/timeline.hpp"
 
 namespace trimtab::agent {
 
-// `bars_json` is a list of [kind, begin_ns, end_ns], times since begin_ns, in order of their beginnings. Kinds are those of
-// the report's timeline.
+// `bars_json` is a list of [kind, begin_ns, end_ns], times since begin_ns, in order of their beginnings. Kinds are the
+// names of TimelineKind.
 struct StepPicture {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
@@ -32,13 +33,12 @@ class StepTimeline final {
   [[nodiscard]] std::optional<StepPicture> add(const RangeRecord& record);
 
  private:
-  enum class Kind : std::uint8_t { kForward, kBackward, kRecompute, kTransfer, kGradientSync, kOptimizer };
   struct Bar {
-    Kind kind;
+    TimelineKind kind;
     std::uint64_t begin_ns;
     std::uint64_t end_ns;
   };
-  [[nodiscard]] static std::optional<Kind> kind_of(std::string_view name);
+  [[nodiscard]] static std::optional<TimelineKind> kind_of(std::string_view name);
   [[nodiscard]] StepPicture picture(const RangeRecord& step);
   [[nodiscard]] std::vector<Bar> merged(const RangeRecord& step);
   [[nodiscard]] static std::string bars_json(const std::vector<Bar>& bars, std::uint64_t begin_ns);

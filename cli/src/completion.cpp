@@ -73,7 +73,7 @@ std::string function_name(const std::string& path) {
 
 // Inside single quotes, where a colon and brackets mean something to _arguments.
 std::string zsh_text(std::string text) {
-  text = replaced(std::move(text), '\'', "");
+  text = replaced(std::move(text), '\'', "'\\''");
   text = replaced(std::move(text), ':', "\\:");
   text = replaced(std::move(text), '[', "(");
   return replaced(std::move(text), ']', ")");

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "base/numbers.hpp"
 #include "base/units.hpp"
 #include "json_text.hpp"
-#include "numbers.hpp"
 
 namespace trimtab::cli {
 

@@ -133,28 +133,42 @@ std::size_t members_of(const CoordinatorClient& client) {
   return count;
 }
 
-// One attempt to bring everything up; what it has started so far is in state().
+// One attempt to bring everything up, or what is missing of it; what it has started so far is in started().
 class Bringer {
  public:
-  Bringer(const UpOptions& options, const Clock& clock)
-      : options_(options), clock_(clock), end_(clock.monotonic() + options.deadline) {}
+  Bringer(const UpOptions& options, const Clock& clock, UpState state = {})
+      : options_(options), clock_(clock), end_(clock.monotonic() + options.deadline), state_(std::move(state)) {}
 
   Status run() {
     if (options_.owned) state_.owner = this_process();
     TRIMTAB_TRY_STATUS(start_coordinator());
     TRIMTAB_TRY_STATUS(start_agents());
-    TRIMTAB_TRY_STATUS(await_members());
+    TRIMTAB_TRY_STATUS(await_members(options_.agents));
     state_.devices = static_cast<std::int32_t>(options_.agents * options_.devices);
     return write_file(up_file(options_.state), to_json(state_));
   }
+  // The same for what has died of a complete state; what lives is left alone.
+  Status repair() {
+    for (UpProcess& process : state_.processes) {
+      if (!is_alive(process.identity)) TRIMTAB_TRY_STATUS(start(process));
+    }
+    TRIMTAB_TRY_STATUS(await_coordinator());
+    return await_members(state_.processes.size() - 1);
+  }
   [[nodiscard]] const UpState& state() const { return state_; }
+  [[nodiscard]] const std::vector<UpProcess>& started() const { return started_; }
 
  private:
-  Status start(const std::string& name, const std::vector<std::string>& command, const std::string& log) {
-    TRIMTAB_TRY(const ProcessIdentity identity, start_in_background(command, log));
-    state_.processes.push_back({name, identity, log});
+  Status start(UpProcess& process) {
+    TRIMTAB_TRY(process.identity, start_in_background(process.command, process.log));
+    started_.push_back(process);
     // Recorded at once: whatever happens to us, `down` finds it.
     return write_file(up_file(options_.state), to_json(state_));
+  }
+
+  Status start(const std::string& name, const std::vector<std::string>& command, const std::string& log) {
+    state_.processes.push_back({name, {}, log, command});
+    return start(state_.processes.back());
   }
 
   Status start_coordinator() {
@@ -163,6 +177,14 @@ class Bringer {
     std::filesystem::remove(port_file, ignored);
     TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), options_.state + "/coordinator.log"));
     TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(port_file); }));
+    // Started again, it has to be where the agents look for it.
+    UpOptions found = options_;
+    found.port = state_.port;
+    state_.processes.front().command = coordinator_command(found);
+    return await_coordinator();
+  }
+
+  Status await_coordinator() {
     return await("the coordinator to answer", [&] {
       return CoordinatorClient({"127.0.0.1", state_.port}).get("/v1/status", std::chrono::seconds(2)).ok();
     });
@@ -201,9 +223,9 @@ class Bringer {
     return {};
   }
 
-  Status await_members() {
+  Status await_members(std::size_t agents) {
     const CoordinatorClient client({"127.0.0.1", state_.port});
-    return await("all agents to join", [&] { return members_of(client) >= options_.agents; });
+    return await("all agents to join", [&] { return members_of(client) >= agents; });
   }
 
   // Gives up early when a daemon has ended: nothing will come of waiting then.
@@ -227,6 +249,7 @@ class Bringer {
   const Clock& clock_;
   Nanoseconds end_;
   UpState state_;
+  std::vector<UpProcess> started_;
 };
 
 // An `up` that was killed half way has recorded no devices yet.
@@ -246,7 +269,32 @@ Result<UpOutcome> take_over(UpState state, const UpOptions& options) {
     state.owner = options.owned ? this_process() : ProcessIdentity{};
     TRIMTAB_TRY_STATUS(write_file(up_file(options.state), to_json(state)));
   }
-  return UpOutcome{std::move(state), true, {}};
+  return UpOutcome{std::move(state), true, {}, {}};
+}
+
+// After a complete start some of it has died, and not all: a reboot or `down` would have left nothing.
+bool can_be_repaired(const UpState& state) {
+  bool any_alive = false;
+  for (const UpProcess& process : state.processes) {
+    const bool alive = is_alive(process.identity);
+    if (!alive && process.command.empty()) return false;
+    any_alive = any_alive || alive;
+  }
+  return state.devices > 0 && any_alive;
+}
+
+Result<UpOutcome> repair(UpState state, const UpOptions& options, const Clock& clock) {
+  TRIMTAB_TRY(UpOutcome outcome, take_over(std::move(state), options));
+  Bringer bringer(options, clock, outcome.state);
+  if (const Status status = bringer.repair(); !status.ok()) {
+    stop(bringer.started(), clock);
+    return wrap("part of what was up in " + options.state +
+                    " has died and could not be started again; the rest was left as it is ('trimtab down' ends it)",
+                status.error());
+  }
+  for (const UpProcess& process : bringer.started()) outcome.restarted.push_back(words(process, ""));
+  outcome.state = bringer.state();
+  return outcome;
 }
 
 // REQUIRES: the lock is held.
@@ -273,6 +321,7 @@ Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
   UpOutcome outcome;
   if (auto recorded = recorded_state(options.state)) {
     if (is_complete(*recorded)) return take_over(std::move(*recorded), options);
+    if (can_be_repaired(*recorded)) return repair(std::move(*recorded), options, clock);
     outcome.left_over = stop_all(*recorded, clock);
   }
   Bringer bringer(options, clock);
@@ -292,6 +341,14 @@ Status release(const std::string& state_directory, const Clock& clock) {
   if (!state || state->owner != this_process()) return {};
   TRIMTAB_TRY(const std::vector<std::string> ignored, stop_recorded(state_directory, clock));
   return {};
+}
+
+Status disown(const std::string& state_directory) {
+  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  auto state = recorded_state(state_directory);
+  if (!state || state->owner != this_process()) return {};
+  state->owner = {};
+  return write_file(up_file(state_directory), to_json(*state));
 }
 
 Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {

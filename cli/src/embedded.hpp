@@ -28,11 +28,13 @@ struct UpOptions {
 
 struct UpOutcome {
   UpState state;
-  bool was_up = false;                 // nothing was started
+  bool was_up = false;                 // nothing was started, but for:
+  std::vector<std::string> restarted;  // what had died beside others that live, in words
   std::vector<std::string> left_over;  // processes of an `up` that had crashed, ended first
 };
 
-// Returns when every agent is a member. What is up already is taken as it is: `up` makes it its own, so that it stays;
+// Returns when every agent is a member. What is up already is taken as it is, and what has died of it is started again
+// as it was, so that a job under a killed daemon goes on: `up` makes it its own, so that it stays;
 // an owned use fails while another process owns it, as that one would pull it away. On failure everything that was
 // started is ended again, and the error has the end of the guilty log. Two at the same time on one state directory: the
 // second waits for the first.
@@ -40,6 +42,9 @@ struct UpOutcome {
 
 // bring_down() by the owner alone: nothing happens where somebody else has taken it over by `up`.
 [[nodiscard]] Status release(const std::string& state_directory, const Clock& clock);
+
+// Nobody owns them any more: they stay up until bring_down(). Nothing happens where somebody else owns them.
+[[nodiscard]] Status disown(const std::string& state_directory);
 
 // SIGTERM, then SIGKILL to who does not end in time; the agents first, so that they end their ranks. Returns what was
 // stopped, in words; empty = nothing was up.

@@ -26,13 +26,19 @@ class Follower {
       if (!status.ok() && status.error().kind != ErrorKind::kUnavailable) return status.error();
       if (!status.ok() && clock_.monotonic() - heard_ > kAbsence) return wrap("lost the coordinator", status.error());
       if (status.ok()) heard_ = clock_.monotonic();
-      if (status.ok() && !followed_.last.active) return followed_;
+      if (status.ok() && has_ended()) return followed_;
       TRIMTAB_TRY_STATUS(heed_interrupt());
       std::this_thread::sleep_for(kPoll);
     }
   }
 
  private:
+  // Who has asked the job to stop waits for its end.
+  [[nodiscard]] bool has_ended() const {
+    const JobState& job = followed_.last;
+    return (!job.active || (trains_on(job) && !followed_.interrupted)) && job.report_complete;
+  }
+
   Status poll() {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(const std::string body, client_.get(job_target(name_)));

@@ -1,6 +1,7 @@
 #pragma once
 
-// Watching a job until it is over: polls the coordinator, prints what happens, passes Ctrl-C on as a wish to stop.
+// Watching a job until its tuning is over: polls the coordinator, prints what happens, passes Ctrl-C on as a wish to
+// stop.
 
 #include <string>
 
@@ -16,8 +17,9 @@ struct Followed {
   bool interrupted = false;  // by Ctrl-C; the job was asked to stop
 };
 
-// Returns when the job is over. Fails (kUnavailable) when the coordinator stays away for half a minute, or when the job
-// does not stop within two minutes after Ctrl-C. REQUIRES: an InterruptGuard lives.
+// Returns when the job is over, or trains on after its tuning, and its report is complete. Fails (kUnavailable) when
+// the coordinator stays away for half a minute, or when the job does not stop within two minutes after Ctrl-C.
+// REQUIRES: an InterruptGuard lives.
 [[nodiscard]] Result<Followed> follow_job(const CoordinatorClient& client, const std::string& name, LiveOutput& output,
                                           const Clock& clock);
 

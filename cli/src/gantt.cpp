@@ -1,11 +1,10 @@
 #include "gantt.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "svg.hpp"
 
 namespace trimtab::cli {
@@ -24,11 +23,8 @@ constexpr double kCommunication = 8;
 constexpr double kRow = kComputation + kCommunication + 12;
 constexpr double kLabelWidth = 16;  // narrower bars carry no number
 
-constexpr std::array<EventKind, 6> kKinds{EventKind::kForward,  EventKind::kBackward,     EventKind::kRecompute,
-                                          EventKind::kTransfer, EventKind::kGradientSync, EventKind::kOptimizer};
-
 std::string title_of(EventKind kind) {
-  std::string name(name_of(kind));
+  std::string name(to_string(kind));
   std::replace(name.begin(), name.end(), '_', ' ');
   return name;
 }
@@ -76,7 +72,7 @@ void draw_bar(Svg& svg, const Bar& bar, double pixels_per_ms) {
   const double width = std::max(0.4, (event.end_ms - event.begin_ms) * pixels_per_ms);
   const double height = computation ? kComputation : kCommunication;
   const std::string what = bar.events == 1 ? tooltip(event) : std::to_string(bar.events) + " events: " + tooltip(event);
-  svg.rectangle(x, y, width, height, std::string(name_of(event.kind)) + (width > 3 ? " event" : ""), what);
+  svg.rectangle(x, y, width, height, std::string(to_string(event.kind)) + (width > 3 ? " event" : ""), what);
   const bool labelled = bar.events == 1 && computation && event.microbatch >= 0 && width >= kLabelWidth;
   if (labelled) svg.text(x + width / 2, y + 16, std::to_string(event.microbatch), "inside", Anchor::kMiddle);
 }
@@ -100,12 +96,12 @@ void draw_frame(Svg& svg, std::int32_t stages, double span_ms, double pixels_per
 
 void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline) {
   double x = kLeft;
-  for (const EventKind kind : kKinds) {
+  for (const EventKind kind : kTimelineKinds) {
     const bool used =
         std::any_of(timeline.begin(), timeline.end(), [&](const auto& event) { return event.kind == kind; });
     if (!used) continue;
     const std::string title = title_of(kind);
-    svg.rectangle(x, 12, 12, 12, name_of(kind));
+    svg.rectangle(x, 12, 12, 12, to_string(kind));
     svg.text(x + 17, 22, title, "small");
     x += 34 + 6.2 * static_cast<double>(title.size());
   }
@@ -117,24 +113,6 @@ std::string summary(std::int32_t stages, double end_ms) {
 }
 
 }  // namespace
-
-std::string_view name_of(EventKind kind) {
-  switch (kind) {
-    case EventKind::kForward:
-      return "forward";
-    case EventKind::kBackward:
-      return "backward";
-    case EventKind::kRecompute:
-      return "recompute";
-    case EventKind::kTransfer:
-      return "transfer";
-    case EventKind::kGradientSync:
-      return "gradient_sync";
-    case EventKind::kOptimizer:
-      return "optimizer";
-  }
-  return "unknown";
-}
 
 bool is_computation(EventKind kind) {
   return kind != EventKind::kTransfer && kind != EventKind::kGradientSync;

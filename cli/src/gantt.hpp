@@ -17,8 +17,6 @@ struct GanttOptions {
 
 [[nodiscard]] std::string gantt_svg(const std::vector<tuner::TimelineEvent>& timeline, const GanttOptions& options);
 
-// "forward", "gradient_sync": the names in documents.
-[[nodiscard]] std::string_view name_of(tuner::EventKind kind);
 // False for what runs beside computation.
 [[nodiscard]] bool is_computation(tuner::EventKind kind);
 [[nodiscard]] double end_of(const std::vector<tuner::TimelineEvent>& timeline);

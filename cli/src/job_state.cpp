@@ -28,6 +28,7 @@ JobState job_of(const json& object) {
   take(object, "doing", job.doing);
   take(object, "mode", job.mode);
   take(object, "active", job.active);
+  take(object, "report_complete", job.report_complete);
   if (const auto progress = object.find("progress"); progress != object.end() && progress->is_object()) {
     take(*progress, "done", job.done);
     take(*progress, "total", job.total);
@@ -88,6 +89,10 @@ auto reading(std::string_view text, Body body) -> Result<decltype(body(json()))>
 }
 
 }  // namespace
+
+bool trains_on(const JobState& job) {
+  return job.active && job.phase == "training" && job.doing == "nothing";
+}
 
 Result<JobState> parse_job_state(std::string_view text) {
   return reading(text, job_of);

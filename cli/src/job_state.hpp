@@ -20,6 +20,7 @@ struct JobState {
   std::string doing;
   std::string mode;
   bool active = true;
+  bool report_complete = true;
   std::int64_t done = 0;  // progress; total 0 = not known
   std::int64_t total = 0;
   std::string what;
@@ -33,6 +34,9 @@ struct JobState {
   std::string incumbent_hash;
   std::optional<Plan> incumbent;
 };
+
+// Tuning is over and the job trains on with the plan that it keeps.
+[[nodiscard]] bool trains_on(const JobState& job);
 
 struct JobEvent {
   std::int64_t sequence = 0;

@@ -9,9 +9,6 @@
 
 namespace trimtab::cli {
 
-// Number of insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other.
-[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
-
 // The nearest candidate, or nothing when even that one is too far away to be a slip of the hand.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "text_table.hpp"
 
 namespace trimtab::cli {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "plan_text.hpp"
 
 namespace trimtab::cli {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"
 

@@ -1,11 +1,9 @@
 #include "report_data.hpp"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "gantt.hpp"
+#include "schema/timeline.hpp"
 
 namespace trimtab::cli {
 
@@ -59,10 +57,6 @@ class Reader {
   std::optional<Error> error_;
 };
 
-constexpr std::array<tuner::EventKind, 6> kKinds{tuner::EventKind::kForward,      tuner::EventKind::kBackward,
-                                                 tuner::EventKind::kRecompute,    tuner::EventKind::kTransfer,
-                                                 tuner::EventKind::kGradientSync, tuner::EventKind::kOptimizer};
-
 std::vector<tuner::TimelineEvent> read_timeline(Reader& reader, const json& run, const char* field,
                                                 const std::string& path) {
   std::vector<tuner::TimelineEvent> timeline;
@@ -75,9 +69,9 @@ std::vector<tuner::TimelineEvent> read_timeline(Reader& reader, const json& run,
       return {};
     }
     const std::string kind = reader.text(event, "kind", where);
-    const auto known = std::find_if(kKinds.begin(), kKinds.end(), [&](auto k) { return name_of(k) == kind; });
+    const auto known = timeline_kind_named(kind);
     const auto stage = reader.number(event, "stage", where).value_or(-1);
-    if (known == kKinds.end()) reader.fail(where + ".kind", "unknown kind '" + kind + "'");
+    if (!known) reader.fail(where + ".kind", "unknown kind '" + kind + "'");
     if (stage < 0 || stage > 100'000) reader.fail(where + ".stage", "expected a stage's number");
     if (reader.error()) return {};
     timeline.push_back({static_cast<std::int32_t>(stage), *known,
@@ -172,6 +166,20 @@ std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
   return trials;
 }
 
+std::vector<ReportNotTried> read_not_tried(Reader& reader, const json& root) {
+  std::vector<ReportNotTried> plans;
+  const json* values = reader.array(root, "not_tried", "$");
+  if (values == nullptr) return plans;
+  for (const json& value : *values) {
+    const std::string path = "$.not_tried[" + std::to_string(plans.size()) + "]";
+    if (!value.is_object()) reader.fail(path, "expected an object");
+    if (reader.error()) return plans;
+    plans.push_back({read_plan(reader, value, "plan", path), read_time(reader, value, "predicted_ms", path),
+                     reader.text(value, "reason", path)});
+  }
+  return plans;
+}
+
 std::optional<Interval> read_speedup(Reader& reader, const json& root) {
   const json* value = reader.object(root, "speedup", "$");
   if (value == nullptr) return std::nullopt;
@@ -224,6 +232,7 @@ ReportData read_report(Reader& reader, const json& root) {
   report.speedup = read_speedup(reader, root);
   report.loss = read_loss(reader, root);
   report.trials = read_trials(reader, root);
+  report.not_tried = read_not_tried(reader, root);
   if (const json* error = reader.object(root, "prediction_error", "$")) {
     report.error_before = reader.number(*error, "before_calibration", "$.prediction_error");
     report.error_after = reader.number(*error, "after_calibration", "$.prediction_error");

@@ -42,6 +42,13 @@ struct ReportTrial {
   std::optional<double> steps;
 };
 
+// A plan that the search offered and nobody ran.
+struct ReportNotTried {
+  std::optional<Plan> plan;
+  std::optional<double> predicted_ms;
+  std::string reason;
+};
+
 struct Interval {
   double value = 0;
   std::optional<double> low;
@@ -73,6 +80,7 @@ struct ReportData {
   std::optional<Interval> speedup;
   std::optional<LossCheck> loss;
   std::vector<ReportTrial> trials;
+  std::vector<ReportNotTried> not_tried;
   std::optional<double> error_before;
   std::optional<double> error_after;
   std::map<std::string, std::string> profiled;  // name to text, as the document has them

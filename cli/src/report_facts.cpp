@@ -2,7 +2,7 @@
 #include <array>
 #include <charconv>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "base/numbers.hpp"
 #include "gantt.hpp"
-#include "numbers.hpp"
 #include "plan_text.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"

@@ -30,6 +30,8 @@ namespace trimtab::cli {
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
 // "1.37x, 95 % interval 1.31 to 1.42"
 [[nodiscard]] std::string speedup_text(const Interval& speedup);
+// "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
+[[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
 // Whether it was measured in turn and the interval excludes "no gain".
 [[nodiscard]] bool is_gain(const ReportData& report);
 // "the same samples in the same order; loss within 0 of the untuned run over 40 steps".

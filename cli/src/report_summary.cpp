@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"
 

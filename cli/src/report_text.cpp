@@ -1,6 +1,6 @@
 #include "report_text.hpp"
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "plan_text.hpp"
 #include "report_sections.hpp"
 #include "text_table.hpp"
@@ -29,6 +29,12 @@ std::string trials_table(const ReportData& report) {
   return table.empty() ? "" : table.str(2);
 }
 
+std::string not_tried_lines(const ReportData& report) {
+  std::string text;
+  for (const ReportNotTried& plan : report.not_tried) text += "  not tried: " + not_tried_text(plan) + "\n";
+  return text;
+}
+
 std::string error_text(const ReportData& report) {
   if (!report.error_before || !report.error_after) return "";
   return "prediction error  " + format_percent(*report.error_before) + " before calibration, " +
@@ -45,7 +51,7 @@ std::string report_text(const ReportData& report) {
   text += error_text(report);
   if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
   if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";
-  return text + trials_table(report);
+  return text + trials_table(report) + not_tried_lines(report);
 }
 
 }  // namespace trimtab::cli

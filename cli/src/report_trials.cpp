@@ -1,4 +1,4 @@
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 #include "plan_text.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"
@@ -33,6 +33,12 @@ std::string row(const ReportTrial& trial) {
 
 }  // namespace
 
+std::string not_tried_text(const ReportNotTried& plan) {
+  std::string text = plan.plan ? one_line(*plan.plan) : "a plan that was not recorded";
+  if (plan.predicted_ms) text += ": predicted " + format_ms(*plan.predicted_ms);
+  return text + ", " + plan.reason;
+}
+
 std::string trials_section(const ReportData& report) {
   if (report.trials.empty()) return "";
   std::string body =
@@ -42,7 +48,11 @@ std::string trials_section(const ReportData& report) {
       "<th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
       "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
   for (const ReportTrial& trial : report.trials) body += row(trial);
-  return section("Trials", body + "</tbody></table></div>\n");
+  body += "</tbody></table></div>\n";
+  for (const ReportNotTried& plan : report.not_tried) {
+    body += "<p class=\"note\">Not tried: " + escape(not_tried_text(plan)) + "</p>\n";
+  }
+  return section("Trials", body);
 }
 
 }  // namespace trimtab::cli

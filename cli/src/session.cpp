@@ -50,7 +50,7 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
   if (!flags.coordinator.empty()) {
     TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(flags));
     TRIMTAB_TRY_STATUS(check_devices(client, devices, true, console));
-    return std::unique_ptr<Session>(new Session(client, "", clock, console));
+    return std::unique_ptr<Session>(new Session(client, "", " --coordinator " + flags.coordinator, clock, console));
   }
   UpOptions options;
   options.state = state_directory(flags.state);
@@ -62,9 +62,17 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
   const bool ours = outcome.state.owner == this_process();
   const CoordinatorClient client({"127.0.0.1", outcome.state.port});
   // From here on a failure brings down what was started.
-  std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", clock, console));
+  const std::string flag = flags.state.empty() ? "" : " --state " + flags.state;
+  std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", flag, clock, console));
   TRIMTAB_TRY_STATUS(check_devices(client, devices, false, console));
   return session;
+}
+
+Status Session::keep_up() {
+  if (owned_state_.empty()) return {};
+  TRIMTAB_TRY_STATUS(disown(owned_state_));
+  owned_state_.clear();
+  return {};
 }
 
 Session::~Session() {

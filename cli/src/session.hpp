@@ -26,15 +26,24 @@ class Session {
                                                              const Clock& clock, Console& console);
   // Brings down what open() has started, unless it is to stay.
   ~Session();
+  // What open() has started stays up.
+  [[nodiscard]] Status keep_up();
+  // The flag by which other verbs find this coordinator, with a space in front; empty where they need none.
+  [[nodiscard]] const std::string& flag() const { return flag_; }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   [[nodiscard]] const CoordinatorClient& client() const { return client_; }
 
  private:
-  Session(CoordinatorClient client, std::string owned_state, const Clock& clock, Console& console)
-      : client_(std::move(client)), owned_state_(std::move(owned_state)), clock_(clock), console_(console) {}
+  Session(CoordinatorClient client, std::string owned_state, std::string flag, const Clock& clock, Console& console)
+      : client_(std::move(client)),
+        owned_state_(std::move(owned_state)),
+        flag_(std::move(flag)),
+        clock_(clock),
+        console_(console) {}
   CoordinatorClient client_;
   std::string owned_state_;  // empty = not ours to bring down
+  std::string flag_;
   const Clock& clock_;
   Console& console_;
 };

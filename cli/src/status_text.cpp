@@ -1,8 +1,8 @@
 #include "status_text.hpp"
 
+#include "base/numbers.hpp"
 #include "base/units.hpp"
 #include "nearest.hpp"
-#include "numbers.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "text_table.hpp"

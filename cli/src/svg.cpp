@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 
 namespace trimtab::cli {
 

@@ -17,7 +17,7 @@ json name_event(const char* what, std::int32_t process, std::int32_t thread, con
 }
 
 json complete_event(const tuner::TimelineEvent& event) {
-  const std::string kind(name_of(event.kind));
+  const std::string kind(to_string(event.kind));
   const bool numbered = event.microbatch >= 0;
   json record = {{"name", numbered ? kind + " " + std::to_string(event.microbatch) : kind},
                  {"cat", kind},

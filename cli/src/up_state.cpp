@@ -38,7 +38,8 @@ std::string to_json(const UpState& state) {
     processes.push_back({{"name", process.name},
                          {"pid", process.identity.pid},
                          {"start_time", process.identity.start_time},
-                         {"log", process.log}});
+                         {"log", process.log},
+                         {"command", process.command}});
   }
   const json document = {{"schema", "trimtab.up/1"},
                          {"port", state.port},
@@ -54,7 +55,10 @@ Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
     UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};
     for (const json& process : document.at("processes")) {
-      state.processes.push_back({process.at("name"), {process.at("pid"), process.at("start_time")}, process.at("log")});
+      state.processes.push_back({process.at("name"),
+                                 {process.at("pid"), process.at("start_time")},
+                                 process.at("log"),
+                                 process.value("command", std::vector<std::string>{})});
     }
     return state;
   } catch (const json::exception& failure) {

@@ -17,6 +17,7 @@ struct UpProcess {
   std::string name;  // "coordinator", "agent n0"
   ProcessIdentity identity;
   std::string log;
+  std::vector<std::string> command;  // what starts it again; empty = an older release recorded it
 };
 
 struct UpState {

@@ -3,12 +3,12 @@
 #include <map>
 #include <memory>
 
+#include "base/numbers.hpp"
 #include "budget.hpp"
 #include "cost_text.hpp"
 #include "documents.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
-#include "numbers.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/numbers.hpp"
 #include "budget.hpp"
 #include "interrupt.hpp"
-#include "numbers.hpp"
 #include "plan_text.hpp"
 #include "priced_inputs.hpp"
 #include "text_table.hpp"

@@ -3,8 +3,8 @@
 #include <memory>
 #include <thread>
 
+#include "base/numbers.hpp"
 #include "interrupt.hpp"
-#include "numbers.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "session.hpp"

@@ -34,6 +34,18 @@ Status write_report(const Arguments& arguments, const std::string& text, Console
   return {};
 }
 
+// The job outlives this command; so must its daemons, and somebody must know how to find them.
+Status leave_training(Session& session, const std::string& name, Console& console) {
+  TRIMTAB_TRY_STATUS(session.keep_up());
+  console.err << "trimtab: the job " << name << " trains on with the plan it keeps: 'trimtab status" << session.flag()
+              << "' shows it";
+  if (!session.flag().starts_with(" --coordinator")) {
+    console.err << ", 'trimtab down" << session.flag() << "' ends it together with its daemons";
+  }
+  console.err << "\n";
+  return {};
+}
+
 Result<int> tune(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
@@ -45,6 +57,7 @@ Result<int> tune(const Arguments& arguments, Console& console) {
     return follow_job(session->client(), job.name, output, clock);
   }();
   if (!followed.ok()) return followed.error();
+  if (trains_on(followed->last)) TRIMTAB_TRY_STATUS(leave_training(*session, job.name, console));
   const Status verdict = judge(*followed);
   // A job that failed or was stopped late has a report worth keeping; one that never searched has none.
   const auto report = session->client().get(job_target(job.name, "/report"), std::chrono::seconds(30));
@@ -63,7 +76,8 @@ void add_tune(CLI::App& root, Selection& selection) {
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml")->required();
   add_value(verb, "--out", arguments->out, "DIR", "Where report.json and report.html go")->capture_default_str();
   add_coordinator_flags(verb, arguments->session);
-  verb->add_flag("--keep-up", arguments->session.keep_up, "Leave the embedded daemons running afterwards");
+  verb->add_flag("--keep-up", arguments->session.keep_up,
+                 "Leave the embedded daemons running although the job has ended");
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return tune(*arguments, console); };

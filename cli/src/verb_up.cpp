@@ -47,11 +47,13 @@ void print(const UpOptions& options, const UpOutcome& outcome, bool as_json, Con
   if (as_json) {
     auto document = nlohmann::json::parse(to_json(state));
     document["was_up"] = outcome.was_up;
+    document["restarted"] = outcome.restarted;
     document["state"] = options.state;
     console.out << json_text(document, 2) << "\n";
     return;
   }
   for (const std::string& process : outcome.left_over) console.out << "stopped a left-over " << process << "\n";
+  for (const std::string& process : outcome.restarted) console.out << "started again: " << process << "\n";
   console.out << (outcome.was_up ? "already up: " : "up: ") << "coordinator on 127.0.0.1:" << state.port << ", "
               << state.processes.size() - 1 << (state.processes.size() == 2 ? " agent, " : " agents, ") << state.devices
               << (state.devices == 1 ? " device" : " devices") << "; state and logs in " << options.state << "\n";

@@ -57,6 +57,7 @@ json summary_json(const JobRun& job) {
           {"trials", state.trials.size()},
           {"failure", state.failure},
           {"conclusion", state.conclusion},
+          {"report_complete", job.report_complete()},
           {"storage_failure", job.storage_failure()}};
 }
 

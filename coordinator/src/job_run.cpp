@@ -41,7 +41,8 @@ void JobRun::feed(Event event) {
 void JobRun::tick() {
   if (active()) feed(Tick{});
   if (state().phase == Phase::kWaiting) place();
-  if (!active() && !priced_ && !state().initial.empty()) price_plans();
+  const bool settled = !active() || state().phase == Phase::kTraining;
+  if (settled && !priced_ && !state().initial.empty()) price_plans();
 }
 
 void JobRun::take(std::vector<Action> actions) {
@@ -206,7 +207,8 @@ Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t be
 // For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.
 void JobRun::price_plans() {
   priced_ = true;
-  if (timelines_json_ != "{}" && !timelines_json_.empty()) return;
+  reported_ = timelines_json_ != "{}" && !timelines_json_.empty();
+  if (reported_) return;
   SearchTask task = tuning_.search_task();
   task.costs = known_costs();
   task.price_only = true;
@@ -216,11 +218,12 @@ void JobRun::price_plans() {
 }
 
 void JobRun::priced(const SearchReply& reply) {
+  reported_ = true;
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
   const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
-  timelines_json_ = R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" +
-                    reply.incumbent_timeline_json + R"(,"initial_measured":)" + measured(state().initial) +
-                    R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
+  timelines_json_ = R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" + reply.incumbent_timeline_json +
+                    R"(,"initial_measured":)" + measured(state().initial) + R"(,"adopted_measured":)" +
+                    measured(state().incumbent) + "}";
   const Status stored = services_.store.save_timelines(run_, timelines_json_);
   if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
 }

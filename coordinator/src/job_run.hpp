@@ -42,6 +42,8 @@ class JobRun {
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
+  // False while the report's timelines are still being made.
+  [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
   [[nodiscard]] std::vector<Cost> known_costs() const;
 
@@ -85,6 +87,7 @@ class JobRun {
   std::string storage_failure_;
   bool draining_ = false;
   bool priced_ = false;
+  bool reported_ = false;
   std::string unplaced_fingerprint_;  // the hardware's own, where the job's benchmarks name another
   std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
 };

@@ -1,12 +1,11 @@
 #include "measured_timelines.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "schema/plan.hpp"
+#include "schema/timeline.hpp"
 
 namespace trimtab::coordinator {
 
@@ -14,8 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kKinds = {"forward",  "backward",      "recompute",
-                                                    "transfer", "gradient_sync", "optimizer"};
 constexpr std::size_t kMaxBars = 4096;
 // Beginnings of one step further apart than this are clocks of different nodes.
 constexpr std::uint64_t kSameClockNs = 10'000'000'000;
@@ -23,10 +20,12 @@ constexpr std::uint64_t kSameClockNs = 10'000'000'000;
 bool is_bar(const json& bar) {
   return bar.is_array() && bar.size() == 3 && bar[0].is_string() && bar[1].is_number_unsigned() &&
          bar[2].is_number_unsigned() && bar[1].get<std::uint64_t>() <= bar[2].get<std::uint64_t>() &&
-         std::ranges::find(kKinds, bar[0].get_ref<const std::string&>()) != kKinds.end();
+         timeline_kind_named(bar[0].get_ref<const std::string&>());
 }
 
-double milliseconds(const json& nanoseconds) { return static_cast<double>(nanoseconds.get<std::uint64_t>()) / 1e6; }
+double milliseconds(const json& nanoseconds) {
+  return static_cast<double>(nanoseconds.get<std::uint64_t>()) / 1e6;
+}
 
 }  // namespace
 

@@ -54,6 +54,17 @@ json trial_json(const Trial& trial) {
           {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}}}};
 }
 
+json not_tried_json(const TuningState& state) {
+  json list = json::array();
+  for (const PassedOver& one : state.passed_over) {
+    list.push_back({{"plan", plan_document(one.plan.json)},
+                    {"hash", one.plan.hash},
+                    {"predicted_ms", one.predicted_ms},
+                    {"reason", one.why}});
+  }
+  return list;
+}
+
 json loss_json(const TuningState& state) {
   std::map<std::int64_t, const LossAt*> tuned;
   for (const LossAt& one : state.losses) tuned[one.step] = &one;
@@ -183,6 +194,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
       {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
       {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
   for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));
+  report["not_tried"] = not_tried_json(state);
   report["conclusion"] = state.conclusion;
   report["failure"] = state.failure;
   report["recommendation"] = document(state.recommendation_json);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <numeric>
 #include <sstream>
 
 #include "base/units.hpp"
+#include "schema/nearest.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -74,18 +74,10 @@ Status apply_search_evaluations(Settings& settings, const std::string& value) {
   return number(value, std::numeric_limits<std::uint64_t>::max(), settings.search_evaluations);
 }
 
-// Levenshtein's distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, change}));
-    }
-  }
-  return row.back();
+Error unknown_key(std::string_view name, const std::string& place) {
+  std::vector<std::string> known;
+  for (const SettingKey& key : setting_keys()) known.emplace_back(key.name);
+  return bad_input(place + ": unknown key '" + std::string(name) + "'; did you mean '" + nearest(name, known) + "'?");
 }
 
 std::string text_of(const toml::node& node) {
@@ -110,17 +102,13 @@ const std::vector<SettingKey>& setting_keys() {
 }
 
 Status apply_setting(Settings& settings, std::string_view name, const std::string& value, const std::string& place) {
-  const SettingKey* nearest = &setting_keys().front();
   for (const SettingKey& key : setting_keys()) {
-    if (key.name == name) {
-      const Status applied = key.apply(settings, value);
-      if (applied.ok()) return {};
-      return bad_input(place + ": " + std::string(name) + " = '" + value + "': " + applied.error().message);
-    }
-    if (distance(key.name, name) < distance(nearest->name, name)) nearest = &key;
+    if (key.name != name) continue;
+    const Status applied = key.apply(settings, value);
+    if (applied.ok()) return {};
+    return bad_input(place + ": " + std::string(name) + " = '" + value + "': " + applied.error().message);
   }
-  return bad_input(place + ": unknown key '" + std::string(name) + "'; did you mean '" + std::string(nearest->name) +
-                   "'?");
+  return unknown_key(name, place);
 }
 
 Status apply_toml(Settings& settings, std::string_view text, const std::string& source) {

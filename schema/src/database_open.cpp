@@ -128,13 +128,15 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
   if (mode == DatabaseMode::kReadOnly && is_immutable(path)) {
     return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
   }
-  const int flags = mode == DatabaseMode::kReadOnly    ? SQLite::OPEN_READONLY
-                    : mode == DatabaseMode::kReadWrite ? SQLite::OPEN_READWRITE
-                                                       : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
+  // A connection that may only read leaves the -wal and -shm files behind that it has to make. So readers may write as
+  // far as the file's permissions go, and prepare() forbids them to: the last to close tidies up.
+  const int flags =
+      mode == DatabaseMode::kCreate ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE : SQLite::OPEN_READWRITE;
   return {path, flags, kBusyTimeoutMs};
 }
 
 Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
+  if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
   TRIMTAB_TRY_STATUS(recognize(connection, path, mode, migrations));
   if (mode == DatabaseMode::kReadOnly) return {};
   connection.exec("PRAGMA journal_mode = WAL");

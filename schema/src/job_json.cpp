@@ -25,6 +25,8 @@ TrialSettings read_trials(const JsonReader& in) {
   // Nanoseconds in the JSON form: it travels between our own processes and must come back bit for bit.
   const IntegerLimits limits{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
   trials.deadline = Nanoseconds(in.at("deadline_ns").integer_or(trials.deadline.count(), limits));
+  trials.minimum_gain = in.at("minimum_gain").number_or(trials.minimum_gain);
+  if (!is_gain(trials.minimum_gain)) in.at("minimum_gain").fail(kGainRule);
   trials.stop_after = in.at("after").choice_or(0, kAfterTuning) == 1;
   return trials;
 }
@@ -89,6 +91,7 @@ std::string to_json(const Job& job) {
   for (const auto& [name, arguments] : kCommands) json["commands"][std::string(name)] = job.*arguments;
   for (const auto& [name, knob] : kKnobs) json["knobs"][std::string(name)] = job.knobs.*knob;
   for (const auto& [name, count, low] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
+  json["trials"]["minimum_gain"] = job.trials.minimum_gain;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
   return dump(json);

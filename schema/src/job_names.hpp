@@ -54,4 +54,10 @@ inline constexpr CommandName kCommands[] = {
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 
+// trials.minimum_gain: a share of a step's time.
+[[nodiscard]] inline bool is_gain(double share) {
+  return share >= 0 && share < 1;
+}
+inline constexpr const char* kGainRule = "a number from 0 to less than 1, such as 0.01 for 1 %";
+
 }  // namespace trimtab

@@ -14,7 +14,7 @@
 
 #include "base/units.hpp"
 #include "job_names.hpp"
-#include "nearest.hpp"
+#include "schema/nearest.hpp"
 
 namespace trimtab {
 
@@ -181,6 +181,13 @@ Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) 
   return {};
 }
 
+Complaint apply_minimum_gain(const Key&, const toml::node& value, Reading& reading) {
+  const auto gain = value.value<double>();
+  if (!value.is_number() || !gain || !is_gain(*gain)) return kGainRule;
+  reading.parsed.job.trials.minimum_gain = *gain;
+  return {};
+}
+
 Complaint apply_after(const Key&, const toml::node& value, Reading& reading) {
   std::size_t choice = 0;
   Complaint complaint = read_choice(value, kAfterTuning, choice);
@@ -202,6 +209,7 @@ const std::vector<Key>& keys() {
                          {"model", apply_model},
                          {"working_directory", apply_working_directory},
                          {"trials.deadline_s", apply_deadline},
+                         {"trials.minimum_gain", apply_minimum_gain},
                          {"trials.after", apply_after}};
     for (const auto& command : kCommands) all.push_back({"commands." + std::string(command.name), apply_command});
     for (const auto& knob : kKnobs) all.push_back({"knobs." + std::string(knob.name), apply_knob});

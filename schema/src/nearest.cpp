@@ -1,4 +1,4 @@
-#include "nearest.hpp"
+#include "schema/nearest.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -82,4 +82,11 @@ std::string semantic_hash(const Plan& plan) {
   return hash64_hex(dump(Json::parse(to_json(canonical))));
 }
 
+Plan layout_of(Plan plan) {
+  for (Stage& stage : plan.stages) {
+    for (Segment& segment : stage.segments) segment.recompute.clear();
+  }
+  return plan;
+}
+
 }  // namespace trimtab

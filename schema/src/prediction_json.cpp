@@ -28,6 +28,7 @@ StageMemory read_memory(const JsonReader& in) {
   memory.activations = in.at("activations").integer_or(0, kNonNegative);
   memory.recompute_peak = in.at("recompute_peak").integer_or(0, kNonNegative);
   memory.reserved = in.at("reserved").integer_or(0, kNonNegative);
+  memory.working = in.at("working").integer_or(0, kNonNegative);
   return memory;
 }
 
@@ -58,7 +59,8 @@ OrderedJson write_stage(const StagePrediction& stage) {
            {{"states", stage.memory.states},
             {"activations", stage.memory.activations},
             {"recompute_peak", stage.memory.recompute_peak},
-            {"reserved", stage.memory.reserved}}}};
+            {"reserved", stage.memory.reserved},
+            {"working", stage.memory.working}}}};
 }
 
 OrderedJson write_prediction(const Prediction& prediction) {

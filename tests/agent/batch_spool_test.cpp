@@ -7,6 +7,7 @@
 #include <csignal>
 #include <set>
 
+#include "../small_disk.hpp"
 #include "agent_database.hpp"
 #include "temporary_directory.hpp"
 
@@ -162,4 +163,45 @@ TEST_CASE("a full disk costs the batch that found no room, and nothing else") {
   CHECK(spool.bytes() == 5);
   CHECK(ids(spool) == Ids{1});
   CHECK(spool.put(true, "small").ok());
+}
+
+TEST_CASE("a file system without room keeps every batch that had a number, and goes on when there is room",
+          "[needs:root]") {
+  const TemporaryDirectory directory;
+  const test::SmallDisk disk(directory / "disk");
+  if (!disk.mounted()) return;
+  disk.fill(64);
+  Ids told;
+  {
+    auto database = open(disk.file("agent.db"));
+    auto spool = spool_of(database, 64 << 20);
+    auto id = spool.put(true, std::string(5000, 'x'));
+    for (; id.ok() && told.size() < 10'000; id = spool.put(true, std::string(5000, 'x'))) told.push_back(*id);
+    REQUIRE_FALSE(id.ok());
+    CHECK(id.error().kind == ErrorKind::kUnavailable);
+    CHECK(id.error().message.find("disk") != std::string::npos);
+    CHECK(id.error().message.find("nothing of this change was stored") != std::string::npos);
+    CHECK(told.size() > 5);
+    CHECK(ids(spool) == told);
+    disk.free();
+    REQUIRE(spool.acknowledge(told.front()).ok());
+    const auto next = spool.put(true, "small");
+    REQUIRE(next.ok());
+    CHECK(*next > told.back());  // numbers are not used again
+  }
+  auto database = open(disk.file("agent.db"));
+  CHECK(ids(spool_of(database)).size() == told.size());  // one gone, one new
+}
+
+TEST_CASE("an agent whose disk is full from the start says so", "[needs:root]") {
+  const TemporaryDirectory directory;
+  const test::SmallDisk disk(directory / "disk");
+  if (!disk.mounted()) return;
+  disk.fill();
+  Random random(1);
+  const auto refused = open_agent_database(disk.file("agent.db"), random);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().kind == ErrorKind::kUnavailable);
+  disk.free();
+  CHECK(open_agent_database(disk.file("agent.db"), random).ok());
 }

@@ -15,17 +15,29 @@ using namespace trimtab::cli;
 
 namespace {
 
+class ScriptFile {
+ public:
+  explicit ScriptFile(const std::string& text) : path_("/tmp/trimtab-completion-" + std::to_string(getpid()) + ".sh") {
+    std::ofstream(path_) << text;
+  }
+  ~ScriptFile() { std::remove(path_.c_str()); }
+  ScriptFile(const ScriptFile&) = delete;
+  ScriptFile& operator=(const ScriptFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // What bash would offer at the end of the line, one a line.
 std::string offered(const std::string& line) {
   Selection selection;
   const auto root = command_tree(selection);
-  const std::string path = "/tmp/trimtab-completion-" + std::to_string(getpid()) + ".sh";
-  std::ofstream(path) << bash_completion(*root) << "\nCOMP_WORDS=(" << line
-                      << ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n"
-                      << "_trimtab\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  const ScriptFile script(bash_completion(*root) + "\nCOMP_WORDS=(" + line +
+                          ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n" +
+                          "_trimtab\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
   const SystemClock clock;
-  const auto outcome = run_command({"bash", path}, clock, std::chrono::seconds(20));
-  std::remove(path.c_str());
+  const auto outcome = run_command({"bash", script.path()}, clock, std::chrono::seconds(20));
   REQUIRE(outcome.exit_code == 0);
   return "\n" + outcome.output;
 }
@@ -59,4 +71,20 @@ TEST_CASE("the zsh script has a function for every verb") {
     CHECK(script.find(name) != std::string::npos);
   }
   CHECK(script.starts_with("#compdef trimtab"));
+}
+
+TEST_CASE("zsh reads its script, apostrophes and all") {
+  Selection selection;
+  const auto root = command_tree(selection);
+  const SystemClock clock;
+  if (run_command({"zsh", "-f", "-c", "true"}, clock, std::chrono::seconds(20)).exit_code != 0) {
+    WARN("skipped: zsh is not installed");
+    return;
+  }
+  const ScriptFile script("compdef() { }\n_arguments() { print -rl -- \"$@\" }\n" + zsh_completion(*root) +
+                          "_trimtab_top\n");
+  const auto outcome = run_command({"zsh", "-f", script.path()}, clock, std::chrono::seconds(20));
+  INFO(outcome.output);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.output.find("--json[") != std::string::npos);
 }

@@ -4,13 +4,6 @@
 
 using namespace trimtab::cli;
 
-TEST_CASE("a swap of neighbours is one slip") {
-  CHECK(edit_distance("serach", "search") == 1);
-  CHECK(edit_distance("", "abc") == 3);
-  CHECK(edit_distance("same", "same") == 0);
-  CHECK(edit_distance("kitten", "sitting") == 3);
-}
-
 TEST_CASE("the nearest word is offered and a far one is not") {
   const std::vector<std::string> verbs{"search", "evaluate", "status", "up"};
   CHECK(nearest("serach", verbs) == "search");

@@ -88,6 +88,16 @@ TEST_CASE("a report without its optional fields is still a page") {
   }
 }
 
+TEST_CASE("a plan that was not tried is named with the reason, on the page and in the terminal") {
+  json report = fixture();
+  report["not_tried"] = {{{"plan", report["trials"][0]["plan"]}, {"predicted_ms", 658.2}, {"reason", "too like <b>"}}};
+  const auto parsed = parse_report(report.dump(), "report.json");
+  REQUIRE(parsed.ok());
+  CHECK(contains(report_text(*parsed), "  not tried: microbatch "));
+  CHECK(contains(report_text(*parsed), ": predicted 658 ms, too like <b>\n"));
+  CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</p>"));
+}
+
 TEST_CASE("a gain that the interval does not exclude from chance is not claimed") {
   json report = fixture();
   report["speedup"] = {{"ratio", 1.02}, {"low", 0.99}, {"high", 1.05}};
@@ -135,6 +145,7 @@ TEST_CASE("a field of a wrong type is refused by its path") {
   CHECK(contains(refused("/trials", "none"), "$.trials: expected an array"));
   CHECK(contains(refused("/timeline/initial/0/kind", "nap"), "unknown kind 'nap'"));
   CHECK(contains(refused("/timeline/initial/0/stage", 1e9), "$.timeline.initial[0].stage"));
+  CHECK(contains(refused("/not_tried", json::array({1})), "$.not_tried[0]: expected an object"));
   CHECK(contains(refused("/schema", "trimtab.report/2"), "expected 'trimtab.report/1'"));
   CHECK_FALSE(parse_report("[]", "x").ok());
   CHECK_FALSE(parse_report("{", "x").ok());

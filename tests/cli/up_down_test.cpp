@@ -1,4 +1,6 @@
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +50,27 @@ std::string job_file(const Site& site, const std::string& name, const std::strin
                                                  "\nbenchmark = [\"/bin/false\"]\ntrain = [\"/bin/false\"]\n");
 }
 
+// Somebody else's program on a port.
+class Listener {
+ public:
+  explicit Listener(std::uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(listen(socket_, 8) == 0);
+  }
+  ~Listener() { close(socket_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+ private:
+  int socket_;
+};
+
 bool says(const Running& program, const std::string& words) {
   for (int i = 0; i < 800; ++i) {
     if (program.said().find(words) != std::string::npos) return true;
@@ -93,12 +116,50 @@ TEST_CASE("up starts a coordinator and agents, says so twice the same, and down 
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
 }
 
-TEST_CASE("what a crash has left over is found and replaced") {
+TEST_CASE("a daemon that died is started again as it was, beside those that live") {
+  if (!daemons_built()) return;
+  const Site site;
+  const json up = json::parse(site.run({"up", "--devices", "2", "--port", "0", "--json"}).out);
+  for (const std::size_t dead : {0U, 1U}) {
+    const json before = json::parse(site.run({"up", "--port", "0", "--json"}).out);
+    kill(pid_of(before, dead), SIGKILL);
+    REQUIRE(gone(pid_of(before, dead)));
+    const Outcome outcome = site.run({"up", "--port", "0", "--json"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    const json after = json::parse(outcome.out);
+    CHECK(after["restarted"].size() == 1);
+    CHECK(after["port"] == up["port"]);
+    CHECK(after["devices"] == 2);
+    CHECK(pid_of(after, dead) != pid_of(before, dead));
+    CHECK(pid_of(after, 1 - dead) == pid_of(before, 1 - dead));
+    const json status = json::parse(site.run({"status", "--json"}).out);
+    CHECK(status["nodes"][0]["devices"] == 2);
+  }
+}
+
+TEST_CASE("a daemon that cannot be started again leaves the others as they are") {
   if (!daemons_built()) return;
   const Site site;
   const json up = json::parse(site.run({"up", "--port", "0", "--json"}).out);
   kill(pid_of(up, 0), SIGKILL);
   REQUIRE(gone(pid_of(up, 0)));
+  const Listener stranger(up["port"].get<std::uint16_t>());
+  const Outcome outcome = site.run({"up", "--port", "0"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("the rest was left as it is") != std::string::npos);
+  CHECK_FALSE(content_of("/proc/" + std::to_string(pid_of(up, 1)) + "/stat").empty());
+  CHECK(site.run({"down"}).out.find("stopped agent n0") != std::string::npos);
+}
+
+TEST_CASE("what an up that was cut off has left over is found and replaced") {
+  if (!daemons_built()) return;
+  const Site site;
+  json up = json::parse(site.run({"up", "--port", "0", "--json"}).out);
+  kill(pid_of(up, 0), SIGKILL);
+  REQUIRE(gone(pid_of(up, 0)));
+  up["devices"] = 0;  // written last
+  site.scratch().file("state/up.json", up.dump());
   const Outcome outcome = site.run({"up", "--port", "0"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);

@@ -9,8 +9,11 @@
 using namespace trimtab::cli;
 
 TEST_CASE("up.json comes back as it was written") {
-  const UpState state{
-      7431, 2, {9, 999}, {{"coordinator", {10, 1000}, "/s/coordinator.log"}, {"agent n0", {11, 1001}, "/s/n0.log"}}};
+  const UpState state{7431,
+                      2,
+                      {9, 999},
+                      {{"coordinator", {10, 1000}, "/s/coordinator.log", {"/bin/trimtab-coordinator", "--state", "/s"}},
+                       {"agent n0", {11, 1001}, "/s/n0.log", {}}}};
   const auto read = parse_up_state(to_json(state), "up.json");
   REQUIRE(read.ok());
   CHECK(read->port == 7431);
@@ -19,6 +22,7 @@ TEST_CASE("up.json comes back as it was written") {
   REQUIRE(read->processes.size() == 2);
   CHECK(read->processes[1].name == "agent n0");
   CHECK(read->processes[1].identity == ProcessIdentity{11, 1001});
+  CHECK(read->processes[0].command == state.processes[0].command);
 }
 
 TEST_CASE("half a file, another release's or somebody else's is refused") {

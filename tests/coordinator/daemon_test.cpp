@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include <unistd.h>
 
+#include "../small_disk.hpp"
 #include "base/clock.hpp"
 #include "fake_agent.hpp"
 #include "net/http_client.hpp"
@@ -28,12 +30,14 @@ namespace {
 
 struct Fixture {
   TemporaryDirectory directory;
+  std::optional<test::SmallDisk> disk;  // goes after the daemon
   SystemClock clock;
   net::EventLoop loop;
   std::unique_ptr<Daemon> daemon;
 
-  Fixture() {
+  explicit Fixture(bool on_small_disk = false) {
     spdlog::set_level(spdlog::level::off);
+    if (on_small_disk) disk.emplace(directory.path());
     start();
   }
   void start() {
@@ -310,6 +314,36 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   CHECK(std::count(agent.commands.begin(), agent.commands.end(), "benchmark") == 1);
 }
 
+TEST_CASE("a job that ends before its tuning does keeps its timelines") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  Job job = small_job();
+  job.steps = 6;  // one less than the initial plan is measured for
+  REQUIRE(one.http("POST", "/v1/jobs", submission(job)).status == 201);
+  REQUIRE(one.until([&] { return !one.get("/v1/jobs/small")["active"].get<bool>(); }));
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["report_complete"].get<bool>(); }));
+  const json report = one.get("/v1/jobs/small/report");
+  CHECK(report["conclusion"] == "the job ended before tuning did");
+  CHECK_FALSE(report["timeline"]["initial"].empty());
+}
+
+TEST_CASE("a job that trains on after tuning has a whole report") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  Job job = small_job();
+  job.trials.stop_after = false;
+  job.steps = 1'000'000;
+  REQUIRE(one.http("POST", "/v1/jobs", submission(job)).status == 201);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "training"; }));
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["report_complete"].get<bool>(); }));
+  CHECK_FALSE(one.get("/v1/jobs/small/report")["timeline"]["adopted"].empty());
+  CHECK(one.get("/v1/jobs/small")["active"] == true);
+}
+
 TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, and goes on") {
   Fixture one;
   const std::uint16_t port = one.daemon->port();
@@ -358,4 +392,32 @@ TEST_CASE("a port that is taken is an error that names it") {
   const auto second = Daemon::start(one.loop, one.clock, settings);
   REQUIRE_FALSE(second.ok());
   CHECK(second.error().message.find(std::to_string(one.daemon->port())) != std::string::npos);
+}
+
+TEST_CASE("a job stands still while the disk is full, says so, and goes on when there is room", "[needs:root]") {
+  Fixture one(true);
+  if (!one.disk->mounted()) return;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  REQUIRE(one.http("POST", "/v1/jobs", submission(small_job(JobMode::kApprove))).status == 201);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["doing"] == "awaiting_approval"; }));
+  one.disk->fill();
+  const std::size_t told = agent.commands.size();
+  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["storage_failure"] != ""; }));
+  CHECK_THAT(one.get("/v1/jobs/small")["storage_failure"].get<std::string>(), Catch::Contains("disk"));
+  // Costs that cannot be stored are not acknowledged: the agent keeps them.
+  agent.send_batch(7000, cost_key(1), 100);
+  CHECK(agent.commands.size() == told);
+  CHECK_FALSE(agent.acknowledged.contains(7000));
+  // A new job that cannot be stored is refused, not half there.
+  Job other = small_job();
+  other.name = "other";
+  CHECK(one.http("POST", "/v1/jobs", submission(other)).status >= 400);
+  one.disk->free();
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "stopped"; }));
+  CHECK(one.get("/v1/jobs/small")["storage_failure"] == "");
+  agent.send_batch(7000, cost_key(1), 100);
+  CHECK(one.until([&] { return agent.acknowledged.contains(7000); }));
 }

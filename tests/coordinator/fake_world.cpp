@@ -185,12 +185,19 @@ void FakeWorld::search(std::uint64_t number) {
   const auto predict = [](const FakePlan& one) {
     return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
   };
+  const auto candidate = [&](const FakePlan& one) {
+    return Candidate{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one), "{}"};
+  };
   const FakePlan& incumbent = task.incumbent_json.empty() ? plans_.front() : plan(task.incumbent_json);
-  reply.initial = {{plans_.front().name, plans_.front().name}, predict(plans_.front()), "{}"};
-  reply.incumbent = {{incumbent.name, incumbent.name}, predict(incumbent), "{}"};
+  reply.initial = candidate(plans_.front());
+  reply.incumbent = candidate(incumbent);
+  for (const MeasuredPlan& measured : task.observations) {
+    const Candidate known = candidate(plan(measured.plan.hash));
+    reply.observed.push_back({known.layout, known.predicted});
+  }
   for (const FakePlan& one : plans_) {
     if (std::find(task.excluded.begin(), task.excluded.end(), one.name) != task.excluded.end()) continue;
-    reply.candidates.push_back({{one.name, one.name}, predict(one), "{}"});
+    reply.candidates.push_back(candidate(one));
   }
   std::sort(reply.candidates.begin(), reply.candidates.end(),
             [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });

@@ -22,6 +22,7 @@ struct FakePlan {
   std::string name;  // text and hash in one
   double true_ms = 100;
   double predicted_ms = 100;
+  std::string layout = {};  // equal for plans that differ in recompute alone; empty = its own
 };
 
 struct Faults {

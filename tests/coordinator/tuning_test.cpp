@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <regex>
 #include <string>
 
 #include "fake_world.hpp"
@@ -83,6 +84,114 @@ TEST_CASE("a truly slower plan is not adopted more often than the error rate say
     if (trial_of(one, "slower")->state == TrialState::kAdopted) ++adopted;
   }
   INFO(adopted << " of " << kSeeds << " adopted, seeds 1 to " << kSeeds);
+  CHECK(adopted <= kSeeds / 20);
+}
+
+TEST_CASE("near copies of a measured plan are not tried, and the events and the state say so") {
+  FakeWorld one = world({{"initial", 100, 110},
+                         {"best", 90, 80, "layout"},
+                         {"copy", 60, 80.5, "layout"},
+                         {"twin", 60, 80.6, "layout"},
+                         {"other", 95, 84, "layout"}},
+                        7, 0.01);
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  CHECK(trial_of(one, "best") != nullptr);
+  CHECK(trial_of(one, "copy") == nullptr);
+  CHECK(trial_of(one, "twin") == nullptr);
+  CHECK(trial_of(one, "other") != nullptr);  // 5 % slower by prediction: that could be told
+  REQUIRE(one.state().passed_over.size() == 2);
+  CHECK(one.state().passed_over[0].plan.hash == "copy");
+  CHECK(one.state().passed_over[0].why == "differs from trial 1 in recompute alone, by less than the noise of 1.0 %");
+  CHECK(one.history().find("plan: a plan predicted at 80.5 ms is not tried: it differs from trial 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plan of another layout is tried however close its prediction is") {
+  FakeWorld one = world({{"initial", 100, 110}, {"slow", 120, 80, "a"}, {"best", 70, 80.1, "b"}});
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("a plan that cannot gain what the job asks for, even at its best, is not tried") {
+  Job job = fake_job();
+  job.trials.minimum_gain = 0.2;
+  // At the low end of its interval it would take 81 ms.
+  FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 90}}, 3, 0.01);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().conclusion == "no plan that has not been tried may beat the incumbent by 20 %");
+}
+
+TEST_CASE("a trial that is not sure of its gain gets more blocks until it is") {
+  int longer = 0;
+  int adopted_longer = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    FakeWorld one = world({{"initial", 100, 110}, {"better", 94, 80}}, seed, 0.06);
+    one.begin();
+    REQUIRE(one.run());
+    const Trial* better = trial_of(one, "better");
+    INFO("seed " << seed << "\n" << one.history());
+    REQUIRE(better != nullptr);
+    CHECK((better->measured.steps == 10 || better->measured.steps == 20 || better->measured.steps == 30));
+    CHECK(better->incumbent.steps == better->measured.steps);
+    const bool more = better->measured.steps > 10;
+    if (more) CHECK(one.history().find("gain not sure") != std::string::npos);
+    if (better->reason == "gain not sure") CHECK(better->measured.steps == 30);
+    longer += more ? 1 : 0;
+    adopted_longer += more && better->state == TrialState::kAdopted ? 1 : 0;
+  }
+  CHECK(longer > 5);
+  CHECK(adopted_longer > longer / 2);
+}
+
+TEST_CASE("a trial gets no more blocks than the job has steps for") {
+  Job job = fake_job();
+  job.steps = 84;  // the initial plan's 7, the trial's 28, and no room for another round with its comparison
+  int unsure = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    FakeWorld one(job, {{"initial", 100, 110}, {"better", 97, 80}}, seed, 0.06);
+    one.begin();
+    REQUIRE(one.run());
+    const Trial* better = trial_of(one, "better");
+    REQUIRE(better != nullptr);
+    if (better->reason != "gain not sure") continue;
+    ++unsure;
+    CHECK(better->measured.steps == 10);
+  }
+  CHECK(unsure > 0);
+}
+
+TEST_CASE("times and ratios in events are rounded as people would") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run());
+  const std::string history = one.history();
+  INFO(history);
+  std::smatch found;
+  CHECK(std::regex_search(history, found, std::regex("the initial plan takes (\\d\\d\\.\\d|1\\d\\d) ms a step\n")));
+  CHECK(std::regex_search(history, found, std::regex("the adopted plan is 1\\.\\d\\dx as fast as the initial one\n")));
+  CHECK_FALSE(std::regex_search(history, found, std::regex("\\.\\d{4}")));
+}
+
+TEST_CASE("a plan that is no faster is seldom adopted, though a trial looks up to three times") {
+  int adopted = 0;
+  int longer = 0;
+  constexpr int kSeeds = 400;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    FakeWorld one = world({{"initial", 100, 110}, {"same", 100, 80}}, seed, 0.08);
+    one.begin();
+    REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing || !one.state().conclusion.empty(); }));
+    const Trial* same = trial_of(one, "same");
+    REQUIRE(same != nullptr);
+    if (same->state == TrialState::kAdopted) ++adopted;
+    if (same->measured.steps > 10) ++longer;
+  }
+  INFO(adopted << " of " << kSeeds << " adopted, " << longer << " got more blocks, seeds 1 to " << kSeeds);
+  CHECK(longer > kSeeds / 10);
   CHECK(adopted <= kSeeds / 20);
 }
 
@@ -332,6 +441,23 @@ TEST_CASE("a job that goes on after tuning trains to its end with the adopted pl
   CHECK(one.state().phase == Phase::kFinished);
   CHECK(one.state().step == 600);
   CHECK(one.state().untuned_losses.empty());
+}
+
+TEST_CASE("a benchmark command that measures nothing fails the job in its own words") {
+  TuningState state;
+  state.job = fake_job();
+  Tuning tuning(state);
+  ManualClock clock;
+  const auto now = [&] { return Moment{clock.monotonic(), clock.wall()}; };
+  (void)tuning.begin(now());
+  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, "{}", "f"}, now());
+  (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, now());
+  (void)tuning.handle(CostsCounted{0, 5, {"{}"}, {5}, "a, b", ""}, now());
+  (void)tuning.handle(CommandFinished{"benchmark/0/n0", false, "there is no such program", ""}, now());
+  clock.advance(std::chrono::minutes(1));
+  (void)tuning.handle(CostsCounted{0, 5, {}, {}, "a, b", ""}, now());
+  CHECK(tuning.state().phase == Phase::kFailed);
+  CHECK(tuning.state().failure == "the job's benchmark command failed: there is no such program");
 }
 
 TEST_CASE("profiling alone ends when the costs are known") {

@@ -1,5 +1,6 @@
 #include "schema/cost_database.hpp"
 
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -177,6 +178,19 @@ TEST_CASE("a database that is open for reading takes no batch") {
   const auto result = database.add_batch({"agent", 1}, sample_fingerprint(), "active", {});
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().kind == ErrorKind::kUnavailable);
+}
+
+TEST_CASE("reading leaves no files beside the database, and a reader may not write") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  { REQUIRE(open(path).add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value()); }
+  {
+    CostDatabase reader = open(path, OpenMode::kReadOnly);
+    CHECK(reader.cost_count().value() == 1);
+    CHECK_FALSE(reader.put_fact(kHash, "calibration", "{}").ok());
+  }
+  CHECK_FALSE(std::filesystem::exists(path + "-wal"));
+  CHECK_FALSE(std::filesystem::exists(path + "-shm"));
 }
 
 TEST_CASE("a reader sees whole batches while a writer goes on") {

@@ -1,11 +1,9 @@
-#include <sys/mount.h>
-
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "../small_disk.hpp"
 #include "sample_costs.hpp"
 #include "schema/database.hpp"
 
@@ -18,31 +16,6 @@ const Migrations kThings{0x74724201, "thing store", {"CREATE TABLE things (id IN
 
 std::int64_t count(const Database& database) {
   return as_integer(database.query("SELECT count(*) FROM things").value().at(0).at(0));
-}
-
-// Small file systems need root; without it the tests that use one say so and end.
-class SmallDisk {
- public:
-  explicit SmallDisk(const std::string& path) : path_(path) {
-    std::filesystem::create_directory(path);
-    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
-    if (!mounted_) WARN("skipped: this user may not mount a file system");
-  }
-  ~SmallDisk() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-  [[nodiscard]] bool mounted() const { return mounted_; }
-
- private:
-  std::string path_;
-  bool mounted_ = false;
-};
-
-void fill(const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  while (file) file << std::string(4096, 'x') << std::flush;
 }
 
 }  // namespace
@@ -117,10 +90,35 @@ TEST_CASE("a full disk lets no database be created, and a later attempt succeeds
   const TemporaryDirectory directory;
   const SmallDisk disk(directory.file("disk"));
   if (!disk.mounted()) return;
-  fill(directory.file("disk/ballast"));
+  disk.fill();
   const auto refused = CostDatabase::open(directory.file("disk/c.db"), OpenMode::kCreate);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().kind == ErrorKind::kUnavailable);
-  std::filesystem::remove(directory.file("disk/ballast"));
+  disk.free();
   CHECK(CostDatabase::open(directory.file("disk/c.db"), OpenMode::kCreate).ok());
+}
+
+TEST_CASE("a cost database in a read-only place is refused for writing, loses nothing and can be read",
+          "[needs:root]") {
+  const TemporaryDirectory directory;
+  const SmallDisk disk(directory.file("disk"));
+  if (!disk.mounted()) return;
+  const std::string path = disk.file("c.db");
+  {
+    CostDatabase database = CostDatabase::open(path, OpenMode::kCreate).value();
+    REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value());
+  }
+  REQUIRE(disk.make_read_only());
+  const std::string before = bytes_of(path);
+  for (const OpenMode mode : {OpenMode::kCreate, OpenMode::kReadWrite}) {
+    const auto refused = CostDatabase::open(path, mode);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kUnavailable);
+    CHECK_THAT(refused.error().message, Catch::Contains(path) && Catch::Contains("Read-only file system") &&
+                                            Catch::Contains("give another path"));
+  }
+  const auto reader = CostDatabase::open(path, OpenMode::kReadOnly);
+  REQUIRE(reader.ok());
+  CHECK(reader->find(hash(sample_fingerprint()), forward_key("a")).value()->statistics == statistics_of({7}));
+  CHECK(bytes_of(path) == before);
 }

@@ -1,6 +1,5 @@
 #include "schema/database.hpp"
 
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "../small_disk.hpp"
 #include "sample_costs.hpp"
 
 using namespace trimtab;
@@ -249,21 +249,16 @@ TEST_CASE("a file locked by another program is refused after a while, and nothin
 
 TEST_CASE("a read-only place is refused for writing and can be read", "[needs:root]") {
   const TemporaryDirectory directory;
-  const std::string mount_point = directory.file("mount");
-  std::filesystem::create_directory(mount_point);
-  if (mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=4m") != 0) {
-    WARN("skipped: this user may not mount a file system");
-    return;
-  }
-  const std::string path = mount_point + "/d?x%41#";
+  const SmallDisk disk(directory.file("mount"));
+  if (!disk.mounted()) return;
+  const std::string path = disk.file("d?x%41#");
   { CHECK(create(path).execute("INSERT INTO things (name) VALUES ('a')").ok()); }
-  REQUIRE(mount("", mount_point.c_str(), "", MS_REMOUNT | MS_RDONLY, "") == 0);
+  REQUIRE(disk.make_read_only());
   CHECK_THAT(refusal(path), Catch::Contains("Read-only file system") && Catch::Contains("give another path"));
-  CHECK_THAT(refusal(mount_point + "/new", DatabaseMode::kCreate), Catch::Contains("Read-only file system"));
+  CHECK_THAT(refusal(disk.file("new"), DatabaseMode::kCreate), Catch::Contains("Read-only file system"));
   const auto reader = Database::open(path, DatabaseMode::kReadOnly, kThings);
   INFO((reader.ok() ? "" : reader.error().message));
   CHECK((reader.ok() && count(*reader) == 1));
-  CHECK(umount2(mount_point.c_str(), MNT_DETACH) == 0);
 }
 
 TEST_CASE("a file without permissions is refused with the reason", "[needs:unprivileged]") {

@@ -26,6 +26,7 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.trials.deadline == Nanoseconds(1));
   CHECK(job.trials.stop_after);
   CHECK(job.trials.loss_check_steps == 7);
+  CHECK(job.trials.minimum_gain == 0.25);
 }
 
 TEST_CASE("a job comes back from its JSON as it was") {
@@ -61,5 +62,7 @@ TEST_CASE("an unsuitable field of a job is named by its path") {
   CHECK_THAT(error_of(R"("world_size":0)"), Catch::StartsWith("job: world_size: expected a number of ranks"));
   CHECK_THAT(error_of(R"("commands":{"train":["a",1]})"), Catch::StartsWith("job: commands.train[1]: expected a text"));
   CHECK_THAT(error_of(R"("environment":{"A":1})"), Catch::StartsWith("job: environment.A: expected a text, found 1"));
+  CHECK_THAT(error_of(R"("trials":{"minimum_gain":1})"),
+             Catch::StartsWith("job: trials.minimum_gain: expected a number from 0 to less than 1"));
   CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
 }

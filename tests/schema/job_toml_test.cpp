@@ -57,6 +57,7 @@ TEST_CASE("every key of job.toml is read") {
   CHECK(job.trials.blocks == 3);
   CHECK(job.trials.candidates == 2);
   CHECK(job.trials.max_trials == 6);
+  CHECK(job.trials.minimum_gain == 0.05);
   CHECK(job.trials.deadline == std::chrono::milliseconds(2500));
   CHECK(job.trials.stop_after);
   CHECK(job.trials.loss_check_steps == 12);
@@ -101,6 +102,8 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
              Catch::StartsWith("job.toml:6: environment.A: expected a text in quotes"));
   CHECK_THAT(error_of("[trials]\ndeadline_s = -1"),
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
+  CHECK_THAT(error_of("[trials]\nminimum_gain = 1"),
+             Catch::StartsWith("job.toml:6: trials.minimum_gain: expected a number from 0 to less than 1"));
   CHECK_THAT(error_of("[trials]\ndeadline_s = nan"),
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
 }

@@ -67,6 +67,7 @@ class Checker {
     if (!value.is_number()) return;
     if (schema.contains("minimum") && value < schema["minimum"]) report(path, "is too small");
     if (schema.contains("maximum") && value > schema["maximum"]) report(path, "is too large");
+    if (schema.contains("exclusiveMaximum") && value >= schema["exclusiveMaximum"]) report(path, "is too large");
     if (schema.contains("exclusiveMinimum") && value <= schema["exclusiveMinimum"]) report(path, "is too small");
   }
 

@@ -1,4 +1,4 @@
-#include "nearest.hpp"
+#include "schema/nearest.hpp"
 
 #include <string>
 
@@ -11,6 +11,7 @@ TEST_CASE("the edit distance counts insertions, deletions, replacements and swap
   CHECK(edit_distance("abc", "") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("setps", "steps") == 1);
+  CHECK(edit_distance("same", "same") == 0);
   CHECK(edit_distance("world_size", "worldsize") == 1);
 }
 

@@ -145,6 +145,19 @@ TEST_CASE("a change of any setting that matters changes the hash") {
   CHECK(hashes.size() == changes.size());
 }
 
+TEST_CASE("plans that differ in recompute alone have one layout, and others have not") {
+  const auto layout_after = [](const Change& change) {
+    Plan plan = base_plan();
+    change(plan);
+    return semantic_hash(layout_of(plan));
+  };
+  const std::string expected = semantic_hash(layout_of(base_plan()));
+  CHECK(layout_after([](Plan& plan) { first(plan).recompute = {{2, 7}}; }) == expected);
+  CHECK(layout_after([](Plan& plan) { first(plan).recompute.clear(); }) == expected);
+  CHECK(layout_after([](Plan& plan) { plan.microbatch *= 2; }) != expected);
+  CHECK(layout_after([](Plan& plan) { first(plan).switches.offload_optimizer = true; }) != expected);
+}
+
 TEST_CASE("normalized ranges are sorted, merged and never empty") {
   CHECK(normalized({}).empty());
   CHECK(normalized({{3, 3}, {5, 4}}).empty());

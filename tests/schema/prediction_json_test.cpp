@@ -22,7 +22,8 @@ TEST_CASE("every field of a prediction is read") {
   REQUIRE(prediction.stages.size() == 1);
   CHECK(prediction.stages[0].backward_ms == 2.25);
   CHECK(prediction.stages[0].optimizer_ms == 0.5);
-  CHECK(prediction.stages[0].memory.reserved == 4);
+  CHECK(prediction.stages[0].memory.reserved == 5);
+  CHECK(prediction.stages[0].memory.working == 4);
   CHECK(prediction.bottleneck.resource == "memory");
   CHECK(prediction.missing_costs == std::vector<std::string>{"operator_forward a float32"});
   CHECK(prediction.estimated_costs.size() == 1);

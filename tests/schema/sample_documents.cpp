@@ -50,7 +50,7 @@ constexpr const char* kPrediction = R"({
   "infeasible_reason": "stage 0 needs 812 MiB of 700 MiB",
   "stages": [ { "forward_ms": 1.5, "backward_ms": 2.25, "recompute_ms": 0.125, "exposed_communication_ms": 0.2,
                 "gradient_sync_ms": 4.5, "optimizer_ms": 0.5, "bubble_ms": 3.1, "memory_bytes": 21474836480,
-                "memory": { "states": 1, "activations": 2, "recompute_peak": 3, "reserved": 4 } } ],
+                "memory": { "states": 1, "activations": 2, "recompute_peak": 3, "reserved": 5, "working": 4 } } ],
   "bottleneck": { "stage": 0, "resource": "memory" },
   "missing_costs": ["operator_forward a float32"], "estimated_costs": ["point_to_point send_recv"] })";
 
@@ -62,7 +62,7 @@ constexpr const char* kJob = R"({
   "environment": { "OPENBLAS_NUM_THREADS": "1" },
   "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false },
   "trials": { "warmup_steps": 0, "measure_steps": 3, "blocks": 1, "candidates": 2, "max_trials": 0, "loss_check_steps": 7,
-              "deadline_ns": 1, "after": "stop" } })";
+              "minimum_gain": 0.25, "deadline_ns": 1, "after": "stop" } })";
 
 constexpr const char* kJobToml = R"(schema = "trimtab.job/1"
 name = "gpt-cpu"
@@ -97,6 +97,7 @@ measure_steps = 4
 blocks = 3
 candidates = 2
 max_trials = 6
+minimum_gain = 0.05
 deadline_s = 2.5
 after = "stop"
 loss_check_steps = 12

@@ -97,7 +97,7 @@ class Installation:
         source = pathlib.Path(__file__).parent / "tiny"
         for file in source.iterdir():
             text = file.read_text().replace("@ROOT@", str(ROOT)).replace("@NAME@", name).replace("@DIR@", str(self.directory))
-            for old, new in changes.items():
+            for old, new in {"AFTER": "stop", **changes}.items():
                 text = text.replace(f"@{old}@", str(new))
             (self.directory / file.name).write_text(text)
         return self.directory / "job.toml"

@@ -6,15 +6,21 @@
 
 namespace trimtab::tuner {
 
+bool Shortlist::near(const Entry& faster, const Entry& slower) const {
+  return distinct_ > 0 && slower.ms >= faster.ms && slower.ms <= faster.ms * (1 + distinct_) &&
+         faster.layout == slower.layout;
+}
+
 bool Shortlist::add(const Score& score, Plan plan) {
-  std::string hash = semantic_hash(plan);
-  if (excluded_.count(hash) != 0) return false;
-  const bool repeat =
-      std::any_of(entries_.begin(), entries_.end(), [&hash](const Entry& entry) { return entry.hash == hash; });
-  if (repeat || !wants(score)) return true;
+  Entry added{score.ms, semantic_hash(plan), std::move(plan), {}};
+  if (distinct_ > 0) added.layout = layout_of(added.plan);
+  if (excluded_.count(added.hash) != 0) return false;
+  const auto covers = [&](const Entry& entry) { return entry.hash == added.hash || near(entry, added); };
+  if (!wants(score) || std::any_of(entries_.begin(), entries_.end(), covers)) return true;
+  std::erase_if(entries_, [&](const Entry& entry) { return near(added, entry); });
   const auto place = std::upper_bound(entries_.begin(), entries_.end(), score.ms,
                                       [](double ms, const Entry& entry) { return ms < entry.ms; });
-  entries_.insert(place, {score.ms, std::move(hash), std::move(plan)});
+  entries_.insert(place, std::move(added));
   if (entries_.size() > capacity_) entries_.pop_back();
   return true;
 }

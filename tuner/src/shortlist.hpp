@@ -16,14 +16,15 @@ namespace trimtab::tuner {
 
 class Shortlist {
  public:
-  Shortlist(std::size_t capacity, const std::vector<std::string>& excluded)
-      : capacity_(capacity == 0 ? 1 : capacity), excluded_(excluded.begin(), excluded.end()) {}
+  // `distinct`: of plans that differ in recompute alone, by less than this share of time, only the fastest is kept.
+  Shortlist(std::size_t capacity, const std::vector<std::string>& excluded, double distinct = 0)
+      : capacity_(capacity == 0 ? 1 : capacity), excluded_(excluded.begin(), excluded.end()), distinct_(distinct) {}
 
   // Whether a plan of this score would be taken.
   [[nodiscard]] bool wants(const Score& score) const {
     return score.fits() && (entries_.size() < capacity_ || score.ms < entries_.back().ms);
   }
-  // False when the plan is excluded; a repeat is ignored.
+  // False when the plan is excluded; a repeat and a near copy of a faster one are ignored.
   bool add(const Score& score, Plan plan);
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
@@ -36,9 +37,13 @@ class Shortlist {
     double ms = 0;
     std::string hash;
     Plan plan;
+    Plan layout;  // only where near copies matter
   };
+  [[nodiscard]] bool near(const Entry& faster, const Entry& slower) const;
+
   std::size_t capacity_;
   std::set<std::string> excluded_;
+  double distinct_;
   std::vector<Entry> entries_;  // ascending in ms; equal times in order of arrival
 };
 

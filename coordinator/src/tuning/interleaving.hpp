@@ -23,6 +23,9 @@ class Interleaving {
   [[nodiscard]] bool done() const { return next_ >= 2 * sizes_.blocks; }
   [[nodiscard]] bool second_is_next() const { return next_ % 2 == 1; }
   [[nodiscard]] std::int32_t block() const { return next_; }
+  [[nodiscard]] std::int32_t blocks() const { return sizes_.blocks; }
+  // So many more blocks of each plan.
+  void extend(std::int32_t blocks) { sizes_.blocks += blocks; }
 
   // The plan that is next runs now. `changed`: ranks have just switched to it, so warm-up steps are left out.
   void begin_block(bool changed);

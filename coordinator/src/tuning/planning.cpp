@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/result.hpp"
@@ -12,6 +13,7 @@
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "tuning/near_copies.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -88,32 +90,17 @@ Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
 
 Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
-  return {{to_json(plan), semantic_hash(plan)}, predicted(raw.evaluate(plan), prediction), to_json(prediction)};
-}
-
-const char* name_of(tuner::EventKind kind) {
-  switch (kind) {
-    case tuner::EventKind::kForward:
-      return "forward";
-    case tuner::EventKind::kBackward:
-      return "backward";
-    case tuner::EventKind::kRecompute:
-      return "recompute";
-    case tuner::EventKind::kTransfer:
-      return "transfer";
-    case tuner::EventKind::kGradientSync:
-      return "gradient_sync";
-    case tuner::EventKind::kOptimizer:
-      return "optimizer";
-  }
-  return "other";
+  return {{to_json(plan), semantic_hash(plan)},
+          semantic_hash(layout_of(plan)),
+          predicted(raw.evaluate(plan), prediction),
+          to_json(prediction)};
 }
 
 std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) {
   nlohmann::json events = nlohmann::json::array();
   for (const tuner::TimelineEvent& event : cost_model.timeline(plan)) {
     events.push_back({{"stage", event.stage},
-                      {"kind", name_of(event.kind)},
+                      {"kind", to_string(event.kind)},
                       {"microbatch", event.microbatch},
                       {"begin_ms", event.begin_ms},
                       {"end_ms", event.end_ms}});
@@ -122,9 +109,11 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
 }
 
 // A plan that ran out of memory where it was predicted to fit shows by how much the model is too hopeful: no plan that
-// is predicted to need as much may be tried again. The search sees smaller devices.
-Result<Cluster> cluster_to_search(const SearchTask& task, const Setting& setting, const tuner::CostModel& calibrated) {
+// is predicted to need as much may be tried again. The search sees smaller devices; nothing where no device shrinks.
+Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const Setting& setting,
+                                                 const tuner::CostModel& calibrated) {
   Cluster cluster = setting.cluster;
+  bool smaller = false;
   for (const std::string& json : task.too_big) {
     TRIMTAB_TRY(const Plan plan, parse_plan(json, "a plan that ran out of memory"));
     Bytes needed = 0;
@@ -132,10 +121,12 @@ Result<Cluster> cluster_to_search(const SearchTask& task, const Setting& setting
       needed = std::max(needed, stage.memory_bytes);
     }
     for (Node& node : cluster.nodes) {
-      if (needed > 1 && (node.memory_bytes == 0 || node.memory_bytes >= needed)) node.memory_bytes = needed - 1;
+      if (needed <= 1 || (node.memory_bytes != 0 && node.memory_bytes < needed)) continue;
+      node.memory_bytes = needed - 1;
+      smaller = true;
     }
   }
-  return cluster;
+  return smaller ? std::optional(std::move(cluster)) : std::nullopt;
 }
 
 Status search(const SearchTask& task, const Setting& setting, const tuner::CostModel& raw,
@@ -146,6 +137,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostM
   options.stop = stop;
   options.start = setting.incumbent;
   options.plans = task.plans;
+  options.distinct = kLeastDifference;
   options.excluded = task.excluded;
   TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(calibrated, task.knobs, options));
   for (const RankedPlan& ranked : outcome.result.plans) {
@@ -173,17 +165,22 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
   reply.initial = candidate(setting.initial, raw, calibrated);
   reply.incumbent = candidate(setting.incumbent, raw, calibrated);
   for (const tuner::Observation& one : seen) {
-    reply.observed.push_back(predicted(one.prediction, calibrated.evaluate(one.plan)));
+    reply.observed.push_back(
+        {semantic_hash(layout_of(one.plan)), predicted(one.prediction, calibrated.evaluate(one.plan))});
   }
   if (task.price_only) {
     reply.initial_timeline_json = timeline_json(calibrated, setting.initial);
     reply.incumbent_timeline_json = timeline_json(calibrated, setting.incumbent);
     return reply;
   }
-  TRIMTAB_TRY(const Cluster searched, cluster_to_search(task, setting, calibrated));
-  TRIMTAB_TRY(const tuner::CostTable searched_table,
-              tuner::CostTable::build(setting.model, searched, task.costs, {true}));
-  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::CostModel(searched_table, calibration), stop, reply));
+  TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, calibrated));
+  if (!smaller) {
+    TRIMTAB_TRY_STATUS(search(task, setting, raw, calibrated, stop, reply));
+    return reply;
+  }
+  TRIMTAB_TRY(const tuner::CostTable table_of_smaller,
+              tuner::CostTable::build(setting.model, *smaller, task.costs, {true}));
+  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::CostModel(table_of_smaller, calibration), stop, reply));
   return reply;
 }
 

@@ -56,8 +56,15 @@ struct Predicted {
 
 struct Candidate {
   PlanText plan;
+  std::string layout;  // hash of the plan without its recompute ranges
   Predicted predicted;
   std::string prediction_json;
+};
+
+// A plan that was measured, as the model sees it by now.
+struct Observed {
+  std::string layout;
+  Predicted predicted;
 };
 
 struct SearchReply {
@@ -66,7 +73,7 @@ struct SearchReply {
   Candidate initial;
   Candidate incumbent;
   std::vector<Candidate> candidates;  // best first
-  std::vector<Predicted> observed;    // of the task's observations, in order, with the new calibration
+  std::vector<Observed> observed;     // the task's observations, in order, with the new calibration
   std::string calibration_json;
   std::string explanation;
   std::string initial_timeline_json;    // price_only: a list of {stage, kind, microbatch, begin_ms, end_ms}

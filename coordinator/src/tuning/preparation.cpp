@@ -70,6 +70,9 @@ void Tuning::on(const CostsCounted& counted) {
     return next_benchmark();
   }
   if (now_.monotonic - costs_since_ < kCostsGrace) return;  // tick_profiling asks again
+  if (counted.known == 0 && !benchmark_error_.empty()) {
+    return fail("the job's benchmark command failed: " + benchmark_error_);
+  }
   note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
   profiled();
 }
@@ -91,7 +94,10 @@ void Tuning::next_benchmark() {
 
 void Tuning::benchmarked(const CommandFinished& command) {
   if (state_.phase != Phase::kProfiling) return;
-  if (!command.ok) note("warning", "a benchmark failed: " + command.error);
+  if (!command.ok) {
+    benchmark_error_ = command.error;
+    note("warning", "a benchmark failed: " + command.error);
+  }
   if (is_outstanding(CommandKind::kBenchmark)) return;
   ++state_.request_next;
   next_benchmark();
@@ -134,7 +140,8 @@ SearchTask Tuning::search_task() const {
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
     if (trial.reason == "out_of_memory") task.too_big.push_back(trial.plan.json);
   }
-  task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5;
+  // Near copies of what was measured take places in the list and are not tried.
+  task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5 + state_.observations.size();
   task.seed = state_.searches;
   return task;
 }

@@ -42,6 +42,13 @@ struct Trial {
   std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
 };
 
+// A plan that the search offered and nobody ran.
+struct PassedOver {
+  PlanText plan;
+  double predicted_ms = 0;
+  std::string why;  // "differs from trial 2 …"
+};
+
 struct LossAt {
   std::int64_t step = 0;
   double loss = 0;
@@ -109,6 +116,7 @@ struct TuningState {
   std::int32_t relaunches = 0;  // without a new step in between
 
   std::vector<Trial> trials;
+  std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
   std::string calibration_json;

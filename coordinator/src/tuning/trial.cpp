@@ -1,68 +1,21 @@
-// One trial: choosing the candidate, its states, its end.
+// One trial: its beginning, its states, its end.
 
-#include <algorithm>
-#include <cstdio>
-#include <utility>
-
+#include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-std::string percent(const Ratio& ratio) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%.3f times as fast (95 %%: %.3f to %.3f)", ratio.ratio, ratio.low, ratio.high);
-  return text;
+// A trial that is not sure of its gain goes on, up to so many times the blocks that the job asks for. Each look at the
+// interval is one more chance to be fooled, so there are few.
+constexpr std::int32_t kMostRounds = 3;
+
+std::string words(const Ratio& ratio) {
+  return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
+         format_fixed(ratio.high, 2) + ")";
 }
 
 }  // namespace
-
-bool Tuning::enough_steps_for_trial() const {
-  const TrialSettings& settings = state_.job.trials;
-  const std::int64_t block = settings.warmup_steps + settings.measure_steps;
-  // The trial's own blocks, and then those of the final comparison.
-  return remaining_steps() >= block * (2 * settings.blocks + 6);
-}
-
-void Tuning::take_search(const SearchReply& reply) {
-  state_.calibration_json = reply.calibration_json;
-  state_.incumbent_predicted = reply.incumbent.predicted;
-  state_.explanation = reply.explanation;
-  if (!reply.calibration_json.empty()) act(RememberCalibration{reply.calibration_json});
-  transition();
-}
-
-// Of the best few plans that have not been tried, the one whose optimistic bound is best, when that beats the
-// incumbent.
-void Tuning::decide(const SearchReply& reply) {
-  if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error);
-  take_search(reply);
-  const Candidate* best = nullptr;
-  std::int32_t considered = 0;
-  for (const Candidate& one : reply.candidates) {
-    const bool failed = std::find(state_.failed_hashes.begin(), state_.failed_hashes.end(), one.plan.hash) !=
-                        state_.failed_hashes.end();
-    if (failed || one.plan.hash == state_.incumbent.hash || one.plan.hash == state_.initial.hash) continue;
-    if (state_.was_tried(one.plan.hash)) continue;
-    if (++considered > state_.job.trials.candidates) break;
-    if (best == nullptr || one.predicted.low_ms < best->predicted.low_ms) best = &one;
-  }
-  if (state_.job.mode == JobMode::kRecommend) {
-    if (best != nullptr && best->predicted.mean_ms < state_.incumbent_measured.mean_ms) {
-      state_.recommendation_json = best->plan.json;
-      note("result", "a faster plan is recommended", best->plan.json);
-    }
-    return finish_trials("mode recommend: the recommendation stands, nothing is tried");
-  }
-  if (best == nullptr || best->predicted.low_ms >= state_.incumbent_measured.mean_ms) {
-    return finish_trials("no plan that has not been tried may beat the incumbent");
-  }
-  if (std::cmp_greater_equal(state_.trials.size(), state_.job.trials.max_trials)) {
-    return finish_trials("the most trials that the job allows have been made");
-  }
-  if (!enough_steps_for_trial()) return finish_trials("too few steps are left for another trial");
-  begin_trial(*best);
-}
 
 void Tuning::begin_trial(const Candidate& candidate) {
   Trial trial;
@@ -71,8 +24,8 @@ void Tuning::begin_trial(const Candidate& candidate) {
   trial.predicted = candidate.predicted;
   state_.trials.push_back(trial);
   transition();
-  note("trial", "trial " + std::to_string(trial.id) + ": predicted " + std::to_string(trial.predicted.mean_ms) +
-                    " ms a step beside the incumbent's measured " + std::to_string(state_.incumbent_measured.mean_ms));
+  note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
+                    " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
   if (state_.frozen) {
     state_.trials.pop_back();
     state_.doing = Doing::kNothing;
@@ -101,6 +54,20 @@ void Tuning::set_trial(TrialState state) {
   transition();
 }
 
+// True when the gain is not sure and as many blocks again may make it so.
+bool Tuning::extend_trial() {
+  const TrialSettings& settings = state_.job.trials;
+  const Ratio ratio = compare(interleaving_->first(), interleaving_->second());
+  const double incumbent_ms = summarize(interleaving_->first()).mean_ms;
+  const bool not_sure =
+      ratio.ratio > 1 && !worth_adopting(ratio, incumbent_ms, state_.trials.back().switch_ms, remaining_steps());
+  if (!not_sure || interleaving_->blocks() >= kMostRounds * settings.blocks || !enough_steps_for_trial()) return false;
+  interleaving_->extend(settings.blocks);
+  note("trial", "trial " + std::to_string(state_.trials.back().id) + ": gain not sure, " + words(ratio) + ": " +
+                    std::to_string(settings.blocks) + " more blocks of each plan");
+  return true;
+}
+
 void Tuning::conclude_trial(bool early) {
   Trial& trial = state_.trials.back();
   trial.incumbent = summarize(interleaving_->first());
@@ -119,7 +86,7 @@ void Tuning::conclude_trial(bool early) {
     state_.incumbent_measured = trial.measured;
   }
   note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
-                    percent(trial.ratio) + (early ? ", ended early" : ""));
+                    words(trial.ratio) + (early ? ", ended early" : ""));
   add_convergence(trial.id);
   roll_back();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -105,7 +106,7 @@ void Tuning::measured_initial() {
   interleaving_.reset();
   observe(state_.initial, state_.initial_measured);
   add_convergence(0);
-  note("result", "the initial plan takes " + std::to_string(state_.initial_measured.mean_ms) + " ms a step");
+  note("result", "the initial plan takes " + format_ms(state_.initial_measured.mean_ms) + " a step");
   if (state_.job.mode == JobMode::kObserve) {
     state_.conclusion = "mode observe: nothing is proposed";
     return end_tuning();
@@ -124,6 +125,7 @@ void Tuning::continue_interleaving() {
 
 void Tuning::interleaving_done() {
   if (state_.phase == Phase::kComparing) return conclude_comparison();
+  if (extend_trial()) return continue_interleaving();
   conclude_trial(false);
 }
 
@@ -147,8 +149,7 @@ void Tuning::conclude_comparison() {
   state_.compared = true;
   state_.incumbent_measured = state_.final_adopted;
   interleaving_.reset();
-  note("result",
-       "the adopted plan is " + std::to_string(state_.final_ratio.ratio) + " times as fast as the initial one");
+  note("result", "the adopted plan is " + format_fixed(state_.final_ratio.ratio, 2) + "x as fast as the initial one");
   if (state_.final_ratio.high < 1) {
     note("warning", "it is surely slower after all: the job goes back to the initial plan");
     state_.incumbent = state_.initial;

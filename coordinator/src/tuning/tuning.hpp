@@ -9,7 +9,8 @@
 // continues.
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
-// (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), trials.cpp (trials and comparison), ending.cpp.
+// (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
+// trial), trials.cpp (trials and comparison), trial.cpp, ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@
 #include "tuning/agreement.hpp"
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
+#include "tuning/near_copies.hpp"
 #include "tuning/state.hpp"
 #include "tuning/step_assembly.hpp"
 
@@ -149,11 +151,10 @@ class Tuning {
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
   void interleaving_done();
-  void decide(const SearchReply& reply);
-  void take_search(const SearchReply& reply);
   void begin_trial(const Candidate& candidate);
   void start_trial();
   void set_trial(TrialState state);
+  [[nodiscard]] bool extend_trial();
   void conclude_trial(bool early);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
   void begin_comparison();
@@ -163,6 +164,16 @@ class Tuning {
   void add_convergence(std::int32_t trial);
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
+
+  // choice.cpp
+  void decide(const SearchReply& reply);
+  void take_search(const SearchReply& reply);
+  [[nodiscard]] const Candidate* choose(const SearchReply& reply);
+  [[nodiscard]] std::vector<KnownPlan> known_plans(const SearchReply& reply) const;
+  [[nodiscard]] bool is_settled(const std::string& hash) const;
+  [[nodiscard]] double worthwhile_ms() const;
+  void pass_over(const Candidate& candidate, const KnownPlan& copied);
+  void recommend(const Candidate* best);
   [[nodiscard]] bool enough_steps_for_trial() const;
 
   // ending.cpp
@@ -185,8 +196,9 @@ class Tuning {
   std::vector<MeasuredStep> steps_;
   bool transition_ = false;
   Progress moved_;
-  Nanoseconds moved_at_{0};     // when ranks last gave a sign of life
-  Nanoseconds costs_since_{0};  // when the last benchmark ended and its costs were not there yet
+  Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
+  std::string benchmark_error_;  // of the last benchmark that failed
+  Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
   std::optional<PlanChange> change_;
   std::optional<Interleaving> interleaving_;
   StepAssembly assembly_;

@@ -73,7 +73,7 @@ struct Plan {
   std::int32_t global_batch = 1;
   std::int32_t microbatch = 1;  // samples of one microbatch over all replicas of a stage
   Schedule schedule;
-  std::vector<Stage> stages;  // at least one
+  std::vector<Stage> stages;                        // at least one
   std::map<std::string, std::string> target_knobs;  // key to its JSON text
 
   [[nodiscard]] std::int32_t microbatches() const { return global_batch / microbatch; }
@@ -86,6 +86,9 @@ struct Plan {
 
 // Equal for plans that mean the same (merged ranges, defaults written or not): 16 hex digits.
 [[nodiscard]] std::string semantic_hash(const Plan& plan);
+
+// The plan without its recompute ranges: equal for plans that differ in nothing but what they recompute.
+[[nodiscard]] Plan layout_of(Plan plan);
 
 // Sorted, merged and without empty ranges.
 [[nodiscard]] std::vector<Range> normalized(std::vector<Range> ranges);

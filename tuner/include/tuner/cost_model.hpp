@@ -11,19 +11,13 @@
 
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
+#include "schema/timeline.hpp"
 #include "tuner/calibration.hpp"
 #include "tuner/cost_table.hpp"
 
 namespace trimtab::tuner {
 
-enum class EventKind : std::uint8_t {
-  kForward,
-  kBackward,
-  kRecompute,
-  kTransfer,  // activation or gradient between stages, drawn on the receiving stage
-  kGradientSync,
-  kOptimizer,
-};
+using EventKind = TimelineKind;
 
 struct TimelineEvent {
   std::int32_t stage = 0;

@@ -25,6 +25,7 @@ struct SearchOptions {
   std::function<bool()> stop;         // asked often; true ends the search with the best so far
   std::optional<Plan> start;          // the incumbent, for a warm start
   std::size_t plans = 10;             // how many to return
+  double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
   std::vector<std::string> excluded;  // semantic hashes of plans known to fail: never returned
 };
 

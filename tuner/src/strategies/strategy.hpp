@@ -19,7 +19,7 @@ class SearchRun {
  public:
   // All must outlive this.
   SearchRun(Evaluator& evaluator, const SearchOptions& options)
-      : evaluator_(evaluator), options_(options), shortlist_(options.plans, options.excluded) {}
+      : evaluator_(evaluator), options_(options), shortlist_(options.plans, options.excluded, options.distinct) {}
 
   // Prices the candidate and keeps it if it is among the best. An excluded plan counts as one that does not fit, by a
   // byte. Once stopped() this prices nothing more and answers with the worst score.

@@ -1,10 +1,10 @@
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 
-namespace trimtab::cli {
+namespace trimtab {
 
 std::string format_fixed(double value, int decimals) {
   if (!std::isfinite(value)) return value > 0 ? "infinite" : std::isnan(value) ? "unknown" : "-infinite";
@@ -35,4 +35,4 @@ std::string format_percent(double fraction) {
   return format_fixed(fraction * 100, 1) + " %";
 }
 
-}  // namespace trimtab::cli
+}  // namespace trimtab

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace trimtab::cli {
+namespace trimtab {
 
 // Three significant figures or so: "374 ms", "51.2 ms", "1.23 ms".
 [[nodiscard]] std::string format_ms(double milliseconds);
@@ -15,4 +15,4 @@ namespace trimtab::cli {
 // "12.3 %"
 [[nodiscard]] std::string format_percent(double fraction);
 
-}  // namespace trimtab::cli
+}  // namespace trimtab

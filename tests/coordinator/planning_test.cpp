@@ -1,0 +1,160 @@
+// What is asked of the tuner, with the tuner's own small world.
+
+#include "tuning/planning.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "schema/cluster.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
+#include "schema/prediction.hpp"
+#include "tuning/near_copies.hpp"
+#include "world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+using tuner::test::make_plan;
+using tuner::test::World;
+
+namespace {
+
+// Six operators on two devices of 1 MB: everything fits, and recompute saves memory for time.
+World small_world() {
+  std::vector<tuner::test::OperatorTruth> operators;
+  for (int i = 0; i < 6; ++i) {
+    tuner::test::OperatorTruth of;
+    of.cost_key = i < 4 ? "light" : "heavy";
+    of.forward_ns = i < 4 ? 1'000'000 : 2'500'000;
+    of.backward_ns = 2 * of.forward_ns;
+    of.stored_bytes = 20'000;
+    of.output_bytes = 500;
+    of.parameter_bytes = 1000;
+    operators.push_back(of);
+  }
+  World world = tuner::test::make_world(operators, 2, 8, {1, 2, 4, 8});
+  tuner::test::add_links(world, 50'000, 20'000);
+  world.cluster.nodes[0].memory_bytes = 1'000'000;
+  return world;
+}
+
+SearchTask task_of(const World& world) {
+  SearchTask task;
+  task.model_json = to_json(world.model);
+  task.cluster_json = to_json(world.cluster);
+  task.costs = world.costs;
+  task.plans = 8;
+  task.max_evaluations = 20'000;
+  return task;
+}
+
+SearchReply reply_to(const SearchTask& task) {
+  const ManualClock clock;
+  SearchReply reply = plan_search(task, clock, [] { return false; });
+  INFO(reply.error);
+  REQUIRE(reply.error.empty());
+  return reply;
+}
+
+// The most that a device of the plan is predicted to need.
+Bytes memory_of(const Candidate& candidate) {
+  const Prediction prediction = parse_prediction(candidate.prediction_json, "prediction").value();
+  Bytes most = 0;
+  for (const StagePrediction& stage : prediction.stages) most = std::max(most, stage.memory_bytes);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a plan that ran out of memory rules out itself and all that need as much") {
+  SearchTask task = task_of(small_world());
+  const SearchReply before = reply_to(task);
+  REQUIRE_FALSE(before.candidates.empty());
+  const Candidate& failed = before.candidates.front();
+  task.too_big = {failed.plan.json};
+  const SearchReply after = reply_to(task);
+  REQUIRE_FALSE(after.candidates.empty());
+  for (const Candidate& one : after.candidates) {
+    INFO(one.plan.json);
+    CHECK(memory_of(one) < memory_of(failed));
+    CHECK(one.predicted.feasible);
+  }
+  // What ran is judged by the devices as they are.
+  CHECK(after.initial.predicted.mean_ms == before.initial.predicted.mean_ms);
+}
+
+TEST_CASE("of several plans that ran out of memory the smallest counts, in any order") {
+  SearchTask task = task_of(small_world());
+  std::vector<Candidate> found = reply_to(task).candidates;
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return memory_of(a) < memory_of(b); });
+  const Bytes least = memory_of(found.front());
+  REQUIRE(least < memory_of(found.back()));
+  for (const auto& order : {std::vector{found.front(), found.back()}, std::vector{found.back(), found.front()}}) {
+    task.too_big = {order[0].plan.json, order[1].plan.json};
+    for (const Candidate& one : reply_to(task).candidates) CHECK(memory_of(one) < least);
+  }
+}
+
+TEST_CASE("when nothing is left that needs less, the search says so") {
+  const World world = small_world();
+  SearchTask task = task_of(world);
+  // One microbatch of one sample, everything recomputed: the least that two stages can do.
+  const Plan least = make_plan(world.model, 1, {3, 6}, {1, 1}, {{{0, 3}}, {{3, 6}}});
+  task.too_big = {to_json(least)};
+  Bytes most = 0;
+  for (const Candidate& one : reply_to(task_of(world)).candidates) most = std::max(most, memory_of(one));
+  const SearchReply reply = reply_to(task);
+  for (const Candidate& one : reply.candidates) CHECK(memory_of(one) < most);
+  if (reply.candidates.empty()) CHECK_FALSE(reply.infeasible.empty());
+}
+
+TEST_CASE("a plan that ran out of memory and cannot be read is an error that says which") {
+  SearchTask task = task_of(small_world());
+  task.too_big = {"{"};
+  const ManualClock clock;
+  CHECK_THAT(plan_search(task, clock, [] { return false; }).error, Catch::Contains("a plan that ran out of memory"));
+}
+
+TEST_CASE("candidates that differ in recompute alone differ by more than the least difference") {
+  World world = small_world();
+  world.cluster.nodes[0].memory_bytes = 150'000;  // so that recompute is needed, somewhere
+  const SearchReply reply = reply_to(task_of(world));
+  REQUIRE(reply.candidates.size() > 1);
+  for (const Candidate& a : reply.candidates) {
+    CHECK(a.layout == semantic_hash(layout_of(parse_plan(a.plan.json, "candidate").value())));
+    for (const Candidate& b : reply.candidates) {
+      if (a.plan.hash == b.plan.hash || a.layout != b.layout) continue;
+      CHECK(std::abs(a.predicted.mean_ms - b.predicted.mean_ms) >
+            0.999 * kLeastDifference * std::min(a.predicted.mean_ms, b.predicted.mean_ms));
+    }
+  }
+}
+
+TEST_CASE("measured plans come back with their layout and the calibrated prediction") {
+  const World world = small_world();
+  SearchTask task = task_of(world);
+  const Plan plan = make_plan(world.model, 2, {3, 6}, {1, 1}, {{{0, 3}}, {}});
+  const double raw = reply_to(task).initial.predicted.raw_ms;
+  task.observations = {{{to_json(plan), semantic_hash(plan)}, raw * 2, raw * 0.01, {}}};
+  const SearchReply reply = reply_to(task);
+  REQUIRE(reply.observed.size() == 1);
+  CHECK(reply.observed[0].layout == semantic_hash(layout_of(plan)));
+  CHECK(reply.observed[0].predicted.mean_ms > reply.observed[0].predicted.raw_ms);
+}
+
+TEST_CASE("a near copy has the same layout and a prediction within the noise") {
+  const auto candidate = [](const char* layout, double ms) {
+    return Candidate{{"plan", "hash"}, layout, {ms, ms, ms * 0.9, ms * 1.1, true}, "{}"};
+  };
+  const std::vector<KnownPlan> known = {{"trial 1", "a", 100, 0.002}, {"trial 2", "a", 120, 0.04}};
+  REQUIRE(near_copy_of(candidate("a", 100.9), known) != nullptr);
+  CHECK(near_copy_of(candidate("a", 100.9), known)->name == "trial 1");
+  CHECK(near_copy_of(candidate("a", 99.1), known) != nullptr);
+  CHECK(near_copy_of(candidate("a", 101.1), known) == nullptr);
+  CHECK(near_copy_of(candidate("b", 100), known) == nullptr);
+  REQUIRE(near_copy_of(candidate("a", 124), known) != nullptr);  // 3.3 % of a measurement that is sure to 4 %
+  CHECK(near_copy_of(candidate("a", 124), known)->name == "trial 2");
+  CHECK(near_copy_of(candidate("a", 126), known) == nullptr);
+  CHECK(near_copy_of(candidate("", 100), {{"unknown", "", 100, 0.1}}) == nullptr);
+}
