@@ -1,5 +1,7 @@
 #include "report_text.hpp"
 
+#include <algorithm>
+
 #include "base/numbers.hpp"
 #include "plan_text.hpp"
 #include "report_sections.hpp"
@@ -29,9 +31,14 @@ std::string trials_table(const ReportData& report) {
   return table.empty() ? "" : table.str(2);
 }
 
+// The first few; the page has all.
 std::string not_tried_lines(const ReportData& report) {
+  constexpr std::size_t kMost = 3;
   std::string text;
-  for (const ReportNotTried& plan : report.not_tried) text += "  not tried: " + not_tried_text(plan) + "\n";
+  const std::size_t shown = std::min(kMost, report.not_tried.size());
+  for (std::size_t i = 0; i < shown; ++i) text += "  not tried: " + not_tried_text(report.not_tried[i]) + "\n";
+  const std::size_t more = report.not_tried.size() - shown;
+  if (more > 0) text += "  not tried: " + std::to_string(more) + " more, see the report\n";
   return text;
 }
 

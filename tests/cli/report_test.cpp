@@ -96,6 +96,10 @@ TEST_CASE("a plan that was not tried is named with the reason, on the page and i
   CHECK(contains(report_text(*parsed), "  not tried: microbatch "));
   CHECK(contains(report_text(*parsed), ": predicted 658 ms, too like <b>\n"));
   CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</p>"));
+  for (int i = 0; i < 4; ++i) report["not_tried"].push_back(report["not_tried"][0]);
+  const auto many = parse_report(report.dump(), "report.json");
+  REQUIRE(many.ok());
+  CHECK(contains(report_text(*many), "  not tried: 2 more, see the report\n"));
 }
 
 TEST_CASE("a gain that the interval does not exclude from chance is not claimed") {
