@@ -72,7 +72,7 @@ TEST_CASE("a plan that ran out of memory rules out itself and all that need as m
   const SearchReply before = reply_to(task);
   REQUIRE_FALSE(before.candidates.empty());
   const Candidate& failed = before.candidates.front();
-  task.too_big = {failed.plan.json};
+  task.too_big = {{failed.plan.json}};
   const SearchReply after = reply_to(task);
   REQUIRE_FALSE(after.candidates.empty());
   for (const Candidate& one : after.candidates) {
@@ -84,6 +84,22 @@ TEST_CASE("a plan that ran out of memory rules out itself and all that need as m
   CHECK(after.initial.predicted.mean_ms == before.initial.predicted.mean_ms);
 }
 
+TEST_CASE("by as much as a plan held more than predicted, others must be predicted to need less than the limit") {
+  const World world = small_world();
+  SearchTask task = task_of(world);
+  const Candidate failed = reply_to(task).candidates.front();
+  const auto limit = static_cast<double>(world.cluster.nodes[0].memory_bytes);
+  task.too_big = {{failed.plan.json, 1.5 * static_cast<double>(memory_of(failed))}};
+  const SearchReply reply = reply_to(task);
+  REQUIRE_FALSE(reply.candidates.empty());
+  for (const Candidate& one : reply.candidates) CHECK(static_cast<double>(memory_of(one)) <= limit / 1.5);
+  // One that held less than predicted was stopped by something else: then only it and what needs as much is ruled out.
+  task.too_big[0].peak_bytes = 1;
+  Bytes most = 0;
+  for (const Candidate& one : reply_to(task).candidates) most = std::max(most, memory_of(one));
+  CHECK(static_cast<double>(most) > limit / 1.5);
+}
+
 TEST_CASE("of several plans that ran out of memory the smallest counts, in any order") {
   SearchTask task = task_of(small_world());
   std::vector<Candidate> found = reply_to(task).candidates;
@@ -91,7 +107,7 @@ TEST_CASE("of several plans that ran out of memory the smallest counts, in any o
   const Bytes least = memory_of(found.front());
   REQUIRE(least < memory_of(found.back()));
   for (const auto& order : {std::vector{found.front(), found.back()}, std::vector{found.back(), found.front()}}) {
-    task.too_big = {order[0].plan.json, order[1].plan.json};
+    task.too_big = {{order[0].plan.json}, {order[1].plan.json}};
     for (const Candidate& one : reply_to(task).candidates) CHECK(memory_of(one) < least);
   }
 }
@@ -101,7 +117,7 @@ TEST_CASE("when nothing is left that needs less, the search says so") {
   SearchTask task = task_of(world);
   // One microbatch of one sample, everything recomputed: the least that two stages can do.
   const Plan least = make_plan(world.model, 1, {3, 6}, {1, 1}, {{{0, 3}}, {{3, 6}}});
-  task.too_big = {to_json(least)};
+  task.too_big = {{to_json(least)}};
   Bytes most = 0;
   for (const Candidate& one : reply_to(task_of(world)).candidates) most = std::max(most, memory_of(one));
   const SearchReply reply = reply_to(task);
@@ -111,7 +127,7 @@ TEST_CASE("when nothing is left that needs less, the search says so") {
 
 TEST_CASE("a plan that ran out of memory and cannot be read is an error that says which") {
   SearchTask task = task_of(small_world());
-  task.too_big = {"{"};
+  task.too_big = {{"{"}};
   const ManualClock clock;
   CHECK_THAT(plan_search(task, clock, [] { return false; }).error, Catch::Contains("a plan that ran out of memory"));
 }

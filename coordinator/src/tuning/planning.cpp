@@ -108,21 +108,32 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
   return events.dump();
 }
 
-// A plan that ran out of memory where it was predicted to fit shows by how much the model is too hopeful: no plan that
-// is predicted to need as much may be tried again. The search sees smaller devices; nothing where no device shrinks.
+// The most memory that a plan may be predicted to need, of `limit`, once another that was predicted to need `predicted`
+// ran out of it: less than that one, and as much less than the limit as the prediction was too hopeful.
+Bytes allowed_after(Bytes limit, Bytes predicted, double peak) {
+  const Bytes less = limit == 0 ? predicted - 1 : std::min(limit, predicted - 1);
+  if (limit == 0 || peak <= static_cast<double>(predicted)) return less;
+  return std::min(less, static_cast<Bytes>(static_cast<double>(limit) * static_cast<double>(predicted) / peak));
+}
+
+// The search sees smaller devices after plans ran out of memory; nothing where no device shrinks.
 Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const Setting& setting,
                                                  const tuner::CostModel& calibrated) {
   Cluster cluster = setting.cluster;
   bool smaller = false;
-  for (const std::string& json : task.too_big) {
-    TRIMTAB_TRY(const Plan plan, parse_plan(json, "a plan that ran out of memory"));
-    Bytes needed = 0;
+  for (const TooBig& one : task.too_big) {
+    TRIMTAB_TRY(const Plan plan, parse_plan(one.plan_json, "a plan that ran out of memory"));
+    Bytes predicted = 0;
     for (const StagePrediction& stage : calibrated.evaluate(plan).stages) {
-      needed = std::max(needed, stage.memory_bytes);
+      predicted = std::max(predicted, stage.memory_bytes);
     }
-    for (Node& node : cluster.nodes) {
-      if (needed <= 1 || (node.memory_bytes != 0 && node.memory_bytes < needed)) continue;
-      node.memory_bytes = needed - 1;
+    if (predicted <= 1) continue;
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      const Bytes limit = setting.cluster.nodes[i].memory_bytes;
+      const Bytes allowed = allowed_after(limit, predicted, one.peak_bytes);
+      Bytes& searched = cluster.nodes[i].memory_bytes;
+      if (searched != 0 && searched <= allowed) continue;
+      searched = allowed;
       smaller = true;
     }
   }

@@ -28,6 +28,12 @@ struct MeasuredPlan {
   std::vector<double> peak_bytes;  // by rank; empty = unknown
 };
 
+// A plan that ran out of memory.
+struct TooBig {
+  std::string plan_json;
+  double peak_bytes = 0;  // of the rank that held most; 0 = unknown
+};
+
 struct SearchTask {
   std::string model_json;
   std::string cluster_json;
@@ -38,7 +44,7 @@ struct SearchTask {
   std::vector<MeasuredPlan> observations;
   std::string calibration_json;  // of earlier jobs; used while there are no observations
   std::vector<std::string> excluded;
-  std::vector<std::string> too_big;  // plans, as documents, that ran out of memory
+  std::vector<TooBig> too_big;
   std::size_t plans = 10;
   bool price_only = false;  // no search: predictions and timelines of initial and incumbent plan
   std::uint64_t seed = 1;

@@ -138,7 +138,7 @@ SearchTask Tuning::search_task() const {
   task.excluded = state_.failed_hashes;
   for (const Trial& trial : state_.trials) {
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
-    if (trial.reason == "out_of_memory") task.too_big.push_back(trial.plan.json);
+    if (trial.reason == "out_of_memory") task.too_big.push_back({trial.plan.json, trial.peak_bytes});
   }
   // Near copies of what was measured take places in the list and are not tried.
   task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5 + state_.observations.size();

@@ -186,6 +186,7 @@ void Tuning::news(std::int32_t rank, const RankConnected& connected) {
 }
 
 void Tuning::news(std::int32_t rank, const RankStep& step) {
+  take_peak(rank, step);
   if (const auto whole = assembly_.add(rank, step)) on_step(*whole);
 }
 

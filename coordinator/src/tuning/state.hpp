@@ -40,6 +40,7 @@ struct Trial {
   Ratio ratio;
   double switch_ms = 0;
   std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
+  double peak_bytes = 0;   // of one that ran out of memory: the rank that held most; 0 = unknown
 };
 
 // A plan that the search offered and nobody ran.

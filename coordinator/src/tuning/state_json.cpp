@@ -52,7 +52,8 @@ static void to_json(json& to, const Trial& trial) {
         {"measured", trial.measured},
         {"ratio", trial.ratio},
         {"switch_ms", trial.switch_ms},
-        {"steps", trial.steps}};
+        {"steps", trial.steps},
+        {"peak_bytes", trial.peak_bytes}};
 }
 
 static void from_json(const json& from, Trial& trial) {
@@ -67,6 +68,7 @@ static void from_json(const json& from, Trial& trial) {
   from.at("ratio").get_to(trial.ratio);
   from.at("switch_ms").get_to(trial.switch_ms);
   from.at("steps").get_to(trial.steps);
+  trial.peak_bytes = from.value("peak_bytes", 0.0);
 }
 
 namespace {

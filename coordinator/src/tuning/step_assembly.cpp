@@ -20,7 +20,6 @@ JobStep whole(std::int64_t number, const std::map<std::int32_t, RankStep>& ranks
     if (part.epoch != step.epoch) step.epoch = 0;
     step.wall_ms = std::max(step.wall_ms, part.wall_ms);
     if (step.samples.empty()) step.samples = part.samples;
-    step.peak_bytes.push_back(part.peak_bytes);
     if (std::isfinite(part.loss) && part.loss != 0) {
       losses += part.loss;
       ++with_loss;

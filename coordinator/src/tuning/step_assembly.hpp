@@ -26,7 +26,6 @@ struct JobStep {
   double wall_ms = 0;                    // the slowest rank's
   double loss = 0;                       // the mean of the ranks that have one; 0 = none
   std::string samples;                   // the lowest rank's that has one
-  std::vector<std::int64_t> peak_bytes;  // by rank
 };
 
 class StepAssembly {

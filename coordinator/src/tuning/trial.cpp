@@ -1,5 +1,7 @@
 // One trial: its beginning, its states, its end.
 
+#include <algorithm>
+
 #include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
 
@@ -96,6 +98,9 @@ void Tuning::fail_trial(const std::string& reason, const std::string& message, b
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
+  if (const auto peaks = peak_bytes_.find(trial.plan.hash); peaks != peak_bytes_.end() && reason == "out_of_memory") {
+    trial.peak_bytes = *std::max_element(peaks->second.begin(), peaks->second.end());
+  }
   interleaving_.reset();
   transition();
   note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason + "): " + message);

@@ -55,7 +55,6 @@ void Tuning::take_step(const JobStep& step) {
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
-  take_peaks(step);
   if (++steps_since_launch_ >= 10) state_.relaunches = 0;
   if (!change_) learn_common_epoch(step.epoch);
 }
@@ -159,15 +158,14 @@ void Tuning::conclude_comparison() {
   end_tuning();
 }
 
-// A step's peak is that of the plan that it ran.
-void Tuning::take_peaks(const JobStep& step) {
+// A step's peak is that of the plan that it ran. Taken as it comes: a plan that ran out of memory may end before all
+// ranks have told of its step.
+void Tuning::take_peak(std::int32_t rank, const RankStep& step) {
   const auto plan = state_.epoch_hashes.find(step.epoch);
   if (plan == state_.epoch_hashes.end()) return;
   auto& peaks = peak_bytes_[plan->second];
-  peaks.resize(step.peak_bytes.size());
-  for (std::size_t i = 0; i < peaks.size(); ++i) {
-    peaks[i] = std::max(peaks[i], static_cast<double>(step.peak_bytes[i]));
-  }
+  peaks.resize(static_cast<std::size_t>(world_size()));
+  peaks[rank] = std::max(peaks[rank], static_cast<double>(step.peak_bytes));
 }
 
 void Tuning::observe(const PlanText& plan, const Measured& measured) {

@@ -160,7 +160,7 @@ class Tuning {
   void begin_comparison();
   void conclude_comparison();
   void observe(const PlanText& plan, const Measured& measured);
-  void take_peaks(const JobStep& step);
+  void take_peak(std::int32_t rank, const RankStep& step);
   void add_convergence(std::int32_t trial);
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
