@@ -118,9 +118,19 @@ def rank_processes(job_directory):
     return sorted(pids)
 
 
+def is_dead(pid):
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
+
+
 def kill_hard(pid):
+    """SIGKILL, and the process's end: the signal alone does not wait for it."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return False
+    wait_until(lambda: is_dead(pid), f"the end of process {pid}", 30)
     return True
