@@ -1,4 +1,15 @@
-add_executable(bench_tuner tuner_bench.cpp)
+add_executable(bench_tuner tuner_bench.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/gpt_world.cpp)
 target_link_libraries(bench_tuner PRIVATE tuner benchmark::benchmark_main trimtab_warnings)
 # The inner loop of a search is below the public headers.
 target_include_directories(bench_tuner PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+
+add_executable(scale_search scale_search.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/gpt_world.cpp)
+target_link_libraries(scale_search PRIVATE tuner trimtab_warnings)
+
+# Against Aceso's published profile; they say so and end where it is absent.
+foreach(name aceso_table aceso_evaluations)
+  add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
+  target_link_libraries(${name} PRIVATE tuner nlohmann_json::nlohmann_json trimtab_warnings)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+  target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endforeach()

@@ -18,16 +18,6 @@ bool names_somebodys_work(CostKind kind) {
   return kind == CostKind::kRange || kind == CostKind::kStepTime;
 }
 
-// RFC 4180: quoted where a comma, a quote or a line break stands inside. A leading sign that a spreadsheet would run as
-// a formula gets an apostrophe.
-std::string csv_cell(std::string text) {
-  if (!text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos) text.insert(0, 1, '\'');
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string csv_row(const CostRow& row) {
   const CostKey& key = row.cost.key;
   const Statistics& values = row.cost.statistics;
@@ -78,6 +68,14 @@ double relative_difference(const CostChange& change) {
 }
 
 }  // namespace
+
+std::string csv_cell(std::string text) {
+  if (!text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos) text.insert(0, 1, '\'');
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
 
 std::string format_cost(CostKind kind, double value) {
   const std::string_view unit = unit_of(kind);

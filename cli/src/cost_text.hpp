@@ -17,6 +17,9 @@ namespace trimtab::cli {
 // of appearance: equal names stay equal.
 void redact(std::vector<CostRow>& rows);
 
+// A cell as in RFC 4180: quoted where a comma, a quote or a line break stands inside. A leading sign that a spreadsheet
+// would run as a formula gets an apostrophe.
+[[nodiscard]] std::string csv_cell(std::string text);
 [[nodiscard]] std::string to_csv(const std::vector<CostRow>& rows);
 [[nodiscard]] std::string to_json(const std::vector<CostRow>& rows);
 

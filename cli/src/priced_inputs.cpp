@@ -1,7 +1,11 @@
 #include "priced_inputs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <utility>
+
+#include "nearest.hpp"
+#include "tuner/validate.hpp"
 
 namespace trimtab::cli {
 
@@ -12,7 +16,7 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional) {
   costs->required(!costs_optional);
   add_value(verb, "--fingerprint", flags.fingerprint, "HASH",
             "Whose costs, where the database has several (a prefix will do)");
-  add_value(verb, "--cost-model", flags.cost_model, "native", "Cost model")->capture_default_str();
+  add_value(verb, "--cost-model", flags.cost_model, joined(tuner::cost_models()), "Cost model")->capture_default_str();
   add_value(verb, "--calibration", flags.calibration, "JOB",
             "Correct predictions by what this job's trials have taught");
   verb->add_flag("--allow-estimates", flags.allow_estimates,
@@ -20,16 +24,38 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional) {
 }
 
 Result<PricedInputs> read_priced_inputs(const PricedFlags& flags) {
-  if (flags.cost_model != "native") {
-    return bad_input("--cost-model: this release knows 'native' alone, but found '" + flags.cost_model + "'");
-  }
-  TRIMTAB_TRY(Model model, read_model(flags.model));
-  TRIMTAB_TRY(Cluster cluster, read_cluster(flags.cluster));
+  TRIMTAB_TRY_STATUS(check_choice("--cost-model", flags.cost_model, tuner::cost_models()));
+  TRIMTAB_TRY(const Model model, read_model(flags.model));
+  TRIMTAB_TRY(const Cluster cluster, read_cluster(flags.cluster));
   TRIMTAB_TRY(Costs costs, read_costs(flags.costs, flags.fingerprint, &cluster, flags.calibration));
-  auto table = tuner::CostTable::build(model, cluster, costs.costs, {flags.allow_estimates});
-  if (!table.ok()) return wrap(flags.costs, table.error());
-  return PricedInputs{std::move(model), std::move(cluster), std::move(costs.fingerprint), std::move(table).value(),
-                      costs.calibration};
+  auto cost_model =
+      tuner::make_cost_model(flags.cost_model, model, cluster, costs.costs, {flags.allow_estimates}, costs.calibration);
+  if (!cost_model.ok()) return wrap(flags.costs, cost_model.error());
+  return PricedInputs{std::move(costs.fingerprint), std::move(cost_model).value()};
+}
+
+Status check_plan(const std::string& path, const Plan& plan, const tuner::CostModel& cost_model) {
+  const auto broken = tuner::validate(plan, cost_model.model(), cost_model.cluster());
+  if (!broken.empty()) return bad_input(rules_text(path, broken));
+  const auto unpriced = cost_model.unpriced(plan);
+  if (unpriced.empty()) return {};
+  std::string text = path + " sets what the cost model '" + std::string(cost_model.name()) + "' does not price:";
+  for (const std::string& knob : unpriced) text += "\n  " + knob;
+  return bad_input(text);
+}
+
+std::string joined(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : "|") + std::string(name);
+  return text;
+}
+
+Status check_choice(const std::string& flag, const std::string& value, const std::vector<std::string_view>& known) {
+  if (std::find(known.begin(), known.end(), value) != known.end()) return {};
+  std::string list;
+  for (const std::string_view name : known) list += (list.empty() ? "'" : ", '") + std::string(name) + "'";
+  const std::vector<std::string> words(known.begin(), known.end());
+  return bad_input(flag + ": expected one of " + list + ", but found '" + value + "'" + did_you_mean(value, words));
 }
 
 std::string rules_text(const std::string& path, const std::vector<std::string>& broken) {

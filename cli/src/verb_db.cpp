@@ -8,7 +8,9 @@
 #include "cost_text.hpp"
 #include "documents.hpp"
 #include "files.hpp"
+#include "import_costs.hpp"
 #include "json_text.hpp"
+#include "schema/published.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
 
@@ -212,9 +214,9 @@ Result<int> diff(const Arguments& arguments, Console& console) {
   return 0;
 }
 
-Result<int> import_costs(const Arguments& arguments, Console&) {
-  return bad_input("--format: this release imports no published format, but found '" + arguments.format +
-                   "'; to take over costs of another trimtab, use 'trimtab db merge TARGET.db SOURCE.db'");
+Result<int> import_costs(const Arguments& arguments, Console& console) {
+  return import_published({arguments.format, arguments.other, arguments.database, arguments.documents, arguments.json},
+                          console);
 }
 
 using Body = Result<int> (*)(const Arguments&, Console&);
@@ -264,13 +266,16 @@ void add_db(CLI::App& root, Selection& selection) {
   add_fingerprint(verb, *arguments);
   add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
             "The other's fingerprint, where it is another");
-  verb =
-      add_part(db, selection, arguments, import_costs, "import", "Import published profiles (no format is known yet)",
-               "trimtab db import --format aceso profiles/ costs.db");
-  add_value(verb, "--format", arguments->format, "FORMAT", "Whose format")->required();
-  add_value(verb, "directory", arguments->other, "DIR", "The published profiles");
-  add_value(verb, "database", arguments->database, "FILE", "Cost database");
-  add_value(verb, "--documents", arguments->documents, "DIR", "Where to write models and clusters");
+  std::string formats;
+  for (const std::string_view format : published_formats())
+    formats += (formats.empty() ? "" : "|") + std::string(format);
+  verb = add_part(db, selection, arguments, import_costs, "import",
+                  "Read profiles that others have published; importing twice changes nothing",
+                  "trimtab db import --format aceso profiles/ costs.db --documents documents/");
+  add_value(verb, "--format", arguments->format, formats, "Whose format")->required();
+  add_value(verb, "directory", arguments->other, "DIR", "The published profiles")->required();
+  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
+  add_value(verb, "--documents", arguments->documents, "DIR", "Write the published models and clusters there");
 }
 
 }  // namespace trimtab::cli

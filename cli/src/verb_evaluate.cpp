@@ -7,7 +7,6 @@
 #include "prediction_text.hpp"
 #include "priced_inputs.hpp"
 #include "trace_json.hpp"
-#include "tuner/validate.hpp"
 #include "verb.hpp"
 
 namespace trimtab::cli {
@@ -37,9 +36,8 @@ Status write_drawings(const Arguments& arguments, const tuner::CostModel& model,
 Result<int> evaluate(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.plan));
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
-  const auto broken = tuner::validate(plan, inputs.model, inputs.cluster);
-  if (!broken.empty()) return bad_input(rules_text(arguments.plan, broken));
-  const tuner::CostModel model(inputs.table, inputs.calibration);
+  const tuner::CostModel& model = *inputs.cost_model;
+  TRIMTAB_TRY_STATUS(check_plan(arguments.plan, plan, model));
   const Prediction prediction = model.evaluate(plan);
   TRIMTAB_TRY_STATUS(write_drawings(arguments, model, plan));
   if (arguments.json) {

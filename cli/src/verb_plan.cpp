@@ -65,7 +65,8 @@ Result<int> diff(const Arguments& arguments, Console& console) {
 Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan& plan) {
   if (arguments.priced.costs.empty()) return std::optional<Prediction>{};
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
-  return std::optional<Prediction>{tuner::CostModel(inputs.table, inputs.calibration).evaluate(plan)};
+  TRIMTAB_TRY_STATUS(check_plan(arguments.file, plan, *inputs.cost_model));
+  return std::optional<Prediction>{inputs.cost_model->evaluate(plan)};
 }
 
 void print_check(const Arguments& arguments, const std::vector<std::string>& broken,

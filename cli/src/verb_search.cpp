@@ -5,6 +5,8 @@
 #include "base/clock.hpp"
 #include "base/numbers.hpp"
 #include "budget.hpp"
+#include "cost_text.hpp"
+#include "files.hpp"
 #include "interrupt.hpp"
 #include "plan_text.hpp"
 #include "priced_inputs.hpp"
@@ -25,6 +27,10 @@ struct Arguments {
   std::string budget = "2s";
   std::string knobs;
   std::string plans = "10";
+  std::string start;
+  std::string trace;
+  std::string max_hops = "7";
+  bool no_heuristic_2 = false;
   bool explain = false;
   bool json = false;
 };
@@ -42,34 +48,46 @@ std::string plans_table(const SearchResult& result) {
   return table.str();
 }
 
-std::string trace_table(const tuner::SearchOutcome& outcome) {
-  TextTable table(
-      {{"evaluations", true}, {"stages", true}, {"before", true}, {"after", true}, {"bottleneck"}, {"step"}});
+std::string trace_csv(const tuner::SearchOutcome& outcome) {
+  std::string text = "evaluations,stages,before_ms,after_ms,after_excess_bytes,bottleneck,step\n";
   for (const tuner::SearchStep& step : outcome.trace) {
-    table.add({std::to_string(step.evaluations), std::to_string(step.stages), format_ms(step.before_ms),
-               format_ms(step.after_ms), step.bottleneck, step.primitive});
+    text += std::to_string(step.evaluations) + "," + std::to_string(step.stages) + "," +
+            format_fixed(step.before_ms, 6) + "," + format_fixed(step.after_ms, 6) + "," +
+            format_fixed(step.after_excess_bytes, 0) + "," + csv_cell(step.bottleneck) + "," +
+            csv_cell(step.primitive) + "\n";
   }
-  return table.str();
+  return text;
 }
 
-Result<tuner::SearchOptions> options_of(const Arguments& arguments, const Clock& clock) {
-  if (arguments.space != "job") {
-    return bad_input("--space: this release knows 'job' alone, but found '" + arguments.space + "'");
-  }
+// Everything but when to stop, which begins with the search.
+Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
+  TRIMTAB_TRY_STATUS(check_choice("--strategy", arguments.strategy, tuner::strategies()));
+  TRIMTAB_TRY_STATUS(check_choice("--space", arguments.space, tuner::plan_spaces()));
   if (!arguments.threads.empty()) {
     TRIMTAB_TRY(const std::uint64_t threads, parse_count("--threads", arguments.threads));
     if (threads == 0) return bad_input("--threads: needs at least 1");
   }
-  TRIMTAB_TRY(const Budget budget, parse_budget(arguments.budget));
   tuner::SearchOptions options;
   options.strategy = arguments.strategy;
+  options.space = arguments.space;
   TRIMTAB_TRY(options.seed, parse_count("--seed", arguments.seed));
   TRIMTAB_TRY(options.plans, parse_count("--plans", arguments.plans));
+  TRIMTAB_TRY(const std::uint64_t hops, parse_count("--aceso-max-hops", arguments.max_hops));
+  if (hops < 1 || hops > 100)
+    return bad_input("--aceso-max-hops: expected 1 to 100, but found '" + arguments.max_hops + "'");
+  options.max_hops = static_cast<int>(hops);
+  options.use_heuristic_2 = !arguments.no_heuristic_2;
+  if (!arguments.start.empty()) {
+    TRIMTAB_TRY(options.start, read_plan(arguments.start));
+  }
+  return options;
+}
+
+void set_budget(const Budget& budget, const Clock& clock, tuner::SearchOptions& options) {
   options.max_evaluations = budget.evaluations;
   const Nanoseconds end = clock.monotonic() + budget.time;
   const bool timed = budget.time.count() > 0;
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
-  return options;
 }
 
 void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const Model& model, Console& console) {
@@ -83,22 +101,26 @@ void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, cons
   }
   if (!arguments.explain) return;
   std::ostream& stream = arguments.json ? console.err : console.out;
-  stream << "\n" << tuner::explain(outcome, model) << "\n" << trace_table(outcome);
+  stream << "\n" << tuner::explain(outcome, model) << "\n" << tuner::explain_iterations(outcome.trace);
 }
 
 Result<int> search(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   const InterruptGuard guard;
   TRIMTAB_TRY(const Knobs knobs, parse_knobs(arguments.knobs));
+  TRIMTAB_TRY(const Budget budget, parse_budget(arguments.budget));
+  TRIMTAB_TRY(tuner::SearchOptions options, options_of(arguments));
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  const tuner::CostModel& cost_model = *inputs.cost_model;
+  if (options.start) TRIMTAB_TRY_STATUS(check_plan(arguments.start, *options.start, cost_model));
   const Nanoseconds begin = clock.monotonic();  // reading the documents is not searching
-  TRIMTAB_TRY(const tuner::SearchOptions options, options_of(arguments, clock));
-  const tuner::CostModel model(inputs.table, inputs.calibration);
-  TRIMTAB_TRY(tuner::SearchOutcome outcome, tuner::search(model, knobs, options));
+  set_budget(budget, clock, options);
+  TRIMTAB_TRY(tuner::SearchOutcome outcome, tuner::search(cost_model, knobs, options));
   outcome.result.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
-  print(arguments, outcome, inputs.model, console);
+  if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_csv(outcome)));
+  print(arguments, outcome, cost_model.model(), console);
   if (!outcome.result.plans.empty()) return 0;
-  console.err << "trimtab: no plan fits: " << outcome.infeasible << "\n";
+  console.err << "trimtab: " << outcome.infeasible << "\n";
   return 1;
 }
 
@@ -108,19 +130,27 @@ void add_search(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb =
       add_verb(root, "search", "Search for the fastest plans, offline (exit 1: none fits)",
-               "trimtab search --model model.json --cluster cluster.json --costs costs.db --budget 2s --json");
+               "trimtab search --model model.json --cluster cluster.json --costs costs.db --budget 2s --json\n"
+               "  trimtab search --model gpt-1_3B.json --cluster gpt-1_3B.cluster.json --costs costs.db "
+               "--cost-model aceso --space aceso --strategy unified --budget 100000ev --explain");
   add_priced_flags(verb, arguments->priced, false);
-  std::string strategies;
-  for (const std::string_view name : tuner::strategies())
-    strategies += (strategies.empty() ? "" : "|") + std::string(name);
-  add_value(verb, "--strategy", arguments->strategy, strategies, "Search strategy")->capture_default_str();
-  add_value(verb, "--space", arguments->space, "job", "Space of plans")->capture_default_str();
+  add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies()), "Search strategy")
+      ->capture_default_str();
+  add_value(verb, "--space", arguments->space, joined(tuner::plan_spaces()),
+            "Space of plans: what the job's knobs allow, or that of a published search")
+      ->capture_default_str();
   add_value(verb, "--seed", arguments->seed, "N", "Seed of the random choices")->capture_default_str();
   add_value(verb, "--threads", arguments->threads, "N", "Most threads to use; this release's strategies run on one");
   add_value(verb, "--budget", arguments->budget, "TIME|Nev", "Time (2s) or evaluations (100000ev)")
       ->capture_default_str();
   add_value(verb, "--knobs", arguments->knobs, "LIST", "Knobs that may be turned, separated by commas (default: all)");
   add_value(verb, "--plans", arguments->plans, "N", "How many plans to return")->capture_default_str();
+  add_value(verb, "--start", arguments->start, "FILE", "plan.json to start from (default: the strategy's own)");
+  add_value(verb, "--aceso-max-hops", arguments->max_hops, "N", "aceso: primitives in a row before it backtracks")
+      ->capture_default_str();
+  verb->add_flag("--aceso-no-heuristic-2", arguments->no_heuristic_2,
+                 "aceso: try resources and primitives in random order");
+  add_value(verb, "--trace", arguments->trace, "FILE", "Write every iteration as CSV");
   verb->add_flag("--explain", arguments->explain, "Say why the best plan is the best, and how it was found");
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {

@@ -14,10 +14,15 @@ struct KindNames {
 };
 
 // In the order of CostKind.
-constexpr std::array<KindNames, 13> kKinds{{{"operator_forward", "ns"},
+constexpr std::array<KindNames, 18> kKinds{{{"operator_forward", "ns"},
                                             {"operator_backward", "ns"},
                                             {"operator_stored_bytes", "bytes"},
                                             {"operator_working_bytes", "bytes"},
+                                            {"operator_input_bytes", "bytes"},
+                                            {"operator_output_bytes", "bytes"},
+                                            {"operator_parameter_bytes", "bytes"},
+                                            {"operator_forward_reserve_bytes", "bytes"},
+                                            {"operator_backward_reserve_bytes", "bytes"},
                                             {"optimizer_step", "ns"},
                                             {"collective", "ns"},
                                             {"point_to_point", "ns"},

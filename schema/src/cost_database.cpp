@@ -33,6 +33,14 @@ std::string placeholders(std::size_t count) {
   return text;
 }
 
+Status check_batch(const BatchId& batch, const std::string& source) {
+  if (batch.origin.empty() || source.empty()) return bad_input("a batch of costs needs an origin and a source");
+  if (batch.number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return bad_input("batches are numbered below 2^63, found " + std::to_string(batch.number));
+  }
+  return {};
+}
+
 }  // namespace
 
 struct CostDatabase::Implementation {
@@ -76,14 +84,26 @@ Result<CostDatabase> CostDatabase::open(const std::string& path, OpenMode mode) 
 
 Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
                                      const std::vector<Cost>& costs) {
-  if (batch.origin.empty() || source.empty()) return bad_input("a batch of costs needs an origin and a source");
-  if (batch.number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-    return bad_input("batches are numbered below 2^63, found " + std::to_string(batch.number));
-  }
+  TRIMTAB_TRY_STATUS(check_batch(batch, source));
   bool added = false;
   TRIMTAB_TRY_STATUS(implementation_->database.transaction(
       [&] { return implementation_->insert(batch, fingerprint, source, costs, added); }));
   return added;
+}
+
+Result<std::uint64_t> CostDatabase::add_batches(const std::vector<CostBatch>& batches) {
+  for (const CostBatch& batch : batches) TRIMTAB_TRY_STATUS(check_batch(batch.id, batch.source));
+  std::uint64_t count = 0;
+  const auto insert_all = [&]() -> Status {
+    for (const CostBatch& batch : batches) {
+      bool added = false;
+      TRIMTAB_TRY_STATUS(implementation_->insert(batch.id, batch.fingerprint, batch.source, batch.costs, added));
+      count += added ? 1 : 0;
+    }
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(implementation_->database.transaction(insert_all));
+  return count;
 }
 
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,

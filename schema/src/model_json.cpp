@@ -42,6 +42,15 @@ TiedParameters read_tied(const JsonReader& in, std::size_t operators) {
   return tied;
 }
 
+AcesoFacts read_aceso(const JsonReader& in) {
+  AcesoFacts facts;
+  facts.main_parameter_bytes_per_parameter_byte = in.at("main_parameter_bytes_per_parameter_byte").number_or(0);
+  facts.recompute_headroom_bytes = in.at("recompute_headroom_bytes").integer_or(0, kNonNegative);
+  facts.resharding = in.at("resharding").flag_or(true);
+  facts.mixed_splits = in.at("mixed_splits").flag_or(false);
+  return facts;
+}
+
 OrderedJson write_operator(const Operator& op) {
   OrderedJson json{{"name", op.name},
                    {"kind", op.kind},
@@ -74,6 +83,7 @@ Result<Model> parse_model(std::string_view json, std::string_view source) {
   });
   model.gradient_bytes_per_parameter_byte = root.at("gradient_bytes_per_parameter_byte").number_or(1.0);
   model.optimizer_bytes_per_parameter_byte = root.at("optimizer_bytes_per_parameter_byte").number_or(2.0);
+  if (const JsonReader aceso = root.at("aceso"); aceso.present()) model.aceso = read_aceso(aceso);
   TRIMTAB_TRY_STATUS(document.status());
   return model;
 }
@@ -85,6 +95,13 @@ std::string to_json(const Model& model) {
   if (!model.microbatch_per_replica.empty()) json["microbatch_values"]["per_replica"] = model.microbatch_per_replica;
   json["gradient_bytes_per_parameter_byte"] = model.gradient_bytes_per_parameter_byte;
   json["optimizer_bytes_per_parameter_byte"] = model.optimizer_bytes_per_parameter_byte;
+  if (model.aceso) {
+    json["aceso"] = {
+        {"main_parameter_bytes_per_parameter_byte", model.aceso->main_parameter_bytes_per_parameter_byte},
+        {"recompute_headroom_bytes", model.aceso->recompute_headroom_bytes},
+        {"resharding", model.aceso->resharding},
+        {"mixed_splits", model.aceso->mixed_splits}};
+  }
   json["operators"] = OrderedJson::array();
   for (const Operator& op : model.operators) json["operators"].push_back(write_operator(op));
   for (const TiedParameters& tied : model.tied_parameters) {

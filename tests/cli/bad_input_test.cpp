@@ -78,8 +78,11 @@ TEST_CASE("an unknown strategy, cost model, space or budget names what is known"
   refuses(scene.with({"search", "--knobs", "recompte"}), 2, {"recompte", "did you mean 'recompute'"});
   refuses(scene.with({"search", "--seed", "-1"}), 2, {"--seed"});
   refuses(scene.with({"search", "--threads", "0"}), 2, {"--threads"});
+  refuses(scene.with({"search", "--aceso-max-hops", "0"}), 2, {"--aceso-max-hops"});
+  refuses(scene.with({"search", "--start", "/nonexistent.json"}), 2, {"/nonexistent.json"});
   refuses(scene.with({"search", "--calibration", "nobody"}), 2, {"nobody"});
-  refuses({"db", "import", "--format", "aceso", "x", "y"}, 2, {"aceso", "db merge"});
+  refuses({"db", "import", "--format", "acseo", "x", "y"}, 2, {"--format", "aceso", "acseo"});
+  refuses({"db", "import", "--format", "aceso", "/nonexistent", "y"}, 2, {"/nonexistent/"});
   refuses({"db", "export", scene.costs, "--to", "xml"}, 2, {"csv", "xml"});
   refuses({"completion", "fish"}, 2, {"bash", "fish"});
   refuses({"status", "--coordinator", "nowhere"}, 2, {"--coordinator", "HOST:PORT"});

@@ -64,7 +64,9 @@ TEST_CASE("search explains itself in words and keeps its JSON clean") {
   CHECK(json::accept(searched.out));
   CHECK_FALSE(searched.err.empty());
   arguments.erase(std::find(arguments.begin(), arguments.end(), "--json"));
-  CHECK(trimtab_program(arguments).out.find("plans evaluated") != std::string::npos);
+  const std::string words = trimtab_program(arguments).out;
+  CHECK(words.find("plans evaluated") != std::string::npos);
+  CHECK(words.find(" -> ") != std::string::npos);  // of an iteration
 }
 
 TEST_CASE("nothing that fits is a no, with the reason") {
@@ -74,6 +76,8 @@ TEST_CASE("nothing that fits is a no, with the reason") {
                                             "--fingerprint", hash(fingerprint_of("one")), "--budget", "500ev"});
   CHECK(searched.exit_code == 1);
   CHECK(searched.err.find("no plan fits") != std::string::npos);
+  CHECK(searched.err.find("too much") != std::string::npos);
+  CHECK(searched.err.find("it would fit with") != std::string::npos);
   const Outcome evaluated = trimtab_program(
       {"evaluate", "--model", scene.model, "--cluster", tiny, "--costs", scene.costs, "--plan", scene.plan, "--json"});
   CHECK(evaluated.exit_code == 1);

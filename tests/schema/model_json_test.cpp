@@ -33,6 +33,8 @@ TEST_CASE("every field of a model is read") {
   CHECK(op.activation_bytes == 8388608);
   CHECK(op.shardings == std::vector<std::string>{"default", "alternate"});
   CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
+  REQUIRE(model.aceso);
+  CHECK(*model.aceso == AcesoFacts{2.0, Bytes{1000} << 20, false, true});
 }
 
 TEST_CASE("missing fields of an operator mean the defaults, and its name is its cost key") {

@@ -35,6 +35,7 @@ constexpr const char* kModel = R"({
       "shape": { "sequence": 2048, "hidden": 2048 }, "parameter_bytes": 8192, "activation_bytes": 8388608,
       "output_bytes": 8388608, "forward_flops": 20971520, "shardings": ["default", "alternate"] },
     { "name": "head", "kind": "linear", "layer": 24, "cut_before": false } ],
+  "aceso": { "main_parameter_bytes_per_parameter_byte": 2.0, "recompute_headroom_bytes": 1048576000, "resharding": false, "mixed_splits": true },
   "tied_parameters": [ { "operators": [0, 1], "bytes": 4096 } ] })";
 
 constexpr const char* kCluster = R"({

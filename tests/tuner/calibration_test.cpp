@@ -183,17 +183,17 @@ TEST_CASE("a calibrated cost model predicts the hidden world better than an unca
   Random random(17);
   const test::World world = test::random_world(random, {8, 3, 6});
   const CostTable table = world.table();
-  const CostModel plain(table);
+  const NativeCostModel plain(table);
   Calibration hidden;
   hidden.computation.value = 1.2;
   hidden.communication.value = 0.85;
-  const CostModel real(table, hidden);
+  const NativeCostModel real(table, hidden);
   const Plan plan = usual_guess(world.model, world.cluster, Knobs{});
   Observation seen;
   seen.prediction = plain.evaluate(plan);
   seen.measured_ms = real.evaluate(plan).iteration_ms;
   seen.measured_sigma_ms = 0.001 * seen.measured_ms;
-  const CostModel learnt(table, calibrate(std::vector<Observation>(4, seen)));
+  const NativeCostModel learnt(table, calibrate(std::vector<Observation>(4, seen)));
   const double actual = seen.measured_ms;
   CHECK(std::abs(learnt.evaluate(plan).iteration_ms - actual) <
         0.25 * std::abs(plain.evaluate(plan).iteration_ms - actual));

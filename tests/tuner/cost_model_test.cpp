@@ -34,7 +34,7 @@ TEST_CASE("one stage on one device takes its computing, optimizer and overhead")
   overhead.subject = "step";
   world.costs.push_back(exact_cost(overhead, 7000000));
   const CostTable table = world.table();
-  const CostModel model(table);
+  const NativeCostModel model(table);
   // Two microbatches of two samples: 2 * 2 * (1 + 2 + 3 + 4) + 5 + 7.
   const Prediction prediction = model.evaluate(make_plan(world.model, 2, {2}, {1}));
   CHECK(prediction.iteration_ms == Approx(2 * 2 * 10 + 5 + 7));
@@ -51,7 +51,7 @@ TEST_CASE("one stage on one device takes its computing, optimizer and overhead")
 TEST_CASE("recomputed operators run their forward again in the backward pass") {
   World world = make_world({truth("a", 1, 2), truth("b", 3, 4)}, 1, 4, {1, 2, 4});
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {2}, {1}, {{{1, 2}}}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {2}, {1}, {{{1, 2}}}));
   CHECK(prediction.stages[0].recompute_ms == Approx(3));
   CHECK(prediction.iteration_ms == Approx(4 * (1 + 3 + 2 + 4 + 3)));
 }
@@ -62,7 +62,7 @@ TEST_CASE("two stages wait for transfers exactly where the schedule needs them")
   World world = make_world({a, truth("b", 1, 2)}, 2, 1, {1});
   add_links(world, 4000000, 1000);  // 4 ms + 1 us for each kilobyte: 5 ms for 1 MB
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {1, 2}, {1, 1}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {1, 2}, {1, 1}));
   CHECK(prediction.iteration_ms == Approx(1 + 5 + 1 + 2 + 5 + 2));
   CHECK(prediction.communication_share_ms == Approx(10));
   CHECK(prediction.stages[1].exposed_communication_ms == Approx(5));
@@ -79,7 +79,7 @@ TEST_CASE("a rank's transfers to several peers add up") {
   add_links(world, 1000000, 0);  // 1 ms a message, whatever its size
   const CostTable table = world.table();
   // One sender, two receivers: two messages one after the other.
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 4, {1, 2}, {1, 2}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 4, {1, 2}, {1, 2}));
   CHECK(prediction.iteration_ms == Approx(4 * 1 + 2 + 2 * 1 + 2 * 2 + 2 + 4 * 2));
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("gradient synchronization overlaps the rest of the backward pass") {
   add_links(world, 4000000, 0);  // an all-reduce takes 4 ms
   const CostTable table = world.table();
   // Operator 1's all-reduce (4 ms) hides under operator 0's backward (6 ms); operator 0's own is exposed.
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 2, {2}, {2}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 2, {2}, {2}));
   CHECK(prediction.iteration_ms == Approx(2 + 12 + 4));
   CHECK(prediction.stages[0].gradient_sync_ms == Approx(4));
   CHECK(prediction.communication_share_ms == Approx(4).epsilon(1e-4));
@@ -106,7 +106,7 @@ TEST_CASE("computation and communication slow each other by the measured factors
   world.costs.push_back(exact_cost(link_key(CostKind::kOverlapComputation, 1000, 2), 1500000));
   world.costs.push_back(exact_cost(link_key(CostKind::kOverlapCommunication, 1000, 2), 1250000));
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 2, {2}, {2}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 2, {2}, {2}));
   // c = 6, k = 4, alpha = 1.5, beta = 1.25: c * alpha = 9 > k * beta = 5, so 5 + (6 - 5 / 1.5) beside each other.
   CHECK(prediction.iteration_ms == Approx(2 + 6 + (5 + (6 - 5 / 1.5)) + 4));
   CHECK(prediction.estimated_costs.empty());
@@ -125,7 +125,7 @@ TEST_CASE("a step's terms add up to it on every stage, on random worlds") {
     ends.push_back(operators);
     const CostTable table = world.table();
     const Plan plan = make_plan(world.model, 2, ends, std::vector<std::int32_t>(ends.size(), 1), {{{0, 1}}});
-    const Prediction prediction = CostModel(table).evaluate(plan);
+    const Prediction prediction = NativeCostModel(table).evaluate(plan);
     for (const StagePrediction& stage : prediction.stages) {
       const double sum = plan.microbatches() * (stage.forward_ms + stage.backward_ms + stage.recompute_ms +
                                                 stage.exposed_communication_ms) +
@@ -144,13 +144,13 @@ TEST_CASE("scaling every cost scales the step") {
     const Plan plan = usual_guess(world.model, world.cluster, Knobs{});
     if (!validate(plan, world.model, world.cluster).empty()) continue;
     const CostTable table = world.table();
-    const double before = CostModel(table).evaluate(plan).iteration_ms;
+    const double before = NativeCostModel(table).evaluate(plan).iteration_ms;
     for (Cost& cost : world.costs) {
       if (unit_of(cost.key.kind) != "ns") continue;
       cost = exact_cost(cost.key, 3 * cost.statistics.max());
     }
     const CostTable tripled = world.table();
-    REQUIRE(CostModel(tripled).evaluate(plan).iteration_ms == Approx(3 * before));
+    REQUIRE(NativeCostModel(tripled).evaluate(plan).iteration_ms == Approx(3 * before));
   }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("calibration multiplies terms, not totals") {
   calibration.computation.value = 2;
   calibration.communication.value = 3;
   calibration.fixed_ms = 1.5;
-  const Prediction prediction = CostModel(table, calibration).evaluate(make_plan(world.model, 1, {1, 2}, {1, 1}));
+  const Prediction prediction = NativeCostModel(table, calibration).evaluate(make_plan(world.model, 1, {1, 2}, {1, 1}));
   CHECK(prediction.iteration_ms == Approx(2 * 6 + 3 * 10 + 1.5));
 }
 
@@ -177,10 +177,10 @@ TEST_CASE("the shares are the step's derivatives by the factors") {
     const Plan plan = make_plan(world.model, 4, {2, operators}, {1, world.cluster.devices() == 3 ? 2 : 1});
     if (world.cluster.devices() == 4) continue;
     const CostTable table = world.table();
-    const Prediction prediction = CostModel(table).evaluate(plan);
+    const Prediction prediction = NativeCostModel(table).evaluate(plan);
     Calibration slower;
     slower.communication.value = 1 + 1e-5;
-    const double slope = (CostModel(table, slower).evaluate(plan).iteration_ms - prediction.iteration_ms) / 1e-5;
+    const double slope = (NativeCostModel(table, slower).evaluate(plan).iteration_ms - prediction.iteration_ms) / 1e-5;
     REQUIRE(slope == Approx(prediction.communication_share_ms).epsilon(1e-3).margin(1e-3));
   }
 }
@@ -188,13 +188,13 @@ TEST_CASE("the shares are the step's derivatives by the factors") {
 TEST_CASE("a missing cost is named with the benchmark that fills it") {
   World world = make_world({truth("a", 1, 2), truth("b", 1, 2)}, 2, 4, {1, 4});
   const CostTable table = world.table();
-  const CostModel model(table);
+  const NativeCostModel model(table);
   // 2 samples lie between measured points; transfers were never measured.
   const Prediction prediction = model.evaluate(make_plan(world.model, 2, {1, 2}, {1, 1}));
   CHECK(prediction.missing_costs.empty());  // nothing to transfer: output_bytes is 0
   world.model.operators[0].output_bytes = 8;
   const CostTable with_output = world.table();
-  const Prediction incomplete = CostModel(with_output).evaluate(make_plan(world.model, 2, {1, 2}, {1, 1}));
+  const Prediction incomplete = NativeCostModel(with_output).evaluate(make_plan(world.model, 2, {1, 2}, {1, 1}));
   REQUIRE(incomplete.missing_costs.size() == 1);
   CHECK_THAT(incomplete.missing_costs[0], Catch::Contains("point_to_point send_recv bytes=16 intra_node") &&
                                               Catch::Contains("benchmark: point_to_point of 16 bytes"));
@@ -205,13 +205,19 @@ TEST_CASE("what the native model does not price is said to be missing") {
   const CostTable table = world.table();
   Plan plan = make_plan(world.model, 4, {1}, {2});
   plan.stages[0].segments[0].dp = 1;
-  plan.stages[0].segments[0].tp = 2;
+  plan.stages[0].segments[0].cp = 2;
+  plan.stages[0].segments[0].switches.offload_optimizer = true;
   plan.schedule.sub_batches = 2;
-  const Prediction prediction = CostModel(table).evaluate(plan);
-  REQUIRE(prediction.missing_costs.size() == 2);
-  CHECK_THAT(prediction.missing_costs[0], Catch::Contains("schedule"));
-  CHECK_THAT(prediction.missing_costs[1],
-             Catch::Contains("stages[0].segments[0].tp: tensor parallelism is not priced"));
+  plan.schedule.sliced_microbatches = 1;
+  const NativeCostModel model(table);
+  const std::vector<std::string> unpriced = model.unpriced(plan);
+  REQUIRE(unpriced.size() == 4);
+  CHECK_THAT(unpriced[0], Catch::Contains("schedule.sliced_microbatches: slicing"));
+  CHECK_THAT(unpriced[1], Catch::Contains("schedule: a schedule of sub-batches"));
+  CHECK_THAT(unpriced[2], Catch::Contains("stages[0].segments[0].cp: context parallelism is not priced"));
+  CHECK_THAT(unpriced[3], Catch::Contains("stages[0].segments[0].switches: a memory switch"));
+  CHECK(model.evaluate(plan).missing_costs.size() == 4);
+  CHECK(model.unpriced(make_plan(world.model, 4, {1}, {2})).empty());
 }
 
 TEST_CASE("the timeline shows every action of the step in order") {
@@ -222,7 +228,7 @@ TEST_CASE("the timeline shows every action of the step in order") {
   World world = make_world({a, a}, 2, 3, {1});
   add_links(world, 500000, 0);
   const CostTable table = world.table();
-  const CostModel model(table);
+  const NativeCostModel model(table);
   const Plan plan = make_plan(world.model, 1, {1, 2}, {1, 1}, {{}, {{1, 2}}});
   const std::vector<TimelineEvent> events = model.timeline(plan);
   const auto count = [&events](EventKind kind) {

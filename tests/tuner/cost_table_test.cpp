@@ -19,21 +19,21 @@ test::World one_operator(const std::vector<std::int32_t>& samples, std::int32_t 
 
 TEST_CASE("times are exact at measured samples and linear between them") {
   const CostTable table = one_operator({2, 8}).table();
-  CHECK(table.tables().find(2)->forward[0] == Approx(2.5));
-  CHECK(table.tables().find(8)->forward[0] == Approx(8.5));
-  CHECK(table.tables().find(4)->forward[0] == Approx(4.5));
+  CHECK(table.tables().at(2).forward[0] == Approx(2.5));
+  CHECK(table.tables().at(8).forward[0] == Approx(8.5));
+  CHECK(table.tables().at(4).forward[0] == Approx(4.5));
 }
 
 TEST_CASE("nothing is extrapolated unless estimates are asked for, and those are flagged") {
   const test::World world = one_operator({2, 8});
   const CostTable strict = world.table();
   const Plan small = test::make_plan(world.model, 1, {1}, {1});
-  const Prediction missing = CostModel(strict).evaluate(small);
+  const Prediction missing = NativeCostModel(strict).evaluate(small);
   CHECK(missing.missing_costs.size() == 4);
   CHECK_THAT(missing.missing_costs[0],
              Catch::Contains("samples=1") && Catch::Contains("(benchmark: operator op with 1 samples)"));
   const CostTable lenient = world.table(true);
-  const Prediction estimated = CostModel(lenient).evaluate(small);
+  const Prediction estimated = NativeCostModel(lenient).evaluate(small);
   CHECK(estimated.missing_costs.empty());
   CHECK(estimated.estimated_costs.size() == 4);
   // Half of what two samples take, 16 times.
@@ -47,7 +47,7 @@ TEST_CASE("costs of another model, type or split do not count") {
   REQUIRE_FALSE(result.ok());
   CHECK_THAT(result.error().message, Catch::Contains("found none of its 1 cost keys (op, ...)"));
   world = one_operator({1});
-  for (Cost& cost : world.costs) cost.key.tp = 2;
+  for (Cost& cost : world.costs) cost.key.tp = 2;  // of no use to a single device
   CHECK_FALSE(CostTable::build(world.model, world.cluster, world.costs).ok());
 }
 

@@ -27,7 +27,7 @@ SearchOutcome run(const test::World& world, const std::string& strategy = "aceso
   const CostTable table = world.table();
   SearchOptions options;
   options.strategy = strategy;
-  return search(CostModel(table), Knobs{}, options).value();
+  return search(NativeCostModel(table), Knobs{}, options).value();
 }
 
 TEST_CASE("an explanation names the bound, every stage, the runner-up and how much could be left") {

@@ -36,7 +36,7 @@ void spread(test::World& world, CostKind kind, std::int64_t standard_error) {
 TEST_CASE("exact costs and a certain calibration leave no doubt") {
   const test::World world = test::make_world({truth(), truth()}, 1, 4, {1});
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
+  const Prediction prediction = NativeCostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
   CHECK(prediction.interval_low_ms == Approx(prediction.iteration_ms));
   CHECK(prediction.interval_high_ms == Approx(prediction.iteration_ms));
 }
@@ -45,7 +45,7 @@ TEST_CASE("an error in one cost counts wherever that cost is used") {
   test::World world = test::make_world({truth(), truth()}, 1, 4, {1});
   spread(world, CostKind::kOperatorForward, 10000);  // 0.01 ms; two values: its standard error too
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
+  const Prediction prediction = NativeCostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
   // Eight forwards of one cost: the errors add up, they do not cancel.
   CHECK(prediction.interval_high_ms - prediction.iteration_ms == Approx(1.96 * 8 * 0.01));
 }
@@ -55,7 +55,7 @@ TEST_CASE("errors of different costs cancel in part") {
   spread(world, CostKind::kOperatorForward, 10000);
   spread(world, CostKind::kOperatorBackward, 10000);
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
+  const Prediction prediction = NativeCostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {2}, {1}));
   CHECK(prediction.interval_high_ms - prediction.iteration_ms == Approx(1.96 * 8 * 0.01 * std::sqrt(2.0)));
 }
 
@@ -72,7 +72,8 @@ TEST_CASE("only costs on the critical path widen the interval") {
     cost.statistics.add(2000);  // as uncertain as it is long, 0.001 ms
   }
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {1, 2}, {1, 1}));
+  const Prediction prediction =
+      NativeCostModel(table, certain()).evaluate(test::make_plan(world.model, 1, {1, 2}, {1, 1}));
   // At most the one forward that the fill or drain waits for.
   CHECK(prediction.interval_high_ms - prediction.iteration_ms <= 1.96 * 0.001 * 1.01);
 }
@@ -84,10 +85,10 @@ TEST_CASE("doubt about calibration widens the interval by its terms' shares") {
   calibration.computation.log_sigma = 0.1;
   calibration.fixed_sigma_ms = 2;
   const Plan plan = test::make_plan(world.model, 1, {1}, {1});
-  const Prediction prediction = CostModel(table, calibration).evaluate(plan);
+  const Prediction prediction = NativeCostModel(table, calibration).evaluate(plan);
   CHECK(prediction.interval_high_ms - prediction.iteration_ms == Approx(1.96 * std::hypot(0.1 * 12, 2.0)));
   calibration.correlations = {0, -1, 0};  // what one takes the other gives
-  const Prediction tied = CostModel(table, calibration).evaluate(plan);
+  const Prediction tied = NativeCostModel(table, calibration).evaluate(plan);
   CHECK(tied.interval_high_ms - tied.iteration_ms == Approx(1.96 * (2.0 - 1.2)));
 }
 

@@ -38,7 +38,7 @@ World three_operators(std::int32_t devices) {
 TEST_CASE("memory is states, activations in flight, recompute peak and what is reserved") {
   const World world = three_operators(1);
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
   const StageMemory& memory = prediction.stages[0].memory;
   CHECK(memory.states == 600 * 4);  // parameters, gradients, two optimizer moments
   CHECK(memory.activations == 6000);
@@ -51,19 +51,19 @@ TEST_CASE("memory is states, activations in flight, recompute peak and what is r
 TEST_CASE("earlier stages hold more microbatches, and their own input") {
   const World world = three_operators(3);
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {1, 2, 3}, {1, 1, 1}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {1, 2, 3}, {1, 1, 1}));
   CHECK(prediction.stages[0].memory.activations == 3 * 1000);
   CHECK(prediction.stages[1].memory.activations == 2 * (2000 + 100));
   CHECK(prediction.stages[2].memory.activations == 1 * (3000 + 100));
   // No more than there are microbatches.
-  const Prediction one = CostModel(table).evaluate(make_plan(world.model, 4, {1, 2, 3}, {1, 1, 1}));
+  const Prediction one = NativeCostModel(table).evaluate(make_plan(world.model, 4, {1, 2, 3}, {1, 1, 1}));
   CHECK(one.stages[0].memory.activations == 4 * 1000);
 }
 
 TEST_CASE("a recomputed operator keeps nothing but what its neighbours need") {
   const World world = three_operators(1);
   const CostTable table = world.table();
-  const CostModel model(table);
+  const NativeCostModel model(table);
   const auto activations = [&](const std::vector<Range>& recompute) {
     return model.evaluate(make_plan(world.model, 1, {3}, {1}, {recompute})).stages[0].memory.activations;
   };
@@ -79,7 +79,7 @@ TEST_CASE("a stage keeps what it sent until the gradient comes back, recomputed 
   const World world = three_operators(2);
   const CostTable table = world.table();
   const Prediction prediction =
-      CostModel(table).evaluate(make_plan(world.model, 1, {2, 3}, {1, 1}, {{{0, 2}}, {{2, 3}}}));
+      NativeCostModel(table).evaluate(make_plan(world.model, 1, {2, 3}, {1, 1}, {{{0, 2}}, {{2, 3}}}));
   CHECK(prediction.stages[0].memory.activations == 2 * (100 + 100));
   CHECK(prediction.stages[1].memory.activations == 100);
 }
@@ -87,7 +87,7 @@ TEST_CASE("a stage keeps what it sent until the gradient comes back, recomputed 
 TEST_CASE("replicas hold their share of a microbatch and a buffer for gradients") {
   const World world = three_operators(2);
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 4, {3}, {2}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 4, {3}, {2}));
   CHECK(prediction.stages[0].memory.activations == 2 * 6000);
   CHECK(prediction.stages[0].memory.reserved == 2 * 9 + 50000 + 300);
 }
@@ -97,7 +97,7 @@ TEST_CASE("the memory factor scales activations and working memory only") {
   const CostTable table = world.table();
   Calibration calibration;
   calibration.memory.value = 2;
-  const Prediction prediction = CostModel(table, calibration).evaluate(make_plan(world.model, 1, {3}, {1}));
+  const Prediction prediction = NativeCostModel(table, calibration).evaluate(make_plan(world.model, 1, {3}, {1}));
   CHECK(prediction.stages[0].memory_bytes == 2400 + 2 * 6000 + 2 * 9 + 50000);
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("an infeasible plan says which stage, by how much, and the smallest ch
   World world = three_operators(1);
   world.cluster.nodes[0].memory_bytes = 58409 - 1000;  // 1000 bytes less than it needs
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
   CHECK_FALSE(prediction.feasible);
   CHECK(prediction.bottleneck.stage == 0);
   CHECK(prediction.bottleneck.resource == "memory");
@@ -119,7 +119,7 @@ TEST_CASE("a plan that no recompute saves says how much memory is lacking") {
   World world = three_operators(1);
   world.cluster.nodes[0].memory_bytes = 52409;
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 1, {3}, {1}));
   // Recomputing all needs 2400 + 200 + 3000 + 9 + 50000 = 55609.
   CHECK_THAT(prediction.infeasible_reason,
              Catch::Contains("even with the best recompute it needs " + format_bytes(55609 - 52409) + " more"));
@@ -128,7 +128,7 @@ TEST_CASE("a plan that no recompute saves says how much memory is lacking") {
 TEST_CASE("a device without a memory limit holds anything") {
   const World world = three_operators(1);
   const CostTable table = world.table();
-  CHECK(CostModel(table).evaluate(make_plan(world.model, 4, {3}, {1})).feasible);
+  CHECK(NativeCostModel(table).evaluate(make_plan(world.model, 4, {3}, {1})).feasible);
 }
 
 TEST_CASE("a stage is bound by the smallest of its devices") {
@@ -139,7 +139,7 @@ TEST_CASE("a stage is bound by the smallest of its devices") {
   world.cluster.nodes.push_back(small);
   world.cluster.links.push_back({"inter_node", std::nullopt, 1e9, 10});
   const CostTable table = world.table();
-  const Prediction prediction = CostModel(table).evaluate(make_plan(world.model, 4, {3}, {2}));
+  const Prediction prediction = NativeCostModel(table).evaluate(make_plan(world.model, 4, {3}, {2}));
   CHECK_FALSE(prediction.feasible);
 }
 

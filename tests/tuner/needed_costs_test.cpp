@@ -63,7 +63,7 @@ TEST_CASE("the needed costs are few and every plan can be priced with them") {
   options.plans = 1000000;
   options.max_evaluations = 4000;
   options.strategy = "exhaustive";
-  const CostModel model(table);
+  const NativeCostModel model(table);
   const SearchOutcome outcome = search(model, Knobs{}, options).value();
   CHECK(outcome.result.plans.size() > 500);
   for (const RankedPlan& ranked : outcome.result.plans) REQUIRE(ranked.prediction.missing_costs.empty());

@@ -12,15 +12,39 @@ struct Best {
   double excess = 1e300;
 };
 
+// A stage of one replica on one rank.
+class OneRank {
+ public:
+  OneRank(const CostTable& table, Range operators, std::int32_t samples, std::int32_t in_flight)
+      : table_(table), catalog_(table_.tables()) {
+    StageShape shape;
+    shape.operators = operators;
+    shape.in_flight = in_flight;
+    shape.segments.push_back({operators, {}});
+    shape.segments[0].split.samples = samples;
+    resolve(table_.tables(), shape, catalog_, inputs);
+  }
+  [[nodiscard]] RecomputeFlags none() const {
+    return RecomputeFlags(static_cast<std::size_t>(table_.tables().operators()), 0);
+  }
+
+ private:
+  CostTable table_;
+  SplitCatalog catalog_;
+
+ public:
+  StageInputs inputs;
+};
+
 // Every subset of the stage's operators.
-Best brute_force(const CostTable::Tables& tables, const StageShape& shape, double limit) {
+Best brute_force(const StageInputs& inputs, RecomputeFlags flags, double limit) {
   Best best;
-  RecomputeFlags flags(static_cast<std::size_t>(tables.operators()), 0);
-  for (std::uint32_t subset = 0; subset < (1U << shape.operators.size()); ++subset) {
-    for (std::int32_t i = 0; i < shape.operators.size(); ++i) flags[shape.operators.begin + i] = (subset >> i) & 1U;
-    const double excess = std::max(0.0, stage_bytes(tables, {}, shape, flags).total() - limit);
+  const Range inside = inputs.operators;
+  for (std::uint32_t subset = 0; subset < (1U << inside.size()); ++subset) {
+    for (std::int32_t i = 0; i < inside.size(); ++i) flags[inside.begin + i] = (subset >> i) & 1U;
+    const double excess = std::max(0.0, stage_bytes({}, inputs, flags).total() - limit);
     best.excess = std::min(best.excess, excess);
-    if (excess <= 0) best.time = std::min(best.time, stage_times(tables, {}, shape, flags).recompute);
+    if (excess <= 0) best.time = std::min(best.time, stage_times({}, inputs, flags).recompute);
   }
   return best;
 }
@@ -32,23 +56,19 @@ TEST_CASE("the chosen recompute is the cheapest that fits, on random stages") {
   int fitted = 0;
   for (int i = 0; i < 400; ++i) {
     const test::World world = test::random_world(random, {9, 1, 3});
-    const CostTable table = world.table();
-    const CostTable::Tables& tables = table.tables();
-    StageShape shape;
-    shape.operators = {static_cast<std::int32_t>(random.below(2)), tables.operators()};
-    shape.samples = 2;
-    shape.in_flight = static_cast<std::int32_t>(random.between(1, 3));
-    RecomputeFlags none(static_cast<std::size_t>(tables.operators()), 0);
-    const double limit = stage_bytes(tables, {}, shape, none).total() * (0.3 + 0.8 * random.uniform());
-    const RecomputeChoice choice = choose_recompute(tables, {}, shape, limit, true);
-    const Best best = brute_force(tables, shape, limit);
+    const auto begin = static_cast<std::int32_t>(random.below(2));
+    const auto end = static_cast<std::int32_t>(world.model.operators.size());
+    const OneRank stage(world.table(), {begin, end}, 2, static_cast<std::int32_t>(random.between(1, 3)));
+    RecomputeFlags flags = stage.none();
+    const double limit = stage_bytes({}, stage.inputs, flags).total() * (0.3 + 0.8 * random.uniform());
+    const RecomputeChoice choice = choose_recompute({}, stage.inputs, limit, true, 0, flags);
+    const Best best = brute_force(stage.inputs, stage.none(), limit);
     INFO("case " << i);
     REQUIRE(choice.fits == (best.excess <= 0));
     if (choice.fits) {
       ++fitted;
-      RecomputeFlags flags(none);
-      set_flags(choice.recompute, shape.operators, flags);
-      REQUIRE(stage_times(tables, {}, shape, flags).recompute == Approx(best.time).margin(1e-9));
+      set_flags(choice.recompute, stage.inputs.operators, flags);
+      REQUIRE(stage_times({}, stage.inputs, flags).recompute == Approx(best.time).margin(1e-9));
     } else {
       REQUIRE(choice.excess_bytes == Approx(best.excess));
     }
@@ -60,10 +80,9 @@ TEST_CASE("the chosen recompute is the cheapest that fits, on random stages") {
 TEST_CASE("a job without the recompute knob recomputes nothing") {
   Random random(3);
   const test::World world = test::random_world(random, {6, 1, 4});
-  const CostTable table = world.table();
-  StageShape shape;
-  shape.operators = {0, table.tables().operators()};
-  const RecomputeChoice choice = choose_recompute(table.tables(), {}, shape, 1, false);
+  const OneRank stage(world.table(), {0, static_cast<std::int32_t>(world.model.operators.size())}, 1, 1);
+  RecomputeFlags flags = stage.none();
+  const RecomputeChoice choice = choose_recompute({}, stage.inputs, 1, false, 0, flags);
   CHECK(choice.recompute.empty());
   CHECK_FALSE(choice.fits);
 }
@@ -79,17 +98,14 @@ TEST_CASE("a stage of hundreds of unlike operators is still chosen quickly and f
     operators.push_back(of);
   }
   const test::World world = test::make_world(operators, 1, 1, {1});
-  const CostTable table = world.table();
-  StageShape shape;
-  shape.operators = {0, 300};
-  const RecomputeFlags none(300, 0);
-  const double all = stage_bytes(table.tables(), {}, shape, none).total();
-  const RecomputeChoice choice = choose_recompute(table.tables(), {}, shape, all / 2, true);
+  const OneRank stage(world.table(), {0, 300}, 1, 1);
+  RecomputeFlags flags = stage.none();
+  const double all = stage_bytes({}, stage.inputs, flags).total();
+  const RecomputeChoice choice = choose_recompute({}, stage.inputs, all / 2, true, 0, flags);
   REQUIRE(choice.fits);
-  RecomputeFlags flags(none);
-  set_flags(choice.recompute, shape.operators, flags);
-  const double time = stage_times(table.tables(), {}, shape, flags).recompute;
-  const double forward = stage_times(table.tables(), {}, shape, none).forward;
+  set_flags(choice.recompute, stage.inputs.operators, flags);
+  const double time = stage_times({}, stage.inputs, flags).recompute;
+  const double forward = stage_times({}, stage.inputs, stage.none()).forward;
   // Half of the bytes are freed by well under half of the time, since the cheap ones go first.
   CHECK(time < 0.3 * forward);
 }

@@ -11,7 +11,7 @@ namespace {
 
 SearchOutcome run(const test::World& world, const std::string& strategy, std::vector<std::string> excluded = {}) {
   const CostTable table = world.table();
-  const CostModel model(table);
+  const NativeCostModel model(table);
   SearchOptions options;
   options.strategy = strategy;
   options.excluded = std::move(excluded);
@@ -69,7 +69,7 @@ class EveryPlan {
 
   const test::World& world_;
   CostTable table_;
-  CostModel model_;
+  NativeCostModel model_;
   PlanSpace space_;
   double best_ = 0;
 };
@@ -118,6 +118,32 @@ TEST_CASE("aceso finds the exhaustive optimum in at least 95 % of small worlds a
   CHECK(cases > 200);
   CHECK(exact >= 0.95 * cases);
   CHECK(worst <= 0.03);
+}
+
+TEST_CASE("unified finds a plan of the native model wherever there is one, near the exhaustive optimum") {
+  const std::uint64_t seed = 78;
+  INFO("seed " << seed);
+  Random random(seed);
+  int near = 0;
+  int cases = 0;
+  double worst = 0;
+  for (int i = 0; i < 200; ++i) {
+    const test::World world = test::random_world(random);
+    const SearchOutcome referee = run(world, "exhaustive");
+    const SearchOutcome found = run(world, "unified");
+    INFO("case " << i);
+    REQUIRE(found.result.plans.empty() == referee.result.plans.empty());
+    if (referee.result.plans.empty()) continue;
+    ++cases;
+    const double gap = best_ms(found) / best_ms(referee) - 1;
+    REQUIRE(gap > -1e-9);
+    REQUIRE(found.result.lower_bound_ms <= best_ms(referee) * (1 + 1e-9));
+    if (gap < 0.02) ++near;
+    worst = std::max(worst, gap);
+  }
+  INFO("within 2 % in " << near << " of " << cases << " worlds, worst gap " << worst * 100 << " %");
+  CHECK(cases > 120);
+  CHECK(near >= 0.8 * cases);
 }
 
 TEST_CASE("more memory never makes the exhaustive best slower") {

@@ -29,7 +29,7 @@ test::World uneven_world() {
 
 Result<SearchOutcome> run(const test::World& world, SearchOptions options = {}, Knobs knobs = {}) {
   const CostTable table = world.table();
-  return search(CostModel(table), knobs, options);
+  return search(NativeCostModel(table), knobs, options);
 }
 
 TEST_CASE("an unknown strategy is refused by naming the known ones") {
@@ -37,8 +37,8 @@ TEST_CASE("an unknown strategy is refused by naming the known ones") {
   options.strategy = "guess";
   const auto result = run(uneven_world(), options);
   REQUIRE_FALSE(result.ok());
-  CHECK_THAT(result.error().message, Catch::Contains("aceso, exhaustive") && Catch::Contains("'guess'"));
-  CHECK(strategies() == std::vector<std::string_view>{"aceso", "exhaustive"});
+  CHECK_THAT(result.error().message, Catch::Contains("aceso, unified, exhaustive") && Catch::Contains("'guess'"));
+  CHECK(strategies() == std::vector<std::string_view>{"aceso", "unified", "exhaustive"});
 }
 
 TEST_CASE("a search beats the usual guess and leaves a trace of how") {
@@ -46,10 +46,11 @@ TEST_CASE("a search beats the usual guess and leaves a trace of how") {
   const SearchOutcome outcome = run(world).value();
   REQUIRE_FALSE(outcome.result.plans.empty());
   const CostTable table = world.table();
-  const double guess = CostModel(table).evaluate(usual_guess(world.model, world.cluster, Knobs{})).iteration_ms;
+  const double guess = NativeCostModel(table).evaluate(usual_guess(world.model, world.cluster, Knobs{})).iteration_ms;
   CHECK(outcome.result.plans[0].prediction.iteration_ms < 0.8 * guess);
   REQUIRE_FALSE(outcome.trace.empty());
   for (const SearchStep& step : outcome.trace) {
+    if (step.primitive.empty()) continue;  // found nothing better
     CHECK(step.after_ms < step.before_ms);
     CHECK_THAT(step.bottleneck, Catch::Contains("stage "));
     CHECK_FALSE(step.primitive.empty());
@@ -147,6 +148,69 @@ TEST_CASE("when nothing fits, the answer says which stage, by how much and what 
   Knobs knobs;
   knobs.recompute = false;
   CHECK_THAT(run(world, {}, knobs).value().infeasible, Catch::Contains("does not honour knobs.recompute"));
+}
+
+// "... it would fit with 12.5 KiB more memory on each device ..." as bytes; 0 where it is not said.
+double bytes_more(const std::string& text) {
+  const std::string before = "it would fit with ";
+  const std::size_t at = text.find(" more memory on each device");
+  if (at == std::string::npos) return 0;
+  const std::size_t begin = text.rfind(before, at) + before.size();
+  const double number = std::stod(text.substr(begin));
+  return text.find("KiB", begin) < at ? number * 1024 : text.find("MiB", begin) < at ? number * 1048576 : number;
+}
+
+TEST_CASE("the changes that are said to make a plan fit do, and a third less memory does not") {
+  test::World world = uneven_world();
+  world.cluster.nodes[0].memory_bytes = 100000;
+  SearchOptions options;
+  options.max_evaluations = 20000;
+  const std::string text = run(world, options).value().infeasible;
+  INFO(text);
+  const double more = bytes_more(text);
+  REQUIRE(more > 0);
+  const auto fits_with = [&](double bytes) {
+    test::World larger = world;
+    larger.cluster.nodes[0].memory_bytes += static_cast<Bytes>(bytes);
+    SearchOptions exact;
+    exact.strategy = "exhaustive";
+    return !run(larger, exact).value().result.plans.empty();
+  };
+  CHECK(fits_with(more * 1.005));  // the text has three digits
+  CHECK_FALSE(fits_with(more * 0.67));
+}
+
+TEST_CASE("more devices and knobs are named where they make a plan fit") {
+  test::World world = uneven_world();
+  for (Bytes memory = 120000; memory < 4000000; memory += memory / 10) {
+    world.cluster.nodes[0].memory_bytes = memory;
+    Knobs knobs;
+    knobs.recompute = false;
+    const std::string text = run(world, {}, knobs).value().infeasible;
+    if (text.empty()) return;  // from here on plans fit without recompute
+    INFO("memory " << memory << ": " << text);
+    const bool named = text.find("knobs.recompute, which would make it fit") != std::string::npos;
+    CHECK(named == run(world).value().infeasible.empty());
+  }
+  FAIL("no memory was enough");
+}
+
+TEST_CASE("one more device is named where it makes a plan fit") {
+  test::World world = uneven_world();
+  world.cluster.nodes[0].devices = 2;
+  test::World larger = world;
+  larger.cluster.nodes[0].devices = 3;
+  int named = 0;
+  for (Bytes memory = 120000; memory < 4000000; memory += memory / 10) {
+    world.cluster.nodes[0].memory_bytes = larger.cluster.nodes[0].memory_bytes = memory;
+    const std::string text = run(world).value().infeasible;
+    if (text.empty()) break;
+    INFO("memory " << memory << ": " << text);
+    const bool helps = run(larger).value().infeasible.empty();
+    CHECK((text.find("it would fit with 1 more device on") != std::string::npos) == helps);
+    named += helps;
+  }
+  CHECK(named > 0);
 }
 
 TEST_CASE("when every plan that fits is excluded, the answer says so") {

@@ -122,6 +122,40 @@ TEST_CASE("an alternate dimension needs an operator that has one") {
   CHECK_THAT(only(bad.broken()), Catch::Contains("operator 0 (operator-0) has no second way to be split"));
 }
 
+TEST_CASE("sharding needs replicas, and a degree that divides them") {
+  Case one;
+  Segment& segment = one.plan.stages[1].segments[0];
+  segment.sharded = ShardedLevel::kGradients;
+  CHECK(one.broken().empty());
+  segment.sharded_degree = 2;
+  CHECK(one.broken().empty());
+  segment.sharded_degree = 1;
+  CHECK_THAT(only(one.broken()), Catch::Contains("stages[1].segments[0].sharded_degree: must be 2 or more"));
+  segment.sharded_degree = 3;
+  CHECK_THAT(only(one.broken()), Catch::Contains("sharded_degree: must divide dp 2, found 3"));
+  segment.sharded_degree = 0;
+  segment.dp = 1;
+  segment.tp = 2;
+  CHECK_THAT(only(one.broken()), Catch::Contains("stages[1].segments[0].sharded: needs 2 replicas or more"));
+}
+
+TEST_CASE("segments of one stage share its devices and follow each other") {
+  Case one;
+  Stage& stage = one.plan.stages[1];
+  Segment second = stage.segments[0];
+  stage.segments[0].operators.end = 4;
+  second.operators.begin = 4;
+  second.dp = 1;
+  second.tp = 2;
+  stage.segments.push_back(second);
+  CHECK(one.broken().empty());
+  stage.segments[1].operators.begin = 5;
+  CHECK_THAT(only(one.broken()), Catch::Contains("stages[1].segments[1].operators: must begin at operator 4"));
+  stage.segments[1].operators.begin = 4;
+  stage.segments[1].tp = 4;
+  CHECK_THAT(only(one.broken()), Catch::Contains("stages[1].segments[1]: dp * tp * cp must be the stage's 2 devices"));
+}
+
 TEST_CASE("knobs that the job does not honour must not be set") {
   Case one;
   Knobs knobs;

@@ -72,6 +72,11 @@ Json item_of(const CostKey& key, const std::optional<Companion>& beside) {
       return beside ? overlap_item(key, *beside) : Json();
     case CostKind::kProcessBytes:
       return {{"kind", "process"}};
+    case CostKind::kOperatorInputBytes:
+    case CostKind::kOperatorOutputBytes:
+    case CostKind::kOperatorParameterBytes:
+    case CostKind::kOperatorForwardReserveBytes:
+    case CostKind::kOperatorBackwardReserveBytes:
     case CostKind::kStepOverhead:
     case CostKind::kStepTime:
     case CostKind::kRange:

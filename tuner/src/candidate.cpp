@@ -1,23 +1,141 @@
 #include "candidate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab::tuner {
+namespace {
+
+class Hash {
+ public:
+  void mix(std::int64_t value) {
+    hash_ ^= static_cast<std::uint64_t>(value) + 0x9e3779b97f4a7c15U;
+    hash_ *= 0xbf58476d1ce4e5b9U;
+    hash_ ^= hash_ >> 29;
+  }
+  void mix(const Split& split) {
+    mix(split.dp);
+    mix(split.tp);
+    mix(static_cast<std::int64_t>(split.sharded));
+    mix(split.sharded_degree);
+  }
+  void mix(const std::vector<Range>& ranges) {
+    mix(static_cast<std::int64_t>(ranges.size()));
+    for (const Range& range : ranges) {
+      mix(range.begin);
+      mix(range.end);
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0x9e3779b97f4a7c15U;
+};
+
+void mix_stage(const CandidateStage& stage, Hash& hash) {
+  hash.mix(stage.end);
+  hash.mix(stage.devices);
+  hash.mix(stage.further);
+  hash.mix(stage.split);
+  hash.mix(static_cast<std::int64_t>(stage.segments.size()));
+  for (const CandidateSegment& segment : stage.segments) {
+    hash.mix(segment.end);
+    hash.mix(segment.split);
+  }
+  hash.mix(stage.alternate);
+  hash.mix(stage.recompute ? 1 : 0);
+  if (stage.recompute) hash.mix(*stage.recompute);
+}
+
+std::vector<Range> inside(const std::vector<Range>& ranges, const Range& bounds) {
+  std::vector<Range> kept;
+  for (const Range& range : ranges) {
+    const Range clipped{std::max(range.begin, bounds.begin), std::min(range.end, bounds.end)};
+    if (clipped.begin < clipped.end) kept.push_back(clipped);
+  }
+  return kept;
+}
+
+Split split_of(const Segment& segment) {
+  const std::int32_t degree = segment.sharded_degree == segment.dp ? 0 : segment.sharded_degree;
+  const bool sharded = segment.sharded != ShardedLevel::kNone;
+  return {segment.dp, segment.tp, segment.sharded, sharded ? degree : 0};
+}
+
+void append(std::vector<Range>& to, const std::vector<Range>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Segments that say the same are one.
+std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& space) {
+  CandidateStage of;
+  of.devices = static_cast<std::int32_t>(stage.devices.size());
+  of.end = stage.operators().end;
+  for (const Segment& segment : stage.segments) {
+    const Split split = split_of(segment);
+    const bool plain = segment.cp == 1 && segment.switches == Switches{} && segment.tp_consecutive;
+    const bool known = std::find(space.tensor_parallel.begin(), space.tensor_parallel.end(), split.tp) !=
+                           space.tensor_parallel.end() &&
+                       std::find(space.sharded.begin(), space.sharded.end(), split.sharded) != space.sharded.end();
+    if (!plain || !known || split.dp * split.tp != of.devices) return std::nullopt;
+    if (!of.segments.empty() && of.segments.back().split == split) {
+      of.segments.back().end = segment.operators.end;
+    } else {
+      of.segments.push_back({segment.operators.end, split});
+    }
+    append(of.alternate, segment.alternate_dimension);
+  }
+  of.alternate = normalized(std::move(of.alternate));
+  of.split = of.segments.front().split;
+  if (of.segments.size() == 1) of.segments.clear();
+  if (!of.segments.empty() && !space.mixed_splits) return std::nullopt;
+  if (!of.alternate.empty() && !space.alternate_dimensions) return std::nullopt;
+  return of;
+}
+
+void resize(Split& split, std::int32_t devices) {
+  if (devices % split.tp != 0) split.tp = 1;
+  split.dp = devices / split.tp;
+  if (split.dp == 1) split.sharded = ShardedLevel::kNone;
+  if (split.sharded == ShardedLevel::kNone) split.sharded_degree = 0;
+  if (split.sharded_degree > 0 && split.dp % split.sharded_degree != 0) split.sharded_degree = 0;
+}
+
+}  // namespace
 
 std::uint64_t hash_of(const Candidate& candidate) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15U;
-  const auto mix = [&hash](std::int32_t value) {
-    hash ^= static_cast<std::uint64_t>(static_cast<std::uint32_t>(value)) + 0x9e3779b97f4a7c15U;
-    hash *= 0xbf58476d1ce4e5b9U;
-    hash ^= hash >> 29;
-  };
-  mix(candidate.microbatch);
-  for (const CandidateStage& stage : candidate.stages) {
-    mix(stage.end);
-    mix(stage.devices);
-    mix(stage.further);
+  Hash hash;
+  hash.mix(candidate.microbatch);
+  for (const CandidateStage& stage : candidate.stages) mix_stage(stage, hash);
+  return hash.value();
+}
+
+std::vector<CandidateSegment> segments_of(const CandidateStage& stage) {
+  if (!stage.segments.empty()) return stage.segments;
+  return {{stage.end, stage.split}};
+}
+
+void set_devices(CandidateStage& stage, std::int32_t devices) {
+  stage.devices = devices;
+  resize(stage.split, devices);
+  for (CandidateSegment& segment : stage.segments) resize(segment.split, devices);
+}
+
+void fit_to_range(std::int32_t begin, CandidateStage& stage) {
+  const Range bounds{begin, stage.end};
+  stage.alternate = inside(stage.alternate, bounds);
+  if (stage.recompute) stage.recompute = inside(*stage.recompute, bounds);
+  if (stage.segments.empty()) return;
+  std::vector<CandidateSegment> kept;
+  for (const CandidateSegment& segment : stage.segments) {
+    const bool before = segment.end <= begin;
+    const bool after = !kept.empty() && kept.back().end >= stage.end;
+    if (!before && !after) kept.push_back(segment);
   }
-  return hash;
+  if (kept.empty()) kept.push_back(stage.segments.back());
+  kept.back().end = stage.end;
+  stage.split = kept.front().split;
+  stage.segments = kept.size() > 1 ? std::move(kept) : std::vector<CandidateSegment>{};
 }
 
 std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) {
@@ -31,14 +149,13 @@ std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) 
   candidate.microbatch = plan.microbatch;
   std::int32_t device = 0;
   for (const Stage& stage : plan.stages) {
+    const std::int32_t first = device;
     for (const std::int32_t listed : stage.devices) {
       if (listed != device++) return std::nullopt;
     }
-    const auto devices = static_cast<std::int32_t>(stage.devices.size());
-    const bool replicas = std::all_of(stage.segments.begin(), stage.segments.end(),
-                                      [devices](const Segment& segment) { return segment.dp == devices; });
-    if (!replicas) return std::nullopt;
-    candidate.stages.push_back({stage.operators().end, devices, 0});
+    std::optional<CandidateStage> of = stage_of(stage, space);
+    if (!of || !space.allows_devices(first, of->devices)) return std::nullopt;
+    candidate.stages.push_back(std::move(*of));
   }
   if (device != space.devices) return std::nullopt;
   return candidate;
@@ -52,13 +169,21 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
   std::int32_t device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     const CandidateStage& from = candidate.stages[s];
-    Segment segment;
-    segment.operators = {candidate.begin_of(s), from.end};
-    segment.dp = from.devices;
-    segment.recompute = recompute[s];
     Stage stage;
     for (std::int32_t i = 0; i < from.devices; ++i) stage.devices.push_back(device++);
-    stage.segments = {segment};
+    std::int32_t begin = candidate.begin_of(s);
+    for (const CandidateSegment& part : segments_of(from)) {
+      Segment segment;
+      segment.operators = {begin, part.end};
+      segment.dp = part.split.dp;
+      segment.tp = part.split.tp;
+      segment.sharded = part.split.sharded;
+      segment.sharded_degree = part.split.sharded_degree;
+      segment.recompute = inside(recompute[s], segment.operators);
+      segment.alternate_dimension = inside(from.alternate, segment.operators);
+      stage.segments.push_back(std::move(segment));
+      begin = part.end;
+    }
     plan.stages.push_back(std::move(stage));
   }
   return plan;

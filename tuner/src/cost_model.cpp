@@ -22,8 +22,20 @@ StageMemory memory_of(const StageBytes& bytes) {
   memory.activations = whole(bytes.activations);
   memory.recompute_peak = whole(bytes.recompute_peak);
   memory.working = whole(bytes.working);
-  memory.reserved = whole(bytes.working + bytes.process + bytes.gradient_buffer);
+  memory.reserved = whole(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered);
   return memory;
+}
+
+// The reductions of tied parameters that the stage takes part in, without its wait for the others.
+double tied_ms(const PricedPlan& priced, const RecordedStep& step, std::size_t s) {
+  const auto stage = static_cast<std::int32_t>(s);
+  double ms = 0;
+  for (const TiedReductions::Reduction& tie : priced.ties.reductions) {
+    for (std::int32_t m = tie.begin; m < tie.end; ++m) ms += priced.ties.members[m] == stage ? tie.ms : 0;
+  }
+  const double begin = step.backward_begin[step.at(stage, step.microbatches - 1)];
+  const PipelineStage& of = priced.pipeline[s];
+  return std::min(ms, std::max(0.0, step.synchronized[s] - begin - of.tail + of.after));
 }
 
 // Every millisecond of the step belongs to one term of each stage; what is left is bubble.
@@ -34,11 +46,11 @@ StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step
   stage.forward_ms = times.forward;
   stage.backward_ms = times.backward;
   stage.recompute_ms = times.recompute;
-  stage.exposed_communication_ms = step.exposed[s] / microbatches;
-  stage.gradient_sync_ms = std::max(0.0, times.exposed_sync());
+  stage.exposed_communication_ms = step.exposed[s] / microbatches + times.forward_wait + times.backward_wait;
+  stage.gradient_sync_ms = std::max(0.0, times.exposed_sync()) + tied_ms(priced, step, s);
   stage.optimizer_ms = times.optimizer;
-  const double busy = microbatches * (times.forward + times.backward_pass()) + step.exposed[s] +
-                      stage.gradient_sync_ms + times.optimizer;
+  const double each = stage.forward_ms + stage.backward_ms + stage.recompute_ms + stage.exposed_communication_ms;
+  const double busy = microbatches * each + stage.gradient_sync_ms + times.optimizer;
   stage.bubble_ms = std::max(0.0, step.end_ms - busy);
   stage.memory = memory_of(priced.bytes[s]);
   stage.memory_bytes = whole(priced.bytes[s].total());
@@ -62,12 +74,15 @@ void add_step_events(const PricedPlan& priced, const RecordedStep& step, std::in
   const StageTimes& times = priced.times[stage];
   const double begin = step.backward_begin[step.at(s, step.microbatches - 1)];
   const double computed = begin + times.last_backward;
-  const double synchronized = begin + std::max(times.last_backward, times.sync_end);
-  if (times.sync_end > 0 && synchronized > computed) {
+  const double synchronized = step.synchronized[stage];
+  const bool tied = !priced.ties.reductions.empty();
+  if ((times.sync_end > 0 || tied) && synchronized > computed * (1 + 1e-12)) {
     events.push_back({s, EventKind::kGradientSync, -1, computed, synchronized});
   }
-  if (times.optimizer > 0) {
-    events.push_back({s, EventKind::kOptimizer, -1, synchronized, synchronized + times.optimizer});
+  const double optimized = synchronized + times.optimizer;
+  if (times.optimizer > 0) events.push_back({s, EventKind::kOptimizer, -1, synchronized, optimized});
+  if (times.gather_after > 0) {
+    events.push_back({s, EventKind::kGradientSync, -1, optimized, optimized + times.gather_after});
   }
 }
 
@@ -116,15 +131,23 @@ void judge(const CostTable::Tables& tables, const Calibration& calibration, cons
 
 }  // namespace
 
-CostModel::CostModel(const CostTable& table, Calibration calibration)
-    : table_(&table), calibration_(std::move(calibration)) {}
+NativeCostModel::NativeCostModel(CostTable table, Calibration calibration)
+    : table_(std::move(table)), calibration_(std::move(calibration)) {}
 
-Prediction CostModel::evaluate(const Plan& plan) const {
-  const CostTable::Tables& tables = table_->tables();
+std::unique_ptr<CostModel> NativeCostModel::on(const Cluster& cluster) const {
+  return std::make_unique<NativeCostModel>(table_.on(cluster), calibration_);
+}
+
+std::vector<std::string> NativeCostModel::unpriced(const Plan& plan) const {
+  return unpriced_features(plan);
+}
+
+Prediction NativeCostModel::evaluate(const Plan& plan) const {
+  const CostTable::Tables& tables = table_.tables();
   const PricedPlan priced = price(tables, calibration_, plan);
   const RecordedStep step = record_step(priced);
   const CriticalPath path = critical_path(priced, step);
-  const Shares shares = critical_shares(tables, calibration_, priced, step, path);
+  const Shares shares = critical_shares(calibration_, priced, step, path);
   Prediction prediction;
   prediction.iteration_ms = step.end_ms + tables.step_overhead_ms + calibration_.fixed_ms;
   prediction.computation_share_ms = shares.computation_ms;
@@ -139,8 +162,8 @@ Prediction CostModel::evaluate(const Plan& plan) const {
   return prediction;
 }
 
-std::vector<TimelineEvent> CostModel::timeline(const Plan& plan) const {
-  const PricedPlan priced = price(table_->tables(), calibration_, plan);
+std::vector<TimelineEvent> NativeCostModel::timeline(const Plan& plan) const {
+  const PricedPlan priced = price(table_.tables(), calibration_, plan);
   const RecordedStep step = record_step(priced);
   std::vector<TimelineEvent> events;
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(priced.pipeline.size()); ++s) {

@@ -1,7 +1,9 @@
 #include "cost_names.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "layout_change.hpp"
 #include "plan_rules.hpp"
 #include "schema/cost.hpp"
 
@@ -14,114 +16,162 @@ void put(Quality quality, const CostKey& key, const std::string& benchmark, Cost
   (quality == Quality::kMissing ? names.missing : names.estimated).insert(text);
 }
 
-CostKey operator_key(const CostTable::Tables& tables, CostKind kind, std::int32_t group, std::int32_t samples) {
-  CostKey key;
-  key.kind = kind;
-  key.subject = tables.group_names[group];
-  key.dtype = tables.model.dtype;
-  key.samples = samples;
-  return key;
-}
-
-void name_group(const CostTable::Tables& tables, std::int32_t group, std::int32_t samples, CostNames& names) {
-  const OperatorCosts& costs = tables.find(samples)->of_group[group];
-  const std::string benchmark =
-      "operator " + tables.group_names[group] + " with " + std::to_string(samples) + " samples";
-  const auto put_kind = [&](CostKind kind, const Value& value) {
-    put(value.quality, operator_key(tables, kind, group, samples), benchmark, names);
-  };
-  put_kind(CostKind::kOperatorForward, costs.forward);
-  put_kind(CostKind::kOperatorBackward, costs.backward);
-  put_kind(CostKind::kOperatorStoredBytes, costs.stored);
-  put_kind(CostKind::kOperatorWorkingBytes, costs.working);
-}
-
-void name_sync(const CostTable::Tables& tables, const StageShape& shape, std::int32_t i, CostNames& names) {
-  const Quality quality = tables.find_sync(shape.dp, shape.placement)->all_reduce[i].quality;
+void put_collective(const CostTable::Tables& tables, const CollectiveUse& use, CostNames& names) {
+  const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
   CostKey key;
   key.kind = CostKind::kCollective;
-  key.subject = "all_reduce";
-  key.bytes = static_cast<std::int64_t>(tables.gradient[i]);
-  key.group_size = shape.dp;
-  key.placement = to_string(shape.placement);
-  put(quality, key,
-      "collective all_reduce of " + std::to_string(key.bytes) + " bytes over " + std::to_string(shape.dp) + " ranks",
+  key.subject = to_string(use.primitive);
+  key.bytes = use.bytes;
+  key.group_size = use.group_size;
+  key.placement = to_string(use.placement);
+  put(value.quality, key,
+      "collective " + key.subject + " of " + std::to_string(key.bytes) + " bytes over " +
+          std::to_string(key.group_size) + " ranks",
       names);
 }
 
-void name_overlap(const CostTable::Tables& tables, const StageShape& shape, CostNames& names) {
-  if (tables.find_sync(shape.dp, shape.placement)->overlap.measured) return;
-  const Range range = shape.operators;
-  const bool any = std::any_of(tables.gradient.begin() + range.begin, tables.gradient.begin() + range.end,
-                               [](double bytes) { return bytes > 0; });
-  if (!any) return;
-  names.estimated.insert(
-      "overlap_computation and overlap_communication all_reduce group_size=" + std::to_string(shape.dp) + " " +
-      to_string(shape.placement) + ": no slowdown assumed (benchmark: overlap all_reduce over " +
-      std::to_string(shape.dp) + " ranks)");
-}
+class StageNames {
+ public:
+  StageNames(const CostTable::Tables& tables, const StageShape& shape, CostNames& names)
+      : tables_(tables), shape_(shape), names_(names) {}
 
-void unpriced(const std::string& where, const std::string& what, CostNames& names) {
-  names.missing.insert(where + ": " + what + " is not priced by the native cost model");
-}
-
-void name_segment_features(const Segment& segment, const std::string& where, CostNames& names) {
-  if (segment.tp > 1) unpriced(where + ".tp", "tensor parallelism", names);
-  if (segment.cp > 1) unpriced(where + ".cp", "context parallelism", names);
-  if (segment.sharded != ShardedLevel::kNone) unpriced(where + ".sharded", "sharded data parallelism", names);
-  if (!segment.alternate_dimension.empty()) unpriced(where + ".alternate_dimension", "a second sharding", names);
-  if (segment.switches != Switches{}) unpriced(where + ".switches", "a memory switch", names);
-}
-
-void name_tied_parameters(const Model& model, const Plan& plan, CostNames& names) {
-  for (const TiedParameters& tied : model.tied_parameters) {
-    std::set<std::size_t> stages;
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      for (const std::int32_t i : tied.operators) {
-        if (plan.stages[s].operators().contains(i)) stages.insert(s);
-      }
+  void run() {
+    for (std::size_t g = 0; g < shape_.segments.size(); ++g) {
+      name_segment(shape_.segments[g]);
+      if (g > 0)
+        name_change(shape_.segments[g - 1].split, shape_.segments[g].split, shape_.segments[g].operators.begin);
     }
-    if (stages.size() < 2) continue;
-    names.estimated.insert("stages: the reduction of parameters that stages " + std::to_string(*stages.begin()) +
-                           " and " + std::to_string(*stages.rbegin()) + " share counts as free");
   }
+
+ private:
+  [[nodiscard]] bool alternate(std::int32_t i) const {
+    return std::any_of(shape_.alternate.begin(), shape_.alternate.end(),
+                       [i](const Range& range) { return range.contains(i); });
+  }
+
+  void name_segment(const SegmentShape& segment) {
+    std::set<std::pair<std::int32_t, bool>> named;
+    bool trained = false;
+    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+      const std::int32_t group = tables_.group_of[i];
+      const bool second = alternate(i);
+      if (i > segment.operators.begin && second != alternate(i - 1)) name_flip(segment.split, second, i);
+      trained = trained || tables_.operator_of(group).parameter_bytes > 0;
+      if (named.insert({group, second}).second) name_group(segment.split, group, second);
+    }
+    if (segment.split.split.tp > 1 && segment.split.tensor == Placement::kInterNode) {
+      names_.missing.insert("operators " + std::to_string(segment.operators.begin) + " to " +
+                            std::to_string(segment.operators.end - 1) +
+                            ": tp=" + std::to_string(segment.split.split.tp) +
+                            " over two nodes: operators are measured on the ranks of one node");
+    }
+    if (segment.split.split.dp > 1 && trained) name_overlap(segment.split);
+  }
+
+  [[nodiscard]] CostKey key_of(CostKind kind, std::int32_t group, const SplitShape& split, bool second) const {
+    CostKey key;
+    key.kind = kind;
+    key.subject = tables_.group_names[group];
+    key.dtype = tables_.model.dtype;
+    key.samples = split.samples;
+    key.tp = split.split.tp;
+    if (second) key.sharding = "alternate";
+    return key;
+  }
+
+  void name_group(const SplitShape& split, std::int32_t group, bool second) {
+    const OperatorCosts& costs = tables_.at(split.samples, split.split.tp, second).of_group[group];
+    std::string benchmark =
+        "operator " + tables_.group_names[group] + " with " + std::to_string(split.samples) + " samples";
+    if (split.split.tp > 1) benchmark += " on " + std::to_string(split.split.tp) + " ranks";
+    if (second) benchmark += ", alternate";
+    const auto put_kind = [&](CostKind kind, const Value& value) {
+      put(value.quality, key_of(kind, group, split, second), benchmark, names_);
+    };
+    put_kind(CostKind::kOperatorForward, costs.forward);
+    put_kind(CostKind::kOperatorBackward, costs.backward);
+    put_kind(CostKind::kOperatorStoredBytes, costs.stored);
+    put_kind(CostKind::kOperatorWorkingBytes, costs.working);
+    if (tables_.operator_of(group).parameter_bytes == 0) return;
+    CostKey optimizer = key_of(CostKind::kOptimizerStep, group, split, second);
+    optimizer.samples = 0;
+    optimizer.tp = 1;
+    optimizer.sharding = "default";
+    put(tables_.optimizer_of_group[group].quality, optimizer, "optimizer " + tables_.group_names[group], names_);
+    if (split.split.dp < 2) return;
+    const CollectiveUses uses = collective_uses(tables_, split, costs.parameters);
+    for (const CollectiveUse& use : {uses.gather, uses.scatter, uses.last, uses.last_copies, uses.after}) {
+      put_collective(tables_, use, names_);
+    }
+  }
+
+  void name_overlap(const SplitShape& split) {
+    const std::int32_t group = split.sharded() ? split.split.sharded_degree : split.split.dp;
+    const Placement placement = split.sharded() ? split.shards : split.replicas;
+    if (tables_.links.overlap(group, placement).measured) return;
+    names_.estimated.insert(
+        "overlap_computation and overlap_communication all_reduce group_size=" + std::to_string(group) + " " +
+        to_string(placement) + ": no slowdown assumed (benchmark: overlap all_reduce over " + std::to_string(group) +
+        " ranks)");
+  }
+
+  void name_flip(const SplitShape& split, bool second, std::int32_t i) {
+    name_moves(layout_change(split, !second, split, second, tables_.output[i - 1]));
+  }
+  void name_change(const SplitShape& before, const SplitShape& after, std::int32_t i) {
+    name_moves(layout_change(before, alternate(i - 1), after, alternate(i), tables_.output[i - 1]));
+  }
+  void name_moves(const LayoutChange& change) {
+    put_collective(tables_, change.forward, names_);
+    put_collective(tables_, change.backward, names_);
+  }
+
+  const CostTable::Tables& tables_;
+  const StageShape& shape_;
+  CostNames& names_;
+};
+
+using Texts = std::vector<std::string>;
+
+void unpriced(const std::string& where, const std::string& what, Texts& names) {
+  names.push_back(where + ": " + what + " is not priced by the native cost model");
+}
+
+void name_segment_features(const Segment& segment, const std::string& where, Texts& names) {
+  if (segment.cp > 1) unpriced(where + ".cp", "context parallelism", names);
+  if (segment.tp > 1 && segment.dp > 1 && !segment.tp_consecutive) {
+    unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
+  }
+  if (segment.switches != Switches{}) unpriced(where + ".switches", "a memory switch", names);
 }
 
 }  // namespace
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names) {
-  std::set<std::int32_t> named;
-  for (std::int32_t i = shape.operators.begin; i < shape.operators.end; ++i) {
-    const std::int32_t group = tables.group_of[i];
-    if (shape.dp > 1) name_sync(tables, shape, i, names);
-    if (!named.insert(group).second) continue;
-    name_group(tables, group, shape.samples, names);
-    if (tables.model.operators[i].parameter_bytes == 0) continue;
-    CostKey key = operator_key(tables, CostKind::kOptimizerStep, group, 0);
-    put(tables.optimizer_of_group[group].quality, key, "optimizer " + tables.group_names[group], names);
-  }
-  if (shape.dp > 1) name_overlap(tables, shape, names);
+  StageNames(tables, shape, names).run();
 }
 
-void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& from,
-                         const std::vector<std::int32_t>& to, double bytes_per_sample, std::int32_t microbatch,
-                         CostNames& names) {
-  const std::int32_t sent_each = microbatch / static_cast<std::int32_t>(from.size());
-  const std::int32_t received_each = microbatch / static_cast<std::int32_t>(to.size());
-  for (std::int32_t sample = 0; sample < microbatch;) {
-    const std::int32_t i = sample / sent_each;
-    const std::int32_t j = sample / received_each;
-    const std::int32_t end = std::min((i + 1) * sent_each, (j + 1) * received_each);
-    const std::int32_t from_node = tables.cluster.node_of(from[i]);
-    const std::int32_t to_node = tables.cluster.node_of(to[j]);
+void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
+                         const TransferSide& from, const TransferSide& to, double bytes_per_sample,
+                         std::int32_t microbatch, CostNames& names) {
+  for_each_message(from.dp, to.dp, microbatch, [&](const Message& message) {
+    const std::int32_t from_node = node_of[from.devices[message.from * from.tp]];
+    const std::int32_t to_node = node_of[to.devices[message.to * to.tp]];
     CostKey key;
     key.kind = CostKind::kPointToPoint;
     key.subject = "send_recv";
-    key.bytes = static_cast<std::int64_t>(bytes_per_sample * (end - sample));
+    key.bytes = static_cast<std::int64_t>(bytes_per_sample * message.samples);
     key.placement = to_string(from_node == to_node ? Placement::kIntraNode : Placement::kInterNode);
     put(tables.links.point_to_point(key.bytes, from_node, to_node).quality, key,
         "point_to_point of " + std::to_string(key.bytes) + " bytes", names);
-    sample = end;
+  });
+}
+
+void name_tied_costs(const CostTable::Tables& tables, const std::vector<TiedStage>& stages, CostNames& names) {
+  for (const TiedParameters& tied : tables.model.tied_parameters) {
+    std::vector<std::int32_t> members;
+    tied_members(tied, stages, members);
+    put_collective(tables, tied_use(tables, tied, stages, members, 0), names);
   }
 }
 
@@ -132,7 +182,8 @@ void name_process_cost(const CostTable::Tables& tables, CostNames& names) {
   put(tables.process_bytes.quality, key, "process", names);
 }
 
-void name_unpriced_features(const Model& model, const Plan& plan, CostNames& names) {
+std::vector<std::string> unpriced_features(const Plan& plan) {
+  Texts names;
   const Schedule& schedule = plan.schedule;
   if (schedule.kind == ScheduleKind::kInterleaved) unpriced("schedule.kind", "the interleaved schedule", names);
   if (schedule.sliced_microbatches > 0) unpriced("schedule.sliced_microbatches", "slicing", names);
@@ -141,12 +192,9 @@ void name_unpriced_features(const Model& model, const Plan& plan, CostNames& nam
   }
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<Segment>& segments = plan.stages[s].segments;
-    for (std::size_t g = 0; g < segments.size(); ++g) {
-      name_segment_features(segments[g], segment_text(s, g), names);
-      if (segments[g].dp != segments[0].dp) unpriced(segment_text(s, g) + ".dp", "a layout change in a stage", names);
-    }
+    for (std::size_t g = 0; g < segments.size(); ++g) name_segment_features(segments[g], segment_text(s, g), names);
   }
-  name_tied_parameters(model, plan, names);
+  return names;
 }
 
 }  // namespace trimtab::tuner

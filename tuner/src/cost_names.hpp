@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "schema/plan.hpp"
-#include "stage_cost.hpp"
+#include "stage_shape.hpp"
+#include "tied_reduction.hpp"
+#include "transfer.hpp"
 
 namespace trimtab::tuner {
 
@@ -17,11 +19,14 @@ struct CostNames {
 };
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names);
-void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& from,
-                         const std::vector<std::int32_t>& to, double bytes_per_sample, std::int32_t microbatch,
-                         CostNames& names);
+void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
+                         const TransferSide& from, const TransferSide& to, double bytes_per_sample,
+                         std::int32_t microbatch, CostNames& names);
+void name_tied_costs(const CostTable::Tables& tables, const std::vector<TiedStage>& stages, CostNames& names);
 void name_process_cost(const CostTable::Tables& tables, CostNames& names);
-// What the native model does not price at all: tensor parallelism, sharding, switches, other schedules.
-void name_unpriced_features(const Model& model, const Plan& plan, CostNames& names);
+
+// What the native model does not price at all, each with its place: context parallelism, memory switches, ranks of a
+// replica that are not consecutive, other schedules.
+[[nodiscard]] std::vector<std::string> unpriced_features(const Plan& plan);
 
 }  // namespace trimtab::tuner

@@ -1,9 +1,11 @@
 #include "tuner/cost_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <set>
+#include <tuple>
 
+#include "measured_points.hpp"
 #include "plan_space.hpp"
 #include "tables.hpp"
 
@@ -11,113 +13,195 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr double kMsPerNs = 1e-6;
+constexpr std::int32_t kEveryDegree = 16;  // up to here every tensor-parallel degree has a table, above powers of two
 
-using Points = std::map<std::int64_t, Statistics>;
-
-// Measured points of the model's operators, by group.
-struct OperatorPoints {
-  std::array<Points, 4> of_kind;  // forward, backward, stored bytes, working bytes
-  Statistics optimizer;
-};
-
-bool is_operator_kind(CostKind kind) {
-  return kind <= CostKind::kOperatorWorkingBytes;
-}
+using Measured = std::map<std::string, MeasuredOperator>;
 
 void number_groups(const Model& model, CostTable::Tables& tables) {
-  std::map<std::string, std::int32_t> number;
-  for (const Operator& op : model.operators) {
-    const auto [position, fresh] = number.emplace(op.cost_key, static_cast<std::int32_t>(number.size()));
-    if (fresh) tables.group_names.push_back(op.cost_key);
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes>, std::int32_t> number;
+  for (std::size_t i = 0; i < model.operators.size(); ++i) {
+    const Operator& op = model.operators[i];
+    const auto [position, fresh] =
+        number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes, op.output_bytes),
+                       static_cast<std::int32_t>(number.size()));
     tables.group_of.push_back(position->second);
+    tables.alternates = tables.alternates || op.shardings.size() > 1;
+    if (!fresh) continue;
+    tables.group_names.push_back(op.cost_key);
+    tables.first_of.push_back(static_cast<std::int32_t>(i));
   }
 }
 
-std::vector<OperatorPoints> collect(const CostTable::Tables& tables, const std::vector<Cost>& costs) {
-  std::map<std::string, std::size_t> number;
-  for (std::size_t g = 0; g < tables.group_names.size(); ++g) number[tables.group_names[g]] = g;
-  std::vector<OperatorPoints> points(tables.group_names.size());
-  for (const Cost& cost : costs) {
-    const auto found = number.find(cost.key.subject);
-    const bool fits = cost.key.dtype.empty() || cost.key.dtype == tables.model.dtype;
-    if (found == number.end() || !fits || cost.statistics.empty()) continue;
-    OperatorPoints& of = points[found->second];
-    if (cost.key.kind == CostKind::kOptimizerStep) of.optimizer.merge(cost.statistics);
-    if (!is_operator_kind(cost.key.kind) || cost.key.tp != 1 || cost.key.sharding != "default") continue;
-    of.of_kind[static_cast<std::size_t>(cost.key.kind)][cost.key.samples].merge(cost.statistics);
-  }
-  return points;
+Value nothing_measured(Quality quality, double mean) {
+  return {mean, 0.2 * mean, quality};
 }
 
-struct GroupCurves {
-  Curve forward, backward, stored, working;
+// The costs of one group at one (samples, tp, choice).
+class Lookup {
+ public:
+  Lookup(const CostTable::Tables& tables, const MeasuredOperator& measured, const Operator& op, bool allow_estimates)
+      : tables_(tables), measured_(measured), op_(op), allow_estimates_(allow_estimates) {}
+
+  [[nodiscard]] OperatorCosts at(std::int32_t samples, std::int32_t tp, bool alternate) const {
+    const bool has_choice = alternate && op_.shardings.size() > 1;
+    OperatorCosts costs;
+    costs.forward = time(OperatorPart::kForward, samples, tp, has_choice);
+    costs.backward = time(OperatorPart::kBackward, samples, tp, has_choice);
+    costs.stored = memory(OperatorPart::kStored, samples, tp, has_choice);
+    costs.working = value(OperatorPart::kWorking, samples, tp, has_choice);
+    if (costs.working.quality != Quality::kMeasured) take_reserves(samples, tp, has_choice, costs);
+    if (costs.working.quality == Quality::kMissing) {
+      costs.working = memory(OperatorPart::kWorking, samples, tp, has_choice);
+    }
+    costs.parameters = static_cast<double>(op_.parameter_bytes) / tp;
+    const Value parameters = value(OperatorPart::kParameters, samples, tp, has_choice);
+    if (parameters.quality == Quality::kMeasured && op_.parameter_bytes > 0) costs.parameters = parameters.mean;
+    return costs;
+  }
+
+ private:
+  // Measured at this tp and choice, or, where estimates are allowed, the nearest samples.
+  [[nodiscard]] Value value(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
+    const OperatorCurves* const curves = measured_.find(tp, alternate);
+    if (curves == nullptr) return {};
+    const Curve& curve = (*curves)[part];
+    const Value value = curve.at(samples);
+    if (value.quality == Quality::kMissing && allow_estimates_ && !curve.empty()) return curve.nearest(samples);
+    return value;
+  }
+
+  // The same, or the cost of the first choice, or of one rank, shared.
+  [[nodiscard]] Value shared(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
+    Value found = value(part, samples, tp, alternate);
+    if (found.quality != Quality::kMissing || !allow_estimates_) return found;
+    if (alternate) found = value(part, samples, tp, false);
+    if (found.quality != Quality::kMissing) return nothing_measured(Quality::kEstimated, found.mean);
+    found = value(part, samples, 1, false);
+    if (found.quality == Quality::kMissing || tp == 1) return found;
+    return nothing_measured(Quality::kEstimated, found.mean / tp);
+  }
+
+  [[nodiscard]] bool measured_at(OperatorPart part, std::int32_t tp) const {
+    for (const bool alternate : {false, true}) {
+      const OperatorCurves* const curves = measured_.find(tp, alternate);
+      if (curves != nullptr && !(*curves)[part].empty()) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] Value time(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
+    Value found = shared(part, samples, tp, alternate);
+    if (found.quality != Quality::kEstimated || tp == 1 || measured_at(part, tp)) return found;
+    if (op_.parameter_bytes == 0) return found;
+    const Value reduce = tables_.links.all_reduce(op_.output_bytes * samples, tp, Placement::kIntraNode);
+    if (reduce.quality == Quality::kMissing) return {};
+    return nothing_measured(Quality::kEstimated, found.mean + reduce.mean / 2);
+  }
+
+  // Where memory was never measured, an estimate may come from the model document.
+  [[nodiscard]] Value memory(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
+    const Value found = shared(part, samples, tp, alternate);
+    if (found.quality != Quality::kMissing || !allow_estimates_ || op_.activation_bytes <= 0) return found;
+    return nothing_measured(Quality::kEstimated, static_cast<double>(op_.activation_bytes) * samples / tp);
+  }
+
+  void take_reserves(std::int32_t samples, std::int32_t tp, bool alternate, OperatorCosts& costs) const {
+    const Value forward = value(OperatorPart::kForwardReserve, samples, tp, alternate);
+    const Value backward = value(OperatorPart::kBackwardReserve, samples, tp, alternate);
+    if (forward.quality == Quality::kMissing || backward.quality == Quality::kMissing) return;
+    costs.working = {0, 0, std::max(forward.quality, backward.quality)};
+    costs.forward_reserve = forward.mean;
+    costs.backward_reserve = backward.mean;
+  }
+
+  const CostTable::Tables& tables_;
+  const MeasuredOperator& measured_;
+  const Operator& op_;
+  bool allow_estimates_;
 };
 
-Value look_up(const Curve& curve, std::int32_t samples, bool allow_estimates) {
-  const Value value = curve.at(samples);
-  if (value.quality == Quality::kMissing && allow_estimates && !curve.empty()) return curve.nearest(samples);
-  return value;
+void spread_over_operators(const std::vector<std::int32_t>& group_of, OperatorTable& table) {
+  const std::size_t operators = group_of.size();
+  for (Doubles* const by_operator : {&table.forward, &table.backward, &table.stored}) by_operator->reserve(operators);
+  for (Doubles* const sums : {&table.forward_sum, &table.backward_sum}) {
+    sums->reserve(operators + 1);
+    sums->push_back(0);
+  }
+  table.gaps.reserve(operators + 1);
+  table.gaps.push_back(0);
+  for (const std::int32_t group : group_of) {
+    const OperatorCosts& costs = table.of_group[group];
+    table.forward.push_back(costs.forward.mean);
+    table.backward.push_back(costs.backward.mean);
+    table.stored.push_back(costs.stored.mean);
+    table.forward_sum.push_back(table.forward_sum.back() + costs.forward.mean);
+    table.backward_sum.push_back(table.backward_sum.back() + costs.backward.mean);
+    table.gaps.push_back(table.gaps.back() + (costs.complete() ? 0 : 1));
+  }
 }
 
-// Where memory was never measured, an estimate may come from the model document.
-Value memory_estimate(Value value, Bytes activation_bytes, std::int32_t samples, bool allow_estimates) {
-  if (value.quality != Quality::kMissing || !allow_estimates || activation_bytes <= 0) return value;
-  const double bytes = static_cast<double>(activation_bytes) * samples;
-  return {bytes, 0.2 * bytes, Quality::kEstimated};
-}
-
-bool complete(const OperatorCosts& costs) {
-  return costs.forward.quality != Quality::kMissing && costs.backward.quality != Quality::kMissing &&
-         costs.stored.quality != Quality::kMissing && costs.working.quality != Quality::kMissing;
-}
-
-void append_operator(const OperatorCosts& costs, SampleTable& table) {
-  table.forward.push_back(costs.forward.mean);
-  table.backward.push_back(costs.backward.mean);
-  table.stored.push_back(costs.stored.mean);
-  table.working.push_back(costs.working.mean);
-  table.forward_sum.push_back(table.forward_sum.back() + costs.forward.mean);
-  table.backward_sum.push_back(table.backward_sum.back() + costs.backward.mean);
-  table.stored_sum.push_back(table.stored_sum.back() + costs.stored.mean);
-  table.gaps.push_back(table.gaps.back() + (complete(costs) ? 0 : 1));
-}
-
-SampleTable sample_table(const CostTable::Tables& tables, const std::vector<GroupCurves>& curves, std::int32_t samples,
-                         bool allow_estimates) {
-  SampleTable table;
+OperatorTable operator_table(const CostTable::Tables& tables, const Measured& measured, std::int32_t samples,
+                             std::int32_t tp, bool alternate, bool allow_estimates) {
+  OperatorTable table;
   table.samples = samples;
-  std::vector<Bytes> activation(curves.size(), 0);
-  for (std::size_t i = 0; i < tables.group_of.size(); ++i) {
-    activation[tables.group_of[i]] = tables.model.operators[i].activation_bytes;
+  table.tp = tp;
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    const Operator& op = tables.operator_of(static_cast<std::int32_t>(g));
+    const Lookup lookup(tables, measured.at(tables.group_names[g]), op, allow_estimates);
+    table.of_group.push_back(lookup.at(samples, tp, alternate));
   }
-  for (std::size_t g = 0; g < curves.size(); ++g) {
-    const auto memory = [&](const Curve& curve) {
-      return memory_estimate(look_up(curve, samples, allow_estimates), activation[g], samples, allow_estimates);
-    };
-    table.of_group.push_back({look_up(curves[g].forward, samples, allow_estimates),
-                              look_up(curves[g].backward, samples, allow_estimates), memory(curves[g].stored),
-                              memory(curves[g].working)});
-  }
-  table.forward_sum = table.backward_sum = table.stored_sum = {0.0};
-  table.gaps = {0};
-  for (const std::int32_t group : tables.group_of) append_operator(table.of_group[group], table);
+  spread_over_operators(tables.group_of, table);
   return table;
 }
 
-void fill_parameters(const std::vector<OperatorPoints>& points, CostTable::Tables& tables) {
-  const Model& model = tables.model;
-  for (const OperatorPoints& of : points) {
-    tables.optimizer_of_group.push_back(of.optimizer.empty() ? Value{} : measured(of.optimizer, kMsPerNs));
+// Degrees that some plan of the cluster may use, or that somebody has measured.
+std::set<std::int32_t> tensor_degrees(const Cluster& cluster, const Measured& measured) {
+  std::set<std::int32_t> degrees{1};
+  std::int32_t widest = 1;
+  for (const Node& node : cluster.nodes) widest = std::max(widest, node.devices);
+  for (std::int32_t tp = 2; tp <= std::min(widest, kEveryDegree); ++tp) degrees.insert(tp);
+  for (std::int32_t tp = 2; tp <= widest; tp *= 2) degrees.insert(tp);
+  for (const auto& [name, of] : measured) {
+    for (const auto& [at, curves] : of.at) degrees.insert(at.first);
   }
-  tables.state_factor = 1 + model.gradient_bytes_per_parameter_byte + model.optimizer_bytes_per_parameter_byte;
-  tables.parameter_sum = tables.optimizer_sum = {0.0};
+  return degrees;
+}
+
+void fill_operators(const Measured& measured, const std::vector<std::int32_t>& samples, bool allow_estimates,
+                    CostTable::Tables& tables) {
+  const std::set<std::int32_t> degrees = tensor_degrees(tables.cluster, measured);
+  tables.tp_index.assign(static_cast<std::size_t>(*degrees.rbegin()) + 1, -1);
+  tables.tp_count = 0;
+  for (const std::int32_t tp : degrees) tables.tp_index[tp] = tables.tp_count++;
+  std::int32_t index = 0;
+  for (const std::int32_t count : samples) {
+    tables.sample_index.resize(static_cast<std::size_t>(count) + 1, -1);
+    tables.sample_index[count] = index++;
+    for (const std::int32_t tp : degrees) {
+      tables.operator_tables.push_back(operator_table(tables, measured, count, tp, false, allow_estimates));
+      if (!tables.alternates) continue;
+      tables.operator_tables.push_back(operator_table(tables, measured, count, tp, true, allow_estimates));
+    }
+  }
+  tables.unknown.of_group.resize(tables.group_names.size());
+  spread_over_operators(tables.group_of, tables.unknown);
+}
+
+void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::Tables& tables) {
+  const Model& model = tables.model;
+  for (const std::string& name : tables.group_names) {
+    const Statistics& optimizer = measured.at(name).optimizer;
+    const Value unknown{0, 0, allow_estimates ? Quality::kEstimated : Quality::kMissing};
+    tables.optimizer_of_group.push_back(optimizer.empty() ? unknown : tuner::measured(optimizer, kMsPerNs));
+  }
+  tables.gradient_factor = model.gradient_bytes_per_parameter_byte;
+  tables.optimizer_factor = model.optimizer_bytes_per_parameter_byte;
+  tables.optimizer_sum = {0.0};
   for (std::size_t i = 0; i < model.operators.size(); ++i) {
-    const auto parameters = static_cast<double>(model.operators[i].parameter_bytes);
-    const double optimizer = parameters > 0 ? tables.optimizer_of_group[tables.group_of[i]].mean : 0;
-    tables.parameter_sum.push_back(tables.parameter_sum.back() + parameters);
+    const bool trained = model.operators[i].parameter_bytes > 0;
+    const double optimizer = trained ? tables.optimizer_of_group[tables.group_of[i]].mean : 0;
     tables.optimizer_sum.push_back(tables.optimizer_sum.back() + optimizer);
     tables.output.push_back(static_cast<double>(model.operators[i].output_bytes));
-    tables.gradient.push_back(parameters * model.gradient_bytes_per_parameter_byte);
   }
 }
 
@@ -132,27 +216,11 @@ void fill_process(const std::vector<Cost>& costs, bool allow_estimates, CostTabl
   }
 }
 
-void fill_samples(const std::vector<OperatorPoints>& points, const std::vector<std::int32_t>& degrees,
-                  bool allow_estimates, CostTable::Tables& tables) {
-  std::vector<GroupCurves> curves;
-  for (const OperatorPoints& of : points) {
-    curves.push_back({Curve(of.of_kind[0], kMsPerNs), Curve(of.of_kind[1], kMsPerNs), Curve(of.of_kind[2], 1),
-                      Curve(of.of_kind[3], 1)});
-  }
-  for (const std::int32_t samples : possible_samples(tables.model, degrees)) {
-    tables.sample_index.resize(static_cast<std::size_t>(samples) + 1, -1);
-    tables.sample_index[samples] = static_cast<std::int32_t>(tables.samples.size());
-    tables.samples.push_back(sample_table(tables, curves, samples, allow_estimates));
-  }
-}
-
-SyncTable sync_table(const CostTable::Tables& tables, std::int32_t dp, Placement placement) {
-  SyncTable table;
-  table.overlap = tables.links.overlap(dp, placement);
-  for (const double bytes : tables.gradient) {
-    table.all_reduce.push_back(tables.links.all_reduce(static_cast<std::int64_t>(bytes), dp, placement));
-  }
-  return table;
+// At least one cost that a plan on single ranks could use, or on several.
+bool shares_anything(const Measured& measured, bool any_tp) {
+  return std::any_of(measured.begin(), measured.end(), [any_tp](const auto& entry) {
+    return any_tp ? !entry.second.at.empty() : entry.second.find(1, false) != nullptr;
+  });
 }
 
 }  // namespace
@@ -164,27 +232,24 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
   number_groups(model, *tables);
-  const std::vector<OperatorPoints> points = collect(*tables, costs);
-  const bool shared = std::any_of(points.begin(), points.end(), [](const OperatorPoints& of) {
-    return std::any_of(of.of_kind.begin(), of.of_kind.end(), [](const Points& p) { return !p.empty(); });
-  });
-  if (!shared) {
+  const Measured measured = measured_operators(model, costs);
+  if (!shares_anything(measured, cluster.devices() > 1)) {
     return bad_input("costs: need the operators of model '" + model.name + "' in " + model.dtype +
-                     ", found none of its " + std::to_string(points.size()) + " cost keys (" +
+                     ", found none of its " + std::to_string(measured.size()) + " cost keys (" +
                      tables->group_names.front() + ", ...) among " + std::to_string(costs.size()) +
                      " costs; profile the model on this hardware first");
   }
-  // Any plan of the model may be priced, whatever the knobs of a job.
-  const std::vector<std::int32_t> degrees = possible_degrees(model, cluster, Knobs{});
-  fill_parameters(points, *tables);
+  fill_parameters(measured, options.allow_estimates, *tables);
   fill_process(costs, options.allow_estimates, *tables);
-  fill_samples(points, degrees, options.allow_estimates, *tables);
-  tables->sync.resize(static_cast<std::size_t>(cluster.devices()) + 1);
-  for (const std::int32_t dp : degrees) {
-    for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
-      tables->sync[dp].push_back(sync_table(*tables, dp, placement));
-    }
-  }
+  // Any plan of the model may be priced, whatever the knobs of a job.
+  fill_operators(measured, possible_samples(model, possible_degrees(model, cluster, Knobs{})), options.allow_estimates,
+                 *tables);
+  return CostTable(std::move(tables));
+}
+
+CostTable CostTable::on(const Cluster& cluster) const {
+  auto tables = std::make_shared<Tables>(*tables_);
+  tables->cluster = cluster;
   return CostTable(std::move(tables));
 }
 

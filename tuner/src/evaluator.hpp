@@ -1,19 +1,23 @@
 #pragma once
 
-// Prices candidates in the inner loop of a search: stages and transfers are memoized, the pipeline is simulated
-// exactly, and once everything has been seen a price allocates nothing. One per search; not thread-safe.
+// The inner loop of a search, behind one interface for every cost model: candidates in, scores and stage prices out.
+// One per search; not thread-safe. Stages are memoized; once everything has been seen a price allocates nothing.
 
 #include <cstdint>
 #include <limits>
-#include <unordered_map>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "candidate.hpp"
-#include "pipeline.hpp"
-#include "stage_cost.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
+
+namespace unified {
+class StagePricer;  // strategies/unified/stage_pricer.hpp
+}
 
 // How good a candidate is: one that fits by its time, before one that does not by its excess, before one with costs
 // that are missing.
@@ -31,66 +35,69 @@ struct Score {
 };
 
 struct StagePrice {
-  StageTimes times;
-  double excess_bytes = 0;
+  // Milliseconds per microbatch: computing, and what the stage waits for its own collectives and transfers.
+  double forward = 0;
+  double backward = 0;  // without recompute
+  double recompute = 0;
+  double communication = 0;
+  double forward_wait = 0;  // of communication, what a forward pass waits for inside of the stage
+  double backward_wait = 0;
+  // Milliseconds per step.
+  double sync = 0;  // exposed
+  double optimizer = 0;
+  double last_backward = 0;  // of the last microbatch, all that slows it down included
+  double tail = 0;           // from the begin of the last backward to the end of the stage's step
+  double after = 0;          // of the tail, what follows the reduction of tied parameters: the optimizer
+  double step_ms = 0;        // what this stage alone bounds the iteration by: ranks bottlenecks
+
   double memory_bytes = 0;
-  double limit_bytes = 0;
-  bool priced = false;  // no cost is missing
-  std::vector<Range> recompute;
+  double limit_bytes = 0;   // 0 = unlimited
+  double excess_bytes = 0;  // over the limit
+  bool priced = false;      // no cost is missing; all else is 0 otherwise
+  std::vector<Range> recompute_ranges;
 };
 
 class Evaluator {
  public:
-  // Both must outlive this.
-  Evaluator(const CostModel& cost_model, const PlanSpace& space);
+  virtual ~Evaluator() = default;
 
-  Score price(const Candidate& candidate);
-  // A stage of the candidate, as price() takes it. Valid until the next call of any other method.
-  const StagePrice& stage(const Candidate& candidate, std::size_t stage);
+  // Counts as one evaluation. REQUIRES: the space has the candidate.
+  virtual Score price(const Candidate& candidate) = 0;
+  // A stage of the candidate, as price() takes it. Valid until the next call of a method that is not const.
+  virtual const StagePrice& stage(const Candidate& candidate, std::size_t stage) = 0;
+  // Recompute ranges spelled out.
+  virtual Plan plan(const Candidate& candidate) = 0;
+  // Why the candidate does not fit: which stage, by how much, and what would make it fit. Empty where it fits.
+  virtual std::string excess_text(const Candidate& candidate) = 0;
+  // What each operator computes over a whole step on one device of a segment of this split: prefix sums, one more than
+  // operators, without recompute and communication; empty where a cost is missing. Valid as long as the evaluator.
+  virtual std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) = 0;
+  // Stages for the partition solver of `unified`, for one microbatch size; null where the model has none of its own.
+  // Must not outlive the evaluator.
+  virtual std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch);
+  // The same with times that no way to run a stage beats, for bounds; null where stage_pricer() is exact, or none is
+  // known.
+  virtual std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch);
+  // No plan of the space takes less; 0 = unknown.
+  [[nodiscard]] virtual double lower_bound_ms() const { return 0; }
+  // Drops what is memoized.
+  virtual void forget() {}
+
+  [[nodiscard]] const CostModel& cost_model() const { return *cost_model_; }
+  [[nodiscard]] const PlanSpace& space() const { return *space_; }
+  [[nodiscard]] const Model& model() const { return cost_model_->model(); }
   [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
 
-  // A stage whose recomputed operators are given, not chosen; not memoized.
-  [[nodiscard]] StagePrice price_stage(const StageShape& shape, std::int32_t first_device,
-                                       const std::vector<Range>& recompute);
-  // The time of a whole step from its stages. `transfers` as in transfer().
-  double simulate_step(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches);
-  double transfer(std::int32_t boundary, std::int32_t microbatch, std::int32_t first_device, std::int32_t from,
-                  std::int32_t to);  // ms; infinite where a cost is missing
-  [[nodiscard]] StageShape shape_of(const Candidate& candidate, std::size_t stage, std::int32_t first_device) const;
-  [[nodiscard]] double memory_limit(std::int32_t first_device, std::int32_t devices) const;
-  [[nodiscard]] Plan plan(const Candidate& candidate);
-  [[nodiscard]] const CostTable::Tables& tables() const { return *tables_; }
-  [[nodiscard]] const Calibration& calibration() const { return *calibration_; }
-  [[nodiscard]] const PlanSpace& space() const { return *space_; }
+ protected:
+  // Both must outlive this.
+  Evaluator(const CostModel& cost_model, const PlanSpace& space) : cost_model_(&cost_model), space_(&space) {}
+  Evaluator(const Evaluator&) = default;
+  Evaluator& operator=(const Evaluator&) = default;
+  void count() { ++evaluations_; }
 
  private:
-  struct StageKey {
-    std::int32_t begin, end, first_device, devices, microbatch, in_flight, further;
-    bool operator==(const StageKey&) const = default;
-  };
-  struct TransferKey {
-    std::int32_t boundary, microbatch, first_device, from, to;
-    bool operator==(const TransferKey&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const StageKey& key) const;
-    std::size_t operator()(const TransferKey& key) const;
-  };
-
-  const StagePrice& stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
-  [[nodiscard]] StagePrice choose(const StageShape& shape, std::int32_t first_device, std::int32_t further);
-  [[nodiscard]] bool complete(const StageShape& shape) const;
-  [[nodiscard]] Placement placement(std::int32_t first_device, std::int32_t devices) const;
-
-  const CostTable::Tables* tables_;
-  const Calibration* calibration_;
+  const CostModel* cost_model_;
   const PlanSpace* space_;
-  std::vector<std::int32_t> node_of_;  // by device
-  std::unordered_map<StageKey, StagePrice, KeyHash> stages_;
-  std::unordered_map<TransferKey, double, KeyHash> transfers_;
-  std::vector<PipelineStage> pipeline_;
-  PipelineScratch scratch_;
-  RecomputeFlags flags_;
   std::uint64_t evaluations_ = 0;
 };
 

@@ -8,7 +8,8 @@
 
 namespace trimtab::tuner {
 
-// The plan of the space that is least over its memory, which stage is over, by how much, and what would make it fit.
-[[nodiscard]] std::string explain_infeasible(const CostModel& cost_model, SearchRun& run);
+// The plan of the space that is least over its memory, which stage is over, by how much, and which smallest
+// changes would make it fit (remedies.hpp).
+[[nodiscard]] std::string explain_infeasible(SearchRun& run);
 
 }  // namespace trimtab::tuner

@@ -1,6 +1,9 @@
 #include "link_costs.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 
 namespace trimtab::tuner {
 namespace {
@@ -19,6 +22,41 @@ Placement placement_named(const std::string& name) {
   return name == "inter_node" ? Placement::kInterNode : Placement::kIntraNode;
 }
 
+constexpr std::array<const char*, kPrimitives> kNames{"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+
+std::optional<Primitive> primitive_named(const std::string& name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<Primitive>(found - kNames.begin());
+}
+
+// Bytes that a rank sends for one byte of its input, in a ring of `ranks`.
+double wire_share(Primitive primitive, double ranks) {
+  switch (primitive) {
+    case Primitive::kAllReduce:
+      return 2 * (ranks - 1) / ranks;
+    case Primitive::kAllGather:
+      return ranks - 1;
+    case Primitive::kReduceScatter:
+    case Primitive::kAllToAll:
+      break;
+  }
+  return (ranks - 1) / ranks;
+}
+
+Value over_link(const Link* link, Primitive primitive, std::int64_t bytes, std::int32_t ranks) {
+  const double size = static_cast<double>(bytes);
+  const bool reduces = primitive == Primitive::kAllReduce;
+  const Value ring = from_link(link, (reduces ? 2.0 : 1.0) * (ranks - 1), wire_share(primitive, ranks) * size);
+  if (!reduces || ring.quality == Quality::kMissing) return ring;
+  const Value tree = from_link(link, 2 * std::ceil(std::log2(static_cast<double>(ranks))), 2 * size);
+  return tree.mean < ring.mean ? tree : ring;
+}
+
+Value scaled(Value value, double factor) {
+  return {value.mean * factor, kUncertaintyOfLinks * value.mean * factor, Quality::kEstimated};
+}
+
 double slowdown(const Statistics& statistics) {
   return std::max(1.0, statistics.mean() * 1e-6);
 }
@@ -27,6 +65,10 @@ double slowdown(const Statistics& statistics) {
 
 const char* to_string(Placement placement) {
   return placement == Placement::kIntraNode ? "intra_node" : "inter_node";
+}
+
+const char* to_string(Primitive primitive) {
+  return kNames[static_cast<std::size_t>(primitive)];
 }
 
 Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices) {
@@ -40,20 +82,26 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
     : allow_estimates_(allow_estimates), links_(cluster.links) {
   for (const Node& node : cluster.nodes) nodes_.push_back(node.name);
   using Points = std::map<std::int64_t, Statistics>;
-  std::map<Group, Points> reduces;
+  std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
   std::map<Group, std::pair<Points, Points>> overlaps;
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
     const Placement placement = placement_named(key.placement);
     if (key.kind == CostKind::kPointToPoint) transfers[placement][key.bytes].merge(cost.statistics);
-    if (key.subject != "all_reduce" || cost.statistics.empty()) continue;
+    const std::optional<Primitive> primitive = primitive_named(key.subject);
+    if (!primitive || cost.statistics.empty()) continue;
     const Group group{key.group_size, placement};
-    if (key.kind == CostKind::kCollective) reduces[group][key.bytes].merge(cost.statistics);
+    if (key.kind == CostKind::kCollective) {
+      collectives[static_cast<std::size_t>(*primitive)][group][key.bytes].merge(cost.statistics);
+    }
+    if (*primitive != Primitive::kAllReduce) continue;
     if (key.kind == CostKind::kOverlapComputation) overlaps[group].first[key.bytes].merge(cost.statistics);
     if (key.kind == CostKind::kOverlapCommunication) overlaps[group].second[key.bytes].merge(cost.statistics);
   }
-  for (const auto& [group, points] : reduces) all_reduce_.emplace(group, Curve(points, kMsPerNs));
+  for (std::size_t p = 0; p < kPrimitives; ++p) {
+    for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points, kMsPerNs));
+  }
   for (const auto& [placement, points] : transfers) point_to_point_.emplace(placement, Curve(points, kMsPerNs));
   for (const auto& [group, both] : overlaps) {
     if (both.first.empty() || both.second.empty()) continue;
@@ -62,29 +110,58 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   }
 }
 
-Value LinkCosts::price(const Curve* curve, std::int64_t bytes, Value link_estimate) const {
-  if (bytes <= 0) return {0, 0, Quality::kMeasured};
-  if (curve != nullptr && !curve->empty()) {
-    const Value value = curve->at(bytes);
-    if (value.quality == Quality::kMeasured) return value;
-    if (allow_estimates_) return curve->nearest(bytes);
-  }
-  return link_estimate;
+// Measured, or the nearest size where estimates are allowed.
+Value LinkCosts::from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const {
+  const auto found = curves.find(group);
+  if (found == curves.end() || found->second.empty()) return {};
+  const Value value = found->second.at(bytes);
+  if (value.quality == Quality::kMeasured || !allow_estimates_) return value;
+  return found->second.nearest(bytes);
 }
 
-Value LinkCosts::all_reduce(std::int64_t bytes, std::int32_t group_size, Placement placement) const {
-  if (group_size < 2) return {0, 0, Quality::kMeasured};
-  const auto found = all_reduce_.find({group_size, placement});
-  const double steps = 2.0 * (group_size - 1);
-  const Value ring = from_link(link(placement), steps, steps / group_size * static_cast<double>(bytes));
-  return price(found == all_reduce_.end() ? nullptr : &found->second, bytes, ring);
+// An all-reduce is a reduce-scatter and an all-gather of the whole tensor.
+Value LinkCosts::from_all_reduce(Primitive primitive, std::int64_t bytes, const Group& group) const {
+  if (!allow_estimates_ || primitive == Primitive::kAllReduce) return {};
+  const std::int64_t whole = primitive == Primitive::kAllGather ? bytes * group.first : bytes;
+  const Value reduce = from_curve(collectives_[0], whole, group);
+  return reduce.quality == Quality::kMissing ? Value{} : scaled(reduce, 0.5);
+}
+
+Value LinkCosts::from_nearest_group(Primitive primitive, std::int64_t bytes, const Group& group) const {
+  const Curves& curves = collectives_[static_cast<std::size_t>(primitive)];
+  const Group* nearest = nullptr;
+  for (const auto& [other, curve] : curves) {
+    if (other.second != group.second) continue;
+    const bool nearer =
+        nearest == nullptr || std::abs(other.first - group.first) < std::abs(nearest->first - group.first);
+    if (nearer) nearest = &other;
+  }
+  if (!allow_estimates_ || nearest == nullptr) return {};
+  const Value value = from_curve(curves, bytes, *nearest);
+  if (value.quality == Quality::kMissing) return {};
+  return scaled(value, wire_share(primitive, group.first) / wire_share(primitive, nearest->first));
+}
+
+Value LinkCosts::collective(Primitive primitive, std::int64_t bytes, std::int32_t group_size,
+                            Placement placement) const {
+  if (group_size < 2 || bytes <= 0) return {0, 0, Quality::kMeasured};
+  const Group group{group_size, placement};
+  Value value = from_curve(collectives_[static_cast<std::size_t>(primitive)], bytes, group);
+  if (value.quality == Quality::kMissing) value = from_all_reduce(primitive, bytes, group);
+  if (value.quality == Quality::kMissing) value = over_link(link(placement), primitive, bytes, group_size);
+  if (value.quality == Quality::kMissing) value = from_nearest_group(primitive, bytes, group);
+  return value;
 }
 
 Value LinkCosts::point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const {
-  const Placement placement = from_node == to_node ? Placement::kIntraNode : Placement::kInterNode;
-  const auto found = point_to_point_.find(placement);
-  const Value direct = from_link(link_between(from_node, to_node), 1, static_cast<double>(bytes));
-  return price(found == point_to_point_.end() ? nullptr : &found->second, bytes, direct);
+  if (bytes <= 0) return {0, 0, Quality::kMeasured};
+  const auto found = point_to_point_.find(from_node == to_node ? Placement::kIntraNode : Placement::kInterNode);
+  if (found != point_to_point_.end() && !found->second.empty()) {
+    const Value value = found->second.at(bytes);
+    if (value.quality == Quality::kMeasured) return value;
+    if (allow_estimates_) return found->second.nearest(bytes);
+  }
+  return from_link(link_between(from_node, to_node), 1, static_cast<double>(bytes));
 }
 
 OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {

@@ -3,6 +3,7 @@
 // What communication costs where: measured curves by group size and placement, else the link's bandwidth and latency.
 // Built once; any thread.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,8 +17,11 @@
 namespace trimtab::tuner {
 
 enum class Placement : std::uint8_t { kIntraNode, kInterNode };
+enum class Primitive : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+inline constexpr std::size_t kPrimitives = 4;
 
 [[nodiscard]] const char* to_string(Placement placement);
+[[nodiscard]] const char* to_string(Primitive primitive);
 [[nodiscard]] Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices);
 
 // How much slower each side runs while the other does.
@@ -32,20 +36,29 @@ class LinkCosts {
   LinkCosts() = default;
   LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates);
 
-  // Milliseconds. Nothing to move costs nothing.
-  [[nodiscard]] Value all_reduce(std::int64_t bytes, std::int32_t group_size, Placement placement) const;
+  // Milliseconds; `bytes` is one rank's input. Nothing to move costs nothing. In this order: measured; estimates, where
+  // they are allowed, from the nearest measured size or the same group's all-reduce; the link's bandwidth and latency
+  // (a ring; an all-reduce takes a tree where that is faster); where estimates are allowed, the measured group of
+  // nearest size.
+  [[nodiscard]] Value collective(Primitive primitive, std::int64_t bytes, std::int32_t group_size,
+                                 Placement placement) const;
+  [[nodiscard]] Value all_reduce(std::int64_t bytes, std::int32_t group_size, Placement placement) const {
+    return collective(Primitive::kAllReduce, bytes, group_size, placement);
+  }
   [[nodiscard]] Value point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const;
   [[nodiscard]] OverlapSlowdown overlap(std::int32_t group_size, Placement placement) const;
-  [[nodiscard]] bool any_measured() const { return !all_reduce_.empty() || !point_to_point_.empty(); }
 
  private:
   using Group = std::pair<std::int32_t, Placement>;
-  [[nodiscard]] Value price(const Curve* curve, std::int64_t bytes, Value link_estimate) const;
+  using Curves = std::map<Group, Curve>;
+  [[nodiscard]] Value from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const;
+  [[nodiscard]] Value from_all_reduce(Primitive primitive, std::int64_t bytes, const Group& group) const;
+  [[nodiscard]] Value from_nearest_group(Primitive primitive, std::int64_t bytes, const Group& group) const;
   [[nodiscard]] const Link* link(Placement placement) const;
   [[nodiscard]] const Link* link_between(std::int32_t from_node, std::int32_t to_node) const;
 
   bool allow_estimates_ = false;
-  std::map<Group, Curve> all_reduce_;
+  std::array<Curves, kPrimitives> collectives_;
   std::map<Placement, Curve> point_to_point_;
   std::map<Group, OverlapSlowdown> overlap_;
   std::vector<Link> links_;

@@ -27,10 +27,10 @@ std::string ranges_text(const std::vector<Range>& ranges) {
   return text;
 }
 
-std::string remedy(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
-                   std::size_t s, bool may_recompute) {
-  const StageShape& shape = priced.shapes[s];
-  const RecomputeChoice choice = choose_recompute(tables, calibration, shape, priced.limits[s], may_recompute);
+std::string remedy(const Calibration& calibration, const PricedPlan& priced, std::size_t s, bool may_recompute) {
+  RecomputeFlags flags(priced.recompute.size(), 0);
+  const RecomputeChoice choice =
+      choose_recompute(calibration, priced.inputs[s], priced.limits[s], may_recompute, 0, flags);
   if (choice.fits) return "smallest change that fits: recompute operators " + ranges_text(choice.recompute);
   const std::string more = bytes_text(choice.excess_bytes) + " more memory on the device";
   const char* const how = may_recompute ? "even with the best recompute it needs " : "it needs ";
@@ -66,9 +66,9 @@ std::string describe_excess(const CostTable::Tables& tables, const Calibration& 
          bytes_text(bytes.total()) + " (states " + bytes_text(bytes.states) + ", activations " +
          bytes_text(bytes.activations) + " of " + std::to_string(priced.shapes[s].in_flight) +
          " microbatches, recompute peak " + bytes_text(bytes.recompute_peak) + ", reserved " +
-         bytes_text(bytes.working + bytes.process + bytes.gradient_buffer) + "), the device has " +
+         bytes_text(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered) + "), the device has " +
          bytes_text(priced.limits[s]) + ": " + bytes_text(excess_bytes(priced, s)) + " too much; " +
-         remedy(tables, calibration, priced, s, may_recompute);
+         remedy(calibration, priced, s, may_recompute);
 }
 
 }  // namespace trimtab::tuner

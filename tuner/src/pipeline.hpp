@@ -2,17 +2,22 @@
 
 // Event-driven simulation of a pipeline step, exact for the reference trainer's rules: each stage runs its actions in
 // schedule order; an action starts when its stage is free and its input has arrived; input arrives one transfer time
-// after the sender's action ended; sending blocks nobody. O(stages x microbatches), no allocation once
-// `PipelineScratch` has grown. Pure.
+// after the sender's action ended; sending blocks nobody. No allocation once `PipelineScratch` has grown. Pure.
 //
 // 1F1B (PipeDream-Flush): stage s runs w = S - s - 1 forwards, then forward and backward in turn, then the rest of the
 // backwards. GPipe is the same with w = all forwards.
+//
+// Times are first rounded to a grid on which every sum of the step is a whole number that a double holds exactly (the
+// step changes by less than 1e-12 of itself). So rounds can be compared and skipped exactly (steady_rounds.hpp): a step
+// of thousands of microbatches costs what its filling and draining and a few rounds cost.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "schema/plan.hpp"
+#include "steady_rounds.hpp"
 
 namespace trimtab::tuner {
 
@@ -22,11 +27,32 @@ struct PipelineStage {
   double last_backward = 0;  // of the last microbatch: gradient synchronization slows it down
   double tail = 0;           // from the begin of the last backward to the end of the stage's step
   double transfer = 0;       // to the next stage, of an activation or a gradient; 0 on the last
+  double after = 0;          // of the tail, what follows a reduction of tied parameters: the optimizer
+};
+
+// Reductions over stages between their synchronization and their optimizers. Reduction r's stages are
+// members[begin, end).
+struct TiedReductions {
+  struct Reduction {
+    std::int32_t begin = 0;
+    std::int32_t end = 0;
+    double ms = 0;
+  };
+  std::vector<Reduction> reductions;
+  std::vector<std::int32_t> members;
+
+  void clear() {
+    reductions.clear();
+    members.clear();
+  }
 };
 
 struct PipelineScratch {
   std::vector<double> arrivals;  // ends of the warm-up forwards of the stage before
   std::vector<double> free;      // when each stage is free
+  std::vector<double> ready;     // when each stage has synchronized
+  std::vector<PipelineStage> stages;
+  SteadyRounds steady;
 };
 
 inline std::int32_t warmup_forwards(ScheduleKind kind, std::int32_t stages, std::int32_t stage,
@@ -39,7 +65,30 @@ inline std::int32_t in_flight(ScheduleKind kind, std::int32_t stages, std::int32
   return kind == ScheduleKind::kGPipe ? microbatches : std::min(microbatches, stages - stage);
 }
 
+// The grid: half of a double's last digit at the size of the longest possible step. 0 where a time is not finite.
+[[nodiscard]] inline double pipeline_grid(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches) {
+  double passes = 0;
+  double transfer = 0;
+  double ends = 0;
+  for (std::int32_t s = 0; s < count; ++s) {
+    passes = std::max(passes, stages[s].forward + stages[s].backward);
+    transfer = std::max(transfer, stages[s].transfer);
+    ends += stages[s].last_backward + stages[s].tail;
+  }
+  const double longest = (microbatches + 2.0 * count) * (passes + 2 * transfer) + ends;
+  if (!(longest > 0) || !std::isfinite(longest)) return 0;
+  return std::ldexp(1.0, std::ilogb(longest) + 1 - 53);
+}
+
+[[nodiscard]] inline PipelineStage on_grid(const PipelineStage& stage, double grid) {
+  if (grid <= 0) return stage;
+  const auto round = [grid](double value) { return std::nearbyint(value / grid) * grid; };
+  return {round(stage.forward), round(stage.backward), round(stage.last_backward),
+          round(stage.tail),    round(stage.transfer), round(stage.after)};
+}
+
 struct NoRecord {
+  static constexpr bool kSkips = true;  // sees nothing, so rounds may be skipped
   void forward(std::int32_t, std::int32_t, double, double, double) {}
   void backward(std::int32_t, std::int32_t, double, double, double) {}
 };
@@ -52,32 +101,76 @@ class Simulation {
  public:
   Simulation(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
              PipelineScratch& scratch, Record& record)
-      : stages_(stages), count_(count), microbatches_(microbatches), kind_(kind), record_(record) {
-    const std::int32_t arrivals = std::max(microbatches, count);
+      : count_(count), microbatches_(microbatches), kind_(kind), record_(record), steady_(scratch.steady) {
+    const std::int32_t arrivals = std::max(kind == ScheduleKind::kGPipe ? microbatches : 0, count);
     if (static_cast<std::int32_t>(scratch.arrivals.size()) < arrivals) scratch.arrivals.resize(arrivals);
     if (static_cast<std::int32_t>(scratch.free.size()) < count) scratch.free.resize(count);
+    if (static_cast<std::int32_t>(scratch.stages.size()) < count) scratch.stages.resize(count);
+    const double grid = pipeline_grid(stages, count, microbatches);
+    for (std::int32_t s = 0; s < count; ++s) scratch.stages[s] = on_grid(stages[s], grid);
     std::fill_n(scratch.free.begin(), count, 0.0);
+    stages_ = scratch.stages.data();
     arrivals_ = scratch.arrivals.data();
     free_ = scratch.free.data();
+    // Rounds in which every stage runs a forward and a backward that is not the last.
+    full_rounds_ = std::min(microbatches - count + 1, microbatches - 1);
+    skips_ = grid > 0 && kind == ScheduleKind::k1F1B && full_rounds_ > kFewRounds;
   }
 
-  // When the last stage to end has ended.
-  double run() {
+  // When each stage's last backward has ended; valid as long as the scratch.
+  const double* run() {
     warm_up();
     std::copy_n(free_, count_, arrivals_);
+    if constexpr (Record::kSkips) {
+      if (skips_) {
+        run_skipping();
+        return free_;
+      }
+    }
     for (std::int32_t round = 0; round < microbatches_; ++round) {
       forwards(round);
       backwards(round);
     }
-    double end = 0;
-    for (std::int32_t s = 0; s < count_; ++s) {
-      end = std::max(end, free_[s] - stages_[s].last_backward + stages_[s].tail);
-    }
-    return end;
+    return free_;
   }
+  [[nodiscard]] const PipelineStage* stages() const { return stages_; }
 
  private:
   static constexpr double kAtOnce = -1.0;
+  static constexpr std::int32_t kFewRounds = 12;
+
+  void run_skipping() {
+    std::int32_t round = 0;
+    steady_.begin(count_);
+    while (round < full_rounds_) {
+      full_round(steady_.next(free_, arrivals_));
+      round += 1 + steady_.skip(full_rounds_ - round - 1, free_, arrivals_);
+    }
+    for (; round < microbatches_; ++round) {
+      forwards(round);
+      backwards(round);
+    }
+  }
+
+  // A round in which every stage does both, with how long each action waited for its input (or, negative, its input for
+  // it): forwards by stage, then backwards by stage.
+  void full_round(double* waits) {
+    for (std::int32_t s = count_ - 1; s > 0; --s) {
+      const double arrival = arrivals_[s - 1] + stages_[s - 1].transfer;
+      waits[s] = arrival - free_[s];
+      arrivals_[s] = free_[s] = std::max(free_[s], arrival) + stages_[s].forward;
+    }
+    waits[0] = 0;
+    arrivals_[0] = free_[0] += stages_[0].forward;
+    double* const backward_waits = waits + count_;
+    backward_waits[count_ - 1] = 0;
+    free_[count_ - 1] += stages_[count_ - 1].backward;
+    for (std::int32_t s = count_ - 2; s >= 0; --s) {
+      const double arrival = free_[s + 1] + stages_[s].transfer;
+      backward_waits[s] = arrival - free_[s];
+      free_[s] = std::max(free_[s], arrival) + stages_[s].backward;
+    }
+  }
 
   // arrivals_[k] is the end of the previous stage's forward k.
   void warm_up() {
@@ -118,20 +211,52 @@ class Simulation {
     return free_[s];
   }
 
-  const PipelineStage* stages_;
+  const PipelineStage* stages_ = nullptr;
   std::int32_t count_;
   std::int32_t microbatches_;
   ScheduleKind kind_;
   Record& record_;
+  SteadyRounds& steady_;
   double* arrivals_ = nullptr;
   double* free_ = nullptr;
+  std::int32_t full_rounds_ = 0;
+  bool skips_ = false;
 };
 
-// The step's time alone.
+// When each stage has synchronized, its tied parameters included, from when its last backward ended; how long each was
+// held up by other stages is in the difference. `source[s]`, where it is asked for, is the stage whose last backward
+// decided.
+inline void synchronize(const PipelineStage* stages, std::int32_t count, const double* backward_ends,
+                        const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
+  if (static_cast<std::int32_t>(ready.size()) < count) ready.resize(count);
+  for (std::int32_t s = 0; s < count; ++s) {
+    ready[s] = backward_ends[s] - stages[s].last_backward + (stages[s].tail - stages[s].after);
+    if (source != nullptr) (*source)[s] = s;
+  }
+  for (const TiedReductions::Reduction& tie : ties.reductions) {
+    std::int32_t latest = ties.members[tie.begin];
+    for (std::int32_t m = tie.begin; m < tie.end; ++m) {
+      if (ready[ties.members[m]] > ready[latest]) latest = ties.members[m];
+    }
+    const double end = ready[latest] + tie.ms;
+    const std::int32_t decided = source != nullptr ? (*source)[latest] : 0;
+    for (std::int32_t m = tie.begin; m < tie.end; ++m) {
+      ready[ties.members[m]] = end;
+      if (source != nullptr) (*source)[ties.members[m]] = decided;
+    }
+  }
+}
+
+// The step's time alone: when the last stage to end has ended.
 inline double simulate(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
-                       PipelineScratch& scratch) {
+                       PipelineScratch& scratch, const TiedReductions& ties = {}) {
   NoRecord record;
-  return Simulation<NoRecord>(stages, count, microbatches, kind, scratch, record).run();
+  Simulation<NoRecord> simulation(stages, count, microbatches, kind, scratch, record);
+  const double* const ends = simulation.run();
+  synchronize(simulation.stages(), count, ends, ties, scratch.ready, nullptr);
+  double end = 0;
+  for (std::int32_t s = 0; s < count; ++s) end = std::max(end, scratch.ready[s] + simulation.stages()[s].after);
+  return end;
 }
 
 }  // namespace trimtab::tuner

@@ -3,11 +3,15 @@
 // Which microbatches, data-parallel degrees and cuts a job's plans may use. Plain values, built once; any thread.
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"
+#include "schema/plan.hpp"
 
 namespace trimtab::tuner {
 
@@ -29,14 +33,33 @@ namespace trimtab::tuner {
 [[nodiscard]] std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cluster,
                                                          const Knobs& knobs);
 
+// How one segment of a stage uses the stage's devices: dp replicas of tp ranks.
+struct Split {
+  std::int32_t dp = 1;
+  std::int32_t tp = 1;
+  ShardedLevel sharded = ShardedLevel::kNone;
+  std::int32_t sharded_degree = 0;  // replicas that share one copy of the sharded states; 0 = dp
+  bool operator==(const Split&) const = default;
+};
+
+// What may vary from plan to plan.
 struct PlanSpace {
+  std::string name = "job";
   Knobs knobs;
   std::int32_t devices = 1;
   std::int32_t operators = 1;
   std::vector<std::int32_t> microbatches;
   std::vector<std::int32_t> cuts;
   std::int32_t stages_min = 1;
-  std::int32_t stages_max = 0;  // below stages_min where no plan uses every device
+  std::int32_t stages_max = 0;                             // below stages_min where no plan uses every device
+  std::vector<std::int32_t> tensor_parallel{1};            // degrees
+  std::vector<ShardedLevel> sharded{ShardedLevel::kNone};  // levels
+  bool mixed_splits = false;                               // segments of one stage may be split in different ways
+  bool alternate_dimensions = false;                       // operators may be split along their second choice
+  bool derived_recompute = false;                          // by the cost model's rule alone; else free
+  std::vector<std::int32_t> device_counts;                 // of a stage; empty = any
+  bool node_boundaries = false;                            // no stage lies on two nodes
+  std::vector<std::int32_t> node_ends;                     // one past the last device of each node
 
   // Every way to give all devices to `stages` stages, in lexicographic order, that this microbatch allows; at most
   // `limit` of them.
@@ -45,6 +68,12 @@ struct PlanSpace {
   // The split whose parts are nearest to equal; empty where there is none.
   [[nodiscard]] std::vector<std::int32_t> even_split(const Model& model, std::int32_t microbatch,
                                                      std::int32_t stages) const;
+  // Every way a segment may use `count` devices with this microbatch, most replicas first; empty where there is none.
+  [[nodiscard]] std::vector<Split> splits(const Model& model, std::int32_t microbatch, std::int32_t count) const;
+  // Whether the space has this split of `count` devices.
+  [[nodiscard]] bool allows(const Model& model, std::int32_t microbatch, std::int32_t count, const Split& split) const;
+  // Whether a stage may have these devices.
+  [[nodiscard]] bool allows_devices(std::int32_t first_device, std::int32_t count) const;
 
  private:
   // Numbers of devices that a stage may have.
@@ -52,8 +81,14 @@ struct PlanSpace {
                                                   std::int32_t stages) const;
 };
 
-// `fixed_microbatch` is what a job that does not honour the microbatch knob runs with.
+// What a job may change. `fixed_microbatch` is what a job that does not honour the microbatch knob runs with.
 [[nodiscard]] PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                    std::int32_t fixed_microbatch);
+
+// By name: "job"; "aceso", the space of that paper's published search; "all", everything that the native model prices.
+// Fails on another name, naming these.
+[[nodiscard]] Result<PlanSpace> named_space(std::string_view name, const Model& model, const Cluster& cluster,
+                                            const Knobs& knobs, std::int32_t fixed_microbatch);
+[[nodiscard]] std::vector<std::string_view> spaces();
 
 }  // namespace trimtab::tuner

@@ -2,75 +2,118 @@
 
 #include <algorithm>
 
-#include "base/check.hpp"
 #include "recompute_choice.hpp"
+#include "tied_reduction.hpp"
+#include "transfer.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
-StageShape shape_of(const CostTable::Tables& tables, const Plan& plan, std::size_t s) {
+StageShape shape_of(const Plan& plan, std::size_t s, const std::vector<std::int32_t>& node_of) {
   const Stage& stage = plan.stages[s];
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  const auto devices = static_cast<std::int32_t>(stage.devices.size());
   StageShape shape;
   shape.operators = stage.operators();
-  shape.dp = stage.segments.front().dp;
-  shape.samples = plan.microbatch / shape.dp;
-  shape.placement = placement_of(tables.cluster, stage.devices);
   shape.in_flight = in_flight(plan.schedule.kind, stages, static_cast<std::int32_t>(s), plan.microbatches());
-  TRIMTAB_ASSERT(tables.find(shape.samples) != nullptr, "a plan must be valid before it is priced");
-  TRIMTAB_ASSERT(shape.dp == 1 || tables.find_sync(shape.dp, shape.placement) != nullptr,
-                 "a plan must be valid before it is priced");
+  for (const Segment& segment : stage.segments) {
+    const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
+    shape.segments.push_back(
+        {segment.operators, split_shape(split, plan.microbatch, node_of, stage.devices.data(), devices)});
+    shape.alternate.insert(shape.alternate.end(), segment.alternate_dimension.begin(),
+                           segment.alternate_dimension.end());
+  }
   return shape;
 }
 
-void price_stage(const CostTable::Tables& tables, const Calibration& calibration, const Stage& stage,
-                 PricedPlan& priced) {
-  for (const Segment& segment : stage.segments) set_flags(segment.recompute, segment.operators, priced.recompute);
-  const StageShape& shape = priced.shapes.back();
-  const StageTimes times = stage_times(tables, calibration, shape, priced.recompute);
-  priced.times.push_back(times);
-  priced.bytes.push_back(stage_bytes(tables, calibration, shape, priced.recompute));
-  priced.limits.push_back(memory_limit(tables.cluster, stage.devices));
-  priced.pipeline.push_back({times.forward, times.backward_pass(), times.last_backward, times.tail(), 0});
-}
+class Pricing {
+ public:
+  Pricing(const CostTable::Tables& tables, const Calibration& calibration, const Plan& plan)
+      : tables_(tables), calibration_(calibration), plan_(plan), node_of_(nodes_of_devices(tables.cluster)) {}
+
+  PricedPlan run() {
+    priced_.catalog = std::make_unique<SplitCatalog>(tables_);
+    priced_.microbatches = plan_.microbatches();
+    priced_.kind = plan_.schedule.kind == ScheduleKind::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::k1F1B;
+    priced_.recompute.assign(static_cast<std::size_t>(tables_.operators()), 0);
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) add_stage(s);
+    for (std::size_t s = 0; s + 1 < plan_.stages.size(); ++s) add_transfer(s);
+    add_ties();
+    name_process_cost(tables_, priced_.names);
+    for (std::string& name : unpriced_features(plan_)) priced_.names.missing.insert(std::move(name));
+    return std::move(priced_);
+  }
+
+ private:
+  void add_stage(std::size_t s) {
+    const Stage& stage = plan_.stages[s];
+    priced_.shapes.push_back(shape_of(plan_, s, node_of_));
+    priced_.inputs.emplace_back();
+    resolve(tables_, priced_.shapes.back(), *priced_.catalog, priced_.inputs.back());
+    for (const Segment& segment : stage.segments) set_flags(segment.recompute, segment.operators, priced_.recompute);
+    priced_.times.push_back(stage_times(calibration_, priced_.inputs.back(), priced_.recompute));
+    priced_.bytes.push_back(stage_bytes(calibration_, priced_.inputs.back(), priced_.recompute));
+    priced_.limits.push_back(
+        memory_limit(tables_.cluster, node_of_, stage.devices.data(), static_cast<std::int32_t>(stage.devices.size())));
+    priced_.pipeline.push_back(pipeline_stage(priced_.times.back()));
+    name_stage_costs(tables_, priced_.shapes.back(), priced_.names);
+  }
+
+  void add_transfer(std::size_t s) {
+    const Segment& last = plan_.stages[s].segments.back();
+    const Segment& first = plan_.stages[s + 1].segments.front();
+    const TransferSide from{plan_.stages[s].devices.data(), last.dp, last.tp};
+    const TransferSide to{plan_.stages[s + 1].devices.data(), first.dp, first.tp};
+    const double output = tables_.output[first.operators.begin - 1];
+    Value value = transfer_time(tables_, node_of_, from, to, output, plan_.microbatch);
+    if (value.quality != Quality::kMeasured) {
+      name_transfer_costs(tables_, node_of_, from, to, output, plan_.microbatch, priced_.names);
+    }
+    value.mean *= calibration_.communication.value;
+    value.error *= calibration_.communication.value;
+    priced_.pipeline[s].transfer = value.mean;
+    priced_.transfers.push_back(value);
+  }
+
+  void add_ties() {
+    std::vector<TiedStage> stages;
+    for (const Stage& stage : plan_.stages) {
+      stages.push_back({stage.operators().end, stage.segments.front().tp, node_of_[stage.devices.front()]});
+    }
+    const Quality worst = tied_reductions(tables_, calibration_, stages, priced_.ties);
+    if (worst != Quality::kMeasured) name_tied_costs(tables_, stages, priced_.names);
+  }
+
+  const CostTable::Tables& tables_;
+  const Calibration& calibration_;
+  const Plan& plan_;
+  std::vector<std::int32_t> node_of_;
+  PricedPlan priced_;
+};
 
 }  // namespace
 
-double memory_limit(const Cluster& cluster, const std::vector<std::int32_t>& devices) {
+PipelineStage pipeline_stage(const StageTimes& times) {
+  return {times.forward_pass(),
+          times.backward_pass(),
+          times.last_backward,
+          times.tail(),
+          0,
+          times.optimizer + times.gather_after};
+}
+
+double memory_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
+                    std::int32_t count) {
   Bytes smallest = 0;
-  for (const std::int32_t device : devices) {
-    const Bytes bytes = cluster.memory_of(device);
+  for (std::int32_t i = 0; i < count; ++i) {
+    const Bytes bytes = cluster.nodes[node_of[devices[i]]].memory_bytes;
     if (bytes > 0 && (smallest == 0 || bytes < smallest)) smallest = bytes;
   }
   return static_cast<double>(smallest);
 }
 
 PricedPlan price(const CostTable::Tables& tables, const Calibration& calibration, const Plan& plan) {
-  PricedPlan priced;
-  priced.microbatches = plan.microbatches();
-  priced.kind = plan.schedule.kind == ScheduleKind::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::k1F1B;
-  priced.recompute.assign(static_cast<std::size_t>(tables.operators()), 0);
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    priced.shapes.push_back(shape_of(tables, plan, s));
-    price_stage(tables, calibration, plan.stages[s], priced);
-    name_stage_costs(tables, priced.shapes.back(), priced.names);
-  }
-  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
-    const std::vector<std::int32_t>& from = plan.stages[s].devices;
-    const std::vector<std::int32_t>& to = plan.stages[s + 1].devices;
-    const double output = tables.output[priced.shapes[s].operators.end - 1];
-    Value value = transfer_time(tables, from, to, output, plan.microbatch);
-    if (value.quality != Quality::kMeasured) {
-      name_transfer_costs(tables, from, to, output, plan.microbatch, priced.names);
-    }
-    value.mean *= calibration.communication.value;
-    value.error *= calibration.communication.value;
-    priced.pipeline[s].transfer = value.mean;
-    priced.transfers.push_back(value);
-  }
-  name_process_cost(tables, priced.names);
-  name_unpriced_features(tables.model, plan, priced.names);
-  return priced;
+  return Pricing(tables, calibration, plan).run();
 }
 
 }  // namespace trimtab::tuner

@@ -1,8 +1,8 @@
 #include "recompute_choice.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace trimtab::tuner {
@@ -82,22 +82,29 @@ class Cover {
   std::vector<std::int32_t>* best_counts_ = nullptr;
 };
 
-std::vector<Class> classes_of(const CostTable::Tables& tables, const Calibration& calibration,
-                              const StageShape& shape) {
-  const SampleTable& costs = *tables.find(shape.samples);
-  const double scale = shape.in_flight * calibration.memory.value;
-  std::map<std::pair<std::int32_t, double>, Class> by_kind;
-  for (std::int32_t i = shape.operators.begin; i < shape.operators.end; ++i) {
-    const double stays = kept_output_bytes(tables, shape, i);
-    Class& cls = by_kind[{tables.group_of[i], stays}];
-    cls.time = costs.forward[i];
-    cls.freed = (costs.stored[i] - stays) * scale;
-    cls.stored = costs.stored[i] * calibration.memory.value;
-    cls.operators.push_back(i);
+std::vector<Class> classes_of(const Calibration& calibration, const StageInputs& inputs) {
+  struct Item {
+    double time, freed, stored;
+    std::int32_t i;
+    auto operator<=>(const Item&) const = default;
+  };
+  const double scale = inputs.in_flight * calibration.memory.value;
+  std::vector<Item> items;
+  items.reserve(inputs.prices.size());
+  for (std::size_t k = 0; k < inputs.prices.size(); ++k) {
+    const OperatorPrice& price = *inputs.prices[k];
+    const double freed = (price.stored - inputs.kept_output[k]) * scale;
+    if (freed <= 0) continue;
+    items.push_back({price.forward, freed, price.stored * calibration.memory.value,
+                     inputs.operators.begin + static_cast<std::int32_t>(k)});
   }
+  std::sort(items.begin(), items.end());
   std::vector<Class> classes;
-  for (auto& [kind, cls] : by_kind) {
-    if (cls.freed > 0) classes.push_back(std::move(cls));
+  for (const Item& item : items) {
+    const bool same = !classes.empty() && classes.back().time == item.time && classes.back().freed == item.freed &&
+                      classes.back().stored == item.stored;
+    if (!same) classes.push_back({item.time, item.freed, item.stored, {}});
+    classes.back().operators.push_back(item.i);
   }
   std::stable_sort(classes.begin(), classes.end(),
                    [](const Class& a, const Class& b) { return a.time * b.freed < b.time * a.freed; });
@@ -192,21 +199,21 @@ std::vector<Range> ranges_of(const RecomputeFlags& flags, const Range& inside) {
   return ranges;
 }
 
-RecomputeChoice choose_recompute(const CostTable::Tables& tables, const Calibration& calibration,
-                                 const StageShape& shape, double limit_bytes, bool allowed, std::int32_t further) {
-  RecomputeFlags flags(static_cast<std::size_t>(tables.operators()), 0);
-  const double needed = stage_bytes(tables, calibration, shape, flags).total();
+RecomputeChoice choose_recompute(const Calibration& calibration, const StageInputs& inputs, double limit_bytes,
+                                 bool allowed, std::int32_t further, RecomputeFlags& flags) {
+  set_flags({}, inputs.operators, flags);
+  const double needed = stage_bytes(calibration, inputs, flags).total();
   RecomputeChoice choice;
   choice.excess_bytes = limit_bytes > 0 ? std::max(0.0, needed - limit_bytes) : 0;
   const bool over = choice.excess_bytes > 0;
   if (allowed && (over || further > 0)) {
-    const std::vector<Class> classes = classes_of(tables, calibration, shape);
+    const std::vector<Class> classes = classes_of(calibration, inputs);
     Solution solution;
     if (over) solution = solve(classes, needed - limit_bytes);
     recompute_further(classes, further, solution.operators);
     for (const std::int32_t i : solution.operators) flags[i] = 1;
-    choice.recompute = ranges_of(flags, shape.operators);
-    const double now = stage_bytes(tables, calibration, shape, flags).total();
+    choice.recompute = ranges_of(flags, inputs.operators);
+    const double now = stage_bytes(calibration, inputs, flags).total();
     choice.excess_bytes = limit_bytes > 0 ? std::max(0.0, now - limit_bytes) : 0;
   }
   // A rounding error is not an excess: bytes are whole.

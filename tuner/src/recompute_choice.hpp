@@ -19,9 +19,10 @@ struct RecomputeChoice {
 // Minimum recompute time under `limit_bytes` (0 = unlimited): branch and bound over classes of equal operators, exact
 // unless it visits over 20,000 nodes, then the best found; the first found is the greedy one by time per byte freed.
 // `further` operators beyond that are recomputed too, cheapest by time per byte first. `allowed` false = none at all.
-[[nodiscard]] RecomputeChoice choose_recompute(const CostTable::Tables& tables, const Calibration& calibration,
-                                               const StageShape& shape, double limit_bytes, bool allowed,
-                                               std::int32_t further = 0);
+// `flags`: one for each of the model's operators; those of the stage are set to the choice.
+[[nodiscard]] RecomputeChoice choose_recompute(const Calibration& calibration, const StageInputs& inputs,
+                                               double limit_bytes, bool allowed, std::int32_t further,
+                                               RecomputeFlags& flags);
 
 // Sets `flags` for the ranges' operators and clears it for the others of `inside`.
 void set_flags(const std::vector<Range>& ranges, const Range& inside, RecomputeFlags& flags);

@@ -6,6 +6,7 @@ namespace trimtab::tuner {
 namespace {
 
 struct Recorder {
+  static constexpr bool kSkips = false;
   const PricedPlan& priced;
   RecordedStep& step;
 
@@ -116,8 +117,16 @@ RecordedStep record_step(const PricedPlan& priced) {
   step.exposed.assign(priced.pipeline.size(), 0.0);
   PipelineScratch scratch;
   Recorder recorder{priced, step};
-  step.end_ms =
-      Simulation<Recorder>(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder).run();
+  Simulation<Recorder> simulation(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder);
+  const double* const ends = simulation.run();
+  step.source.resize(priced.pipeline.size());
+  synchronize(simulation.stages(), stages, ends, priced.ties, step.synchronized, &step.source);
+  for (std::int32_t s = 0; s < stages; ++s) {
+    const double end = step.synchronized[s] + simulation.stages()[s].after;
+    if (end <= step.end_ms) continue;
+    step.end_ms = end;
+    step.last_stage = s;
+  }
   return step;
 }
 
@@ -128,14 +137,8 @@ CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
   path.backwards.assign(stages, 0);
   path.last_backwards.assign(stages, 0);
   path.transfers.assign(stages, 0);
-  double latest = -1;
-  for (std::size_t s = 0; s < stages; ++s) {
-    const auto stage = static_cast<std::int32_t>(s);
-    const double end = step.backward_begin[step.at(stage, step.microbatches - 1)] + priced.pipeline[s].tail;
-    if (end <= latest) continue;
-    latest = end;
-    path.end_stage = stage;
-  }
+  path.last_stage = step.last_stage;
+  path.end_stage = step.source[step.last_stage];
   Walk(priced, step, path).from_last_backward_of(path.end_stage);
   return path;
 }

@@ -17,7 +17,10 @@ struct RecordedStep {
   std::vector<double> backward_begin;
   std::vector<std::uint8_t> forward_waited;  // 1: the input arrived after the stage was free
   std::vector<std::uint8_t> backward_waited;
-  std::vector<double> exposed;  // by stage: waiting for data on the wire, over the step
+  std::vector<double> exposed;       // by stage: waiting for data on the wire, over the step
+  std::vector<double> synchronized;  // by stage: when its optimizer may start, tied parameters reduced
+  std::vector<std::int32_t> source;  // by stage: the one whose last backward decided that
+  std::int32_t last_stage = 0;       // to end
 
   [[nodiscard]] std::size_t at(std::int32_t stage, std::int32_t microbatch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches) +
@@ -29,7 +32,8 @@ struct RecordedStep {
 
 // How often each stage's actions stand on the path that decides the step's time.
 struct CriticalPath {
-  std::int32_t end_stage = 0;
+  std::int32_t end_stage = 0;   // whose last backward decides
+  std::int32_t last_stage = 0;  // to end; another one only where tied parameters are reduced in between
   std::vector<std::int32_t> forwards, backwards;  // by stage; without last backwards
   std::vector<std::int32_t> last_backwards;       // 0 or 1; the end stage's is part of its tail and not counted
   std::vector<std::int32_t> transfers;            // from the stage to the next, or back

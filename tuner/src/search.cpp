@@ -1,11 +1,10 @@
 #include "tuner/search.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "infeasible.hpp"
-#include "lower_bound.hpp"
-#include "priced_plan.hpp"
 #include "strategies/strategy.hpp"
 #include "tuner/validate.hpp"
 
@@ -21,22 +20,29 @@ Result<const Strategy*> find_strategy(const std::string& name) {
   return bad_input("strategy: needs one of " + known + ", found '" + name + "'");
 }
 
+constexpr std::int32_t kGuesses = 16;  // counts of stages whose costs a message looks at
+
 // Names what the usual guesses need, so that the message says what to measure.
-Error nothing_priced(const CostModel& cost_model, const PlanSpace& space) {
-  const CostTable::Tables& tables = cost_model.table().tables();
+Error nothing_priced(Evaluator& evaluator) {
+  const PlanSpace& space = evaluator.space();
   std::set<std::string> missing;
   for (const std::int32_t microbatch : space.microbatches) {
-    for (std::int32_t stages = space.stages_min; stages <= space.stages_max; ++stages) {
-      const std::vector<std::int32_t> split = space.even_split(tables.model, microbatch, stages);
+    const std::int32_t most = std::min(space.stages_max, space.stages_min + kGuesses);
+    for (std::int32_t stages = space.stages_min; stages <= most; ++stages) {
+      const std::vector<std::int32_t> split = space.even_split(evaluator.model(), microbatch, stages);
       if (split.empty()) continue;
       Candidate candidate;
       candidate.microbatch = microbatch;
-      std::vector<std::int32_t> ends = even_cuts(tables.model, stages);
+      std::vector<std::int32_t> ends = even_cuts(evaluator.model(), stages);
       ends.push_back(space.operators);
-      for (std::int32_t s = 0; s < stages; ++s) candidate.stages.push_back({ends[s], split[s], 0});
-      const Plan plan = plan_of(candidate, tables.model, std::vector<std::vector<Range>>(split.size()));
-      const PricedPlan priced = price(tables, cost_model.calibration(), plan);
-      missing.insert(priced.names.missing.begin(), priced.names.missing.end());
+      for (std::int32_t s = 0; s < stages; ++s) {
+        candidate.stages.push_back({});
+        candidate.stages.back().end = ends[s];
+        candidate.stages.back().devices = split[s];
+        candidate.stages.back().split = space.splits(evaluator.model(), microbatch, split[s]).front();
+      }
+      const Prediction prediction = evaluator.cost_model().evaluate(evaluator.plan(candidate));
+      missing.insert(prediction.missing_costs.begin(), prediction.missing_costs.end());
     }
   }
   constexpr std::size_t kNamed = 8;
@@ -51,16 +57,21 @@ Error nothing_priced(const CostModel& cost_model, const PlanSpace& space) {
 }
 
 // The incumbent as it is, its own recompute included: never worse than where the search started.
-void add_start(const CostModel& cost_model, const SearchOptions& options, SearchRun& run) {
-  if (!options.start) return;
-  const CostTable& table = cost_model.table();
-  if (!validate(*options.start, table.model(), table.cluster(), run.space().knobs).empty()) return;
-  const Prediction prediction = cost_model.evaluate(*options.start);
+void add_start(const CostModel& cost_model, const Plan& start, SearchRun& run) {
+  const Prediction prediction = cost_model.evaluate(start);
   Score score;
   score.priced = prediction.missing_costs.empty();
   score.ms = prediction.iteration_ms;
   score.excess_bytes = prediction.feasible ? 0 : 1;
-  run.consider_plan(score, [&options] { return *options.start; });
+  run.consider_plan(score, [&start] { return start; });
+}
+
+bool usable(const CostModel& cost_model, const Plan& start, const PlanSpace& space) {
+  // A job's knobs say nothing of a space of its own.
+  const bool valid = space.name == "job"
+                         ? validate(start, cost_model.model(), cost_model.cluster(), space.knobs).empty()
+                         : validate(start, cost_model.model(), cost_model.cluster()).empty();
+  return valid && cost_model.unpriced(start).empty();
 }
 
 std::vector<RankedPlan> ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
@@ -73,37 +84,39 @@ std::vector<RankedPlan> ranked(const CostModel& cost_model, const std::vector<Pl
 
 Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, const SearchOptions& options) {
   TRIMTAB_TRY(const Strategy* const strategy, find_strategy(options.strategy));
-  const CostTable& table = cost_model.table();
-  const std::int32_t fixed =
-      options.start ? options.start->microbatch : usual_guess(table.model(), table.cluster(), knobs).microbatch;
-  const PlanSpace space = plan_space(table.model(), table.cluster(), knobs, fixed);
-  Evaluator evaluator(cost_model, space);
-  SearchRun run(evaluator, options);
-  std::optional<Candidate> start;
-  if (options.start && validate(*options.start, table.model(), table.cluster(), knobs).empty()) {
-    start = candidate_of(*options.start, space);
+  const Model& model = cost_model.model();
+  std::int32_t fixed = 0;
+  if (!knobs.microbatch) {
+    fixed = options.start ? options.start->microbatch : usual_guess(model, cost_model.cluster(), knobs).microbatch;
   }
-  add_start(cost_model, options, run);
+  TRIMTAB_TRY(const PlanSpace space, named_space(options.space, model, cost_model.cluster(), knobs, fixed));
+  const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
+  SearchRun run(*evaluator, options);
+  std::optional<Candidate> start;
+  if (options.start && usable(cost_model, *options.start, space)) {
+    start = candidate_of(*options.start, space);
+    if (start || space.name == "job") add_start(cost_model, *options.start, run);
+  }
   const StrategyEnd end = strategy->run(run, start);
 
   SearchOutcome outcome;
   outcome.trace = std::move(run.trace());
   SearchResult& result = outcome.result;
   result.strategy = options.strategy;
-  result.cost_model = "native";
-  result.space = "job";
+  result.cost_model = cost_model.name();
+  result.space = space.name;
   result.seed = options.seed;
-  result.evaluations = evaluator.evaluations();
+  result.evaluations = evaluator->evaluations();
   result.stopped = run.stop_reason().empty() ? end.stopped : run.stop_reason();
-  result.lower_bound_ms = lower_bound_ms(cost_model, space);
+  result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms());
   result.plans = ranked(cost_model, run.shortlist().plans());
   result.proven = end.proven && run.stop_reason().empty();
   if (!result.plans.empty()) return outcome;
-  const bool anything_possible = space.stages_max >= space.stages_min && evaluator.evaluations() > 0;
+  const bool anything_possible = space.stages_max >= space.stages_min && evaluator->evaluations() > 0;
   if (!run.closest() && anything_possible && run.refused().empty() && run.stop_reason().empty()) {
-    return nothing_priced(cost_model, space);
+    return nothing_priced(*evaluator);
   }
-  outcome.infeasible = explain_infeasible(cost_model, run);
+  outcome.infeasible = explain_infeasible(run);
   return outcome;
 }
 
@@ -111,6 +124,10 @@ std::vector<std::string_view> strategies() {
   std::vector<std::string_view> names;
   for (const Strategy& strategy : strategy_table()) names.push_back(strategy.name);
   return names;
+}
+
+std::vector<std::string_view> plan_spaces() {
+  return spaces();
 }
 
 }  // namespace trimtab::tuner

@@ -2,135 +2,209 @@
 
 #include <algorithm>
 
+#include "layout_change.hpp"
+#include "overlapped_pass.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
-// Computation beside one serial communication channel. `backlog` is communication that is ready and not done; it runs
-// beside the computation, each slowed by the other, until one of them ends: the overlap rule of the cost model.
-class OverlappedPass {
+bool listed(const std::vector<Range>& ranges, std::int32_t i) {
+  return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
+}
+
+// Fills the inputs segment by segment.
+class Resolver {
  public:
-  explicit OverlappedPass(const OverlapSlowdown& slowdown) : slowdown_(slowdown) {}
+  Resolver(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs)
+      : tables_(tables), shape_(shape), catalog_(catalog), inputs_(inputs) {}
 
-  void compute(double length) {
-    const double beside = length * slowdown_.computation;       // if communication lasts that long
-    const double drained = backlog_ * slowdown_.communication;  // if computation lasts that long
-    if (beside <= drained) {
-      time_ += beside;
-      backlog_ -= beside / slowdown_.communication;
-    } else {
-      time_ += drained + (length - drained / slowdown_.computation);
-      backlog_ = 0;
+  void run() {
+    reset();
+    for (std::size_t g = 0; g < shape_.segments.size(); ++g) {
+      add_segment(shape_.segments[g]);
+      if (g > 0) add_change(shape_.segments[g - 1].split, shape_.segments[g]);
     }
+    const std::int32_t first = shape_.operators.begin;
+    if (first > 0) inputs_.input_bytes = tables_.output[first - 1] * shape_.segments.front().split.samples;
   }
-  void communicate(double length) { backlog_ += length; }
-
-  [[nodiscard]] double computation_end() const { return time_; }
-  [[nodiscard]] double communication_end() const { return time_ + backlog_; }
 
  private:
-  OverlapSlowdown slowdown_;
-  double time_ = 0;
-  double backlog_ = 0;
+  void reset() {
+    inputs_.operators = shape_.operators;
+    inputs_.in_flight = shape_.in_flight;
+    inputs_.input_bytes = inputs_.change_error = 0;
+    inputs_.prices.clear();
+    inputs_.groups.clear();
+    inputs_.kept_output.clear();
+    inputs_.change_forward.clear();
+    inputs_.change_backward.clear();
+    inputs_.overlap = {};
+    inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
+    inputs_.process_bytes = tables_.process_bytes.mean;
+    inputs_.complete = tables_.process_bytes.quality != Quality::kMissing;
+  }
+
+  void add_segment(const SegmentShape& segment) {
+    const SplitPrices& prices = catalog_.prices(segment.split, false);
+    const SplitPrices& others = shape_.alternate.empty() ? prices : catalog_.prices(segment.split, true);
+    const bool replicas = segment.split.split.dp > 1;
+    inputs_.synchronizes = inputs_.synchronizes || replicas;
+    inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
+    inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
+    inputs_.overlap.computation = std::max(inputs_.overlap.computation, prices.overlap.computation);
+    inputs_.overlap.communication = std::max(inputs_.overlap.communication, prices.overlap.communication);
+    bool before = false;
+    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+      const std::int32_t group = tables_.group_of[i];
+      const bool alternate = !shape_.alternate.empty() && listed(shape_.alternate, i);
+      const OperatorPrice& price = (alternate ? others : prices).of_group[group];
+      inputs_.prices.push_back(&price);
+      inputs_.groups.push_back(group);
+      // The stage's last output is sent, and kept until its gradient has come back; nobody needs the model's.
+      inputs_.kept_output.push_back(i + 1 < tables_.operators() ? price.output : 0);
+      inputs_.complete = inputs_.complete && price.complete;
+      if (i > segment.operators.begin && alternate != before) add_flip(i, segment.split, before, alternate);
+      before = alternate;
+    }
+  }
+
+  void add_flip(std::int32_t i, const SplitShape& split, bool before, bool after) {
+    put(i, layout_change(split, before, split, after, tables_.output[i - 1]));
+  }
+  void add_change(const SplitShape& before, const SegmentShape& after) {
+    const std::int32_t i = after.operators.begin;
+    put(i, layout_change(before, listed(shape_.alternate, i - 1), after.split, listed(shape_.alternate, i),
+                         tables_.output[i - 1]));
+  }
+
+  void put(std::int32_t i, const LayoutChange& change) {
+    const Value forward = price(change.forward);
+    const Value backward = price(change.backward);
+    if (forward.mean + backward.mean <= 0) return;
+    const auto size = static_cast<std::size_t>(shape_.operators.size());
+    inputs_.change_forward.resize(size, 0.0);
+    inputs_.change_backward.resize(size, 0.0);
+    inputs_.change_forward[i - shape_.operators.begin] += forward.mean;
+    inputs_.change_backward[i - shape_.operators.begin] += backward.mean;
+    inputs_.change_error += forward.error + backward.error;
+  }
+
+  Value price(const CollectiveUse& use) {
+    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    inputs_.complete = inputs_.complete && value.quality != Quality::kMissing;
+    return value;
+  }
+
+  const CostTable::Tables& tables_;
+  const StageShape& shape_;
+  SplitCatalog& catalog_;
+  StageInputs& inputs_;
 };
 
-// Each operator's all-reduce starts when its backward is done, beside the backward of the operators before it.
-void add_synchronization(const CostTable::Tables& tables, const Calibration& calibration, const StageShape& shape,
-                         const SampleTable& costs, const RecomputeFlags& recompute, StageTimes& times) {
-  const SyncTable& sync = *tables.find_sync(shape.dp, shape.placement);
-  OverlappedPass pass(sync.overlap);
-  for (std::int32_t i = shape.operators.end - 1; i >= shape.operators.begin; --i) {
-    const double again = recompute[i] != 0 ? costs.forward[i] : 0;
-    pass.compute((costs.backward[i] + again) * calibration.computation.value);
-    pass.communicate(sync.all_reduce[i].mean * calibration.communication.value);
+// A forward pass: an operator's parameters are gathered while the one before it computes.
+double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
+  OverlappedPass pass(inputs.overlap);
+  const double computing = calibration.computation.value;
+  const double moving = calibration.communication.value;
+  const auto size = static_cast<std::size_t>(inputs.operators.size());
+  pass.fetch(inputs.prices[0]->gather * moving);
+  for (std::size_t i = 0; i < size; ++i) {
+    pass.wait();
+    if (!inputs.change_forward.empty()) pass.block(inputs.change_forward[i] * moving);
+    if (i + 1 < size) pass.fetch(inputs.prices[i + 1]->gather * moving);
+    pass.compute(inputs.prices[i]->forward * computing);
   }
-  times.last_backward = pass.computation_end();
-  times.sync_end = pass.communication_end();
+  return pass.computation_end();
+}
+
+// A backward pass, with the operators' recompute and collectives; the last one's come on top of every other's.
+OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
+                             bool last) {
+  OverlappedPass pass(inputs.overlap);
+  const double computing = calibration.computation.value;
+  const double moving = calibration.communication.value;
+  const std::int32_t begin = inputs.operators.begin;
+  std::size_t i = inputs.prices.size();
+  pass.fetch(inputs.prices[i - 1]->gather * moving);
+  while (i-- > 0) {
+    const OperatorPrice& price = *inputs.prices[i];
+    pass.wait();
+    if (i > 0 && inputs.gathers) pass.fetch(inputs.prices[i - 1]->gather * moving);
+    const bool again = recompute[static_cast<std::size_t>(begin) + i] != 0;
+    pass.compute((price.backward + (again ? price.forward : 0)) * computing);
+    if (!inputs.change_backward.empty()) pass.block(inputs.change_backward[i] * moving);
+    pass.communicate((price.scatter + (last ? price.last : 0)) * moving);
+  }
+  return pass;
 }
 
 }  // namespace
 
-StageTimes stage_times(const CostTable::Tables& tables, const Calibration& calibration, const StageShape& shape,
-                       const RecomputeFlags& recompute) {
-  const SampleTable& costs = *tables.find(shape.samples);
-  const auto [begin, end] = shape.operators;
-  const double factor = calibration.computation.value;
-  double again = 0;
-  for (std::int32_t i = begin; i < end; ++i) again += recompute[i] != 0 ? costs.forward[i] : 0;
+void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs) {
+  Resolver(tables, shape, catalog, inputs).run();
+}
+
+StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute) {
   StageTimes times;
-  times.forward = (costs.forward_sum[end] - costs.forward_sum[begin]) * factor;
-  times.backward = (costs.backward_sum[end] - costs.backward_sum[begin]) * factor;
-  times.recompute = again * factor;
-  times.optimizer = (tables.optimizer_sum[end] - tables.optimizer_sum[begin]) * factor;
+  const std::int32_t begin = inputs.operators.begin;
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    const OperatorPrice& price = *inputs.prices[i];
+    times.forward += price.forward;
+    times.backward += price.backward;
+    times.recompute += recompute[static_cast<std::size_t>(begin) + i] != 0 ? price.forward : 0;
+    times.optimizer += price.optimizer;
+    times.gather_after += price.after;
+  }
+  times.forward *= calibration.computation.value;
+  times.backward *= calibration.computation.value;
+  times.recompute *= calibration.computation.value;
+  times.optimizer *= calibration.computation.value;
+  times.gather_after *= calibration.communication.value;
   times.last_backward = times.backward_pass();
-  if (shape.dp > 1) add_synchronization(tables, calibration, shape, costs, recompute, times);
+  const bool changes = !inputs.change_forward.empty();
+  if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;
+  if (inputs.scatters || changes) {
+    const OverlappedPass pass = backward_pass(calibration, inputs, recompute, false);
+    // What is still on its way delays the next pass: the channel must be free again.
+    times.backward_wait = pass.communication_end() - times.backward - times.recompute;
+  }
+  if (!inputs.communicates()) return times;
+  const OverlappedPass last = backward_pass(calibration, inputs, recompute, true);
+  times.last_backward = last.computation_end();
+  times.sync_end = inputs.synchronizes ? last.communication_end() : 0;
   return times;
 }
 
-double input_bytes(const CostTable::Tables& tables, const StageShape& shape) {
-  return shape.operators.begin > 0 ? tables.output[shape.operators.begin - 1] * shape.samples : 0;
-}
-
-// The stage's last output is sent, and kept until its gradient has come back.
-double kept_output_bytes(const CostTable::Tables& tables, const StageShape& shape, std::int32_t i) {
-  return i + 1 < tables.operators() ? tables.output[i] * shape.samples : 0;
-}
-
 // An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps that alone.
-StageBytes stage_bytes(const CostTable::Tables& tables, const Calibration& calibration, const StageShape& shape,
-                       const RecomputeFlags& recompute) {
-  const SampleTable& costs = *tables.find(shape.samples);
-  const auto [begin, end] = shape.operators;
-  double kept = input_bytes(tables, shape);
+StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute) {
+  const std::int32_t begin = inputs.operators.begin;
+  double kept = inputs.input_bytes;
+  double working = 0;
+  double forward_reserve = 0;
+  double backward_reserve = 0;
   StageBytes bytes;
-  double gradient_max = 0;
-  for (std::int32_t i = begin; i < end; ++i) {
-    if (recompute[i] != 0) {
-      kept += kept_output_bytes(tables, shape, i);
-      bytes.recompute_peak = std::max(bytes.recompute_peak, costs.stored[i]);
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    const OperatorPrice& price = *inputs.prices[i];
+    if (recompute[static_cast<std::size_t>(begin) + i] != 0) {
+      kept += inputs.kept_output[i];
+      bytes.recompute_peak = std::max(bytes.recompute_peak, price.stored);
     } else {
-      kept += costs.stored[i];
+      kept += price.stored;
     }
-    bytes.working = std::max(bytes.working, costs.working[i]);
-    gradient_max = std::max(gradient_max, tables.gradient[i]);
+    working = std::max(working, price.working);
+    forward_reserve = std::max(forward_reserve, price.forward_reserve);
+    backward_reserve = std::max(backward_reserve, price.backward_reserve);
+    bytes.states += price.states;
+    bytes.gradient_buffer = std::max(bytes.gradient_buffer, price.gradient_buffer);
+    const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
+    bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
   const double factor = calibration.memory.value;
-  bytes.states = (tables.parameter_sum[end] - tables.parameter_sum[begin]) * tables.state_factor;
-  bytes.activations = kept * shape.in_flight * factor;
+  bytes.activations = kept * inputs.in_flight * factor;
   bytes.recompute_peak *= factor;
-  bytes.working *= factor;
-  bytes.process = tables.process_bytes.mean;
-  bytes.gradient_buffer = shape.dp > 1 ? gradient_max : 0;
+  bytes.working = std::max(working, forward_reserve + backward_reserve) * factor;
+  bytes.process = inputs.process_bytes;
   return bytes;
-}
-
-// Replica i holds samples [i * each, (i + 1) * each): walk the pairs whose ranges overlap.
-Value transfer_time(const CostTable::Tables& tables, const std::vector<std::int32_t>& from,
-                    const std::vector<std::int32_t>& to, double bytes_per_sample, std::int32_t microbatch) {
-  const std::int32_t sent_each = microbatch / static_cast<std::int32_t>(from.size());
-  const std::int32_t received_each = microbatch / static_cast<std::int32_t>(to.size());
-  Value slowest{0, 0, Quality::kMeasured};
-  Value sending;
-  Value receiving;
-  const auto add = [&slowest](Value& sum, const Value& cost) {
-    sum.mean += cost.mean;
-    sum.error += cost.error;
-    if (sum.mean > slowest.mean) slowest = {sum.mean, sum.error, slowest.quality};
-  };
-  for (std::int32_t sample = 0; sample < microbatch;) {
-    const std::int32_t i = sample / sent_each;
-    const std::int32_t j = sample / received_each;
-    if (sample % sent_each == 0) sending = {};
-    if (sample % received_each == 0) receiving = {};
-    const std::int32_t end = std::min((i + 1) * sent_each, (j + 1) * received_each);
-    const auto bytes = static_cast<std::int64_t>(bytes_per_sample * (end - sample));
-    const Value cost =
-        tables.links.point_to_point(bytes, tables.cluster.node_of(from[i]), tables.cluster.node_of(to[j]));
-    slowest.quality = std::max(slowest.quality, cost.quality);
-    add(sending, cost);
-    add(receiving, cost);
-    sample = end;
-  }
-  return slowest;
 }
 
 }  // namespace trimtab::tuner

@@ -1,37 +1,61 @@
 #pragma once
 
 // The price of one pipeline stage: its times per microbatch, its last microbatch with overlapped gradient
-// synchronization, its memory. Pure functions over the tables.
+// synchronization, its memory. Pure functions over resolved inputs.
 
 #include <cstdint>
 #include <vector>
 
+#include "operator_price.hpp"
 #include "schema/plan.hpp"
+#include "stage_shape.hpp"
 #include "tables.hpp"
 #include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 
-// A stage of a plan that the native model prices: all its devices are data-parallel replicas.
-struct StageShape {
+// A stage with what each of its operators costs. Arrays are indexed by operator minus operators.begin.
+struct StageInputs {
   Range operators;
-  std::int32_t samples = 1;  // per replica
-  std::int32_t dp = 1;
-  Placement placement = Placement::kIntraNode;
   std::int32_t in_flight = 1;
+  double input_bytes = 0;  // of one microbatch, kept whatever is recomputed
+  std::vector<const OperatorPrice*> prices;
+  std::vector<std::int32_t> groups;
+  std::vector<double> kept_output;     // bytes that a recomputed operator keeps of one microbatch
+  std::vector<double> change_forward;  // ms of the layout change before the operator; empty where there is none
+  std::vector<double> change_backward;
+  double change_error = 0;
+  OverlapSlowdown overlap;  // the worst of the segments'
+  double process_bytes = 0;
+  bool synchronizes = false;  // some segment has replicas
+  bool gathers = false;       // some segment shards parameters
+  bool scatters = false;      // or gradients
+  bool complete = false;      // no cost is missing
+
+  [[nodiscard]] const OperatorPrice& price(std::int32_t i) const { return *prices[i - operators.begin]; }
+  [[nodiscard]] bool communicates() const { return synchronizes || !change_forward.empty(); }
 };
+
+// `catalog` must outlive the inputs. Reuses what `inputs` has allocated.
+void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs);
 
 struct StageTimes {
   double forward = 0;
   double backward = 0;  // without recompute
   double recompute = 0;
-  double last_backward = 0;  // recompute and slowdown by synchronization included
+  double forward_wait = 0;   // exposed collectives of a forward pass
+  double backward_wait = 0;  // of a backward pass other than the last
+  double last_backward = 0;  // recompute, collectives and slowdown by synchronization included
   double sync_end = 0;       // from the begin of the last backward; 0 without synchronization
   double optimizer = 0;
+  double gather_after = 0;  // of parameters, after the optimizer
 
-  [[nodiscard]] double backward_pass() const { return backward + recompute; }
+  [[nodiscard]] double forward_pass() const { return forward + forward_wait; }
+  [[nodiscard]] double backward_pass() const { return backward + recompute + backward_wait; }
+  // From the begin of the last backward until the optimizer may start.
+  [[nodiscard]] double synchronized() const { return last_backward > sync_end ? last_backward : sync_end; }
   // From the begin of the last backward to the end of the stage's step.
-  [[nodiscard]] double tail() const { return (last_backward > sync_end ? last_backward : sync_end) + optimizer; }
+  [[nodiscard]] double tail() const { return synchronized() + optimizer + gather_after; }
   // What gradient synchronization adds to a step.
   [[nodiscard]] double exposed_sync() const { return tail() - optimizer - backward_pass(); }
 };
@@ -43,31 +67,20 @@ struct StageBytes {
   double working = 0;
   double process = 0;
   double gradient_buffer = 0;
+  double gathered = 0;  // sharded parameters that are whole for a while: an operator's and the next one's
 
   [[nodiscard]] double total() const {
-    return states + activations + recompute_peak + working + process + gradient_buffer;
+    return states + activations + recompute_peak + working + process + gradient_buffer + gathered;
   }
 };
 
 // Which operators are recomputed: one byte each, indexed by operator.
 using RecomputeFlags = std::vector<std::uint8_t>;
 
-// REQUIRES for all: the tables know shape.samples and shape.dp. A missing cost counts as 0.
-[[nodiscard]] StageTimes stage_times(const CostTable::Tables& tables, const Calibration& calibration,
-                                     const StageShape& shape, const RecomputeFlags& recompute);
-[[nodiscard]] StageBytes stage_bytes(const CostTable::Tables& tables, const Calibration& calibration,
-                                     const StageShape& shape, const RecomputeFlags& recompute);
-
-// Bytes that stay for one microbatch whatever is recomputed: the stage's own input.
-[[nodiscard]] double input_bytes(const CostTable::Tables& tables, const StageShape& shape);
-// Bytes of a recomputed operator's output, kept for one microbatch as the next operator's input: none for the model's
-// last.
-[[nodiscard]] double kept_output_bytes(const CostTable::Tables& tables, const StageShape& shape, std::int32_t i);
-
-// Milliseconds of moving one microbatch's activations from the stage on `from` to the stage on `to`: the slowest
-// rank's, whose transfers to several peers add up. The quality is the worst of the costs used.
-[[nodiscard]] Value transfer_time(const CostTable::Tables& tables, const std::vector<std::int32_t>& from,
-                                  const std::vector<std::int32_t>& to, double bytes_per_sample,
-                                  std::int32_t microbatch);
+// A missing cost counts as 0.
+[[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
+                                     const RecomputeFlags& recompute);
+[[nodiscard]] StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs,
+                                     const RecomputeFlags& recompute);
 
 }  // namespace trimtab::tuner

@@ -1,8 +1,14 @@
 #pragma once
 
-// The layout of CostTable: dense arrays over operators for each count of samples per replica, with prefix sums, so that
-// a stage's price is a few subtractions. Immutable once built. Times in ms, sizes in bytes; a missing cost stands as 0
-// and is counted in `gaps`.
+// The layout of CostTable: dense arrays over operators for each count of samples per replica, each tensor-parallel
+// degree and each sharding choice, with prefix sums. Immutable once built. Times in ms, sizes in bytes; a missing cost
+// stands as 0 and is counted in `gaps`.
+//
+// An operator's times at tp > 1 contain its own tensor-parallel collectives: that is what the cost kinds mean. Where
+// nothing was measured at tp > 1 an estimate, if asked for, is the time at tp = 1 divided by tp and, for an operator
+// with parameters, one all-reduce of its output, half in either pass (a column and a row split in turn have one each).
+// Communication depends on a segment's whole split and is priced when one is seen (operator_price.hpp), not stored
+// here.
 
 #include <cstdint>
 #include <string>
@@ -17,26 +23,29 @@ namespace trimtab::tuner {
 
 using Doubles = std::vector<double>;
 
-// What one kind of operator (one cost_key) costs at one count of samples.
+// What one group of equal operators costs on one rank.
 struct OperatorCosts {
   Value forward;
   Value backward;
   Value stored;
-  Value working;
+  Value working;               // 0 and measured where the reserves below say it
+  double forward_reserve = 0;  // where no working memory was measured
+  double backward_reserve = 0;
+  double parameters = 0;  // bytes
+
+  [[nodiscard]] bool complete() const {
+    return forward.quality != Quality::kMissing && backward.quality != Quality::kMissing &&
+           stored.quality != Quality::kMissing && working.quality != Quality::kMissing;
+  }
 };
 
-struct SampleTable {
+struct OperatorTable {
   std::int32_t samples = 0;
-  std::vector<OperatorCosts> of_group;            // by group
-  Doubles forward, backward, stored, working;     // by operator
-  Doubles forward_sum, backward_sum, stored_sum;  // over operators before i; size n + 1
-  std::vector<std::int32_t> gaps;                 // operators before i that miss a cost; size n + 1
-};
-
-// Gradient all-reduces over `dp` replicas.
-struct SyncTable {
-  std::vector<Value> all_reduce;  // by operator
-  OverlapSlowdown overlap;
+  std::int32_t tp = 1;
+  std::vector<OperatorCosts> of_group;
+  Doubles forward, backward, stored;  // by operator
+  Doubles forward_sum, backward_sum;  // over operators before i; size n + 1
+  std::vector<std::int32_t> gaps;     // operators before i that miss a cost; size n + 1
 };
 
 struct CostTable::Tables {
@@ -44,32 +53,39 @@ struct CostTable::Tables {
   Cluster cluster;
   LinkCosts links;
 
-  std::vector<std::int32_t> group_of;    // operator to group
-  std::vector<std::string> group_names;  // cost_key by group
-  std::vector<Value> optimizer_of_group;
-  Doubles parameter_sum, optimizer_sum;  // prefix sums; size n + 1
-  Doubles output;                        // bytes per sample, by operator
-  Doubles gradient;                      // bytes, by operator
-  double state_factor = 1;               // bytes of states for one byte of parameters
+  // Operators of equal cost_key, parameters and sizes are one group.
+  std::vector<std::int32_t> group_of;     // operator to group
+  std::vector<std::int32_t> first_of;     // group to its first operator
+  std::vector<std::string> group_names;   // cost_key by group
+  std::vector<Value> optimizer_of_group;  // whole parameters on one rank
+  Doubles optimizer_sum;                  // prefix sums; size n + 1
+  Doubles output;                         // bytes per sample, by operator
+  double gradient_factor = 1;             // bytes for one byte of parameters
+  double optimizer_factor = 2;            // bytes for one byte of parameters
   Value process_bytes;
   double step_overhead_ms = 0;
+  bool alternates = false;  // some operator has a second sharding choice
 
-  std::vector<SampleTable> samples;
-  std::vector<std::int32_t> sample_index;    // samples to index, -1 where no plan uses that many
-  std::vector<std::vector<SyncTable>> sync;  // [dp][placement]; empty where dp cannot occur
+  std::vector<OperatorTable> operator_tables;  // [samples][tp][default, alternate]
+  std::vector<std::int32_t> sample_index;      // samples to index, -1 where no plan uses that many
+  std::vector<std::int32_t> tp_index;          // tp to index, -1 where there is no table
+  std::int32_t tp_count = 1;
+  OperatorTable unknown;  // every cost missing
 
   [[nodiscard]] std::int32_t operators() const { return static_cast<std::int32_t>(group_of.size()); }
-  // nullptr where no plan of the model uses so many samples per replica.
-  [[nodiscard]] const SampleTable* find(std::int32_t samples_per_replica) const {
-    const bool known = samples_per_replica >= 0 &&
-                       samples_per_replica < static_cast<std::int32_t>(sample_index.size()) &&
-                       sample_index[samples_per_replica] >= 0;
-    return known ? &samples[sample_index[samples_per_replica]] : nullptr;
+  [[nodiscard]] const Operator& operator_of(std::int32_t group) const { return model.operators[first_of[group]]; }
+  // Every cost is missing where no plan of the model uses so many samples or ranks.
+  [[nodiscard]] const OperatorTable& at(std::int32_t samples, std::int32_t tp = 1, bool alternate = false) const {
+    const std::int32_t s = index(sample_index, samples);
+    const std::int32_t t = index(tp_index, tp);
+    if (s < 0 || t < 0) return unknown;
+    const std::int32_t sides = alternates ? 2 : 1;
+    return operator_tables[(s * tp_count + t) * sides + (alternate && alternates ? 1 : 0)];
   }
-  // nullptr where no plan of the model has so many replicas.
-  [[nodiscard]] const SyncTable* find_sync(std::int32_t dp, Placement placement) const {
-    const bool known = dp >= 0 && dp < static_cast<std::int32_t>(sync.size()) && !sync[dp].empty();
-    return known ? &sync[dp][static_cast<std::size_t>(placement)] : nullptr;
+
+ private:
+  static std::int32_t index(const std::vector<std::int32_t>& of, std::int32_t value) {
+    return value >= 0 && value < static_cast<std::int32_t>(of.size()) ? of[value] : -1;
   }
 };
 

@@ -10,29 +10,41 @@ namespace {
 // gives the slope exactly up to rounding.
 constexpr double kSlopeStep = 1e-6;
 
-struct SyncSlopes {
+// Of a stage's times, by the logarithm of communication's factor.
+struct Slopes {
+  double forward = 0;
+  double backward = 0;
   double last_backward = 0;
   double tail = 0;
 };
 
-SyncSlopes sync_slopes(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
-                       std::size_t s) {
-  if (priced.shapes[s].dp < 2) return {};
+Slopes slopes_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
+  if (!priced.inputs[s].communicates()) return {};
   Calibration slower = calibration;
   slower.communication.value *= 1 + kSlopeStep;
-  const StageTimes times = stage_times(tables, slower, priced.shapes[s], priced.recompute);
-  return {(times.last_backward - priced.times[s].last_backward) / kSlopeStep,
-          (times.tail() - priced.times[s].tail()) / kSlopeStep};
+  const StageTimes times = stage_times(slower, priced.inputs[s], priced.recompute);
+  const StageTimes& now = priced.times[s];
+  return {(times.forward_pass() - now.forward_pass()) / kSlopeStep,
+          (times.backward_pass() - now.backward_pass()) / kSlopeStep,
+          (times.last_backward - now.last_backward) / kSlopeStep, (times.tail() - now.tail()) / kSlopeStep};
+}
+
+// A reduction of tied parameters that stands on the path.
+double tied_ms(const PricedPlan& priced, const RecordedStep& step, const CriticalPath& path) {
+  if (priced.ties.reductions.empty()) return 0;
+  const PipelineStage& end = priced.pipeline[path.end_stage];
+  const double alone = step.backward_begin[step.at(path.end_stage, step.microbatches - 1)] + end.tail - end.after;
+  return std::max(0.0, step.synchronized[path.last_stage] - alone);
 }
 
 // Sums the errors of equal costs before squaring: one wrong cost is wrong wherever it is used.
 class ErrorSum {
  public:
   explicit ErrorSum(const CostTable::Tables& tables)
-      : groups_(tables.group_names.size()), errors_(groups_ * tables.samples.size() * 2, 0.0) {}
+      : groups_(tables.group_names.size()), errors_(groups_ * (tables.operator_tables.size() + 1) * 2, 0.0) {}
 
-  void add(std::size_t sample_index, std::int32_t group, bool backward, double error) {
-    errors_[(sample_index * groups_ + static_cast<std::size_t>(group)) * 2 + (backward ? 1 : 0)] += error;
+  void add(std::size_t table, std::int32_t group, bool backward, double error) {
+    errors_[(table * groups_ + static_cast<std::size_t>(group)) * 2 + (backward ? 1 : 0)] += error;
   }
   void add_alone(double error) { squares_ += error * error; }
   [[nodiscard]] double variance() const {
@@ -47,32 +59,43 @@ class ErrorSum {
   double squares_ = 0;
 };
 
-double sync_relative_error(const CostTable::Tables& tables, const StageShape& shape) {
-  if (shape.dp < 2) return 0;
+// Of a stage's collectives together: one wrong cost is wrong for all of them.
+double relative_error(const StageInputs& inputs) {
   double mean = 0;
-  double error = 0;
-  const SyncTable& sync = *tables.find_sync(shape.dp, shape.placement);
-  for (std::int32_t i = shape.operators.begin; i < shape.operators.end; ++i) {
-    mean += sync.all_reduce[i].mean;
-    error += sync.all_reduce[i].error;
+  double error = inputs.change_error;
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    const OperatorPrice& price = *inputs.prices[i];
+    mean += price.gather + price.scatter + price.last + price.after;
+    error += price.link_error;
   }
+  for (const double change : inputs.change_forward) mean += change;
+  for (const double change : inputs.change_backward) mean += change;
   return mean > 0 ? error / mean : 0;
+}
+
+std::size_t table_index(const CostTable::Tables& tables, const SplitShape& split, bool alternate) {
+  const OperatorTable* const table = &tables.at(split.samples, split.split.tp, alternate);
+  if (table == &tables.unknown) return tables.operator_tables.size();
+  return static_cast<std::size_t>(table - tables.operator_tables.data());
 }
 
 void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
                       const CriticalPath& path, std::size_t s, ErrorSum& errors) {
-  const StageShape& shape = priced.shapes[s];
-  const SampleTable& costs = *tables.find(shape.samples);
-  const auto sample_index = static_cast<std::size_t>(tables.sample_index[shape.samples]);
   const bool ends = path.end_stage == static_cast<std::int32_t>(s);
   const double backwards = path.backwards[s] + path.last_backwards[s] + (ends ? 1 : 0);
   const double factor = calibration.computation.value;
-  for (std::int32_t i = shape.operators.begin; i < shape.operators.end; ++i) {
-    const std::int32_t group = tables.group_of[i];
-    const OperatorCosts& of = costs.of_group[group];
-    const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
-    errors.add(sample_index, group, false, forwards * of.forward.error * factor);
-    errors.add(sample_index, group, true, backwards * of.backward.error * factor);
+  const StageShape& shape = priced.shapes[s];
+  for (const SegmentShape& segment : shape.segments) {
+    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+      const bool alternate = std::any_of(shape.alternate.begin(), shape.alternate.end(),
+                                         [i](const Range& range) { return range.contains(i); });
+      const std::size_t table = table_index(tables, segment.split, alternate);
+      const std::int32_t group = tables.group_of[i];
+      const OperatorCosts& of = tables.at(segment.split.samples, segment.split.split.tp, alternate).of_group[group];
+      const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
+      errors.add(table, group, false, forwards * of.forward.error * factor);
+      errors.add(table, group, true, backwards * of.backward.error * factor);
+    }
   }
 }
 
@@ -87,15 +110,15 @@ double calibration_variance(const Calibration& calibration, const Shares& shares
 
 }  // namespace
 
-Shares critical_shares(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
-                       const RecordedStep& step, const CriticalPath& path) {
-  double communication = 0;
+Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
+                       const CriticalPath& path) {
+  double communication = tied_ms(priced, step, path);
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
     communication += path.transfers[s] * priced.pipeline[s].transfer;
     const bool ends = path.end_stage == static_cast<std::int32_t>(s);
-    if (!ends && path.last_backwards[s] == 0) continue;
-    const SyncSlopes slopes = sync_slopes(tables, calibration, priced, s);
-    communication += path.last_backwards[s] * slopes.last_backward + (ends ? slopes.tail : 0);
+    const Slopes slopes = slopes_of(calibration, priced, s);
+    communication += path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
+                     path.last_backwards[s] * slopes.last_backward + (ends ? slopes.tail : 0);
   }
   communication = std::clamp(communication, 0.0, step.end_ms);
   return {step.end_ms - communication, communication};
@@ -106,10 +129,13 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   ErrorSum errors(tables);
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
     add_stage_errors(tables, calibration, priced, path, s, errors);
+    const StageTimes& times = priced.times[s];
+    const double waits = path.forwards[s] * times.forward_wait + path.backwards[s] * times.backward_wait;
+    if (waits > 0) errors.add_alone(waits * relative_error(priced.inputs[s]));
     if (s < priced.transfers.size()) errors.add_alone(path.transfers[s] * priced.transfers[s].error);
   }
   const auto end = static_cast<std::size_t>(path.end_stage);
-  errors.add_alone(priced.times[end].exposed_sync() * sync_relative_error(tables, priced.shapes[end]));
+  errors.add_alone(priced.times[end].exposed_sync() * relative_error(priced.inputs[end]));
   errors.add_alone(calibration.residual_sigma * iteration_ms);
   return std::sqrt(errors.variance() + calibration_variance(calibration, shares));
 }

@@ -14,8 +14,8 @@ struct Shares {
   double communication_ms = 0;
 };
 
-[[nodiscard]] Shares critical_shares(const CostTable::Tables& tables, const Calibration& calibration,
-                                     const PricedPlan& priced, const RecordedStep& step, const CriticalPath& path);
+[[nodiscard]] Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
+                                     const CriticalPath& path);
 
 // Standard deviation of the step's time.
 [[nodiscard]] double step_sigma(const CostTable::Tables& tables, const Calibration& calibration,

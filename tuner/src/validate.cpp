@@ -87,6 +87,19 @@ void check_cover(const Plan& plan, const Model& model, Rules& rules) {
   }
 }
 
+void check_sharding(const Segment& segment, const std::string& where, Rules& rules) {
+  if (segment.sharded_degree < 0 || (segment.sharded_degree > 0 && segment.dp % segment.sharded_degree != 0)) {
+    rules.broken(where + ".sharded_degree: must divide dp " + std::to_string(segment.dp) + ", found " +
+                 std::to_string(segment.sharded_degree));
+  }
+  if (segment.sharded == ShardedLevel::kNone) return;
+  if (segment.dp < 2) rules.broken(where + ".sharded: needs 2 replicas or more to shard over, found dp 1");
+  if (segment.dp > 1 && segment.sharded_degree == 1) {
+    rules.broken(where + ".sharded_degree: must be 2 or more, or 0 for all of dp " + std::to_string(segment.dp) +
+                 ", found 1");
+  }
+}
+
 void check_degrees(const Plan& plan, const Model& model, std::size_t s, std::size_t g, Rules& rules) {
   const Segment& segment = plan.stages[s].segments[g];
   const std::string where = segment_text(s, g);
@@ -107,10 +120,7 @@ void check_degrees(const Plan& plan, const Model& model, std::size_t s, std::siz
     rules.broken(where + ".dp: leaves " + std::to_string(plan.microbatch / segment.dp) +
                  " samples per replica, but the model allows " + list_text(model.microbatch_per_replica));
   }
-  if (segment.sharded_degree < 0 || (segment.sharded_degree > 0 && segment.dp % segment.sharded_degree != 0)) {
-    rules.broken(where + ".sharded_degree: must divide dp " + std::to_string(segment.dp) + ", found " +
-                 std::to_string(segment.sharded_degree));
-  }
+  check_sharding(segment, where, rules);
 }
 
 void check_ranges(const std::vector<Range>& ranges, const Range& inside, const std::string& where, Rules& rules) {

@@ -167,10 +167,10 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table,
               tuner::CostTable::build(setting.model, setting.cluster, task.costs, {true}));
-  const tuner::CostModel raw(table);
+  const tuner::NativeCostModel raw(table);
   TRIMTAB_TRY(const std::vector<tuner::Observation> seen, observations(task, raw));
   TRIMTAB_TRY(const tuner::Calibration calibration, calibration_for(task, seen));
-  const tuner::CostModel calibrated(table, calibration);
+  const tuner::NativeCostModel calibrated(table, calibration);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(calibration);
   reply.initial = candidate(setting.initial, raw, calibrated);
@@ -191,7 +191,7 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
   }
   TRIMTAB_TRY(const tuner::CostTable table_of_smaller,
               tuner::CostTable::build(setting.model, *smaller, task.costs, {true}));
-  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::CostModel(table_of_smaller, calibration), stop, reply));
+  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::NativeCostModel(table_of_smaller, calibration), stop, reply));
   return reply;
 }
 

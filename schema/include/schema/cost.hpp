@@ -19,6 +19,12 @@ enum class CostKind : std::uint8_t {
   kOperatorBackward,
   kOperatorStoredBytes,
   kOperatorWorkingBytes,
+  // Published profiles have these too.
+  kOperatorInputBytes,
+  kOperatorOutputBytes,
+  kOperatorParameterBytes,
+  kOperatorForwardReserveBytes,
+  kOperatorBackwardReserveBytes,
   kOptimizerStep,
   kCollective,
   kPointToPoint,

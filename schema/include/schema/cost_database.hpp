@@ -35,6 +35,13 @@ struct CostRow {
   Cost cost;
 };
 
+struct CostBatch {
+  BatchId id;
+  Fingerprint fingerprint;
+  std::string source;
+  std::vector<Cost> costs;
+};
+
 enum class OpenMode { kCreate, kReadWrite, kReadOnly };
 
 class CostDatabase {
@@ -49,6 +56,9 @@ class CostDatabase {
   [[nodiscard]] Result<bool> add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
                                        const std::vector<Cost>& costs);
 
+  // The same for many batches in one transaction: all that are new are stored, or none. Returns how many were new.
+  [[nodiscard]] Result<std::uint64_t> add_batches(const std::vector<CostBatch>& batches);
+
   // All costs of a fingerprint, sources merged unless one is named. `kinds` empty = all.
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
                                                 const std::vector<CostKind>& kinds = {},
@@ -62,8 +72,8 @@ class CostDatabase {
   // Returns the number of batches that were new.
   [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other_path);
 
-  // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging keeps
-  // the fact that was put more often, then the greater text.
+  // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging
+  // keeps the fact that was put more often, then the greater text.
   [[nodiscard]] Status put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json);
   [[nodiscard]] Result<std::optional<std::string>> fact(const std::string& fingerprint_hash,
                                                         const std::string& name) const;

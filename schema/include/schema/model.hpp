@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,17 @@ struct TiedParameters {
   Bytes bytes = 0;
 };
 
+// What Aceso's published predictor knows of a model beyond its operators. Only the `aceso` cost model reads it.
+struct AcesoFacts {
+  // Of optimizer_bytes_per_parameter_byte, the part that is the optimizer's copy of the parameters (2 for fp16, 0 for
+  // fp32): shown with the weights.
+  double main_parameter_bytes_per_parameter_byte = 0;
+  Bytes recompute_headroom_bytes = 0;  // added to a stage's memory when what to recompute is derived
+  bool resharding = true;              // whether layout changes between neighbours inside a stage are priced
+  bool mixed_splits = false;           // whether its search splits the operators of one stage in different ways
+  bool operator==(const AcesoFacts&) const = default;
+};
+
 struct Model {
   std::string name;
   std::int32_t global_batch = 1;
@@ -44,6 +56,7 @@ struct Model {
   // Memory that one byte of parameters brings along.
   double gradient_bytes_per_parameter_byte = 1.0;
   double optimizer_bytes_per_parameter_byte = 2.0;
+  std::optional<AcesoFacts> aceso;
 };
 
 // Parse and check a document; the error names the JSON path of the offending field, after `source` (a file name).

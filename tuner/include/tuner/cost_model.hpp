@@ -1,14 +1,15 @@
 #pragma once
 
-// The native cost model: iteration time by exact event-driven simulation of the schedule, and memory, of any plan that
-// the reference trainer executes. Source: design of the trainer's 1F1B (PipeDream-Flush, Narayanan et al. 2021);
-// overlap rule of Trimtab's ARCHITECTURE.md. A CostModel borrows its table: the table must outlive it. const methods:
-// any thread.
+// What a cost model answers: the price of a plan, the picture behind it, and which of the plan's knobs it leaves out.
+// Immutable; any thread. The native model and the models of papers stand behind this one interface.
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
 #include "schema/timeline.hpp"
@@ -16,6 +17,9 @@
 #include "tuner/cost_table.hpp"
 
 namespace trimtab::tuner {
+
+class Evaluator;   // tuner/src/evaluator.hpp: the inner loop of a search
+struct PlanSpace;  // tuner/src/plan_space.hpp
 
 using EventKind = TimelineKind;
 
@@ -29,18 +33,53 @@ struct TimelineEvent {
 
 class CostModel {
  public:
-  explicit CostModel(const CostTable& table, Calibration calibration = {});
+  virtual ~CostModel() = default;
 
+  [[nodiscard]] virtual std::string_view name() const = 0;  // "native"
   // REQUIRES: validate(plan) is empty. A plan over a device's memory is priced all the same, with feasible = false.
-  [[nodiscard]] Prediction evaluate(const Plan& plan) const;
-  // The simulated iteration behind evaluate(), sorted by (stage, begin).
-  [[nodiscard]] std::vector<TimelineEvent> timeline(const Plan& plan) const;
-  [[nodiscard]] const CostTable& table() const { return *table_; }
+  [[nodiscard]] virtual Prediction evaluate(const Plan& plan) const = 0;
+  // The iteration behind evaluate(), sorted by (stage, begin).
+  [[nodiscard]] virtual std::vector<TimelineEvent> timeline(const Plan& plan) const = 0;
+  // Knobs that the plan sets and this model does not price, each by its place and name: a reason to refuse the plan.
+  [[nodiscard]] virtual std::vector<std::string> unpriced(const Plan& plan) const = 0;
+  [[nodiscard]] virtual const Model& model() const = 0;
+  [[nodiscard]] virtual const Cluster& cluster() const = 0;
+  // The same model on a cluster whose nodes have other counts of devices or memory, for what-if questions; null where a
+  // model cannot say.
+  [[nodiscard]] virtual std::unique_ptr<CostModel> on(const Cluster& /*cluster*/) const { return nullptr; }
+  // For a search over `space`. Both must outlive the evaluator.
+  [[nodiscard]] virtual std::unique_ptr<Evaluator> evaluator(const PlanSpace& space) const = 0;
+};
+
+// The native model: iteration time by exact event-driven simulation of the schedule (1F1B is PipeDream-Flush, Narayanan
+// et al. 2021), and memory. Shares the table's contents.
+class NativeCostModel final : public CostModel {
+ public:
+  explicit NativeCostModel(CostTable table, Calibration calibration = {});
+
+  [[nodiscard]] std::string_view name() const override { return "native"; }
+  [[nodiscard]] Prediction evaluate(const Plan& plan) const override;
+  [[nodiscard]] std::vector<TimelineEvent> timeline(const Plan& plan) const override;
+  [[nodiscard]] std::vector<std::string> unpriced(const Plan& plan) const override;
+  [[nodiscard]] const Model& model() const override { return table_.model(); }
+  [[nodiscard]] const Cluster& cluster() const override { return table_.cluster(); }
+  [[nodiscard]] std::unique_ptr<CostModel> on(const Cluster& cluster) const override;
+  [[nodiscard]] std::unique_ptr<Evaluator> evaluator(const PlanSpace& space) const override;
+
+  [[nodiscard]] const CostTable& table() const { return table_; }
   [[nodiscard]] const Calibration& calibration() const { return calibration_; }
 
  private:
-  const CostTable* table_;
+  CostTable table_;
   Calibration calibration_;
 };
+
+// Builds a cost model by name from measured costs. Fails on an unknown name (naming the known ones) and where the costs
+// do not fit the model at all. `calibration` is for the native model: a paper's formulas are taken as they are.
+[[nodiscard]] Result<std::unique_ptr<CostModel>> make_cost_model(std::string_view name, const Model& model,
+                                                                 const Cluster& cluster, const std::vector<Cost>& costs,
+                                                                 CostTableOptions options = {},
+                                                                 const Calibration& calibration = {});
+[[nodiscard]] std::vector<std::string_view> cost_models();
 
 }  // namespace trimtab::tuner

@@ -27,6 +27,10 @@ class CostTable {
   [[nodiscard]] static Result<CostTable> build(const Model& model, const Cluster& cluster,
                                                const std::vector<Cost>& costs, CostTableOptions options = {});
 
+  // The same costs on another cluster of the same nodes and links: more devices or memory. Counts of samples that only
+  // the other cluster's plans use are missing.
+  [[nodiscard]] CostTable on(const Cluster& cluster) const;
+
   struct Tables;  // the layout, for the tuner's own sources
   [[nodiscard]] const Tables& tables() const { return *tables_; }
   [[nodiscard]] const Model& model() const;

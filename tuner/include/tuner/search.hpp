@@ -19,24 +19,40 @@
 namespace trimtab::tuner {
 
 struct SearchOptions {
-  std::string strategy = "aceso";  // or "exhaustive"
+  std::string strategy = "aceso";  // one of strategies()
+  std::string space = "job";       // what may vary, one of plan_spaces()
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;  // 0 = unlimited
   std::function<bool()> stop;         // asked often; true ends the search with the best so far
   std::optional<Plan> start;          // the incumbent, for a warm start
+  int max_hops = 7;                   // aceso: primitives in a row before it backtracks
+  bool idle_devices = false;          // exhaustive: plans may leave the last devices idle
+  bool use_heuristic_2 = true;        // aceso: false tries resources and primitives in random order (ablation)
   std::size_t plans = 10;             // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
   std::vector<std::string> excluded;  // semantic hashes of plans known to fail: never returned
 };
 
-// One iteration of a strategy, for --explain.
+// One primitive of an iteration's chain.
+struct SearchHop {
+  std::string bottleneck;  // that it relieves: "stage 1 computation"
+  std::string primitive;
+  std::int32_t tried = 0;  // applications that were priced here
+  double ms = 0;           // of the plan that it leads to
+  double excess_bytes = 0;
+};
+
+// One iteration of a strategy, for --explain. An iteration that found nothing better has no primitive.
 struct SearchStep {
   std::uint64_t evaluations = 0;
   std::int32_t stages = 0;
   std::string bottleneck;  // "stage 1 computation"
-  std::string primitive;   // "dec-op# stage 1 -> stage 0, inc-rc stage 0"
+  std::string primitive;   // "dec-op# stage 1 (2) + inc-op# stage 0, inc-rc stage 0 (1)"
   double before_ms = 0;
   double after_ms = 0;
+  double before_excess_bytes = 0;  // of the stage furthest over its memory
+  double after_excess_bytes = 0;
+  std::vector<SearchHop> hops = {};
 };
 
 struct SearchOutcome {
@@ -51,8 +67,16 @@ struct SearchOutcome {
                                            const SearchOptions& options);
 
 [[nodiscard]] std::vector<std::string_view> strategies();
+// "job", what the job's knobs allow; "aceso", the space of that paper's published search; "aceso-recompute" and
+// "aceso-mixed", the same with recompute chosen freely, or with splits that change inside a stage; "aceso-free", with
+// both; "all", everything that the native model prices.
+[[nodiscard]] std::vector<std::string_view> plan_spaces();
 
 // Words and numbers: the bottleneck that the best plan removed, what it trades, the runner-up and the gap.
 [[nodiscard]] std::string explain(const SearchOutcome& outcome, const Model& model);
+
+// The iterations that found something better, hop by hop (Aceso, figure 6): bottleneck, how many applications were
+// priced, the primitive taken and where it led.
+[[nodiscard]] std::string explain_iterations(const std::vector<SearchStep>& trace);
 
 }  // namespace trimtab::tuner

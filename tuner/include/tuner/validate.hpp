@@ -20,9 +20,9 @@ namespace trimtab::tuner {
 [[nodiscard]] std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster,
                                                 const Knobs& knobs);
 
-// The usual guess: one stage per device, operators cut evenly by count of layers, full recompute, microbatch 1. With more
-// devices than places to cut, or without the pipeline knob, stages share devices as evenly as the smallest microbatch
-// that can be shared so allows. Where no plan uses every device, a plan that validate() says that of.
+// The usual guess: one stage per device, operators cut evenly by count of layers, full recompute, microbatch 1. With
+// more devices than places to cut, or without the pipeline knob, stages share devices as evenly as the smallest
+// microbatch that can be shared so allows. Where no plan uses every device, a plan that validate() says that of.
 [[nodiscard]] Plan usual_guess(const Model& model, const Cluster& cluster, const Knobs& knobs);
 
 }  // namespace trimtab::tuner

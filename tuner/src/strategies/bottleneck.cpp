@@ -1,24 +1,24 @@
 #include "bottleneck.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace trimtab::tuner {
 namespace {
 
-StageLoad stage_load(Evaluator& evaluator, const Candidate& candidate, std::size_t s, std::int32_t first_device) {
+StageLoad stage_load(Evaluator& evaluator, const Candidate& candidate, std::size_t s) {
   const StagePrice& price = evaluator.stage(candidate, s);
-  const double microbatches = evaluator.tables().model.global_batch / candidate.microbatch;
-  const StageTimes& times = price.times;
+  const double microbatches = evaluator.model().global_batch / candidate.microbatch;
   StageLoad load;
   load.excess_bytes = price.excess_bytes;
-  load.used[0] = microbatches * (times.forward + times.backward_pass()) + times.optimizer;
-  load.used[1] = times.exposed_sync();
+  load.spare_bytes =
+      price.limit_bytes > 0 ? price.limit_bytes - price.memory_bytes : std::numeric_limits<double>::infinity();
+  load.step_ms = price.step_ms;
+  load.recompute_ms = microbatches * price.recompute;
+  load.used[0] = microbatches * (price.forward + price.backward + price.recompute) + price.optimizer;
+  load.used[1] = microbatches * price.communication + price.sync;
   load.used[2] = price.memory_bytes;
-  if (s + 1 < candidate.stages.size()) {
-    load.used[1] += microbatches * evaluator.transfer(candidate.stages[s].end, candidate.microbatch, first_device,
-                                                      candidate.stages[s].devices, candidate.stages[s + 1].devices);
-  }
   return load;
 }
 
@@ -38,11 +38,9 @@ const char* to_string(Resource resource) {
 
 Load load_of(Evaluator& evaluator, const Candidate& candidate) {
   Load load;
-  std::int32_t first_device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
-    load.stages.push_back(stage_load(evaluator, candidate, s, first_device));
+    load.stages.push_back(stage_load(evaluator, candidate, s));
     load.fits = load.fits && load.stages.back().excess_bytes <= 0;
-    first_device += candidate.stages[s].devices;
   }
   load.ranking.resize(load.stages.size());
   std::iota(load.ranking.begin(), load.ranking.end(), 0);
@@ -50,29 +48,47 @@ Load load_of(Evaluator& evaluator, const Candidate& candidate) {
     const StageLoad& left = load.stages[a];
     const StageLoad& right = load.stages[b];
     if (!load.fits && left.excess_bytes != right.excess_bytes) return left.excess_bytes > right.excess_bytes;
-    return left.busy_ms() > right.busy_ms();
+    return left.step_ms > right.step_ms;
   });
   return load;
 }
 
+double Load::share(std::int32_t stage, Resource resource) const {
+  const bool costs_time = fits && resource == Resource::kMemory;
+  const auto amount = [&](const StageLoad& of) {
+    return costs_time ? of.recompute_ms : of.used[static_cast<std::size_t>(resource)];
+  };
+  double all = 0;
+  for (const StageLoad& of : stages) all += amount(of);
+  return all > 0 ? amount(stages[stage]) / all : 0;
+}
+
 std::vector<Resource> Load::resources(std::int32_t stage) const {
   if (!fits && stages[stage].excess_bytes > 0) return {Resource::kMemory};
-  std::array<double, kResources> share{};
-  for (std::size_t r = 0; r < kResources; ++r) {
-    double all = 0;
-    for (const StageLoad& of : stages) all += of.used[r];
-    share[r] = all > 0 ? stages[stage].used[r] / all : 0;
-  }
   std::vector<Resource> order{Resource::kComputation};
   if (stages[stage].used[1] > 0) order.push_back(Resource::kCommunication);
-  std::stable_sort(order.begin(), order.end(), [&share](Resource a, Resource b) {
-    return share[static_cast<std::size_t>(a)] > share[static_cast<std::size_t>(b)];
-  });
+  if (stages[stage].recompute_ms > 0) order.push_back(Resource::kMemory);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Resource a, Resource b) { return share(stage, a) > share(stage, b); });
   return order;
 }
 
+std::vector<std::int32_t> Load::partners(std::int32_t stage, Resource resource) const {
+  std::vector<std::int32_t> order(ranking.rbegin(), ranking.rend());
+  order.erase(std::find(order.begin(), order.end(), stage));
+  if (!fits && resource == Resource::kMemory) {
+    std::stable_sort(order.begin(), order.end(),
+                     [this](std::int32_t a, std::int32_t b) { return stages[a].spare_bytes > stages[b].spare_bytes; });
+  }
+  return order;
+}
+
+std::string bottleneck_text(std::int32_t stage, Resource resource) {
+  return "stage " + std::to_string(stage) + " " + to_string(resource);
+}
+
 std::string bottleneck_text(const Load& load, std::int32_t stage) {
-  return "stage " + std::to_string(stage) + " " + to_string(load.resources(stage).front());
+  return bottleneck_text(stage, load.resources(stage).front());
 }
 
 }  // namespace trimtab::tuner

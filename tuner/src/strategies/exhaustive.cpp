@@ -1,13 +1,18 @@
-// Brute force: every count of stages, every cut, every split of the devices, every microbatch, and in each stage every
-// set of recomputed operators. A set is left out only when another set of the same stage fits too and is at least as
-// fast in all that the step's time depends on: the step's time never falls when a stage takes longer.
+// Brute force: every count of stages, every cut, every way to give out and split the devices, every microbatch, and in
+// each stage every set of recomputed operators (where the space leaves them free). A stage's choice is left out only
+// when another one of the same stage fits too and is at least as fast in all that the step's time depends on: the
+// step's time never falls when a stage takes longer.
 //
 // Restrictions: a stage of more than kSubsetOperators operators is offered three sets: the best choice for its memory,
-// none and all; and no more than kSplits splits of the devices for one count of stages are listed. The answer is then
-// not called proven.
+// none and all; no more than kSplits splits of the devices for one count of stages are listed; where splits may differ
+// inside a stage, one that has more than kLayouts ways to do so is offered uniform ones alone, and likewise for second
+// dimensions. The answer is then not called proven.
 
 #include <algorithm>
+#include <cmath>
 
+#include "canonical.hpp"
+#include "fine_tuning.hpp"
 #include "recompute_choice.hpp"
 #include "strategy.hpp"
 
@@ -16,25 +21,32 @@ namespace {
 
 constexpr std::int32_t kSubsetOperators = 12;
 constexpr std::size_t kSplits = 100000;
+constexpr double kLayouts = 50000;
 
-bool no_slower(const StageTimes& a, const StageTimes& b) {
-  return a.backward_pass() <= b.backward_pass() && a.last_backward <= b.last_backward && a.tail() <= b.tail();
+bool no_slower(const StagePrice& a, const StagePrice& b) {
+  return a.forward + a.forward_wait <= b.forward + b.forward_wait &&
+         a.backward + a.recompute + a.backward_wait <= b.backward + b.recompute + b.backward_wait &&
+         a.communication <= b.communication && a.last_backward <= b.last_backward && a.tail <= b.tail &&
+         a.after <= b.after && a.tail - a.after <= b.tail - b.after && a.step_ms <= b.step_ms;
 }
+
+// One way to run a stage.
+struct Choice {
+  CandidateStage stage;
+  StagePrice price;
+};
 
 class Exhaustive {
  public:
-  explicit Exhaustive(SearchRun& run) : run_(run), space_(run.space()) {}
+  explicit Exhaustive(SearchRun& run) : run_(run), evaluator_(run.evaluator()), space_(run.space()) {}
 
   StrategyEnd search() {
     for (const std::int32_t microbatch : space_.microbatches) {
-      for (std::int32_t stages = space_.stages_min; stages <= space_.stages_max; ++stages) {
-        const auto splits = space_.device_splits(run_.model(), microbatch, stages, kSplits);
-        complete_ = complete_ && splits.size() < kSplits;
-        for (const auto& split : splits) {
-          candidate_ = {};
-          candidate_.microbatch = microbatch;
-          for (const std::int32_t devices : split) candidate_.stages.push_back({0, devices, 0});
-          choose_cuts(0, 0);
+      PlanSpace used = space_;
+      for (used.devices = run_.options().idle_devices ? 1 : space_.devices; used.devices <= space_.devices;
+           ++used.devices) {
+        for (std::int32_t stages = space_.stages_min; stages <= space_.stages_max; ++stages) {
+          give_devices(used, microbatch, stages);
         }
       }
     }
@@ -42,12 +54,28 @@ class Exhaustive {
   }
 
  private:
+  void give_devices(const PlanSpace& used, std::int32_t microbatch, std::int32_t stages) {
+    const auto splits = used.device_splits(run_.model(), microbatch, stages, kSplits);
+    complete_ = complete_ && splits.size() < kSplits;
+    for (const auto& split : splits) {
+      candidate_ = {};
+      candidate_.microbatch = microbatch;
+      for (const std::int32_t devices : split) {
+        candidate_.stages.push_back({});
+        candidate_.stages.back().devices = devices;
+      }
+      choose_cuts(0, 0);
+    }
+  }
+
   void choose_cuts(std::size_t stage, std::size_t first_cut) {
     if (run_.stopped()) return;
     const std::size_t count = candidate_.stages.size();
     if (stage + 1 == count) {
       candidate_.stages[stage].end = space_.operators;
-      price_structure();
+      layouts_.assign(count, {});
+      for (std::size_t s = 0; s < count; ++s) layouts_[s] = layouts(s);
+      choose_layouts(0);
       return;
     }
     if (!space_.knobs.uneven_stages) {
@@ -62,45 +90,113 @@ class Exhaustive {
     }
   }
 
+  // Every way to split the operators of a stage over its devices.
+  [[nodiscard]] std::vector<CandidateStage> layouts(std::size_t s) {
+    const std::vector<Split> splits = space_.splits(run_.model(), candidate_.microbatch, candidate_.stages[s].devices);
+    const Range inside{candidate_.begin_of(s), candidate_.stages[s].end};
+    CandidateStage stage = candidate_.stages[s];
+    stage.segments.clear();
+    stage.alternate.clear();
+    std::vector<CandidateStage> all;
+    const bool mixed = space_.mixed_splits && std::pow(static_cast<double>(splits.size()), inside.size()) <= kLayouts;
+    complete_ = complete_ && (mixed || !space_.mixed_splits || splits.size() < 2 || inside.size() < 2);
+    if (mixed) {
+      mix_splits(inside, splits, inside.begin, stage, all);
+    } else {
+      for (const Split& split : splits) {
+        stage.split = split;
+        add_layout(inside, stage, all);
+      }
+    }
+    return all;
+  }
+
+  void mix_splits(const Range& inside, const std::vector<Split>& splits, std::int32_t op, const CandidateStage& stage,
+                  std::vector<CandidateStage>& all) {
+    if (op == inside.end) {
+      add_layout(inside, stage, all);
+      return;
+    }
+    for (const Split& split : splits) {
+      CandidateStage next = stage;
+      if (op == inside.begin) next.split = split;
+      put_split({op, inside.end}, split, inside.begin, next);
+      mix_splits(inside, splits, op + 1, next, all);
+    }
+  }
+
+  // With every set of second dimensions.
+  void add_layout(const Range& inside, const CandidateStage& stage, std::vector<CandidateStage>& all) {
+    Candidate one;
+    one.stages = {stage};
+    one.stages[0].alternate = space_.alternate_dimensions ? std::vector<Range>{inside} : std::vector<Range>{};
+    canonicalize(run_.model(), one);
+    const std::vector<std::int32_t> operators = listed(one.stages[0].alternate);
+    const bool too_many =
+        static_cast<double>(all.size()) * std::pow(2.0, static_cast<double>(operators.size())) > kLayouts;
+    complete_ = complete_ && !too_many;
+    const std::uint32_t subsets = too_many ? 1U : 1U << operators.size();
+    for (std::uint32_t subset = 0; subset < subsets; ++subset) {
+      one.stages[0].alternate.clear();
+      for (std::size_t i = 0; i < operators.size(); ++i) {
+        if ((subset >> i) & 1U) one.stages[0].alternate.push_back({operators[i], operators[i] + 1});
+      }
+      one.stages[0].alternate = normalized(std::move(one.stages[0].alternate));
+      all.push_back(one.stages[0]);
+    }
+  }
+
+  [[nodiscard]] static std::vector<std::int32_t> listed(const std::vector<Range>& ranges) {
+    std::vector<std::int32_t> operators;
+    for (const Range& range : ranges) {
+      for (std::int32_t op = range.begin; op < range.end; ++op) operators.push_back(op);
+    }
+    return operators;
+  }
+
+  void choose_layouts(std::size_t stage) {
+    if (run_.stopped()) return;
+    if (stage == candidate_.stages.size()) {
+      price_structure();
+      return;
+    }
+    const CandidateStage before = candidate_.stages[stage];
+    for (const CandidateStage& layout : layouts_[stage]) {
+      candidate_.stages[stage] = layout;
+      choose_layouts(stage + 1);
+    }
+    candidate_.stages[stage] = before;
+  }
+
   // All recompute sets of all stages of the current structure.
   void price_structure() {
+    const Candidate structure = candidate_;
     run_.consider(candidate_);  // also remembers the closest one when nothing fits
-    if (!prepare(true)) return;
-    excluded_seen_ = false;
-    choose_sets(0);
-    // The sets that were left out count again when a better one is not allowed.
-    if (excluded_seen_ && prepare(false)) choose_sets(0);
+    if (!space_.derived_recompute && prepare(true)) {
+      excluded_seen_ = false;
+      choose_sets(0);
+      candidate_ = structure;
+      // The sets that were left out count again when a better one is not allowed.
+      if (excluded_seen_ && prepare(false)) choose_sets(0);
+    }
+    candidate_ = structure;
   }
 
   bool prepare(bool leave_out_slower) {
-    const std::size_t count = candidate_.stages.size();
-    sets_.assign(count, {});
-    pipeline_.assign(count, {});
-    chosen_.assign(count, {});
-    std::int32_t first_device = 0;
-    for (std::size_t s = 0; s < count; ++s) {
-      sets_[s] = fitting_sets(s, first_device, leave_out_slower);
-      if (sets_[s].empty()) return false;
-      const std::int32_t devices = candidate_.stages[s].devices;
-      if (s + 1 < count) {
-        pipeline_[s].transfer = run_.evaluator().transfer(candidate_.stages[s].end, candidate_.microbatch, first_device,
-                                                          devices, candidate_.stages[s + 1].devices);
-      }
-      first_device += devices;
+    choices_.assign(candidate_.stages.size(), {});
+    for (std::size_t s = 0; s < candidate_.stages.size(); ++s) {
+      choices_[s] = fitting_choices(s, leave_out_slower);
+      if (choices_[s].empty()) return false;
     }
     return true;
   }
 
-  [[nodiscard]] std::vector<std::vector<Range>> sets_of(const StageShape& shape, std::int32_t first_device) {
-    const Range inside = shape.operators;
+  [[nodiscard]] std::vector<std::vector<Range>> sets_of(std::size_t s) {
+    const Range inside{candidate_.begin_of(s), candidate_.stages[s].end};
     if (!space_.knobs.recompute) return {{}};
     if (inside.size() > kSubsetOperators) {
       complete_ = false;
-      Evaluator& evaluator = run_.evaluator();
-      const double limit = evaluator.memory_limit(first_device, shape.dp);
-      if (evaluator.tables().find(shape.samples) == nullptr) return {};
-      return {
-          {}, choose_recompute(evaluator.tables(), evaluator.calibration(), shape, limit, true).recompute, {inside}};
+      return {{}, evaluator_.stage(candidate_, s).recompute_ranges, {inside}};
     }
     std::vector<std::vector<Range>> sets;
     RecomputeFlags flags(static_cast<std::size_t>(space_.operators), 0);
@@ -111,58 +207,45 @@ class Exhaustive {
     return sets;
   }
 
-  std::vector<StagePrice> fitting_sets(std::size_t s, std::int32_t first_device, bool leave_out_slower) {
-    const StageShape shape = run_.evaluator().shape_of(candidate_, s, first_device);
-    std::vector<StagePrice> kept;
-    for (const std::vector<Range>& set : sets_of(shape, first_device)) {
-      StagePrice price = run_.evaluator().price_stage(shape, first_device, set);
+  std::vector<Choice> fitting_choices(std::size_t s, bool leave_out_slower) {
+    std::vector<Choice> kept;
+    const CandidateStage before = candidate_.stages[s];
+    for (const std::vector<Range>& set : sets_of(s)) {
+      candidate_.stages[s].recompute = set;
+      const StagePrice& price = evaluator_.stage(candidate_, s);
       if (!price.priced || price.excess_bytes > 0) continue;
       if (leave_out_slower) {
-        const auto covers = [&price](const StagePrice& other) { return no_slower(other.times, price.times); };
+        const auto covers = [&price](const Choice& other) { return no_slower(other.price, price); };
         if (std::any_of(kept.begin(), kept.end(), covers)) continue;
-        const auto covered = [&price](const StagePrice& other) { return no_slower(price.times, other.times); };
+        const auto covered = [&price](const Choice& other) { return no_slower(price, other.price); };
         kept.erase(std::remove_if(kept.begin(), kept.end(), covered), kept.end());
       }
-      kept.push_back(std::move(price));
+      kept.push_back({candidate_.stages[s], price});
     }
+    candidate_.stages[s] = before;
     return kept;
   }
 
   void choose_sets(std::size_t stage) {
     if (run_.stopped()) return;
-    if (stage == sets_.size()) {
-      price_plan();
+    if (stage == choices_.size()) {
+      const Score score = evaluator_.price(candidate_);
+      const bool allowed = run_.consider_plan(score, [this] { return evaluator_.plan(candidate_); });
+      excluded_seen_ = excluded_seen_ || !allowed;
       return;
     }
-    for (const StagePrice& set : sets_[stage]) {
-      const StageTimes& times = set.times;
-      PipelineStage& of = pipeline_[stage];
-      of = {times.forward, times.backward_pass(), times.last_backward, times.tail(), of.transfer};
-      chosen_[stage] = &set;
+    for (const Choice& choice : choices_[stage]) {
+      candidate_.stages[stage] = choice.stage;
       choose_sets(stage + 1);
     }
   }
 
-  void price_plan() {
-    const std::int32_t microbatches = run_.model().global_batch / candidate_.microbatch;
-    Score score;
-    score.ms =
-        run_.evaluator().simulate_step(pipeline_.data(), static_cast<std::int32_t>(pipeline_.size()), microbatches);
-    score.priced = score.ms < std::numeric_limits<double>::infinity();
-    const bool allowed = run_.consider_plan(score, [this] {
-      std::vector<std::vector<Range>> recompute;
-      for (const StagePrice* price : chosen_) recompute.push_back(price->recompute);
-      return plan_of(candidate_, run_.model(), recompute);
-    });
-    excluded_seen_ = excluded_seen_ || !allowed;
-  }
-
   SearchRun& run_;
+  Evaluator& evaluator_;
   const PlanSpace& space_;
   Candidate candidate_;
-  std::vector<std::vector<StagePrice>> sets_;  // by stage
-  std::vector<PipelineStage> pipeline_;
-  std::vector<const StagePrice*> chosen_;
+  std::vector<std::vector<CandidateStage>> layouts_;  // by stage
+  std::vector<std::vector<Choice>> choices_;          // by stage
   bool excluded_seen_ = false;
   bool complete_ = true;
 };

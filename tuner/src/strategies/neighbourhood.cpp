@@ -1,9 +1,17 @@
 #include "neighbourhood.hpp"
 
+#include <array>
+#include <numeric>
 #include <utility>
+
+#include "balance.hpp"
+#include "operator_moves.hpp"
+#include "split_moves.hpp"
 
 namespace trimtab::tuner {
 namespace {
+
+constexpr std::size_t kShiftedStages = 8;  // with more stages, cuts beside a change of devices are balanced instead
 
 class Descent {
  public:
@@ -14,6 +22,7 @@ class Descent {
     while (improved && !run_.stopped()) {
       const Candidate from = best_.candidate;
       cuts(from);
+      if (reach_.devices) splits(from);
       if (reach_.pairs) cut_pairs(from);
       if (reach_.devices) devices(from);
       if (reach_.microbatches) microbatches(from);
@@ -64,22 +73,51 @@ class Descent {
     }
   }
 
+  void splits(const Candidate& from) {
+    const PlanSpace& space = run_.space();
+    if (space.tensor_parallel.size() < 2 && space.sharded.size() < 2) return;
+    for (std::size_t s = 0; s < from.stages.size(); ++s) {
+      for (const Split& split : space.splits(run_.model(), from.microbatch, from.stages[s].devices)) {
+        Candidate candidate = from;
+        candidate.stages[s].split = split;
+        candidate.stages[s].segments.clear();
+        if (candidate.stages[s] == from.stages[s]) continue;
+        attempt(candidate);
+        beside(candidate);
+      }
+    }
+  }
+
   void devices(const Candidate& from) {
-    for (std::size_t giver = 0; giver < from.stages.size(); ++giver) {
-      for (std::size_t taker = 0; taker < from.stages.size(); ++taker) {
-        for (std::int32_t amount = 1; giver != taker && amount < from.stages[giver].devices; ++amount) {
+    for (std::size_t taker = 0; taker < from.stages.size(); ++taker) {
+      std::vector<std::int32_t> partners(from.stages.size());
+      std::iota(partners.begin(), partners.end(), 0);
+      partners.erase(partners.begin() + static_cast<std::ptrdiff_t>(taker));
+      for (const bool take : {true, false}) {
+        const auto stage = static_cast<std::int32_t>(taker);
+        for (const DeviceChange& change : device_changes(run_.space(), from, partners, stage, take)) {
+          if (!take && change.size() == 2) continue;  // the partner takes them, too
           Candidate candidate = from;
-          candidate.stages[giver].devices -= amount;
-          candidate.stages[taker].devices += amount;
-          if (!allowed(run_.space(), run_.model(), candidate)) continue;
+          if (run_.stopped() || !apply_devices(run_.evaluator(), change, candidate)) continue;
           attempt(candidate);
-          for (std::size_t s = 0; s + 1 < from.stages.size() && run_.space().knobs.uneven_stages; ++s) {
-            for (const std::int32_t by : {-2, -1, 1, 2}) {
-              Candidate shifted = candidate;
-              if (shift(s, by, shifted)) attempt(shifted);
-            }
-          }
+          beside(candidate);
         }
+      }
+    }
+  }
+
+  // The candidate with its cuts moved to suit a change.
+  void beside(const Candidate& candidate) {
+    if (!run_.space().knobs.uneven_stages || run_.stopped()) return;
+    if (candidate.stages.size() > kShiftedStages || run_.space().tensor_parallel.size() > 1) {
+      const Scored balanced = rebalanced(run_, {candidate, run_.evaluator().price(candidate)});
+      if (balanced.score.better_than(best_.score)) best_ = balanced;
+      return;
+    }
+    for (std::size_t s = 0; s + 1 < candidate.stages.size(); ++s) {
+      for (const std::int32_t by : {-2, -1, 1, 2}) {
+        Candidate shifted = candidate;
+        if (shift(s, by, shifted)) attempt(shifted);
       }
     }
   }
@@ -87,8 +125,7 @@ class Descent {
   void microbatches(const Candidate& from) {
     for (const std::int32_t microbatch : run_.space().microbatches) {
       Candidate candidate = from;
-      candidate.microbatch = microbatch;
-      if (microbatch != from.microbatch && allowed(run_.space(), run_.model(), candidate)) attempt(candidate);
+      if (microbatch != from.microbatch && set_microbatch(run_.evaluator(), microbatch, candidate)) attempt(candidate);
     }
   }
 

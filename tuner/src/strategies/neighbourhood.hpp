@@ -2,7 +2,7 @@
 
 // Exhaustive descent over a candidate's near relatives: the polish at the end of a search.
 
-#include "alleviation.hpp"
+#include "strategy.hpp"
 
 namespace trimtab::tuner {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bottleneck.hpp"
 #include "recompute_choice.hpp"
 
 namespace trimtab::tuner {
@@ -17,49 +18,77 @@ class RecomputeDescent {
   // `from_excluded`: the start itself must not be returned, any neighbour is better.
   RecomputeDescent(SearchRun& run, Candidate candidate, std::vector<std::vector<Range>> sets, bool from_excluded)
       : run_(run), candidate_(std::move(candidate)), from_excluded_(from_excluded) {
-    std::int32_t first_device = 0;
-    const std::size_t count = candidate_.stages.size();
-    pipeline_.resize(count);
-    for (std::size_t s = 0; s < count; ++s) {
-      shapes_.push_back(run_.evaluator().shape_of(candidate_, s, first_device));
-      first_devices_.push_back(first_device);
-      prices_.push_back(run_.evaluator().price_stage(shapes_[s], first_device, sets[s]));
-      const std::int32_t devices = candidate_.stages[s].devices;
-      if (s + 1 < count) {
-        pipeline_[s].transfer = run_.evaluator().transfer(candidate_.stages[s].end, candidate_.microbatch, first_device,
-                                                          devices, candidate_.stages[s + 1].devices);
-      }
-      first_device += devices;
-    }
+    for (std::size_t s = 0; s < candidate_.stages.size(); ++s) candidate_.stages[s].recompute = std::move(sets[s]);
   }
 
   void run() {
-    if (!from_excluded_) best_ms_ = step_ms();
+    if (!from_excluded_) from_ms_ = best_ms_ = run_.evaluator().price(candidate_).ms;
     do {
       better_stage_ = kNone;
-      for (std::size_t s = 0; s < shapes_.size() && !run_.stopped(); ++s) change_stage(s);
-      if (better_stage_ != kNone) prices_[better_stage_] = better_;
+      for (std::size_t s = 0; s < candidate_.stages.size() && !run_.stopped(); ++s) change_stage(s);
+      if (better_stage_ != kNone) take_better();
     } while (better_stage_ != kNone && !run_.stopped());
   }
 
  private:
+  void take_better() {
+    std::vector<Range>& set = *candidate_.stages[better_stage_].recompute;
+    if (from_ms_ < std::numeric_limits<double>::infinity()) record(set);
+    set = better_;
+    from_ms_ = best_ms_;
+  }
+
+  // inc-rc and dec-rc by themselves: the same memory, recomputed at another time of the step.
+  void record(const std::vector<Range>& before) {
+    const auto beyond = [](const std::vector<Range>& ranges, const std::vector<Range>& others) {
+      std::int32_t count = 0;
+      for (const Range& range : ranges) {
+        for (std::int32_t op = range.begin; op < range.end; ++op) {
+          count += std::none_of(others.begin(), others.end(),
+                                [op](const Range& other) { return other.begin <= op && op < other.end; });
+        }
+      }
+      return count;
+    };
+    const std::string stage = " stage " + std::to_string(better_stage_);
+    const std::int32_t more = beyond(better_, before);
+    const std::int32_t less = beyond(before, better_);
+    SearchStep step;
+    step.evaluations = run_.evaluator().evaluations();
+    step.stages = static_cast<std::int32_t>(candidate_.stages.size());
+    step.bottleneck = bottleneck_text(static_cast<std::int32_t>(better_stage_), Resource::kCommunication);
+    if (more > 0) step.primitive = "inc-rc" + stage + " (" + std::to_string(more) + ")";
+    if (more > 0 && less > 0) step.primitive += " + ";
+    if (less > 0) step.primitive += "dec-rc" + stage + " (" + std::to_string(less) + ")";
+    step.before_ms = from_ms_;
+    step.after_ms = best_ms_;
+    run_.step(std::move(step));
+  }
+
+  [[nodiscard]] Range operators_of(std::size_t s) const { return {candidate_.begin_of(s), candidate_.stages[s].end}; }
+
+  // Where nothing happens beside the last backward, the cheapest set is the best one.
+  [[nodiscard]] bool order_matters(std::size_t s) {
+    const StagePrice& price = run_.evaluator().stage(candidate_, s);
+    return price.last_backward > price.backward + price.recompute || price.sync > 0;
+  }
+
   void change_stage(std::size_t s) {
-    // Without synchronization the cheapest set is the best one.
-    if (!from_excluded_ && shapes_[s].dp == 1) return;
-    const Range inside = shapes_[s].operators;
-    StagePrice start = prices_[s];
+    if (!from_excluded_ && !order_matters(s)) return;
+    const Range inside = operators_of(s);
+    const std::vector<Range> start = *candidate_.stages[s].recompute;
     RecomputeFlags flags(static_cast<std::size_t>(run_.space().operators), 0);
-    set_flags(start.recompute, inside, flags);
+    set_flags(start, inside, flags);
     if (from_excluded_ && inside.size() <= kSubsetOperators) {
       try_subsets(s, flags);
     } else {
       try_exchanges(s, flags);
     }
-    prices_[s] = std::move(start);
+    candidate_.stages[s].recompute = start;
   }
 
   void try_subsets(std::size_t s, RecomputeFlags& flags) {
-    const Range inside = shapes_[s].operators;
+    const Range inside = operators_of(s);
     for (std::uint32_t subset = 0; subset < (1U << inside.size()); ++subset) {
       for (std::int32_t i = 0; i < inside.size(); ++i) flags[inside.begin + i] = (subset >> i) & 1U;
       attempt(s, flags);
@@ -67,7 +96,7 @@ class RecomputeDescent {
   }
 
   void try_exchanges(std::size_t s, RecomputeFlags& flags) {
-    const Range inside = shapes_[s].operators;
+    const Range inside = operators_of(s);
     for (std::int32_t i = inside.begin; i < inside.end; ++i) {
       flags[i] ^= 1U;
       attempt(s, flags);
@@ -83,42 +112,22 @@ class RecomputeDescent {
 
   void attempt(std::size_t s, const RecomputeFlags& flags) {
     if (run_.stopped()) return;
-    prices_[s] = run_.evaluator().price_stage(shapes_[s], first_devices_[s], ranges_of(flags, shapes_[s].operators));
-    if (prices_[s].excess_bytes > 0) return;
-    Score score;
-    score.priced = true;
-    score.ms = step_ms();
-    const bool allowed = run_.consider_plan(score, [this] { return plan(); });
-    if (!allowed || score.ms >= best_ms_) return;
+    candidate_.stages[s].recompute = ranges_of(flags, operators_of(s));
+    if (run_.evaluator().stage(candidate_, s).excess_bytes > 0) return;
+    const Score score = run_.evaluator().price(candidate_);
+    const bool allowed = run_.consider_plan(score, [this] { return run_.evaluator().plan(candidate_); });
+    if (!allowed || !score.fits() || score.ms >= best_ms_) return;
     best_ms_ = score.ms;
-    better_ = prices_[s];
+    better_ = *candidate_.stages[s].recompute;
     better_stage_ = s;
-  }
-
-  double step_ms() {
-    for (std::size_t s = 0; s < prices_.size(); ++s) {
-      const StageTimes& times = prices_[s].times;
-      pipeline_[s] = {times.forward, times.backward_pass(), times.last_backward, times.tail(), pipeline_[s].transfer};
-    }
-    return run_.evaluator().simulate_step(pipeline_.data(), static_cast<std::int32_t>(pipeline_.size()),
-                                          run_.model().global_batch / candidate_.microbatch);
-  }
-
-  [[nodiscard]] Plan plan() const {
-    std::vector<std::vector<Range>> recompute;
-    for (const StagePrice& price : prices_) recompute.push_back(price.recompute);
-    return plan_of(candidate_, run_.model(), recompute);
   }
 
   SearchRun& run_;
   Candidate candidate_;
   bool from_excluded_;
-  std::vector<StageShape> shapes_;
-  std::vector<std::int32_t> first_devices_;
-  std::vector<StagePrice> prices_;
-  std::vector<PipelineStage> pipeline_;
   double best_ms_ = std::numeric_limits<double>::infinity();
-  StagePrice better_;  // of one stage: the best change of a round
+  double from_ms_ = std::numeric_limits<double>::infinity();  // before the round; infinite = of no plan to return
+  std::vector<Range> better_;                                 // of one stage: the best change of a round
   std::size_t better_stage_ = kNone;
 };
 
@@ -145,7 +154,7 @@ bool recomputes_beside_synchronization(const Plan& plan) {
 }  // namespace
 
 void polish_recompute(SearchRun& run) {
-  if (!run.space().knobs.recompute) return;
+  if (!run.space().knobs.recompute || run.space().derived_recompute) return;
   for (const Candidate& refused : std::vector<Candidate>(run.refused())) {
     std::vector<std::vector<Range>> sets = sets_of(run.evaluator().plan(refused));
     RecomputeDescent(run, refused, std::move(sets), true).run();

@@ -9,7 +9,8 @@ bool SearchRun::stopped() {
   if (!stop_reason_.empty()) return true;
   if (options_.max_evaluations > 0 && evaluator_.evaluations() >= options_.max_evaluations) stop_reason_ = "budget";
   if (options_.stop && options_.stop()) stop_reason_ = "cancelled";
-  return !stop_reason_.empty();
+  const bool part_over = limit_ > 0 && evaluator_.evaluations() >= limit_;
+  return part_over || !stop_reason_.empty();
 }
 
 Score SearchRun::consider(const Candidate& candidate) {
@@ -28,7 +29,8 @@ Score SearchRun::consider(const Candidate& candidate) {
 
 namespace {
 
-constexpr std::array<Strategy, 2> kStrategies{{{"aceso", run_aceso}, {"exhaustive", run_exhaustive}}};
+constexpr std::array<Strategy, 3> kStrategies{
+    {{"aceso", run_aceso}, {"unified", run_unified}, {"exhaustive", run_exhaustive}}};
 
 }  // namespace
 

@@ -15,6 +15,11 @@
 
 namespace trimtab::tuner {
 
+struct Scored {
+  Candidate candidate;
+  Score score;
+};
+
 class SearchRun {
  public:
   // All must outlive this.
@@ -31,12 +36,14 @@ class SearchRun {
   }
 
   [[nodiscard]] bool stopped();
+  // stopped() from this many evaluations on, until the limit changes: a part of a search is over. 0: no limit.
+  void limit_evaluations(std::uint64_t most) { limit_ = most; }
   [[nodiscard]] std::string stop_reason() const { return stop_reason_; }  // "budget", "cancelled" or empty
   void step(SearchStep step) { trace_.push_back(std::move(step)); }
 
   [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const PlanSpace& space() const { return evaluator_.space(); }
-  [[nodiscard]] const Model& model() const { return evaluator_.tables().model; }
+  [[nodiscard]] const Model& model() const { return evaluator_.model(); }
   [[nodiscard]] const SearchOptions& options() const { return options_; }
   [[nodiscard]] Shortlist& shortlist() { return shortlist_; }
   [[nodiscard]] std::vector<SearchStep>& trace() { return trace_; }
@@ -51,6 +58,7 @@ class SearchRun {
   Shortlist shortlist_;
   std::vector<SearchStep> trace_;
   std::string stop_reason_;
+  std::uint64_t limit_ = 0;
   std::vector<Candidate> refused_;
   std::optional<Candidate> closest_;
   Score closest_score_;
@@ -58,8 +66,9 @@ class SearchRun {
 
 // How a strategy ended by itself.
 struct StrategyEnd {
-  std::string stopped;  // "converged" or "exhausted"
-  bool proven = false;  // no plan of the space is faster
+  std::string stopped;        // "converged" or "exhausted"
+  bool proven = false;        // no plan of the space is faster
+  double lower_bound_ms = 0;  // no plan of the space takes less; 0 = the strategy does not say
 };
 
 using StrategyFunction = StrategyEnd (*)(SearchRun& run, const std::optional<Candidate>& start);
@@ -70,6 +79,7 @@ struct Strategy {
 };
 
 StrategyEnd run_aceso(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
 
 [[nodiscard]] std::span<const Strategy> strategy_table();

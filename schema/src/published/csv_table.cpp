@@ -1,0 +1,144 @@
+#include "published/csv_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/check.hpp"
+#include "json_document.hpp"
+
+namespace trimtab::published {
+
+namespace {
+
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+void split(std::string_view line, std::vector<std::string_view>& cells) {
+  cells.clear();
+  while (true) {
+    const std::size_t comma = line.find(',');
+    cells.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+template <typename Names>
+std::string list_of(const Names& names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+template <typename T>
+bool read_whole(std::string_view text, T& value) {
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc{} && end == text.data() + text.size();
+}
+
+std::string decimal(double value) {
+  return value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value)) : std::to_string(value);
+}
+
+}  // namespace
+
+std::string_view CsvRow::cell(std::string_view column) const {
+  return cells_[table_->place_of(column)];
+}
+
+void CsvRow::refuse(const std::string& message) {
+  if (!error_) error_ = bad_input(table_->path() + ":" + std::to_string(line_) + ": " + message);
+}
+
+void CsvRow::fail(std::string_view column, const std::string& expected) {
+  refuse(std::string(column) + ": expected " + expected + ", found " +
+         (empty(column) ? "nothing" : quoted_text(cell(column))));
+}
+
+std::string CsvRow::name(std::string_view column) {
+  if (!fit_for_a_file_name(cell(column))) fail(column, "a name of letters, digits, '_', '-' and '.'");
+  return std::string(cell(column));
+}
+
+std::int64_t CsvRow::integer(std::string_view column, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  if (read_whole(cell(column), value) && value >= low && value <= high) return value;
+  fail(column, "a whole number between " + std::to_string(low) + " and " + std::to_string(high));
+  return low;
+}
+
+std::int32_t CsvRow::integer32(std::string_view column, std::int32_t low) {
+  return static_cast<std::int32_t>(integer(column, low, std::numeric_limits<std::int32_t>::max()));
+}
+
+double CsvRow::number(std::string_view column, double low, double high) {
+  double value = 0;
+  if (read_whole(cell(column), value) && std::isfinite(value) && value >= low && value <= high) return value;
+  fail(column, "a number between " + decimal(low) + " and " + decimal(high));
+  return low;
+}
+
+std::size_t CsvRow::choice(std::string_view column, std::initializer_list<std::string_view> choices) {
+  const auto found = std::find(choices.begin(), choices.end(), cell(column));
+  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+  fail(column, "one of " + list_of(choices));
+  return 0;
+}
+
+Result<CsvTable> CsvTable::open(TextFile file, std::vector<std::string_view> columns) {
+  CsvTable table(std::move(file), std::move(columns));
+  std::string_view rest = table.file_.text;
+  TRIMTAB_TRY_STATUS(table.read_header(take_line(rest)));
+  return table;
+}
+
+Status CsvTable::read_header(std::string_view line) {
+  std::vector<std::string_view> names;
+  split(line, names);
+  width_ = names.size();
+  std::vector<std::string_view> missing;
+  for (const std::string_view column : columns_) {
+    const auto found = std::find(names.begin(), names.end(), column);
+    if (found == names.end()) missing.push_back(column);
+    places_.push_back(static_cast<std::size_t>(found - names.begin()));
+    if (std::count(names.begin(), names.end(), column) > 1) {
+      return bad_input(file_.path + ":1: the column " + std::string(column) + " occurs twice");
+    }
+  }
+  if (missing.empty()) return {};
+  return bad_input(file_.path + ":1: expected a header with the columns " + list_of(columns_) + "; " +
+                   list_of(missing) + (missing.size() == 1 ? " is" : " are") + " missing, found " + quoted_text(line));
+}
+
+std::size_t CsvTable::place_of(std::string_view column) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  TRIMTAB_ASSERT(found != columns_.end(), "only columns that the table was opened with are read");
+  return places_[static_cast<std::size_t>(found - columns_.begin())];
+}
+
+Status CsvTable::each(const std::function<void(CsvRow&)>& visit) const {
+  std::string_view rest = file_.text;
+  take_line(rest);
+  CsvRow row(*this);
+  if (rest.empty()) return bad_input(file_.path + ":2: expected at least one row, found the end of the file");
+  while (!rest.empty()) {
+    split(take_line(rest), row.cells_);
+    ++row.line_;
+    if (row.cells_.size() == width_) {
+      visit(row);
+    } else {
+      row.refuse("expected " + std::to_string(width_) + " cells, found " + std::to_string(row.cells_.size()));
+    }
+    if (row.error_) return *row.error_;
+  }
+  return {};
+}
+
+}  // namespace trimtab::published

@@ -1,0 +1,14 @@
+#pragma once
+
+// Random worlds in which stages may be split in more ways than into replicas.
+
+#include "world.hpp"
+
+namespace trimtab::tuner::test {
+
+// Operators measured at 2 and 4 tensor-parallel ranks, some along a second dimension, and every collective.
+void add_splits(Random& random, World& world);
+// random_world() with add_splits(), and in some worlds two nodes with a slower link between them.
+[[nodiscard]] World random_split_world(Random& random, const RandomWorldOptions& options = {});
+
+}  // namespace trimtab::tuner::test

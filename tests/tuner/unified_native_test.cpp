@@ -1,0 +1,216 @@
+// `unified` under the native model: against the exhaustive strategy on small worlds, its bounds and proofs, and
+// clusters of thousands of devices.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "gpt_world.hpp"
+#include "schema/plan.hpp"
+#include "split_world.hpp"
+#include "tuner/search.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using Options = std::function<void(SearchOptions&)>;
+
+SearchResult run(const test::World& world, const char* strategy, const char* space, const Options& set = nullptr) {
+  const NativeCostModel model(world.table());
+  SearchOptions options;
+  options.strategy = strategy;
+  options.space = space;
+  if (set) set(options);
+  return search(model, Knobs{}, options).value().result;
+}
+
+double best_ms(const SearchResult& result) {
+  return result.plans.empty() ? 0 : result.plans.front().prediction.iteration_ms;
+}
+
+struct Comparison {
+  const char* space;
+  std::uint64_t seed;
+  int cases;
+  test::RandomWorldOptions sizes;
+  bool splits;
+};
+
+struct Gaps {
+  int cases = 0, proven = 0, exact = 0;
+  double largest = 0;
+};
+
+// Checks what must hold in every world, and prints how far `unified` is from the best.
+Gaps compare(const Comparison& of) {
+  Random random(of.seed);
+  Gaps gaps;
+  for (int i = 0; i < of.cases; ++i) {
+    const test::World world =
+        of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
+    const SearchResult referee = run(world, "exhaustive", of.space);
+    const SearchResult found = run(world, "unified", of.space);
+    INFO("space " << of.space << ", seed " << of.seed << ", case " << i);
+    REQUIRE(found.plans.empty() == referee.plans.empty());
+    if (referee.plans.empty()) {
+      REQUIRE_FALSE(found.proven);
+      continue;
+    }
+    REQUIRE(validate(found.plans[0].plan, world.model, world.cluster).empty());
+    const double gap = best_ms(found) / best_ms(referee) - 1;
+    // A bound holds for every plan that anybody has found.
+    REQUIRE(found.lower_bound_ms <= std::min(best_ms(found), best_ms(referee)) * (1 + 1e-9));
+    if (found.proven) REQUIRE(gap <= 1e-9);
+    if (found.proven) REQUIRE(found.lower_bound_ms == Approx(best_ms(found)).epsilon(1e-9));
+    if (referee.proven) REQUIRE(gap >= -1e-9);
+    ++gaps.cases;
+    if (found.proven) ++gaps.proven;
+    if (gap <= 1e-9) ++gaps.exact;
+    gaps.largest = std::max(gaps.largest, gap);
+  }
+  std::printf("unified's gap to exhaustive, space %s, seed %llu: %d cases, %d proven, %d exact, largest %.4f %%\n",
+              of.space, static_cast<unsigned long long>(of.seed), gaps.cases, gaps.proven, gaps.exact,
+              100 * gaps.largest);
+  return gaps;
+}
+
+TEST_CASE("unified finds and proves the exhaustive optimum in the space of a job") {
+  const Gaps gaps = compare({"job", 901, 1500, {8, 4, 2}, false});
+  CHECK(gaps.cases > 1000);
+  CHECK(gaps.proven == gaps.cases);
+}
+
+TEST_CASE("unified finds and proves the exhaustive optimum with tensor parallelism and derived recompute") {
+  const Gaps gaps = compare({"aceso", 902, 1000, {8, 4, 2}, true});
+  CHECK(gaps.cases > 700);
+  CHECK(gaps.proven == gaps.cases);
+}
+
+TEST_CASE("unified's gap with everything that the native model prices") {
+  const Gaps gaps = compare({"all", 903, 150, {4, 2, 2}, true});
+  CHECK(gaps.exact >= 0.9 * gaps.cases);
+  CHECK(gaps.largest <= 0.05);
+}
+
+TEST_CASE("the bound counts plans that may not be returned, and nothing is proven without them") {
+  Random random(904);
+  int different = 0;
+  for (int i = 0; i < 200; ++i) {
+    const test::World world = test::random_world(random, {6, 3, 2});
+    const SearchResult all = run(world, "unified", "job");
+    if (all.plans.size() < 2) continue;
+    const std::string hash = semantic_hash(all.plans[0].plan);
+    const SearchResult rest = run(world, "unified", "job", [&](SearchOptions& o) { o.excluded = {hash}; });
+    INFO("seed 904, case " << i);
+    REQUIRE_FALSE(rest.plans.empty());
+    REQUIRE_FALSE(rest.proven);
+    REQUIRE(rest.lower_bound_ms <= best_ms(all) * (1 + 1e-9));
+    REQUIRE(best_ms(rest) >= best_ms(all) * (1 - 1e-9));
+    if (best_ms(rest) > best_ms(all)) ++different;
+  }
+  CHECK(different > 20);
+}
+
+bool is_link(const Cost& cost) {
+  return cost.key.kind == CostKind::kPointToPoint || cost.key.kind == CostKind::kCollective;
+}
+
+test::World scaled(const test::World& world, std::int64_t by, std::int64_t over, bool operators) {
+  test::World out = world;
+  for (Cost& cost : out.costs) {
+    const CostKind kind = cost.key.kind;
+    const bool time = kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward ||
+                      kind == CostKind::kOptimizerStep;
+    if (!is_link(cost) && !(operators && time)) continue;
+    cost = test::exact_cost(cost.key, static_cast<std::int64_t>(cost.statistics.mean()) * by / over);
+  }
+  return out;
+}
+
+void check_no_slower(const SearchResult& before, const SearchResult& after) {
+  if (!before.proven) return;
+  REQUIRE(after.proven);
+  REQUIRE(best_ms(after) <= best_ms(before) * (1 + 1e-9));
+}
+
+TEST_CASE("proven answers: more memory, faster links, an idle device never make the best plan slower") {
+  Random random(905);
+  int proven = 0;
+  for (int i = 0; i < 300; ++i) {
+    const test::World world = test::random_world(random, {7, 4, 2});
+    INFO("seed 905, case " << i);
+    const SearchResult before = run(world, "unified", "job");
+    if (before.proven) ++proven;
+    test::World roomy = world;
+    roomy.cluster.nodes[0].memory_bytes += roomy.cluster.nodes[0].memory_bytes / 5;
+    check_no_slower(before, run(roomy, "unified", "job"));
+    check_no_slower(before, run(scaled(world, 1, 2, false), "unified", "job"));
+    if (before.proven) {
+      REQUIRE(best_ms(run(scaled(world, 3, 1, true), "unified", "job")) == Approx(3 * best_ms(before)).epsilon(1e-9));
+    }
+    if (world.cluster.nodes[0].devices < 2) continue;
+    test::World smaller = world;
+    --smaller.cluster.nodes[0].devices;
+    const auto idle = [](SearchOptions& o) { o.idle_devices = true; };
+    check_no_slower(run(smaller, "unified", "job", idle), run(world, "unified", "job", idle));
+  }
+  CHECK(proven > 150);
+}
+
+TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate") {
+  Random random(906);
+  int better = 0;
+  for (int i = 0; i < 40; ++i) {
+    const test::World world = test::random_split_world(random, {14, 8, 11});
+    for (const char* const space : {"job", "aceso"}) {
+      const SearchResult aceso = run(world, "aceso", space);
+      const SearchResult unified = run(world, "unified", space);
+      INFO("seed 906, case " << i << ", space " << space);
+      REQUIRE(unified.plans.empty() == aceso.plans.empty());
+      if (aceso.plans.empty()) continue;
+      REQUIRE(best_ms(unified) <= best_ms(aceso) * (1 + 1e-9));
+      REQUIRE(unified.lower_bound_ms <= best_ms(unified));
+      if (best_ms(unified) < best_ms(aceso) * (1 - 1e-9)) ++better;
+    }
+  }
+  std::printf("unified is faster than aceso in %d of 80 searches, seed 906\n", better);
+}
+
+TEST_CASE("stages and cuts stay even where a job wants them so") {
+  Random random(907);
+  Knobs knobs;
+  knobs.uneven_stages = false;
+  for (int i = 0; i < 60; ++i) {
+    const test::World world = test::random_world(random, {14, 6, 2});
+    const NativeCostModel model(world.table());
+    SearchOptions options;
+    options.strategy = "unified";
+    const SearchResult found = search(model, knobs, options).value().result;
+    INFO("seed 907, case " << i);
+    for (const RankedPlan& plan : found.plans) {
+      REQUIRE(validate(plan.plan, world.model, world.cluster, knobs).empty());
+    }
+  }
+}
+
+TEST_CASE("thousands of devices known by their links alone: a valid plan, and no claim to be the best") {
+  const test::Workload work = test::gpt_operators(60, 256, 2048, false);
+  const NativeCostModel model(CostTable::build(work.model, work.cluster, work.costs, {true}).value());
+  for (const char* const space : {"job", "all"}) {
+    SearchOptions options;
+    options.strategy = "unified";
+    options.space = space;
+    const SearchResult found = search(model, Knobs{}, options).value().result;
+    INFO("space " << space);
+    REQUIRE_FALSE(found.plans.empty());
+    CHECK(validate(found.plans[0].plan, work.model, work.cluster).empty());
+    CHECK_FALSE(found.proven);
+    CHECK(found.lower_bound_ms > 0);
+    CHECK(found.lower_bound_ms < best_ms(found));
+  }
+}
+
+}  // namespace
+}  // namespace trimtab::tuner

@@ -1,0 +1,66 @@
+#pragma once
+
+// Stages of mixed splits for the partition solver, one microbatch size: either the fastest that is known to fit, or a
+// floor under every way to run the stage (with any recompute). Not thread-safe.
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "aceso_stage_pricer.hpp"
+#include "mixed_stage.hpp"
+
+namespace trimtab::tuner::aceso {
+
+class MixedStagePricer final : public unified::StagePricer {
+ public:
+  enum class Mode : std::uint8_t { kTimes, kFloors };
+
+  // All must outlive this.
+  MixedStagePricer(const Tables& tables, UniformStages& uniform, const Model& model, const PlanSpace& space,
+                   std::int32_t microbatch, Mode mode);
+
+  std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
+                                const unified::StagePlace& place) override;
+  // Uniform splits alone, with the published rule's recompute.
+  void use_cheaper(bool cheaper) override {
+    uniform_alone_ = cheaper && mode_ == Mode::kTimes;
+  }
+  CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+  [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
+  [[nodiscard]] bool allows(std::int32_t devices) const override;
+  [[nodiscard]] double least_time() const override { return least_time_; }
+  [[nodiscard]] double least_device_time() const override { return least_device_time_; }
+  [[nodiscard]] bool exact() const override { return false; }
+
+ private:
+  struct Derived {
+    double time = 0;  // us
+    std::int8_t price = -1;
+  };
+
+  [[nodiscard]] MixedStages& stages_of(std::int32_t devices) const;
+  [[nodiscard]] std::int32_t canonical(std::int32_t begin, std::int32_t end) const;
+  // Paths without recompute, and then what the published rule recomputes of them.
+  const Derived& derived(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
+  [[nodiscard]] double price(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
+  [[nodiscard]] Place place_of(const unified::StagePlace& place) const;
+
+  // The same stage of one split by the published rule, spelled out.
+  CandidateStage uniform_stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place);
+
+  const Tables& tables_;
+  UniformStages& uniform_stages_;
+  AcesoStagePricer uniform_;
+  std::int32_t microbatch_;
+  bool derived_recompute_;
+  Mode mode_;
+  bool uniform_alone_ = false;
+  Repetition repetition_;
+  std::vector<std::unique_ptr<MixedStages>> stages_;  // by log2 of devices
+  std::unordered_map<std::uint64_t, Derived> derived_;
+  std::vector<double> answer_;
+  double least_time_ = 0, least_device_time_ = 0;
+};
+
+}  // namespace trimtab::tuner::aceso

@@ -1,0 +1,42 @@
+#include "measured_points.hpp"
+
+#include <tuple>
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr double kMsPerNs = 1e-6;
+
+using Points = std::map<std::int64_t, Statistics>;
+using PointsKey = std::tuple<std::string, std::int32_t, bool>;
+static_assert(static_cast<std::size_t>(CostKind::kOperatorBackwardReserveBytes) + 1 == kOperatorParts);
+
+}  // namespace
+
+std::map<std::string, MeasuredOperator> measured_operators(const Model& model, const std::vector<Cost>& costs) {
+  std::map<std::string, MeasuredOperator> operators;
+  for (const Operator& op : model.operators) operators.try_emplace(op.cost_key);
+  std::map<PointsKey, std::array<Points, kOperatorParts>> points;
+  for (const Cost& cost : costs) {
+    const CostKey& key = cost.key;
+    const auto found = operators.find(key.subject);
+    const bool fits = key.dtype.empty() || key.dtype == model.dtype;
+    if (found == operators.end() || !fits || cost.statistics.empty()) continue;
+    if (key.kind == CostKind::kOptimizerStep) found->second.optimizer.merge(cost.statistics);
+    if (key.kind > CostKind::kOperatorBackwardReserveBytes) continue;
+    const bool alternate = key.sharding == "alternate";
+    if (!alternate && !key.sharding.empty() && key.sharding != "default") continue;
+    std::array<Points, kOperatorParts>& of = points[{key.subject, key.tp == 0 ? 1 : key.tp, alternate}];
+    of[static_cast<std::size_t>(key.kind)][key.samples].merge(cost.statistics);
+  }
+  for (const auto& [key, parts] : points) {
+    const auto& [subject, tp, alternate] = key;
+    OperatorCurves& curves = operators[subject].at[{tp, alternate}];
+    for (std::size_t part = 0; part < kOperatorParts; ++part) {
+      curves.of_part[part] = Curve(parts[part], part < 2 ? kMsPerNs : 1);
+    }
+  }
+  return operators;
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,281 @@
+#include "native_evaluator.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower_bound.hpp"
+#include "memory_text.hpp"
+#include "native_stage_pricer.hpp"
+#include "priced_plan.hpp"
+#include "recompute_choice.hpp"
+#include "tied_reduction.hpp"
+#include "transfer.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr std::size_t kRemembered = 1 << 19;  // stages, some 200 MB
+
+// The device's number inside of its node where all nodes and the links between them are alike, else its own number.
+std::vector<std::int32_t> places(const Cluster& cluster) {
+  const Node& first = cluster.nodes.front();
+  const bool alike = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&first](const Node& node) {
+    return node.devices == first.devices && node.memory_bytes == first.memory_bytes;
+  });
+  const bool special = std::any_of(cluster.links.begin(), cluster.links.end(),
+                                   [](const Link& link) { return link.between.has_value(); });
+  std::vector<std::int32_t> places;
+  for (std::int32_t device = 0; device < cluster.devices(); ++device) {
+    places.push_back(alike && !special ? device % first.devices : device);
+  }
+  return places;
+}
+
+void put_ranges(const std::vector<Range>& ranges, std::vector<std::int32_t>& key) {
+  key.push_back(static_cast<std::int32_t>(ranges.size()));
+  for (const Range& range : ranges) {
+    key.push_back(range.begin);
+    key.push_back(range.end);
+  }
+}
+
+void put_split(const Split& split, std::vector<std::int32_t>& key) {
+  key.push_back(split.dp);
+  key.push_back(split.tp);
+  key.push_back(static_cast<std::int32_t>(split.sharded));
+  key.push_back(split.sharded_degree);
+}
+
+void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where, std::vector<std::int32_t>& key) {
+  key.assign(where);
+  key.push_back(of.end);
+  key.push_back(of.devices);
+  key.push_back(of.recompute ? -1 : of.further);
+  put_split(of.split, key);
+  for (const CandidateSegment& segment : of.segments) {
+    key.push_back(segment.end);
+    put_split(segment.split, key);
+  }
+  if (!of.alternate.empty()) put_ranges(of.alternate, key);
+  if (of.recompute) put_ranges(*of.recompute, key);
+}
+
+}  // namespace
+
+std::size_t NativeEvaluator::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = 0x2545f4914f6cdd1dU;
+  for (const std::int32_t value : key) {
+    hash = (hash ^ static_cast<std::uint32_t>(value)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSpace& space)
+    : Evaluator(cost_model, space),
+      native_(&cost_model),
+      tables_(&cost_model.table().tables()),
+      calibration_(&cost_model.calibration()),
+      node_of_(nodes_of_devices(tables_->cluster)),
+      devices_(node_of_.size()),
+      place_of_(places(tables_->cluster)),
+      catalog_(*tables_),
+      flags_(static_cast<std::size_t>(tables_->operators()), 0) {
+  std::iota(devices_.begin(), devices_.end(), 0);
+}
+
+void NativeEvaluator::forget() {
+  stages_.clear();
+  transfers_.clear();
+}
+
+void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                std::int32_t microbatch) {
+  shape_.operators = {begin, of.end};
+  shape_.alternate = of.alternate;
+  shape_.segments.clear();
+  const auto add = [&](std::int32_t from, std::int32_t end, const Split& split) {
+    shape_.segments.push_back(
+        {{from, end}, split_shape(split, microbatch, node_of_, devices_.data() + first_device, of.devices)});
+  };
+  if (of.segments.empty()) return add(begin, of.end, of.split);
+  for (const CandidateSegment& segment : of.segments) {
+    add(begin, segment.end, segment.split);
+    begin = segment.end;
+  }
+}
+
+StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                        std::int32_t microbatch, std::int32_t held) {
+  set_shape(of, begin, first_device, microbatch);
+  shape_.in_flight = held;
+  resolve(*tables_, shape_, catalog_, inputs_);
+  StagePrice price;
+  price.priced = inputs_.complete;
+  if (!price.priced) return price;
+  price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
+  if (of.recompute) {
+    price.recompute_ranges = *of.recompute;
+    set_flags(*of.recompute, shape_.operators, flags_);
+  } else {
+    price.recompute_ranges =
+        choose_recompute(*calibration_, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_)
+            .recompute;
+  }
+  const StageTimes times = stage_times(*calibration_, inputs_, flags_);
+  price.forward = times.forward;
+  price.backward = times.backward;
+  price.recompute = times.recompute;
+  price.forward_wait = times.forward_wait;
+  price.backward_wait = times.backward_wait;
+  price.communication = times.forward_wait + times.backward_wait;
+  price.sync = times.exposed_sync();
+  price.optimizer = times.optimizer;
+  price.last_backward = times.last_backward;
+  price.tail = times.tail();
+  price.after = times.optimizer + times.gather_after;
+  price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
+  const double excess = price.memory_bytes - price.limit_bytes;
+  price.excess_bytes = price.limit_bytes > 0 && excess >= 0.5 ? excess : 0;
+  return price;
+}
+
+std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t stage) const {
+  return in_flight(ScheduleKind::k1F1B, static_cast<std::int32_t>(candidate.stages.size()),
+                   static_cast<std::int32_t>(stage), model().global_batch / candidate.microbatch);
+}
+
+const StagePrice& NativeEvaluator::stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                               std::int32_t microbatch, std::int32_t held) {
+  put_key(of, {begin, place_of_[first_device], microbatch, held}, key_);
+  const auto found = stages_.find(key_);
+  if (found != stages_.end()) return found->second;
+  if (stages_.size() >= kRemembered) stages_.clear();
+  return stages_.emplace(key_, price_stage(of, begin, first_device, microbatch, held)).first->second;
+}
+
+const StagePrice& NativeEvaluator::stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device) {
+  return stage_alone(candidate.stages[stage], candidate.begin_of(stage), first_device, candidate.microbatch,
+                     flight_of(candidate, stage));
+}
+
+const StagePrice& NativeEvaluator::stage(const Candidate& candidate, std::size_t stage) {
+  const std::int32_t first_device = candidate.first_device_of(stage);
+  answer_ = stage_at(candidate, stage, first_device);
+  if (!answer_.priced) return answer_;
+  if (stage + 1 < candidate.stages.size()) answer_.communication += transfer(candidate, stage, first_device);
+  const double microbatches = model().global_batch / candidate.microbatch;
+  const double each = answer_.forward + answer_.backward + answer_.recompute + answer_.communication;
+  answer_.step_ms = microbatches * each + answer_.sync + answer_.optimizer;
+  return answer_;
+}
+
+double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, std::int32_t first_device) {
+  const CandidateStage& sender = candidate.stages[stage];
+  const CandidateStage& receiver = candidate.stages[stage + 1];
+  const Split& from = sender.segments.empty() ? sender.split : sender.segments.back().split;
+  const Split& to = receiver.segments.empty() ? receiver.split : receiver.segments.front().split;
+  key_.assign(
+      {sender.end, candidate.microbatch, place_of_[first_device], sender.devices, from.dp, from.tp, to.dp, to.tp});
+  const auto found = transfers_.find(key_);
+  if (found != transfers_.end()) return found->second;
+  const TransferSide left{devices_.data() + first_device, from.dp, from.tp};
+  const TransferSide right{devices_.data() + first_device + sender.devices, to.dp, to.tp};
+  const Value value =
+      transfer_time(*tables_, node_of_, left, right, tables_->output[sender.end - 1], candidate.microbatch);
+  const double ms = value.quality == Quality::kMissing ? std::numeric_limits<double>::infinity()
+                                                       : value.mean * calibration_->communication.value;
+  return transfers_.emplace(key_, ms).first->second;
+}
+
+Quality NativeEvaluator::set_ties(const Candidate& candidate) {
+  ties_.clear();
+  if (tables_->model.tied_parameters.empty()) return Quality::kMeasured;
+  tied_stages_.clear();
+  std::int32_t device = 0;
+  for (const CandidateStage& stage : candidate.stages) {
+    const Split& split = stage.segments.empty() ? stage.split : stage.segments.front().split;
+    tied_stages_.push_back({stage.end, split.tp, node_of_[device]});
+    device += stage.devices;
+  }
+  return tied_reductions(*tables_, *calibration_, tied_stages_, ties_);
+}
+
+Score NativeEvaluator::price(const Candidate& candidate) {
+  count();
+  const std::size_t stages = candidate.stages.size();
+  pipeline_.resize(stages);
+  Score score;
+  score.priced = true;
+  std::int32_t first_device = 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const StagePrice& price = stage_at(candidate, s, first_device);
+    if (!price.priced) return {};
+    pipeline_[s] = {price.forward + price.forward_wait,
+                    price.backward + price.recompute + price.backward_wait,
+                    price.last_backward,
+                    price.tail,
+                    0,
+                    price.after};
+    score.excess_bytes = std::max(score.excess_bytes, price.excess_bytes);
+    if (s + 1 < stages) pipeline_[s].transfer = transfer(candidate, s, first_device);
+    first_device += candidate.stages[s].devices;
+  }
+  if (set_ties(candidate) == Quality::kMissing) return {};
+  score.ms = simulate(pipeline_.data(), static_cast<std::int32_t>(stages), model().global_batch / candidate.microbatch,
+                      ScheduleKind::k1F1B, scratch_, ties_) +
+             tables_->step_overhead_ms + calibration_->fixed_ms;
+  if (score.ms == std::numeric_limits<double>::infinity()) return {};
+  return score;
+}
+
+Plan NativeEvaluator::plan(const Candidate& candidate) {
+  std::vector<std::vector<Range>> recompute;
+  std::int32_t first_device = 0;
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    recompute.push_back(stage_at(candidate, s, first_device).recompute_ranges);
+    first_device += candidate.stages[s].devices;
+  }
+  return plan_of(candidate, model(), recompute);
+}
+
+std::string NativeEvaluator::excess_text(const Candidate& candidate) {
+  const Plan of = plan(candidate);
+  const PricedPlan priced = tuner::price(*tables_, *calibration_, of);
+  const std::int32_t stage = worst_memory_stage(priced);
+  if (stage < 0) return "";
+  return describe_excess(*tables_, *calibration_, of, priced, stage, space().knobs.recompute);
+}
+
+std::span<const double> NativeEvaluator::computing_sums(std::int32_t microbatch, const Split& split) {
+  const OperatorTable& costs = tables_->at(microbatch / split.dp, split.tp);
+  if (costs.gaps.back() != 0) return {};
+  key_.assign({microbatch, split.dp, split.tp, static_cast<std::int32_t>(split.sharded), split.sharded_degree});
+  const auto found = sums_.find(key_);
+  if (found != sums_.end()) return found->second;
+  const double microbatches = model().global_batch / microbatch;
+  std::vector<double> sums;
+  const double shards = split.sharded == ShardedLevel::kNone ? 1
+                        : split.sharded_degree > 0           ? split.sharded_degree
+                                                             : split.dp;
+  for (std::size_t i = 0; i < costs.forward_sum.size(); ++i) {
+    const double optimizer = tables_->optimizer_sum[i] / (split.tp * shards);
+    const double computing = microbatches * (costs.forward_sum[i] + costs.backward_sum[i]) + optimizer;
+    sums.push_back(computing * calibration_->computation.value);
+  }
+  return sums_.emplace(key_, std::move(sums)).first->second;
+}
+
+std::unique_ptr<unified::StagePricer> NativeEvaluator::stage_pricer(std::int32_t microbatch) {
+  return std::make_unique<NativeStagePricer>(*this, microbatch);
+}
+
+double NativeEvaluator::lower_bound_ms() const {
+  return tuner::lower_bound_ms(*native_, space());
+}
+
+std::unique_ptr<Evaluator> NativeCostModel::evaluator(const PlanSpace& space) const {
+  return std::make_unique<NativeEvaluator>(*this, space);
+}
+
+}  // namespace trimtab::tuner

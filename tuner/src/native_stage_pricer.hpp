@@ -1,0 +1,54 @@
+#pragma once
+
+// Stages of the native model for the partition solver of `unified`: the time of a stage is what it adds to a steady
+// round, its share of what happens once a step included, at the best uniform split and the recompute that fits. What
+// the pipeline makes of it is for the simulation to say: times are not exact, floors are. One per search and
+// microbatch; not thread-safe.
+
+#include <map>
+#include <vector>
+
+#include "native_evaluator.hpp"
+#include "strategies/unified/stage_pricer.hpp"
+
+namespace trimtab::tuner {
+
+class NativeStagePricer final : public unified::StagePricer {
+ public:
+  // The evaluator must outlive this.
+  NativeStagePricer(NativeEvaluator& evaluator, std::int32_t microbatch);
+
+  std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
+                                const unified::StagePlace& place) override;
+  CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+  [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
+  [[nodiscard]] bool exact() const override { return false; }
+  [[nodiscard]] bool estimates() const override { return true; }
+  [[nodiscard]] bool allows(std::int32_t devices) const override { return splits_.count(devices) != 0; }
+  // A pipeline's time is not the sum of its rounds and its stages to the last digit: no floor comes from this one.
+  [[nodiscard]] double least_time() const override { return 0; }
+  [[nodiscard]] double least_device_time() const override { return least_device_time_; }
+
+ private:
+  // What a split computes of one microbatch: prefix sums over operators, of a whole step.
+  struct Option {
+    Split split;
+    std::span<const double> sums;
+  };
+
+  void add_splits(std::int32_t devices);
+  // The least round time up to `limit`, or infinite; `best` becomes the split's.
+  double price(std::int32_t begin, std::int32_t end, const unified::StagePlace& place, const Option& option,
+               double limit);
+
+  NativeEvaluator& evaluator_;
+  std::int32_t microbatch_;
+  double rounds_;
+  double least_device_time_ = 0;
+  std::map<std::int32_t, std::vector<Option>> splits_;  // by devices
+  std::map<std::int32_t, std::vector<double>> floors_;  // by devices: prefix sums of one microbatch
+  std::vector<double> times_;
+  CandidateStage stage_;
+};
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,116 @@
+#include "operator_price.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trimtab::tuner {
+namespace {
+
+std::int64_t whole(double bytes) {
+  return static_cast<std::int64_t>(std::llround(bytes));
+}
+
+// Parameters, gradients and optimizer states of one byte of parameters.
+double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
+  const double degree = shape.sharded() ? shape.split.sharded_degree : 1;
+  const double gradient = tables.gradient_factor;
+  const double optimizer = tables.optimizer_factor;
+  switch (shape.split.sharded) {
+    case ShardedLevel::kNone:
+      break;
+    case ShardedLevel::kOptimizer:
+      return 1 + gradient + optimizer / degree;
+    case ShardedLevel::kGradients:
+      return 1 + (gradient + optimizer) / degree;
+    case ShardedLevel::kParameters:
+      return (1 + gradient + optimizer) / degree;
+  }
+  return 1 + gradient + optimizer;
+}
+
+class Pricing {
+ public:
+  Pricing(const CostTable::Tables& tables, const SplitPrices& of) : tables_(tables), of_(of) {}
+
+  [[nodiscard]] OperatorPrice at(std::int32_t group) {
+    const OperatorCosts& costs = of_.table->of_group[group];
+    const SplitShape& shape = of_.shape;
+    price_.forward = costs.forward.mean;
+    price_.backward = costs.backward.mean;
+    price_.stored = costs.stored.mean;
+    price_.working = costs.working.mean;
+    price_.forward_reserve = costs.forward_reserve;
+    price_.backward_reserve = costs.backward_reserve;
+    price_.states = costs.parameters * states_per_byte(tables_, shape);
+    price_.output = static_cast<double>(tables_.operator_of(group).output_bytes) * shape.samples;
+    price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor == Placement::kIntraNode);
+    if (costs.parameters > 0) add_parameters(group, costs.parameters);
+    return price_;
+  }
+
+ private:
+  void add_parameters(std::int32_t group, double parameters) {
+    const SplitShape& shape = of_.shape;
+    const Value optimizer = tables_.optimizer_of_group[group];
+    price_.complete = price_.complete && optimizer.quality != Quality::kMissing;
+    const double whole_parameters = static_cast<double>(tables_.operator_of(group).parameter_bytes);
+    const double share = whole_parameters > 0 ? parameters / whole_parameters : 1;
+    price_.optimizer = optimizer.mean * share / (shape.sharded() ? shape.split.sharded_degree : 1);
+    if (shape.split.dp < 2) return;
+    price_.gradient_buffer = parameters * tables_.gradient_factor;
+    if (shape.split.sharded == ShardedLevel::kParameters) price_.gathered = parameters;
+    const CollectiveUses uses = collective_uses(tables_, shape, parameters);
+    price_.gather = cost(uses.gather);
+    price_.scatter = cost(uses.scatter);
+    price_.last = cost(uses.last) + cost(uses.last_copies);
+    price_.after = cost(uses.after);
+  }
+
+  double cost(const CollectiveUse& use) {
+    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    price_.complete = price_.complete && value.quality != Quality::kMissing;
+    price_.link_error += value.error;
+    return value.mean;
+  }
+
+  const CostTable::Tables& tables_;
+  const SplitPrices& of_;
+  OperatorPrice price_;
+};
+
+}  // namespace
+
+CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape& shape, double parameter_bytes) {
+  CollectiveUses uses;
+  const double gradient = parameter_bytes * tables.gradient_factor;
+  if (!shape.sharded()) {
+    uses.last = {Primitive::kAllReduce, whole(gradient), shape.split.dp, shape.replicas};
+    return uses;
+  }
+  const std::int32_t degree = shape.split.sharded_degree;
+  const CollectiveUse scatter{Primitive::kReduceScatter, whole(gradient), degree, shape.shards};
+  const CollectiveUse gather{Primitive::kAllGather, whole(parameter_bytes / degree), degree, shape.shards};
+  (shape.split.sharded == ShardedLevel::kOptimizer ? uses.last : uses.scatter) = scatter;
+  (shape.split.sharded == ShardedLevel::kParameters ? uses.gather : uses.after) = gather;
+  uses.last_copies = {Primitive::kAllReduce, whole(gradient / degree), shape.copies(), shape.replicas};
+  return uses;
+}
+
+const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const SplitPrices& of) {
+    return of.alternate == alternate && of.shape == shape;
+  });
+  if (found != known_.end()) return *found;
+  SplitPrices& of = known_.emplace_back();
+  of.shape = shape;
+  of.alternate = alternate;
+  of.table = &tables_->at(shape.samples, shape.split.tp, alternate);
+  for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
+    of.of_group.push_back(Pricing(*tables_, of).at(static_cast<std::int32_t>(g)));
+  }
+  const std::int32_t group = shape.sharded() ? shape.split.sharded_degree : shape.split.dp;
+  of.overlap = tables_->links.overlap(group, shape.sharded() ? shape.shards : shape.replicas);
+  return of;
+}
+
+}  // namespace trimtab::tuner

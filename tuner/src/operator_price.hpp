@@ -1,0 +1,82 @@
+#pragma once
+
+// What one group of operators costs in a segment of one split: computing and memory from the tables, and the
+// collectives that data parallelism and its sharding need. Priced once per split, for all groups. One owner; not
+// thread-safe.
+//
+// Sharding levels (ZeRO, Rajbhandari et al. 2020), over D of the dp replicas, dp / D copies:
+//   none        the last microbatch all-reduces gradients over dp
+//   optimizer   the last microbatch reduce-scatters gradients over D and all-reduces the shards over the copies; after
+//               the optimizer step parameters are all-gathered over D
+//   gradients   every microbatch reduce-scatters over D; the rest as above
+//   parameters  the same, and parameters are all-gathered over D before each pass of each microbatch, one operator
+//               ahead, instead of after the optimizer step
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "schema/cost.hpp"
+#include "stage_shape.hpp"
+#include "tables.hpp"
+
+namespace trimtab::tuner {
+
+struct OperatorPrice {
+  // Milliseconds of one microbatch.
+  double forward = 0;
+  double backward = 0;
+  double gather = 0;   // of parameters, before either pass
+  double scatter = 0;  // of gradients, after every backward
+  // Milliseconds of a step.
+  double last = 0;   // of gradients, after the last backward
+  double after = 0;  // of parameters, after the optimizer
+  double optimizer = 0;
+  double link_error = 0;  // standard errors of all collectives, added up
+  // Bytes on a rank.
+  double stored = 0;
+  double working = 0;
+  double forward_reserve = 0;
+  double backward_reserve = 0;
+  double states = 0;
+  double gradient_buffer = 0;  // a whole gradient on its way
+  double gathered = 0;         // whole parameters, where they are sharded
+  double output = 0;           // of one microbatch
+  bool complete = true;        // no cost is missing
+};
+
+struct SplitPrices {
+  SplitShape shape;
+  bool alternate = false;
+  const OperatorTable* table = nullptr;
+  std::vector<OperatorPrice> of_group;
+  OverlapSlowdown overlap;
+};
+
+// One collective that a group's operators cause.
+struct CollectiveUse {
+  Primitive primitive = Primitive::kAllReduce;
+  std::int64_t bytes = 0;
+  std::int32_t group_size = 1;
+  Placement placement = Placement::kIntraNode;
+};
+
+// The collectives of one group in the order gather, scatter, last (two), after; group_size 1 where there is none.
+struct CollectiveUses {
+  CollectiveUse gather, scatter, last, last_copies, after;
+};
+[[nodiscard]] CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape& shape,
+                                             double parameter_bytes);
+
+class SplitCatalog {
+ public:
+  explicit SplitCatalog(const CostTable::Tables& tables) : tables_(&tables) {}
+  // Valid as long as the catalog.
+  const SplitPrices& prices(const SplitShape& shape, bool alternate);
+
+ private:
+  const CostTable::Tables* tables_;
+  std::deque<SplitPrices> known_;
+};
+
+}  // namespace trimtab::tuner

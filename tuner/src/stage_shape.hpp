@@ -1,0 +1,49 @@
+#pragma once
+
+// How a stage runs: its segments, which devices talk to which, how many microbatches it holds. Ranks of one replica are
+// consecutive devices; replicas that share sharded states are consecutive replicas. Plain values.
+
+#include <cstdint>
+#include <vector>
+
+#include "candidate.hpp"
+#include "link_costs.hpp"
+#include "schema/cluster.hpp"
+#include "schema/plan.hpp"
+
+namespace trimtab::tuner {
+
+// A segment's split with where its groups lie: equal values have equal costs.
+struct SplitShape {
+  std::int32_t samples = 1;                    // per replica
+  Split split;                                 // sharded_degree written out
+  Placement tensor = Placement::kIntraNode;    // the ranks of one replica
+  Placement replicas = Placement::kIntraNode;  // all replicas
+  Placement shards = Placement::kIntraNode;    // replicas that share one copy of the sharded states
+  bool operator==(const SplitShape&) const = default;
+
+  [[nodiscard]] bool sharded() const { return split.sharded != ShardedLevel::kNone; }
+  // Copies of the sharded states.
+  [[nodiscard]] std::int32_t copies() const { return sharded() ? split.dp / split.sharded_degree : split.dp; }
+};
+
+struct SegmentShape {
+  Range operators;
+  SplitShape split;
+};
+
+struct StageShape {
+  Range operators;
+  std::vector<SegmentShape> segments;  // at least one
+  std::vector<Range> alternate;        // operators split along their second choice
+  std::int32_t in_flight = 1;
+};
+
+// REQUIRES: split.dp divides the microbatch. `node_of` by device; `devices` in the stage's order.
+[[nodiscard]] SplitShape split_shape(const Split& split, std::int32_t microbatch,
+                                     const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
+                                     std::int32_t count);
+
+[[nodiscard]] std::vector<std::int32_t> nodes_of_devices(const Cluster& cluster);
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,156 @@
+#include "climb.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace trimtab::tuner::unified {
+namespace {
+
+constexpr int kRounds = 40;
+
+void toggle(std::int32_t op, std::vector<Range>& ranges) {
+  std::vector<Range> kept;
+  bool was_in = false;
+  for (const Range& range : ranges) {
+    if (!range.contains(op)) {
+      kept.push_back(range);
+      continue;
+    }
+    was_in = true;
+    kept.push_back({range.begin, op});
+    kept.push_back({op + 1, range.end});
+  }
+  if (!was_in) kept.push_back({op, op + 1});
+  ranges = normalized(std::move(kept));
+}
+
+class Climb {
+ public:
+  Climb(SearchRun& run, Candidate from, const ClimbOptions& options)
+      : run_(run), best_(std::move(from)), score_(run.consider(best_)), options_(options) {}
+
+  void run() {
+    for (int round = 0; round < kRounds && !ended(); ++round) {
+      bool better = move_cuts();
+      better = change_splits() || better;
+      better = move_segments() || better;
+      if (options_.operators) better = toggle_operators() || better;
+      if (!better) return;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool ended() { return priced_ >= options_.relatives || run_.stopped(); }
+
+  bool accept(Candidate candidate) {
+    ++priced_;
+    const Score score = run_.consider(candidate);
+    if (!score.better_than(score_)) return false;
+    best_ = std::move(candidate);
+    score_ = score;
+    return true;
+  }
+
+  bool move_cuts() {
+    const std::vector<std::int32_t>& cuts = run_.space().cuts;
+    bool better = false;
+    if (!run_.space().knobs.uneven_stages) return better;
+    for (std::size_t s = 0; s + 1 < best_.stages.size() && !ended(); ++s) {
+      for (const std::int32_t by : {-13, -3, -1, 1, 3, 13}) {
+        const auto at = std::lower_bound(cuts.begin(), cuts.end(), best_.stages[s].end) - cuts.begin() + by;
+        if (at < 0 || at >= static_cast<std::ptrdiff_t>(cuts.size())) continue;
+        const std::int32_t end = cuts[at];
+        if (end <= best_.begin_of(s) || end >= best_.stages[s + 1].end) continue;
+        Candidate moved = best_;
+        moved.stages[s].end = end;
+        fit_to_range(moved.begin_of(s), moved.stages[s]);
+        fit_to_range(end, moved.stages[s + 1]);
+        better = accept(std::move(moved)) || better;
+      }
+    }
+    return better;
+  }
+
+  bool change_splits() {
+    bool better = false;
+    for (std::size_t s = 0; s < best_.stages.size() && !ended(); ++s) {
+      if (!best_.stages[s].segments.empty()) continue;
+      for (const Split& split : run_.space().splits(run_.model(), best_.microbatch, best_.stages[s].devices)) {
+        if (split == best_.stages[s].split) continue;
+        Candidate changed = best_;
+        changed.stages[s].split = split;
+        better = accept(std::move(changed)) || better;
+      }
+    }
+    return better;
+  }
+
+  bool move_segments() {
+    bool better = false;
+    for (std::size_t s = 0; s < best_.stages.size() && !ended(); ++s) {
+      for (std::size_t i = 0; i + 1 < best_.stages[s].segments.size(); ++i) {
+        for (const std::int32_t by : {-4, -1, 1, 4}) {
+          if (i + 1 >= best_.stages[s].segments.size()) break;
+          const auto& segments = best_.stages[s].segments;
+          const std::int32_t end = segments[i].end + by;
+          const std::int32_t begin = i > 0 ? segments[i - 1].end : best_.begin_of(s);
+          if (end <= begin || end >= segments[i + 1].end) continue;
+          Candidate moved = best_;
+          moved.stages[s].segments[i].end = end;
+          better = accept(std::move(moved)) || better;
+        }
+      }
+    }
+    return better;
+  }
+
+  // Single operators: the other sharding choice, recomputed or not.
+  bool toggle_operators() {
+    bool better = false;
+    for (std::size_t s = 0; s < best_.stages.size(); ++s) {
+      for (std::int32_t op = best_.begin_of(s); op < best_.stages[s].end && !ended(); ++op) {
+        if (run_.space().alternate_dimensions && run_.model().operators[op].shardings.size() > 1) {
+          Candidate changed = best_;
+          toggle(op, changed.stages[s].alternate);
+          better = accept(std::move(changed)) || better;
+        }
+        if (best_.stages[s].recompute) {
+          Candidate changed = best_;
+          toggle(op, *changed.stages[s].recompute);
+          better = accept(std::move(changed)) || better;
+        }
+      }
+    }
+    return better;
+  }
+
+  SearchRun& run_;
+  Candidate best_;
+  Score score_;
+  ClimbOptions options_;
+  int priced_ = 0;
+};
+
+// What the plan recomputes, so that single operators of it may change.
+void spell_out(const Plan& plan, Candidate& candidate) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    std::vector<Range> recompute;
+    for (const Segment& segment : plan.stages[s].segments) {
+      recompute.insert(recompute.end(), segment.recompute.begin(), segment.recompute.end());
+    }
+    candidate.stages[s].recompute = normalized(std::move(recompute));
+  }
+}
+
+}  // namespace
+
+void climb(SearchRun& run, const ClimbOptions& options) {
+  const std::vector<Plan> plans = run.shortlist().plans();
+  if (plans.empty() || run.stopped()) return;
+  std::optional<Candidate> best = candidate_of(plans.front(), run.space());
+  if (!best) return;
+  if (options.operators && !run.space().derived_recompute) spell_out(plans.front(), *best);
+  Climb(run, *best, options).run();
+}
+
+}  // namespace trimtab::tuner::unified

@@ -1,0 +1,109 @@
+#pragma once
+
+// Cuts a chain of operators into stages on consecutive devices so that (rounds * slowest stage + sum of all stages) is
+// least: the iteration time of a steady pipeline of rounds + 1 microbatches. A backward dynamic program over (stages
+// left, devices left, cut) minimizes the sum under a cap on the slowest stage; a branch and bound over the cap finds
+// the best trade of the two and proves it. Source: the exact optima of the peer data; the formula is Aceso's (EuroSys
+// 2024, section 3.4). Deterministic. One per microbatch size; not thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "stage_pricer.hpp"
+
+namespace trimtab::tuner::unified {
+
+struct PartitionStage {
+  std::int32_t end = 0, devices = 1;
+  bool operator==(const PartitionStage&) const = default;
+};
+
+struct Partition {
+  double slowest = 0, sum = 0;
+  std::vector<PartitionStage> stages;
+  [[nodiscard]] double objective(double rounds) const { return rounds * slowest + sum; }
+};
+
+struct PartitionSpace {
+  std::int32_t operators = 1, devices = 1;
+  std::int32_t stages_min = 1, stages_max = 1;
+  double rounds = 0;                        // microbatches - 1
+  std::vector<std::int32_t> device_counts;  // of a stage, ascending
+  std::vector<bool> node_begin;             // by device, one past the last included: stages may not lie across
+};
+
+class PartitionSolver {
+ public:
+  // Both must outlive this. `stop` is asked now and then; once true the solver answers with what it has.
+  PartitionSolver(const PartitionSpace& space, StagePricer& pricer, std::function<bool()> stop);
+
+  // Cuts that may be used from now on: begins of stages, ascending, without 0.
+  void use_cuts(std::vector<std::int32_t> cuts);
+
+  // Only plans whose stages have these devices, from now on; all of them where empty.
+  void use_structure(const std::vector<std::int32_t>& devices);
+
+  // Whether stages may have these devices one after the other.
+  [[nodiscard]] bool may_use(const std::vector<std::int32_t>& devices) const;
+
+  // Searches until nothing over these cuts is better than `best` by more than `tolerance` (relative), and hands every
+  // plan that it meets to `found`, which answers with the objective to beat from then on. Returns a floor under the
+  // objective of every plan over these cuts that is better than the one to beat (which is the floor otherwise).
+  double search(double best, double tolerance, const std::function<double(const Partition&)>& found);
+
+  // A floor for any plan over any cuts, without a search.
+  [[nodiscard]] double simple_floor() const;
+  [[nodiscard]] std::uint64_t passes() const { return passes_; }
+  [[nodiscard]] std::uint64_t prices() const { return prices_; }
+
+ private:
+  struct Cell {
+    double sum = std::numeric_limits<double>::infinity();
+    std::int32_t next = -1;  // index of the cut where the stage ends
+    std::int32_t devices = 0;
+  };
+  struct Window {  // cut indices that have a finite cell
+    std::int32_t first = 0, last = -1;
+    [[nodiscard]] bool empty() const { return last < first; }
+  };
+  struct Interval {  // of the cap: slowest stages in (low, high]; `sum` is a floor of the sum there
+    double low, high, sum;
+    bool tight;  // a pass has found that sum
+  };
+
+  // Plans whose slowest stage is at most `cap`, of least sum, for each count of stages. Empty: there is none, or
+  // stopped.
+  std::vector<Partition> solve(double cap);
+  void prepare_extents(double cap);
+  void prepare_reach();
+  void fill(std::int32_t left, std::int32_t devices, double cap);
+  void fill_cell(std::int32_t left, std::int32_t devices, std::int32_t cut, double cap);
+  [[nodiscard]] bool may_place(std::int32_t first_device, std::int32_t count) const;
+  [[nodiscard]] std::int32_t position(std::int32_t cut) const { return positions_[cut]; }
+  [[nodiscard]] Partition trace(std::int32_t stages) const;
+  Cell& cell(std::int32_t left, std::int32_t devices, std::int32_t cut);
+  [[nodiscard]] const Cell& cell(std::int32_t left, std::int32_t devices, std::int32_t cut) const;
+  [[nodiscard]] std::size_t plane(std::int32_t left, std::int32_t devices) const {
+    return static_cast<std::size_t>(left) * (space_.devices + 1) + devices;
+  }
+
+  const PartitionSpace& space_;
+  StagePricer& pricer_;
+  std::function<bool()> stop_;
+  bool stopped_ = false;
+  std::vector<bool> planes_in_use_;                 // empty: all
+  std::int32_t stages_in_use_ = 0;                  // 0: all
+  std::vector<std::int32_t> counts_;                // of devices that stages may have
+  std::vector<std::int32_t> positions_;             // 0, the cuts, operators
+  std::vector<std::vector<Cell>> cells_;            // by plane, from the window's first possible cut on
+  std::vector<std::int32_t> cell_begin_;            // by plane: the cut of its first cell
+  std::vector<Window> windows_;                     // by plane
+  std::vector<std::vector<std::int32_t>> extents_;  // by index of count, cut: the last cut where a stage may end
+  std::vector<std::vector<std::int32_t>> reach_;    // by stages, devices: the last cut that they may bring the model to
+  std::uint64_t passes_ = 0, prices_ = 0;
+};
+
+}  // namespace trimtab::tuner::unified

@@ -1,0 +1,359 @@
+// Cuts and devices by an exact dynamic program over the cost model's best stages (partition_solver.hpp), coarse cuts
+// first: whole layers, then ever finer cuts around the best plans found, then every cut with a proof. One solver for
+// each microbatch.
+
+#include "unified.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "climb.hpp"
+#include "cut_sets.hpp"
+#include "orders.hpp"
+#include "partition_solver.hpp"
+#include "seeds.hpp"
+#include "small_space.hpp"
+#include "strategies/strategy.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using unified::Partition;
+using unified::PartitionSolver;
+using unified::PartitionSpace;
+using unified::StagePricer;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr std::int32_t kMostDevices = 64;  // beyond, stages are uniform groups (seeds.hpp)
+constexpr std::size_t kPool = 24;
+constexpr std::size_t kRefined = 6;
+constexpr double kFar = 1.04;
+constexpr double kCoarseTolerance = 5e-3;
+constexpr double kFinerTolerance = 1e-3;
+constexpr double kFinestTolerance = 5e-4;
+constexpr double kFineTolerance = 1e-4;
+constexpr double kExactTolerance = 1e-12;
+constexpr double kBoundTolerance = 1e-3;
+constexpr double kFarVaried = 1.08;
+constexpr double kHopeless = 1.02;
+constexpr double kUnlikely = 1.1;
+constexpr double kVaried = 1.005;
+constexpr std::int32_t kFewDevices = 8;
+constexpr std::int32_t kFewOperators = 4000;
+constexpr int kRelatives = 2000;  // that a climb prices where a step is simulated
+constexpr int kOperatorRelatives = 20000;
+constexpr int kRefinements = 8;
+
+std::vector<std::int32_t> devices_of(const Partition& partition) {
+  std::vector<std::int32_t> devices;
+  for (const unified::PartitionStage& stage : partition.stages) devices.push_back(stage.devices);
+  return devices;
+}
+
+// One microbatch size: its stages, its solver, and the best cuts that it has found for each sequence of devices.
+struct Branch {
+  std::int32_t microbatch = 1;
+  PartitionSpace space;
+  std::unique_ptr<StagePricer> pricer;
+  std::unique_ptr<PartitionSolver> solver;
+  std::vector<Partition> pool;  // best first
+  std::set<std::vector<std::int32_t>> varied;  // orders of devices that have been tried
+  double floor = 0;             // no plan with this microbatch takes less
+
+  [[nodiscard]] double objective(const Partition& partition) const { return partition.objective(space.rounds); }
+  [[nodiscard]] double best() const { return pool.empty() ? kInfinite : objective(pool[0]); }
+
+  void keep(const Partition& partition) {
+    std::erase_if(pool, [&](const Partition& other) {
+      return devices_of(other) == devices_of(partition) && objective(other) >= objective(partition);
+    });
+    const auto same = [&](const Partition& other) { return devices_of(other) == devices_of(partition); };
+    if (std::any_of(pool.begin(), pool.end(), same)) return;
+    const auto place =
+        std::upper_bound(pool.begin(), pool.end(), partition,
+                         [this](const Partition& a, const Partition& b) { return objective(a) < objective(b); });
+    pool.insert(place, partition);
+    if (pool.size() > kPool) pool.pop_back();
+  }
+};
+
+class Unified {
+ public:
+  explicit Unified(SearchRun& run) : run_(run), cuts_(run.model(), run.space()) {}
+
+  StrategyEnd search(const std::optional<Candidate>& start) {
+    if (start) run_.consider(*start);
+    open_branches();
+    const bool estimated = branches_.empty() || branches_[0]->pricer->estimates();
+    if (estimated) {
+      search_estimated(start);
+    } else {
+      search_priced();
+    }
+    // Where nothing fits, the even plan that is least over its memory says why.
+    if (run_.shortlist().plans().empty()) unified::price_even_plans(run_);
+    StrategyEnd end;
+    end.lower_bound_ms = lower_bound();
+    end.proven = !run_.stopped() && run_.options().excluded.empty() && !run_.shortlist().empty() &&
+                 end.lower_bound_ms >= run_.shortlist().best_ms() * (1 - 1e-9);
+    end.stopped = end.proven ? "exhausted" : "converged";
+    return end;
+  }
+
+ private:
+  [[nodiscard]] double best_ms() { return run_.shortlist().best_ms(); }
+
+  // The solver's plans are the best there are, or its floors say how far they are from that.
+  void search_priced() {
+    const bool exact = branches_[0]->pricer->exact();
+    // Where a proof takes long, more effort before it.
+    const bool quick = run_.space().devices <= kFewDevices && run_.space().operators <= kFewOperators;
+    if (!exact && !quick) {
+      for (const auto& branch : branches_) branch->pricer->use_cheaper(true);
+      const std::vector<std::int32_t>& few = cuts_.first().empty() ? cuts_.coarse() : cuts_.first();
+      explore(few, kCoarseTolerance);
+      for (const auto& branch : branches_) branch->pricer->use_cheaper(false);
+      look_closer(few, kCoarseTolerance, kUnlikely);
+      look_closer(cuts_.coarse(), kCoarseTolerance, kUnlikely);
+    }
+    explore(cuts_.coarse(), kCoarseTolerance);
+    explore(cuts_.finer(), kFinerTolerance);
+    if (!quick) vary_closer();
+    if (!exact) {
+      unified::climb(run_, {kOperatorRelatives, true});
+      if (enumerated()) return;
+    }
+    prove();
+    if (exact) return;
+    unified::climb(run_, {kOperatorRelatives, true});
+    bound();
+  }
+
+  // Prices every plan where there are few.
+  bool enumerated() {
+    if (!unified::is_small(run_.model(), run_.space())) return false;
+    all_priced_ = run_exhaustive(run_, std::nullopt).proven;
+    return all_priced_;
+  }
+
+  void vary_closer() {
+    vary();
+    for (const auto& cuts : cuts_.finest()) {
+      look_closer(cuts, kFinestTolerance, kHopeless);
+      vary();
+    }
+  }
+
+  // The solver only estimates: every plan where there are few, else its plans beside those of other ways to search.
+  void search_estimated(const std::optional<Candidate>& start) {
+    unified::price_even_plans(run_);
+    if (enumerated()) return;
+    unified::climb(run_, {kRelatives, false});
+    explore(cuts_.first(), kCoarseTolerance);
+    explore(cuts_.coarse(), kCoarseTolerance);
+    explore(cuts_.finer(), kFinerTolerance);
+    unified::climb(run_, {kRelatives, false});
+    unified::alleviate(run_, start);
+    unified::climb(run_, {kRelatives, true});
+  }
+
+  void open_branches() {
+    if (!run_.space().knobs.uneven_stages) return;
+    if (run_.space().devices > kMostDevices || run_.space().stages_max < run_.space().stages_min) return;
+    for (const std::int32_t microbatch : run_.space().microbatches) {
+      auto branch = std::make_unique<Branch>();
+      branch->microbatch = microbatch;
+      branch->pricer = run_.evaluator().stage_pricer(microbatch);
+      if (!branch->pricer) continue;
+      branch->space = unified::partition_space(run_.space(), run_.model().global_batch / microbatch - 1);
+      branch->solver =
+          std::make_unique<PartitionSolver>(branch->space, *branch->pricer, [this] { return run_.stopped(); });
+      branch->floor = branch->solver->simple_floor();
+      branches_.push_back(std::move(branch));
+    }
+  }
+
+  // Those with good plans first, then those of low floors.
+  [[nodiscard]] std::vector<Branch*> by_promise() const {
+    std::vector<Branch*> order;
+    for (const auto& branch : branches_) order.push_back(branch.get());
+    std::stable_sort(order.begin(), order.end(), [](const Branch* a, const Branch* b) {
+      return a->best() != b->best() ? a->best() < b->best() : a->floor < b->floor;
+    });
+    return order;
+  }
+
+  // Hands a plan of the solver to the search; false where it may not be an answer.
+  bool take(Branch& branch, const Partition& partition) {
+    Candidate candidate;
+    candidate.microbatch = branch.microbatch;
+    std::int32_t begin = 0;
+    std::int32_t device = 0;
+    auto left = static_cast<std::int32_t>(partition.stages.size());
+    for (const unified::PartitionStage& stage : partition.stages) {
+      candidate.stages.push_back(branch.pricer->stage(begin, stage.end, {device, stage.devices, left--}));
+      begin = stage.end;
+      device += stage.devices;
+    }
+    const double before = best_ms();
+    const Score score = run_.consider(candidate);
+    if (best_ms() < before) {
+      run_.step({run_.evaluator().evaluations(), static_cast<std::int32_t>(partition.stages.size()), "",
+                 "partition at microbatch " + std::to_string(branch.microbatch), before, best_ms()});
+    }
+    if (score.fits()) branch.keep(partition);
+    return score.fits();
+  }
+
+  // What a branch must beat to be of use: an estimate says nothing of other branches.
+  [[nodiscard]] double to_beat(const Branch& branch) { return branch.pricer->estimates() ? branch.best() : best_ms(); }
+
+  double solve(Branch& branch, std::vector<std::int32_t> cuts, double beat, double tolerance) {
+    branch.solver->use_cuts(std::move(cuts));
+    return branch.solver->search(beat, tolerance, [&](const Partition& plan) {
+      if (take(branch, plan)) beat = std::min(beat, branch.objective(plan));
+      return beat;
+    });
+  }
+
+  // All branches over these cuts, and then finer cuts for the most promising sequences of devices.
+  void explore(const std::vector<std::int32_t>& cuts, double tolerance) {
+    if (cuts.empty()) return;
+    for (Branch* const branch : by_promise()) {
+      if (run_.stopped()) return;
+      if (branch->floor < best_ms()) solve(*branch, cuts, to_beat(*branch), tolerance);
+    }
+    for (Branch* const branch : by_promise()) refine(*branch);
+  }
+
+  // The same for microbatches that are still near the best.
+  void look_closer(const std::vector<std::int32_t>& cuts, double tolerance, double far) {
+    for (Branch* const branch : by_promise()) {
+      if (run_.stopped() || branch->best() > far * best_ms()) return;
+      if (branch->floor < best_ms()) solve(*branch, cuts, to_beat(*branch), tolerance);
+      refine(*branch);
+    }
+  }
+
+  void refine(Branch& branch) {
+    std::vector<Partition> pool = branch.pool;
+    if (pool.size() > kRefined) pool.resize(kRefined);
+    for (const Partition& partition : pool) {
+      const bool far = !branch.pricer->estimates() && branch.objective(partition) > kFar * best_ms();
+      if (!far && !run_.stopped()) refine(branch, partition);
+    }
+  }
+
+  // Finer and finer cuts around a plan's, its devices as they are, until single operators make nothing better.
+  void refine(Branch& branch, Partition partition) {
+    const std::vector<std::int32_t> devices = devices_of(partition);
+    branch.solver->use_structure(devices);
+    std::int32_t stride = cuts_.coarse_stride();
+    for (int round = 0; round < kRefinements && !run_.stopped(); ++round) {
+      const double before = branch.objective(partition);
+      const std::int32_t finer = std::max(1, stride / 6);
+      branch.solver->use_cuts(cuts_.around(partition, std::max(stride, 6), finer));
+      double beat = before;
+      branch.solver->search(before, kFineTolerance, [&](const Partition& plan) {
+        if (branch.objective(plan) < beat && take(branch, plan)) {
+          beat = branch.objective(plan);
+          partition = plan;
+        }
+        return beat;
+      });
+      if (stride == 1 && beat >= before * (1 - kFineTolerance)) break;
+      stride = finer;
+    }
+    branch.solver->use_structure({});
+  }
+
+  // Other orders of devices near that of the best plan, each with its own best cuts.
+  void vary() {
+    Branch& best = *by_promise().front();
+    while (!run_.stopped() && vary(best)) {
+    }
+  }
+
+  // From the best orders of devices to the first one near them that beats them all; false where none does.
+  bool vary(Branch& branch) {
+    const double before = branch.best();
+    const std::vector<Partition> pool = branch.pool;
+    for (const Partition& from : pool) {
+      if (branch.objective(from) > kVaried * before) return false;
+      for (const std::vector<std::int32_t>& devices : unified::orders_near(branch.space, devices_of(from))) {
+        if (run_.stopped()) return false;
+        if (branch.varied.insert(devices).second && branch.solver->may_use(devices)) try_order(branch, devices);
+        if (branch.best() < before) return true;
+      }
+    }
+    return false;
+  }
+
+  void try_order(Branch& branch, const std::vector<std::int32_t>& devices) {
+    branch.solver->use_structure(devices);
+    branch.solver->use_cuts(cuts_.finer());
+    std::optional<Partition> start;
+    double beat = kFarVaried * branch.best();
+    branch.solver->search(beat, kFinerTolerance, [&](const Partition& plan) {
+      if (branch.objective(plan) < beat) {
+        start = plan;
+        beat = branch.objective(plan);
+      }
+      return beat;
+    });
+    if (start) refine(branch, *start);
+    branch.solver->use_structure({});
+  }
+
+  void prove() {
+    for (Branch* const branch : by_promise()) {
+      if (run_.stopped()) return;
+      if (branch->floor >= best_ms()) continue;
+      const bool exact = branch->pricer->exact();
+      const double floor = solve(*branch, run_.space().cuts, best_ms(), exact ? kExactTolerance : kFineTolerance);
+      if (exact) branch->floor = std::max(branch->floor, floor);
+    }
+  }
+
+  // A bound where the stages' times are not the least: the same search over floors of stages. Coarse cuts say nothing
+  // of finer ones, so it looks at every cut.
+  void bound() {
+    for (Branch* const branch : by_promise()) {
+      if (run_.stopped()) return;
+      if (branch->pricer->exact() || branch->floor >= best_ms()) continue;
+      const std::unique_ptr<StagePricer> floors = run_.evaluator().floor_pricer(branch->microbatch);
+      if (!floors) continue;
+      PartitionSolver solver(branch->space, *floors, [this] { return run_.stopped(); });
+      solver.use_cuts(run_.space().cuts);
+      double least = best_ms();
+      const double floor = solver.search(least, kBoundTolerance, [&](const Partition& plan) {
+        return least = std::min(least, plan.objective(branch->space.rounds));
+      });
+      branch->floor = std::max(branch->floor, floor);
+    }
+  }
+
+  // 0 where the solver only estimates and plans are left: the evaluator has a bound of its own.
+  [[nodiscard]] double lower_bound() {
+    if (run_.shortlist().empty()) return 0;
+    if (all_priced_) return run_.options().excluded.empty() ? best_ms() : 0;
+    if (branches_.size() < run_.space().microbatches.size()) return 0;
+    double bound = best_ms();
+    for (const auto& branch : branches_) bound = std::min(bound, branch->pricer->estimates() ? 0 : branch->floor);
+    return bound;
+  }
+
+  SearchRun& run_;
+  unified::CutSets cuts_;
+  std::vector<std::unique_ptr<Branch>> branches_;
+  bool all_priced_ = false;
+};
+
+}  // namespace
+
+StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start) {
+  return Unified(run).search(start);
+}
+
+}  // namespace trimtab::tuner
