@@ -96,11 +96,10 @@ std::string to_json(const Model& model) {
   json["gradient_bytes_per_parameter_byte"] = model.gradient_bytes_per_parameter_byte;
   json["optimizer_bytes_per_parameter_byte"] = model.optimizer_bytes_per_parameter_byte;
   if (model.aceso) {
-    json["aceso"] = {
-        {"main_parameter_bytes_per_parameter_byte", model.aceso->main_parameter_bytes_per_parameter_byte},
-        {"recompute_headroom_bytes", model.aceso->recompute_headroom_bytes},
-        {"resharding", model.aceso->resharding},
-        {"mixed_splits", model.aceso->mixed_splits}};
+    json["aceso"] = {{"main_parameter_bytes_per_parameter_byte", model.aceso->main_parameter_bytes_per_parameter_byte},
+                     {"recompute_headroom_bytes", model.aceso->recompute_headroom_bytes},
+                     {"resharding", model.aceso->resharding},
+                     {"mixed_splits", model.aceso->mixed_splits}};
   }
   json["operators"] = OrderedJson::array();
   for (const Operator& op : model.operators) json["operators"].push_back(write_operator(op));

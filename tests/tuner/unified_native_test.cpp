@@ -121,8 +121,8 @@ test::World scaled(const test::World& world, std::int64_t by, std::int64_t over,
   test::World out = world;
   for (Cost& cost : out.costs) {
     const CostKind kind = cost.key.kind;
-    const bool time = kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward ||
-                      kind == CostKind::kOptimizerStep;
+    const bool time =
+        kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward || kind == CostKind::kOptimizerStep;
     if (!is_link(cost) && !(operators && time)) continue;
     cost = test::exact_cost(cost.key, static_cast<std::int64_t>(cost.statistics.mean()) * by / over);
   }

@@ -31,22 +31,14 @@ std::vector<std::int32_t> places(const Cluster& cluster) {
   return places;
 }
 
-void put_ranges(const std::vector<Range>& ranges, std::vector<std::int32_t>& key) {
-  key.push_back(static_cast<std::int32_t>(ranges.size()));
-  for (const Range& range : ranges) {
-    key.push_back(range.begin);
-    key.push_back(range.end);
-  }
-}
-
-void put_split(const Split& split, std::vector<std::int32_t>& key) {
+void put_split(const Split& split, LookupKey& key) {
   key.push_back(split.dp);
   key.push_back(split.tp);
   key.push_back(static_cast<std::int32_t>(split.sharded));
   key.push_back(split.sharded_degree);
 }
 
-void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where, std::vector<std::int32_t>& key) {
+void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where, LookupKey& key) {
   key.assign(where);
   key.push_back(of.end);
   key.push_back(of.devices);
@@ -56,20 +48,11 @@ void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where
     key.push_back(segment.end);
     put_split(segment.split, key);
   }
-  if (!of.alternate.empty()) put_ranges(of.alternate, key);
-  if (of.recompute) put_ranges(*of.recompute, key);
+  if (!of.alternate.empty()) append(of.alternate, key);
+  if (of.recompute) append(*of.recompute, key);
 }
 
 }  // namespace
-
-std::size_t NativeEvaluator::KeyHash::operator()(const Key& key) const {
-  std::uint64_t hash = 0x2545f4914f6cdd1dU;
-  for (const std::int32_t value : key) {
-    hash = (hash ^ static_cast<std::uint32_t>(value)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
 
 NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSpace& space)
     : Evaluator(cost_model, space),

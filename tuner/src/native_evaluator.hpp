@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evaluator.hpp"
+#include "lookup_key.hpp"
 #include "pipeline.hpp"
 #include "stage_cost.hpp"
 #include "tied_reduction.hpp"
@@ -32,11 +33,6 @@ class NativeEvaluator final : public Evaluator {
                                 std::int32_t microbatch, std::int32_t held);
 
  private:
-  using Key = std::vector<std::int32_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
-
   const StagePrice& stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
   [[nodiscard]] StagePrice price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                        std::int32_t microbatch, std::int32_t held);
@@ -53,10 +49,10 @@ class NativeEvaluator final : public Evaluator {
   std::vector<std::int32_t> devices_;   // 0, 1, ...
   std::vector<std::int32_t> place_of_;  // by device: stages that begin at devices of equal place cost the same
   SplitCatalog catalog_;
-  std::unordered_map<Key, StagePrice, KeyHash> stages_;
-  std::unordered_map<Key, double, KeyHash> transfers_;
-  std::unordered_map<Key, std::vector<double>, KeyHash> sums_;
-  Key key_;            // the one looked up
+  std::unordered_map<LookupKey, StagePrice, LookupKeyHash> stages_;
+  std::unordered_map<LookupKey, double, LookupKeyHash> transfers_;
+  std::unordered_map<LookupKey, std::vector<double>, LookupKeyHash> sums_;
+  LookupKey key_;      // the one looked up
   StagePrice answer_;  // of stage()
   std::vector<PipelineStage> pipeline_;
   PipelineScratch scratch_;

@@ -49,13 +49,13 @@ class Remedies {
     options.max_evaluations = kEvaluations;
     options.start.reset();
     options.stop = [this, &watched] {
-      const bool found = watched != nullptr && !watched->shortlist().plans().empty();
+      const bool found = watched != nullptr && !watched->shortlist().empty();
       return found || (run_.options().stop && run_.options().stop());
     };
     SearchRun search(*evaluator, options);
     watched = &search;
     run_aceso(search, std::nullopt);
-    if (search.shortlist().plans().empty()) return std::nullopt;
+    if (search.shortlist().empty()) return std::nullopt;
     return candidate_of(search.shortlist().plans().front(), space);
   }
 

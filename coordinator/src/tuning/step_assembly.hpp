@@ -22,10 +22,10 @@ struct RankStep {
 
 struct JobStep {
   std::int64_t step = 0;
-  std::uint64_t epoch = 0;               // 0 when the ranks' epochs differ
-  double wall_ms = 0;                    // the slowest rank's
-  double loss = 0;                       // the mean of the ranks that have one; 0 = none
-  std::string samples;                   // the lowest rank's that has one
+  std::uint64_t epoch = 0;  // 0 when the ranks' epochs differ
+  double wall_ms = 0;       // the slowest rank's
+  double loss = 0;          // the mean of the ranks that have one; 0 = none
+  std::string samples;      // the lowest rank's that has one
 };
 
 class StepAssembly {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A cost: a measured quantity of one hardware fingerprint, with its statistics. Kinds, units and key fields are those of
-// docs/protocols.md, "Cost kinds". Plain values.
+// A cost: a measured quantity of one hardware fingerprint, with its statistics. Kinds, units and key fields are those
+// of docs/protocols.md, "Cost kinds". Plain values.
 
 #include <compare>
 #include <cstdint>

@@ -24,17 +24,6 @@ std::vector<Range> ranges_of(const std::vector<std::uint8_t>& flags, std::int32_
   return ranges;
 }
 
-void append(std::vector<std::int32_t>& key, const std::vector<Range>& ranges) {
-  key.push_back(static_cast<std::int32_t>(ranges.size()));
-  for (const Range& range : ranges) key.insert(key.end(), {range.begin, range.end});
-}
-
-void mark(const std::vector<Range>& ranges, std::int32_t begin, std::vector<std::uint8_t>& flags) {
-  for (const Range& range : ranges) {
-    for (std::int32_t op = range.begin; op < range.end; ++op) flags[op - begin] = 1;
-  }
-}
-
 std::vector<OperatorSplit> splits_of(const Tables& tables, std::int32_t microbatch, const CandidateStage& stage,
                                      std::int32_t begin) {
   std::vector<std::uint8_t> alternate(static_cast<std::size_t>(stage.end - begin), 0);
@@ -64,15 +53,6 @@ bool needs_paths(const PlanSpace& space) {
 }
 
 }  // namespace
-
-std::size_t AcesoEvaluator::KeyHash::operator()(const Key& key) const {
-  std::uint64_t hash = 0x2545f4914f6cdd1dU;
-  for (const std::int32_t value : key) {
-    hash = (hash ^ static_cast<std::uint32_t>(value)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
 
 AcesoEvaluator::AcesoEvaluator(const AcesoCostModel& cost_model, const PlanSpace& space)
     : Evaluator(cost_model, space), tables_(cost_model.tables()), uniform_(cost_model.tables()) {}
@@ -166,9 +146,9 @@ const StagePrice& AcesoEvaluator::detailed(std::int32_t microbatch, const Candid
   for (const CandidateSegment& segment : stage.segments) {
     key_.insert(key_.end(), {segment.end, segment.split.dp, segment.split.tp});
   }
-  append(key_, stage.alternate);
+  append(stage.alternate, key_);
   key_.push_back(stage.recompute ? 1 : 0);
-  if (stage.recompute) append(key_, *stage.recompute);
+  if (stage.recompute) append(*stage.recompute, key_);
   const auto found = details_.find(key_);
   if (found != details_.end()) return found->second;
   return details_.emplace(key_, price_stage(microbatch, stage, where)).first->second;

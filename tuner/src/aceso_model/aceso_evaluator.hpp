@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evaluator.hpp"
+#include "lookup_key.hpp"
 #include "stage_memo.hpp"
 #include "tuner/aceso_cost_model.hpp"
 #include "uniform_stage.hpp"
@@ -37,10 +38,6 @@ class AcesoEvaluator final : public Evaluator {
   struct Where {  // a stage of a candidate
     std::int32_t begin, first_device, copies;
   };
-  using Key = std::vector<std::int32_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
 
   [[nodiscard]] static bool is_uniform(const CandidateStage& stage);
   [[nodiscard]] std::int32_t setting_of(std::int32_t microbatch, const Split& split) const;
@@ -55,9 +52,9 @@ class AcesoEvaluator final : public Evaluator {
   const Tables& tables_;
   UniformStages uniform_;
   StageMemo memo_;
-  std::unordered_map<Key, StagePrice, KeyHash> details_;
-  std::unordered_map<Key, std::vector<double>, KeyHash> sums_;
-  Key key_;
+  std::unordered_map<LookupKey, StagePrice, LookupKeyHash> details_;
+  std::unordered_map<LookupKey, std::vector<double>, LookupKeyHash> sums_;
+  LookupKey key_;
 };
 
 }  // namespace trimtab::tuner::aceso

@@ -78,7 +78,7 @@ class MixedStages {
   std::vector<double> least_;
   std::unordered_map<std::uint64_t, Row> rows_;
   std::unordered_map<std::uint64_t, std::vector<double>> reshards_;  // by kinds of two neighbours: us by options
-  std::vector<double> least_out_;  // us by state, of the stage that is judged
+  std::vector<double> least_out_;                                    // us by state, of the stage that is judged
 };
 
 }  // namespace trimtab::tuner::aceso

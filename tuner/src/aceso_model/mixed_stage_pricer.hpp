@@ -23,9 +23,7 @@ class MixedStagePricer final : public unified::StagePricer {
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
                                 const unified::StagePlace& place) override;
   // Uniform splits alone, with the published rule's recompute.
-  void use_cheaper(bool cheaper) override {
-    uniform_alone_ = cheaper && mode_ == Mode::kTimes;
-  }
+  void use_cheaper(bool cheaper) override { uniform_alone_ = cheaper && mode_ == Mode::kTimes; }
   CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
   [[nodiscard]] bool allows(std::int32_t devices) const override;

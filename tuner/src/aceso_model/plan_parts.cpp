@@ -10,12 +10,6 @@ struct StageInput {
   std::vector<std::uint8_t> recompute;
 };
 
-void mark(const std::vector<Range>& ranges, std::int32_t begin, std::vector<std::uint8_t>& flags) {
-  for (const Range& range : ranges) {
-    for (std::int32_t op = range.begin; op < range.end; ++op) flags[op - begin] = 1;
-  }
-}
-
 StageInput input_of(const Tables& tables, std::int32_t microbatch, const Stage& stage) {
   const Range range = stage.operators();
   StageInput input;

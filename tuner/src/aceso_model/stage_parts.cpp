@@ -132,6 +132,12 @@ class Derivation {
 
 }  // namespace
 
+void mark(const std::vector<Range>& ranges, std::int32_t begin, std::vector<std::uint8_t>& flags) {
+  for (const Range& range : ranges) {
+    for (std::int32_t op = range.begin; op < range.end; ++op) flags[op - begin] = 1;
+  }
+}
+
 ReshardTime reshard_time(const Tables& tables, std::int32_t op, const OperatorSplit& before,
                          const OperatorSplit& split) {
   const LayoutRule output = tables.facts(op - 1).layouts.output[before.alternate ? 1 : 0];

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "schema/plan.hpp"
 #include "tables.hpp"
 
 namespace trimtab::tuner::aceso {
@@ -49,5 +50,8 @@ struct ReshardTime {
 // Which operators the published rule recomputes so that the stage fits; all that it offers where nothing makes it fit.
 void derive_recompute(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
                       const Place& place, std::vector<std::uint8_t>& recompute);
+
+// Sets the flags of the ranges' operators. `flags` are of a stage that begins with operator `begin`.
+void mark(const std::vector<Range>& ranges, std::int32_t begin, std::vector<std::uint8_t>& flags);
 
 }  // namespace trimtab::tuner::aceso

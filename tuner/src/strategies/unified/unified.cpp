@@ -57,9 +57,9 @@ struct Branch {
   PartitionSpace space;
   std::unique_ptr<StagePricer> pricer;
   std::unique_ptr<PartitionSolver> solver;
-  std::vector<Partition> pool;  // best first
+  std::vector<Partition> pool;                 // best first
   std::set<std::vector<std::int32_t>> varied;  // orders of devices that have been tried
-  double floor = 0;             // no plan with this microbatch takes less
+  double floor = 0;                            // no plan with this microbatch takes less
 
   [[nodiscard]] double objective(const Partition& partition) const { return partition.objective(space.rounds); }
   [[nodiscard]] double best() const { return pool.empty() ? kInfinite : objective(pool[0]); }
@@ -92,7 +92,7 @@ class Unified {
       search_priced();
     }
     // Where nothing fits, the even plan that is least over its memory says why.
-    if (run_.shortlist().plans().empty()) unified::price_even_plans(run_);
+    if (run_.shortlist().empty()) unified::price_even_plans(run_);
     StrategyEnd end;
     end.lower_bound_ms = lower_bound();
     end.proven = !run_.stopped() && run_.options().excluded.empty() && !run_.shortlist().empty() &&
