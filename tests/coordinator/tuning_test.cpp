@@ -322,6 +322,29 @@ TEST_CASE("a job that always crashes fails after a few launches, with the reason
   CHECK(one.state().failure.find("exited with code 137; its last output: last words") != std::string::npos);
 }
 
+TEST_CASE("a rank lost in the untuned run begins that run again, a few times at most") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().untuned_losses.size() == 5; }));
+  SECTION("once") {
+    one.faults.crash_at_step = 9;
+    REQUIRE(one.run());
+    REQUIRE(one.state().untuned_losses.size() == 30);
+    CHECK(one.state().untuned_losses.front().step == one.state().losses.front().step);
+    CHECK(one.state().loss_note.empty());
+    CHECK(one.launches() == 3);
+  }
+  SECTION("always") {
+    one.faults.crash_always = true;
+    REQUIRE(one.run());
+    CHECK(one.launches() == 5);
+    CHECK(one.state().loss_note.find("the untuned run failed 4 times") != std::string::npos);
+  }
+  INFO(one.history());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "best");
+}
+
 TEST_CASE("a launch that agents refuse fails the job") {
   FakeWorld one = world();
   one.faults.launch_fails = true;

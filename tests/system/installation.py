@@ -74,17 +74,17 @@ class Installation:
         words = [f"127.0.0.1:{running['port']}" if word == "127.0.0.1:0" else word for word in words]
         kill_hard(running[daemon])
         wait_until(lambda: not pathlib.Path(f"/proc/{running[daemon]}/fd/0").exists(), f"the {daemon}'s end", 10)
-        log = open(self.directory / f"{daemon}-again.log", "w")
-        self.restarted.append(
-            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
+        with open(self.directory / f"{daemon}-again.log", "w") as log:
+            self.restarted.append(
+                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
 
     def start_tune(self, job, *arguments):
         self.out.mkdir(parents=True, exist_ok=True)
-        log = open(self.directory / "tune.log", "w")
-        return subprocess.Popen(
-            [str(TRIMTAB), "tune", "--job", str(job), "--state", str(self.state), "--out", str(self.out), *map(str, arguments)],
-            stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
-        )
+        with open(self.directory / "tune.log", "w") as log:
+            return subprocess.Popen(
+                [str(TRIMTAB), "tune", "--job", str(job), "--state", str(self.state), "--out", str(self.out), *map(str, arguments)],
+                stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+            )
 
     def tune_log(self):
         return (self.directory / "tune.log").read_text()

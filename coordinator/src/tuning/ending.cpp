@@ -36,6 +36,8 @@ void Tuning::begin_untuned() {
   if (state_.stop_asked) return stopped();
   const auto steps = std::min<std::int64_t>(state_.job.trials.loss_check_steps, std::ssize(state_.losses));
   if (!state_.job.trials.stop_after || state_.trials.empty() || steps < 1) return finish();
+  if (state_.phase != Phase::kUntuned) state_.relaunches = 0;
+  state_.untuned_losses.clear();
   enter(Phase::kUntuned);
   launch_ranks(state_.initial, "untuned", true, steps);
 }

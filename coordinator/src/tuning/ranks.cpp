@@ -141,12 +141,17 @@ void Tuning::recovered() {
   settled();
 }
 
+// It holds nothing that anybody needs, so it begins again.
+void Tuning::untuned_run_failed(const std::string& why) {
+  note("ranks", "the untuned run failed: " + why);
+  if (++state_.relaunches <= kRelaunches) return kill_ranks(AfterKill::kUntuned);
+  state_.loss_note = "the untuned run failed " + std::to_string(state_.relaunches) + " times, last: " + why;
+  kill_ranks(AfterKill::kFinish);
+}
+
 void Tuning::crashed(const std::string& reason, const std::string& why) {
   if (state_.doing == Doing::kKilling) return;
-  if (state_.phase == Phase::kUntuned) {
-    state_.loss_note = "the untuned run failed: " + why;
-    return kill_ranks(AfterKill::kFinish);
-  }
+  if (state_.phase == Phase::kUntuned) return untuned_run_failed(why);
   if (state_.phase == Phase::kStopping) {
     note("warning", why);
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);

@@ -181,6 +181,7 @@ class Tuning {
   void end_tuning();
   void stop_ranks();
   void begin_untuned();
+  void untuned_run_failed(const std::string& why);
   void finish();
   void fail(const std::string& why);
   void stopped();
