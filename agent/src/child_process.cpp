@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -78,6 +79,16 @@ bool wait_at_gate(int gate) {
   return count == 1;
 }
 
+// At once, not by exec: a child held at its gate must not keep the locks and ports of an agent that was killed, or the
+// next agent would find them taken. Old kernels lack the call: there they stay until the exec.
+void close_all_but(int one, int other) {
+  const auto low = static_cast<unsigned>(std::min(one, other));
+  const auto high = static_cast<unsigned>(std::max(one, other));
+  if (low > 3) ::close_range(3, low - 1, 0);
+  if (high > low + 1) ::close_range(low + 1, high - 1, 0);
+  ::close_range(high + 1, ~0U, 0);
+}
+
 [[noreturn]] void run_child(const ChildPlan& plan) {
   ::setpgid(0, 0);
   if (plan.dies_with_agent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -88,9 +99,7 @@ bool wait_at_gate(int gate) {
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) {
     fail_child(plan, Stage::kDescriptors);
   }
-  // What others have opened without O_CLOEXEC does not leak either. Old kernels lack the call: then ours alone are
-  // closed.
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  close_all_but(plan.gate, plan.failure);
   if (::chdir(plan.directory.c_str()) != 0) fail_child(plan, Stage::kDirectory);
   if (!wait_at_gate(plan.gate)) ::_exit(0);
   ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
@@ -170,7 +179,7 @@ HeldProcess::~HeldProcess() {
   if (gate_ < 0) return;
   ::close(gate_);
   if (pid_ <= 0) return;
-  // Closing alone may not end it: a sibling that is held, too, has inherited our end of its gate.
+  // Closing alone may not end it: where close_range is missing, a held sibling has inherited our end of its gate.
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }

@@ -1,10 +1,12 @@
 #include "child_process.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +112,23 @@ TEST_CASE("two held programs end in either order") {
   for (int i = 0; i < 3; ++i) held.push_back(HeldProcess::fork(request_for({"true"})).value());
   held.clear();
   SUCCEED();
+}
+
+TEST_CASE("a held program keeps none of the agent's locks: a killed agent's successor can take them") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "lock";
+  const int ours = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(::flock(ours, LOCK_EX | LOCK_NB) == 0);
+  const HeldProcess held = HeldProcess::fork(request_for({"sleep", "60"})).value();
+  ::close(ours);  // as the kernel does it for a process that is killed
+  const int next = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool taken = false;
+  while (!taken && std::chrono::steady_clock::now() < deadline) {  // until the child has been scheduled
+    taken = ::flock(next, LOCK_EX | LOCK_NB) == 0;
+  }
+  CHECK(taken);
+  ::close(next);
 }
 
 TEST_CASE("a missing program names itself, the PATH and the working directory") {

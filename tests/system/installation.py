@@ -89,6 +89,11 @@ class Installation:
     def tune_log(self):
         return (self.directory / "tune.log").read_text()
 
+    def all_logs(self):
+        """What everybody wrote, the ends of it, for a failure's message."""
+        files = sorted([*self.directory.glob("*.log"), *self.state.rglob("*.log")])
+        return "\n".join(f"--- {file.relative_to(self.directory)}\n{file.read_text()[-3000:]}" for file in files)
+
     def report(self):
         return json.loads((self.out / "report.json").read_text())
 

@@ -3,6 +3,7 @@
 import os
 import random
 import sqlite3
+import subprocess
 import time
 import unittest
 
@@ -43,7 +44,10 @@ class KillHard(unittest.TestCase):
             time.sleep(moment)
             before = acknowledged_batches(trimtab)
             killed = kill(trimtab, tune)
-            self.assertEqual(tune.wait(timeout=240), 0, f"seed {self.seed}: {trimtab.tune_log()}")
+            try:
+                self.assertEqual(tune.wait(timeout=240), 0, f"seed {self.seed}: {trimtab.tune_log()}")
+            except subprocess.TimeoutExpired:
+                self.fail(f"tuning did not end, seed {self.seed}, kill after {moment:.2f} s:\n{trimtab.all_logs()}")
             self.assertLessEqual(before, acknowledged_batches(trimtab), f"seed {self.seed}")
             self.assertTrue(trimtab.report()["loss"]["same_samples"], f"seed {self.seed}: {trimtab.report()['loss']}")
             return killed
