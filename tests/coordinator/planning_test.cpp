@@ -98,7 +98,7 @@ TEST_CASE("by as much as a plan held more than predicted, others must be predict
   };
   const double taught = most();
   CHECK(taught > 0);
-  CHECK(taught <= limit / 1.2);
+  CHECK(taught <= 0.99 * limit / 1.2);  // and room for the noise of peaks
   // Without a peak only it and what is predicted to need as much is ruled out.
   task.too_big[0].peak_bytes = 0;
   CHECK(most() > limit / 1.2);

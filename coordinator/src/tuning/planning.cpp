@@ -108,12 +108,17 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
   return events.dump();
 }
 
+// The peaks of plans that are predicted alike differ by this share of them, and so do those of one plan's ranks.
+constexpr double kPeakNoise = 0.015;
+
 // The most memory that a plan may be predicted to need, of `limit`, once another that was predicted to need `predicted`
-// ran out of it: less than that one, and as much less than the limit as the prediction was too hopeful.
+// ran out of it: less than that one, and as much less than the limit as the prediction was too hopeful, with room for
+// noise: a plan at the very edge would run out every second time.
 Bytes allowed_after(Bytes limit, Bytes predicted, double peak) {
   const Bytes less = limit == 0 ? predicted - 1 : std::min(limit, predicted - 1);
   if (limit == 0 || peak <= static_cast<double>(predicted)) return less;
-  return std::min(less, static_cast<Bytes>(static_cast<double>(limit) * static_cast<double>(predicted) / peak));
+  const double hopeful = static_cast<double>(limit) * static_cast<double>(predicted) / peak;
+  return std::min(less, static_cast<Bytes>(hopeful * (1 - kPeakNoise)));
 }
 
 // The search sees smaller devices after plans ran out of memory; nothing where no device shrinks.
