@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "printable_text.hpp"
@@ -195,15 +196,18 @@ bool RingReader::decode(const record::RecordSlot& slot, RangeRecord& record) {
   record.kind = slot.kind;
   record.flags = slot.flags;
   record.depth = slot.depth;
+  std::copy(std::begin(slot.detail), std::end(slot.detail), record.detail.begin());
   const std::uint32_t name = copy_of(slot.name);
   const std::uint32_t domain = copy_of(slot.domain);
   // Checked on the copies: from here on the slot is not looked at.
-  const bool known = record.kind >= record::kRange && record.kind <= record::kThreadName;
-  if (!known || record.end_ns < record.begin_ns || record.end_ns - record.begin_ns > std::uint64_t{1} << 60) {
+  if (!record::known_kind(record.kind) || record.end_ns < record.begin_ns ||
+      record.end_ns - record.begin_ns > std::uint64_t{1} << 60) {
     return false;
   }
   const std::string* name_text = name == 0 ? &kUnnamed : text(name);
-  const std::string* domain_text = domain == 0 ? &kDefaultDomain : text(domain);
+  const bool named = !record::domain_is_value(record.kind);
+  record.domain_value = named ? 0 : domain;
+  const std::string* domain_text = domain == 0 || !named ? &kDefaultDomain : text(domain);
   if (name_text == nullptr || domain_text == nullptr) return false;
   record.name = *name_text;
   record.domain = *domain_text;

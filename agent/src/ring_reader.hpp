@@ -35,6 +35,8 @@ struct RangeRecord {
   std::uint16_t kind = record::kRange;  // kRange, kMark or kThreadName
   std::uint16_t flags = 0;              // record::Flags
   std::uint16_t depth = 0;
+  std::uint32_t domain_value = 0;         // the slot's `domain` where it is no name (record::Kind says so)
+  std::array<std::uint16_t, 7> detail{};  // by kind (record::RecordSlot)
 
   [[nodiscard]] std::int64_t duration_ns() const { return static_cast<std::int64_t>(end_ns - begin_ns); }
 };

@@ -1,5 +1,7 @@
 #include "ring_writer.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 namespace trimtab::inject {
@@ -61,6 +63,7 @@ bool RingWriter::commit(const Claim& claim, const RecordFields& fields) {
   slot.kind = fields.kind;
   slot.flags = fields.flags;
   slot.depth = fields.depth;
+  std::copy(std::begin(fields.detail), std::end(fields.detail), slot.detail);
   // Fails when the consumer gave up waiting for this slot while we were suspended; it has counted the record as
   // skipped.
   std::uint64_t turn = claim.ticket;

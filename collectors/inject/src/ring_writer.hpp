@@ -21,6 +21,7 @@ struct RecordFields {
   std::uint16_t kind = record::kRange;
   std::uint16_t flags = 0;
   std::uint16_t depth = 0;
+  std::uint16_t detail[7] = {};
 };
 
 struct RingShape {

@@ -21,8 +21,36 @@ enum Kind : std::uint16_t {
   kRange = 1,       // a push/pop or start/end range that has ended
   kMark = 2,        // an instant; end_ns == begin_ns
   kThreadName = 3,  // `name` is what the job calls `thread`; an instant
-  // 16 to 31 are kept for kernels, copies, graphs and overhead (CUPTI); 32 to 47 for collectives (NCCL).
+
+  // 16 to 31: from CUPTI. `device`, `context` and `stream` are CUDA's numbers; `thread` holds the stream, `depth` the
+  // device. begin_ns = end_ns = 0 is never published: a record whose stamps CUPTI lost is counted instead.
+  kKernel = 16,  // `name` as the compiler mangled it; `domain` = grid x; detail = grid y, grid z, block x, y, z, 0, 0;
+                 // payload = correlation id | context << 32
+  kMemcpy = 17,  // payload = bytes; `domain` = correlation id; detail = CopyKind, source and destination memory kinds
+  kMemset = 18,  // payload = bytes; `domain` = correlation id
+  kGraph = 19,   // one launch of a CUDA graph, in the cheap mode; payload = correlation id | context << 32;
+                 // `domain` = graph id
+  kOverhead = 20,  // what CUPTI itself spent; payload = its overhead kind; `thread` = the kernel thread, or 0
+  kLaunch = 21,    // who asked for a kernel or copy: payload = correlation id, `domain` = the range id of the innermost
+                   // range that was open on the launching thread (detail[0], [1] of its kRange). An instant at 0.
+  kWindow = 22,    // from begin_ns to end_ns kernels were not all recorded: `name` = why, payload = the level (Detail)
+
+  // 32 to 47: from NCCL. Times are the GPU's %globaltimer.
+  kCollective =
+      32,     // one collective on one rank, or, kP2p, one send or receive: `name` = function, `domain` = index of
+  kP2p = 33,  // the communicator's name (its id in hexadecimal); payload = bytes; `thread` = sequence number in
+              // its communicator (low 32 bits; of a p2p: the peer's rank); `depth` = channels;
+              // detail = ranks, rank, nodes, NcclAlgorithm, NcclProtocol, NcclDatatype, 0 (values over 65535: 65535)
 };
+
+constexpr bool known_kind(std::uint16_t kind) {
+  return (kind >= kRange && kind <= kThreadName) || (kind >= kKernel && kind <= kWindow) ||
+         (kind >= kCollective && kind <= kP2p);
+}
+// Whether RecordSlot::domain is a number of that kind rather than an index into the name table.
+constexpr bool domain_is_value(std::uint16_t kind) {
+  return kind >= kKernel && kind <= kLaunch;
+}
 
 enum Flags : std::uint16_t {
   kNameCut = 1,       // the name did not fit into kNameBytes
@@ -45,8 +73,8 @@ struct alignas(64) RecordSlot {
   std::uint32_t thread;  // kernel thread id
   std::uint16_t kind;
   std::uint16_t flags;
-  std::uint16_t depth;  // nesting depth on its thread, 0 = outermost
-  std::uint16_t reserved[7];
+  std::uint16_t depth;      // nesting depth on its thread, 0 = outermost
+  std::uint16_t detail[7];  // by kind. kRange: [0] low and [1] high half of the range's id, 0 = it has none; else zeros
 };
 static_assert(sizeof(RecordSlot) == 64);
 
