@@ -1,10 +1,10 @@
 // Every published setting of Aceso's profile: the peer's best plan, the optimum, what `unified` finds and proves, and
 // how long it takes. Usage: aceso_table [SECONDS [NAME [STRATEGY [SPACE]]]]. Needs ../shared/peers (or $TRIMTAB_PEERS).
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "../tests/tuner/aceso_peer.hpp"
 #include "tuner/aceso_cost_model.hpp"
@@ -15,8 +15,11 @@ using namespace trimtab::tuner;  // NOLINT
 
 namespace {
 
+// Seconds of this thread, so that what else runs on the machine does not count.
 double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 void row(const peer::World& world, double peer_ms, double optimum_ms, double budget, const char* strategy,

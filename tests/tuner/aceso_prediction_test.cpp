@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "aceso_model/stage_parts.hpp"
+#include "aceso_model/recompute_rule.hpp"
 #include "aceso_peer.hpp"
 
 using namespace trimtab;         // NOLINT: a test's own file

@@ -7,6 +7,7 @@
 #include "aceso_stage_pricer.hpp"
 #include "free_recompute.hpp"
 #include "mixed_stage_pricer.hpp"
+#include "recompute_rule.hpp"
 
 namespace trimtab::tuner::aceso {
 namespace {

@@ -9,17 +9,6 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kUnknown = -1;
-constexpr std::int32_t kLongestPeriod = 64;
-
-// How many operators from `begin` on repeat with this period, the first time included.
-std::int32_t repeated(const Tables& tables, std::int32_t begin, std::int32_t period) {
-  std::int32_t op = begin;
-  while (op + period < tables.operators() && tables.facts(op).kind == tables.facts(op + period).kind &&
-         tables.facts(op).group == tables.facts(op + period).group) {
-    ++op;
-  }
-  return op - begin >= period ? op - begin + period : 0;
-}
 
 std::size_t index_of(std::int32_t devices) {
   return static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(devices)) - 1);
@@ -27,30 +16,13 @@ std::size_t index_of(std::int32_t devices) {
 
 }  // namespace
 
-Repetition find_repetition(const Tables& tables) {
-  Repetition found;
-  for (std::int32_t begin = 0; begin < tables.operators();) {
-    std::int32_t best = 1;
-    std::int32_t period = 1;
-    for (std::int32_t p = 1; p <= kLongestPeriod; ++p) {
-      const std::int32_t length = repeated(tables, begin, p);
-      if (length > best) {
-        best = length;
-        period = p;
-      }
-    }
-    for (std::int32_t i = 0; i < best; ++i) {
-      found.canonical.push_back(begin + i % period);
-      found.region_end.push_back(begin + best);
-    }
-    begin += best;
-  }
-  return found;
-}
-
 AcesoStagePricer::AcesoStagePricer(const Tables& tables, UniformStages& uniform, const Model& model,
                                    const PlanSpace& space, std::int32_t microbatch)
-    : tables_(tables), uniform_(uniform), repetition_(find_repetition(tables)) {
+    : tables_(tables),
+      uniform_(uniform),
+      microbatch_(microbatch),
+      blends_(space.alternate_dimensions),
+      repetition_(find_repetition(tables)) {
   const auto operators = static_cast<std::size_t>(tables.operators());
   std::vector<double> least(operators, kInfinite);
   std::vector<double> least_of_devices(operators, kInfinite);
@@ -58,7 +30,7 @@ AcesoStagePricer::AcesoStagePricer(const Tables& tables, UniformStages& uniform,
     options_.emplace_back();
     if (!std::binary_search(space.device_counts.begin(), space.device_counts.end(), devices)) continue;
     for (const Split& split : space.splits(model, microbatch, devices)) {
-      const std::int32_t setting = tables.setting(microbatch / split.dp, split.tp, false);
+      const std::int32_t setting = setting_of(split);
       if (setting < 0) continue;
       Option option{split, setting, {}};
       const std::vector<Sums>& sums = tables.table(setting).sums;
@@ -77,6 +49,11 @@ AcesoStagePricer::AcesoStagePricer(const Tables& tables, UniformStages& uniform,
     least_time_ += least[op];
     least_device_time_ += least_of_devices[op];
   }
+}
+
+std::int32_t AcesoStagePricer::setting_of(const Split& split) const {
+  const std::int32_t setting = tables_.setting(microbatch_ / split.dp, split.tp, false);
+  return blends_ ? tables_.blend(setting) : setting;
 }
 
 const std::vector<AcesoStagePricer::Option>& AcesoStagePricer::options(std::int32_t devices) const {
@@ -152,7 +129,13 @@ CandidateStage AcesoStagePricer::stage(std::int32_t begin, std::int32_t end, con
   stage.end = end;
   stage.devices = place.devices;
   const Best best = price(begin, end, place.devices, place_of(place));
-  if (best.option != nullptr) stage.split = best.option->split;
+  if (best.option == nullptr) return stage;
+  stage.split = best.option->split;
+  for (std::int32_t op = begin; op < end; ++op) {
+    if (!tables_.alternate(tables_.behind(best.option->setting, op))) continue;
+    if (stage.alternate.empty() || stage.alternate.back().end != op) stage.alternate.push_back({op, op});
+    stage.alternate.back().end = op + 1;
+  }
   return stage;
 }
 

@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "plan_space.hpp"
+#include "repetition.hpp"
 #include "strategies/unified/stage_pricer.hpp"
 #include "uniform_stage.hpp"
 
 namespace trimtab::tuner::aceso {
-
-// Where the kinds of operators repeat: a stage inside one region is like the one that begins at `canonical`.
-struct Repetition {
-  std::vector<std::int32_t> canonical;   // by operator
-  std::vector<std::int32_t> region_end;  // by operator
-};
-[[nodiscard]] Repetition find_repetition(const Tables& tables);
 
 class AcesoStagePricer final : public unified::StagePricer {
  public:
@@ -28,6 +22,8 @@ class AcesoStagePricer final : public unified::StagePricer {
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
                                 const unified::StagePlace& place) override;
   CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+  // How the stage's operators are split where they are split alike.
+  [[nodiscard]] std::int32_t setting_of(const Split& split) const;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
   [[nodiscard]] bool allows(std::int32_t devices) const override;
   [[nodiscard]] double least_time() const override { return least_time_; }
@@ -55,6 +51,8 @@ class AcesoStagePricer final : public unified::StagePricer {
 
   const Tables& tables_;
   UniformStages& uniform_;
+  std::int32_t microbatch_;
+  bool blends_;  // operators may be split along their faster dimension
   Repetition repetition_;
   std::vector<std::vector<Option>> options_;  // by log2 of devices, fastest over the whole model first
   std::unordered_map<std::uint64_t, Row> rows_;

@@ -9,6 +9,7 @@
 
 #include "aceso_stage_pricer.hpp"
 #include "mixed_stage.hpp"
+#include "split_paths.hpp"
 
 namespace trimtab::tuner::aceso {
 
@@ -22,8 +23,8 @@ class MixedStagePricer final : public unified::StagePricer {
 
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
                                 const unified::StagePlace& place) override;
-  // Uniform splits alone, with the published rule's recompute.
-  void use_cheaper(bool cheaper) override { uniform_alone_ = cheaper && mode_ == Mode::kTimes; }
+  // Least: uniform splits alone, with the published rule's recompute.
+  void use(Effort effort) override;
   CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
   [[nodiscard]] bool allows(std::int32_t devices) const override;
@@ -32,15 +33,8 @@ class MixedStagePricer final : public unified::StagePricer {
   [[nodiscard]] bool exact() const override { return false; }
 
  private:
-  struct Derived {
-    double time = 0;  // us
-    std::int8_t price = -1;
-  };
-
   [[nodiscard]] MixedStages& stages_of(std::int32_t devices) const;
   [[nodiscard]] std::int32_t canonical(std::int32_t begin, std::int32_t end) const;
-  // Paths without recompute, and then what the published rule recomputes of them.
-  const Derived& derived(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
   [[nodiscard]] double price(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
   [[nodiscard]] Place place_of(const unified::StagePlace& place) const;
 
@@ -50,13 +44,12 @@ class MixedStagePricer final : public unified::StagePricer {
   const Tables& tables_;
   UniformStages& uniform_stages_;
   AcesoStagePricer uniform_;
-  std::int32_t microbatch_;
   bool derived_recompute_;
   Mode mode_;
   bool uniform_alone_ = false;
   Repetition repetition_;
   std::vector<std::unique_ptr<MixedStages>> stages_;  // by log2 of devices
-  std::unordered_map<std::uint64_t, Derived> derived_;
+  std::vector<std::unique_ptr<SplitPaths>> paths_;    // the same, where the published rule says what is recomputed
   std::vector<double> answer_;
   double least_time_ = 0, least_device_time_ = 0;
 };

@@ -47,10 +47,6 @@ struct ReshardTime {
 [[nodiscard]] StageParts stage_parts(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
                                      std::span<const std::uint8_t> recompute, const Place& place);
 
-// Which operators the published rule recomputes so that the stage fits; all that it offers where nothing makes it fit.
-void derive_recompute(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
-                      const Place& place, std::vector<std::uint8_t>& recompute);
-
 // Sets the flags of the ranges' operators. `flags` are of a stage that begins with operator `begin`.
 void mark(const std::vector<Range>& ranges, std::int32_t begin, std::vector<std::uint8_t>& flags);
 

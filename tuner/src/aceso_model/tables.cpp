@@ -71,6 +71,29 @@ void Tables::add_settings(const Model& model) {
   }
   keys_.assign(keys.begin(), keys.end());
   for (const Profile::Key& key : keys_) add_table(model, key);
+  add_blends();
+}
+
+void Tables::add_blends() {
+  for (std::size_t i = 0; i < keys_.size(); ++i) blends_.push_back(static_cast<std::int32_t>(i));
+  const bool indifferent = std::all_of(facts_.begin(), facts_.end(), [](const OperatorFacts& facts) {
+    return facts.layouts.input[0] == facts.layouts.input[1] && facts.layouts.output[0] == facts.layouts.output[1];
+  });
+  if (resharding_ && !indifferent) return;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const std::int32_t other = keys_[i].alternate ? -1 : setting(keys_[i].samples, keys_[i].tp, true);
+    if (other < 0) continue;
+    SettingTable table;
+    for (std::size_t kind = 0; kind < first_of_kind_.size(); ++kind) {
+      const Row& one = settings_[i].rows[kind];
+      const Row& two = settings_[other].rows[kind];
+      const bool second = two.measured && (!one.measured || two.forward + two.backward < one.forward + one.backward);
+      table.rows.push_back(second ? two : one);
+      table.behind.push_back(second ? other : static_cast<std::int32_t>(i));
+    }
+    blends_[i] = settings();
+    add_sums(std::move(table));
+  }
 }
 
 void Tables::add_table(const Model& model, const Profile::Key& key) {
@@ -84,6 +107,10 @@ void Tables::add_table(const Model& model, const Profile::Key& key) {
     }
     table.rows.push_back(row);
   }
+  add_sums(std::move(table));
+}
+
+void Tables::add_sums(SettingTable table) {
   std::vector<double> forward_reserve;
   std::vector<double> backward_reserve;
   Sums sums;

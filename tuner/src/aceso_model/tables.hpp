@@ -37,6 +37,7 @@ struct SettingTable {
   std::vector<Row> rows;   // by kind
   std::vector<Sums> sums;  // operators + 1
   RangeMax forward_reserve, backward_reserve;
+  std::vector<std::int32_t> behind;  // of a blend: the setting of each kind's row
 };
 
 // The operators of one name.
@@ -65,6 +66,19 @@ class Tables {
   [[nodiscard]] std::int32_t with_tp(std::int32_t of, std::int32_t tp) const {
     return of < 0 ? -1 : setting(keys_[of].samples, tp, keys_[of].alternate);
   }
+  // The blend of the setting with the same of the other sharding choice: each kind of operator in the faster one. Only
+  // for table(), row() and measured(). The setting itself where there is no other, or a change of layout would follow.
+  [[nodiscard]] std::int32_t blend(std::int32_t setting) const { return setting < 0 ? -1 : blends_[setting]; }
+  // The setting behind an operator's row in a blend; the same setting where it is none.
+  [[nodiscard]] std::int32_t behind(std::int32_t setting, std::int32_t op) const {
+    const std::vector<std::int32_t>& of = settings_[setting].behind;
+    return of.empty() ? setting : of[facts_[op].kind];
+  }
+  // The same setting with this sharding choice; -1 where it was not measured.
+  [[nodiscard]] std::int32_t setting_of(std::int32_t setting_index, bool alternate) const {
+    return setting(keys_[setting_index].samples, keys_[setting_index].tp, alternate);
+  }
+  [[nodiscard]] bool alternate(std::int32_t setting) const { return keys_[setting].alternate; }
   [[nodiscard]] const SettingTable& table(std::int32_t setting) const { return settings_[setting]; }
   [[nodiscard]] std::int32_t settings() const { return static_cast<std::int32_t>(settings_.size()); }
   [[nodiscard]] const Row& row(std::int32_t setting, std::int32_t op) const {
@@ -98,11 +112,14 @@ class Tables {
   void add_operators(const Model& model);
   void add_settings(const Model& model);
   void add_table(const Model& model, const Profile::Key& key);
+  void add_blends();
+  void add_sums(SettingTable table);
 
   Profile profile_;
   std::vector<OperatorFacts> facts_;
   std::vector<NameGroup> groups_;
-  std::vector<Profile::Key> keys_;  // by setting, sorted
+  std::vector<Profile::Key> keys_;    // by setting, sorted
+  std::vector<std::int32_t> blends_;  // by setting
   std::vector<SettingTable> settings_;
   std::vector<std::int32_t> first_of_kind_;
   std::vector<bool> node_begin_;  // by device, and one past the last

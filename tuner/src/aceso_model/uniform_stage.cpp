@@ -28,7 +28,7 @@ struct RunWalk {
 }  // namespace
 
 UniformStages::UniformStages(const Tables& tables)
-    : tables_(tables), group_count_(static_cast<std::int32_t>(tables.groups().size())) {
+    : tables_(tables), group_count_(static_cast<std::int32_t>(tables.groups().size())), rule_(tables) {
   const auto& groups = tables.groups();
   tabulated_ = groups.size() <= kMaxGroups &&
                std::all_of(groups.begin(), groups.end(), [](const NameGroup& group) { return group.one_kind; });
@@ -65,7 +65,6 @@ UniformStages::Base UniformStages::base(const UniformStage& stage) const {
 UniformPrice UniformStages::price(const UniformStage& stage) {
   if (!aligned_) return price_plainly(stage);
   const Base of = base(stage);
-  if (!tabulated_ && of.memory + tables_.headroom() > tables_.memory_limit()) return price_plainly(stage);
   UniformPrice price;
   price.forward = of.sums.forward;
   price.backward = of.sums.backward;
@@ -73,13 +72,36 @@ UniformPrice UniformStages::price(const UniformStage& stage) {
       tables_.transfer(tables_.row(stage.setting, stage.begin).input, stage.place.inter_node_input) +
       tables_.transfer(tables_.row(stage.setting, stage.end - 1).output, stage.place.inter_node_output);
   price.memory = of.memory;
-  if (of.memory + tables_.headroom() > tables_.memory_limit()) derive(stage, of.memory, price);
+  if (of.memory + tables_.headroom() <= tables_.memory_limit()) return price;
+  if (tabulated_) {
+    derive(stage, of.memory, price);
+  } else {
+    derive_by_operator(stage, of.memory, price);
+  }
   return price;
 }
 
+std::vector<OperatorSplit> UniformStages::splits_of(const UniformStage& stage) const {
+  std::vector<OperatorSplit> splits;
+  for (std::int32_t op = stage.begin; op < stage.end; ++op) {
+    const std::int32_t setting = tables_.behind(stage.setting, op);
+    splits.push_back({setting, stage.dp, stage.tp, tables_.alternate(setting)});
+  }
+  return splits;
+}
+
+void UniformStages::derive_by_operator(const UniformStage& stage, double memory, UniformPrice& price) {
+  splits_.assign(static_cast<std::size_t>(stage.end - stage.begin), {stage.setting, stage.dp, stage.tp, false});
+  const Saved saved = rule_.derive(stage.begin, splits_, stage.place.copies, memory + tables_.headroom(),
+                                   tables_.memory_limit(), flags_);
+  for (std::int32_t op = stage.begin; op < stage.end; ++op) {
+    if (flags_[op - stage.begin] != 0) price.recompute += tables_.row(stage.setting, op).forward;
+  }
+  price.memory = memory - saved.saved * stage.place.copies + saved.peak;
+}
+
 StageParts UniformStages::parts(const UniformStage& stage, std::vector<std::uint8_t>& recompute) const {
-  const std::vector<OperatorSplit> splits(static_cast<std::size_t>(stage.end - stage.begin),
-                                          {stage.setting, stage.dp, stage.tp, false});
+  const std::vector<OperatorSplit> splits = splits_of(stage);
   derive_recompute(tables_, stage.begin, splits, stage.place, recompute);
   return stage_parts(tables_, stage.begin, splits, recompute, stage.place);
 }

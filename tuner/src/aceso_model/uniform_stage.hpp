@@ -1,14 +1,16 @@
 #pragma once
 
-// A stage whose operators are all split alike along their default dimension, what is recomputed derived by the
-// published rule: its time and memory from prefix sums, without a walk over its operators. Equal to stage_parts() with
-// derive_recompute(). Builds recompute tables on first use, so one per search; not thread-safe.
+// A stage whose operators are all split alike along their default dimension (or all along the faster one: a blend),
+// what is recomputed derived by the published rule: its time and memory from prefix sums, without a walk over its
+// operators. Equal to stage_parts() with derive_recompute(). Builds recompute tables on first use, so one per search;
+// not thread-safe.
 
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "recompute_rule.hpp"
 #include "recompute_table.hpp"
 #include "stage_parts.hpp"
 
@@ -54,6 +56,9 @@ class UniformStages {
 
   [[nodiscard]] Base base(const UniformStage& stage) const;
   void derive(const UniformStage& stage, double memory, UniformPrice& price);
+  // The same without tables.
+  void derive_by_operator(const UniformStage& stage, double memory, UniformPrice& price);
+  [[nodiscard]] std::vector<OperatorSplit> splits_of(const UniformStage& stage) const;
   [[nodiscard]] UniformPrice price_plainly(const UniformStage& stage) const;
   void gather_gains(const UniformStage& stage);
   [[nodiscard]] std::int32_t largest_gain() const;
@@ -75,6 +80,9 @@ class UniformStages {
   bool tabulated_ = true;             // few enough names, each of one kind
   std::vector<std::int32_t> before_;  // members of each group before an operator: operator, group
   std::vector<std::unordered_map<GroupSet, std::unique_ptr<RecomputeTable>>> recompute_tables_;  // by setting
+  RecomputeRule rule_;
+  std::vector<OperatorSplit> splits_;
+  std::vector<std::uint8_t> flags_;
   std::vector<Gain> gains_;
   std::vector<Piece> pieces_;
 };

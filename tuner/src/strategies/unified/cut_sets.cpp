@@ -10,7 +10,6 @@ namespace {
 constexpr std::size_t kFirstCuts = 20;
 constexpr std::size_t kCoarseCuts = 48;
 constexpr std::size_t kFinerCuts = 128;
-constexpr std::size_t kMostCuts = 1024;  // of a set that is not all
 
 std::vector<std::int32_t> thinned(const std::vector<std::int32_t>& cuts, std::size_t most) {
   std::vector<std::int32_t> kept;
@@ -44,14 +43,12 @@ CutSets::CutSets(const Model& model, const PlanSpace& space) : allowed_(space.cu
   for (const std::int32_t cut : allowed_) {
     if (model.operators[cut].layer != model.operators[cut - 1].layer) layers.push_back(cut);
   }
+  layers_ = layers;
   if (layers.size() < 8 || static_cast<std::int32_t>(layers.size()) < 2 * space.stages_max) layers = allowed_;
   const std::size_t first = std::max(kFirstCuts, 2 * static_cast<std::size_t>(std::max(1, space.stages_max)));
   if (first < kCoarseCuts) first_ = thinned(layers, first);
   coarse_ = thinned(layers, kCoarseCuts);
   finer_ = thinned(layers, kFinerCuts);
-  for (std::size_t most = 2 * kFinerCuts; most <= kMostCuts && most < allowed_.size(); most *= 2) {
-    finest_.push_back(thinned(allowed_, most));
-  }
   if (!coarse_.empty()) stride_ = std::max(1, space.operators / static_cast<std::int32_t>(coarse_.size()));
 }
 

@@ -15,12 +15,12 @@ class CutSets {
  public:
   CutSets(const Model& model, const PlanSpace& space);
 
+  // Allowed begins of layers.
+  [[nodiscard]] const std::vector<std::int32_t>& layers() const { return layers_; }
   // Begins of layers, or every so-many-th of them: very few, few, and then more.
   [[nodiscard]] const std::vector<std::int32_t>& first() const { return first_; }
   [[nodiscard]] const std::vector<std::int32_t>& coarse() const { return coarse_; }
   [[nodiscard]] const std::vector<std::int32_t>& finer() const { return finer_; }
-  // Evenly spaced ones that are not begins of layers, ever more.
-  [[nodiscard]] const std::vector<std::vector<std::int32_t>>& finest() const { return finest_; }
   // Operators between two of the coarse ones.
   [[nodiscard]] std::int32_t coarse_stride() const { return stride_; }
   // Allowed cuts at most `reach` operators away from those of the partition, every `stride` operators.
@@ -28,8 +28,7 @@ class CutSets {
                                                  std::int32_t stride) const;
 
  private:
-  std::vector<std::int32_t> allowed_, first_, coarse_, finer_;
-  std::vector<std::vector<std::int32_t>> finest_;
+  std::vector<std::int32_t> allowed_, layers_, first_, coarse_, finer_;
   std::int32_t stride_ = 1;
 };
 

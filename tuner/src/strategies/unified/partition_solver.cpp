@@ -23,10 +23,16 @@ PartitionSolver::PartitionSolver(const PartitionSpace& space, StagePricer& price
   windows_.resize(planes);
 }
 
-void PartitionSolver::use_cuts(std::vector<std::int32_t> cuts) {
+void PartitionSolver::use_cuts(std::vector<std::int32_t> cuts, const std::vector<std::int32_t>& light) {
   positions_ = std::move(cuts);
   positions_.insert(positions_.begin(), 0);
   positions_.push_back(space_.operators);
+  inner_.clear();
+  light_.clear();
+  for (std::size_t i = 1; i + 1 < positions_.size(); ++i) {
+    inner_.push_back(static_cast<std::int32_t>(i));
+    if (std::binary_search(light.begin(), light.end(), positions_[i])) light_.push_back(static_cast<std::int32_t>(i));
+  }
 }
 
 void PartitionSolver::use_structure(const std::vector<std::int32_t>& devices) {

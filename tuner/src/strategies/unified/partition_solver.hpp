@@ -40,8 +40,8 @@ class PartitionSolver {
   // Both must outlive this. `stop` is asked now and then; once true the solver answers with what it has.
   PartitionSolver(const PartitionSpace& space, StagePricer& pricer, std::function<bool()> stop);
 
-  // Cuts that may be used from now on: begins of stages, ascending, without 0.
-  void use_cuts(std::vector<std::int32_t> cuts);
+  // Cuts that may be used from now on: begins of stages, ascending, without 0. Of them `light` ones send little.
+  void use_cuts(std::vector<std::int32_t> cuts, const std::vector<std::int32_t>& light = {});
 
   // Only plans whose stages have these devices, from now on; all of them where empty.
   void use_structure(const std::vector<std::int32_t>& devices);
@@ -53,6 +53,11 @@ class PartitionSolver {
   // plan that it meets to `found`, which answers with the objective to beat from then on. Returns a floor under the
   // objective of every plan over these cuts that is better than the one to beat (which is the floor otherwise).
   double search(double best, double tolerance, const std::function<double(const Partition&)>& found);
+
+  // The least slowest stage and little more, over these cuts, by longest stages: stages from the end backwards, each
+  // as long as the cap lets it be, bisected over the cap. Takes times to grow with a stage, which they nearly do:
+  // quick, and no proof. Looks for plans better than `best` and hands them to `found`, as search() does.
+  void least_pace(double best, double tolerance, const std::function<double(const Partition&)>& found);
 
   // A floor for any plan over any cuts, without a search.
   [[nodiscard]] double simple_floor() const;
@@ -77,6 +82,27 @@ class PartitionSolver {
   // Plans whose slowest stage is at most `cap`, of least sum, for each count of stages. Empty: there is none, or
   // stopped.
   std::vector<Partition> solve(double cap);
+  // Stages that end where a suffix of one stage fewer begins, the longest and the longest from a light cut.
+  struct Longest {
+    struct Stage {
+      std::int32_t begin = -1;  // index of its cut; -1: there is none
+      std::int32_t devices = 0;
+      std::int32_t next = 0;  // which stage of the suffix it ends at
+    };
+    Stage stages[2];
+  };
+
+  // Plans of longest stages within the cap, one for each count of stages that has one.
+  std::vector<Partition> plans_within(double cap);
+  [[nodiscard]] Longest longest(std::int32_t left, std::int32_t devices, double cap);
+  void add_longest(std::int32_t end, std::int32_t next, std::size_t count, const StagePlace& place, double cap,
+                   Longest& best);
+  [[nodiscard]] double time(std::int32_t begin, std::int32_t end, const StagePlace& place);
+  [[nodiscard]] bool whole_fits(std::int32_t end, std::size_t count, const StagePlace& place, double cap);
+  // The first of the cuts that a stage may begin with to end there within the cap; -1 if there is none.
+  [[nodiscard]] std::int32_t first_begin(const std::vector<std::int32_t>& cuts, std::int32_t end, std::size_t count,
+                                         const StagePlace& place, double cap);
+  [[nodiscard]] Partition trace_longest(std::int32_t stages);
   void prepare_extents(double cap);
   void prepare_reach();
   void fill(std::int32_t left, std::int32_t devices, double cap);
@@ -98,11 +124,13 @@ class PartitionSolver {
   std::int32_t stages_in_use_ = 0;                  // 0: all
   std::vector<std::int32_t> counts_;                // of devices that stages may have
   std::vector<std::int32_t> positions_;             // 0, the cuts, operators
+  std::vector<std::int32_t> inner_, light_;         // indices of cuts, and of the light ones
   std::vector<std::vector<Cell>> cells_;            // by plane, from the window's first possible cut on
   std::vector<std::int32_t> cell_begin_;            // by plane: the cut of its first cell
   std::vector<Window> windows_;                     // by plane
   std::vector<std::vector<std::int32_t>> extents_;  // by index of count, cut: the last cut where a stage may end
   std::vector<std::vector<std::int32_t>> reach_;    // by stages, devices: the last cut that they may bring the model to
+  std::vector<Longest> longest_;                    // by plane
   std::uint64_t passes_ = 0, prices_ = 0;
 };
 

@@ -24,8 +24,9 @@ class StagePricer {
                                         const StagePlace& place) = 0;
   // The stage behind a time.
   virtual CandidateStage stage(std::int32_t begin, std::int32_t end, const StagePlace& place) = 0;
-  // From now on times and stages may be those of a cheaper, smaller set of ways to run a stage, or again of all.
-  virtual void use_cheaper(bool /*cheaper*/) {}
+  // From now on times and stages may be those of a smaller set of ways to run a stage, which are priced sooner.
+  enum class Effort : std::uint8_t { kLeast, kLess, kFull };
+  virtual void use(Effort /*effort*/) {}
   // No time of the stage on so many devices is less, wherever it lies; never falls when the stage grows at either end.
   [[nodiscard]] virtual double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const = 0;
   // Whether a time is the least of all ways to run the stage, so that a search over all cuts is a proof.

@@ -29,18 +29,13 @@ constexpr std::int32_t kMostDevices = 64;  // beyond, stages are uniform groups 
 constexpr std::size_t kPool = 24;
 constexpr std::size_t kRefined = 6;
 constexpr double kFar = 1.04;
+constexpr double kFarOfSome = 1.1;  // where more ways to run a stage may still bring a plan nearer
 constexpr double kCoarseTolerance = 5e-3;
 constexpr double kFinerTolerance = 1e-3;
-constexpr double kFinestTolerance = 5e-4;
 constexpr double kFineTolerance = 1e-4;
 constexpr double kExactTolerance = 1e-12;
 constexpr double kBoundTolerance = 1e-3;
-constexpr double kFarVaried = 1.08;
-constexpr double kHopeless = 1.02;
-constexpr double kUnlikely = 1.1;
 constexpr double kVaried = 1.005;
-constexpr std::int32_t kFewDevices = 8;
-constexpr std::int32_t kFewOperators = 4000;
 constexpr int kRelatives = 2000;  // that a climb prices where a step is simulated
 constexpr int kOperatorRelatives = 20000;
 constexpr int kRefinements = 8;
@@ -106,28 +101,50 @@ class Unified {
 
   // The solver's plans are the best there are, or its floors say how far they are from that.
   void search_priced() {
-    const bool exact = branches_[0]->pricer->exact();
-    // Where a proof takes long, more effort before it.
-    const bool quick = run_.space().devices <= kFewDevices && run_.space().operators <= kFewOperators;
-    if (!exact && !quick) {
-      for (const auto& branch : branches_) branch->pricer->use_cheaper(true);
-      const std::vector<std::int32_t>& few = cuts_.first().empty() ? cuts_.coarse() : cuts_.first();
-      explore(few, kCoarseTolerance);
-      for (const auto& branch : branches_) branch->pricer->use_cheaper(false);
-      look_closer(few, kCoarseTolerance, kUnlikely);
-      look_closer(cuts_.coarse(), kCoarseTolerance, kUnlikely);
+    if (branches_[0]->pricer->exact()) {
+      find_near_best();
+      prove();
+      return;
     }
-    explore(cuts_.coarse(), kCoarseTolerance);
-    explore(cuts_.finer(), kFinerTolerance);
-    if (!quick) vary_closer();
-    if (!exact) {
-      unified::climb(run_, {kOperatorRelatives, true});
-      if (enumerated()) return;
-    }
+    find_near_best_of_some();
+    unified::climb(run_, {kOperatorRelatives, true});
+    if (enumerated()) return;
     prove();
-    if (exact) return;
     unified::climb(run_, {kOperatorRelatives, true});
     bound();
+  }
+
+  // Short slowest stages over whole layers and then over every cut, each count of stages by itself; then other orders
+  // of devices near those.
+  void find_near_best() {
+    pace(cuts_.coarse(), kCoarseTolerance, kInfinite);
+    refine_near();
+    pace(run_.space().cuts, kFineTolerance, kFar);
+    refine_near();
+    vary();
+  }
+
+  // The same where a stage has so many ways to run that it takes long to see them all.
+  void find_near_best_of_some() {
+    use(StagePricer::Effort::kLeast);
+    pace(cuts_.coarse(), kCoarseTolerance, kInfinite);
+    refine_near();
+    use(StagePricer::Effort::kLess);
+    pace(cuts_.coarse(), kCoarseTolerance, kInfinite);
+    refine_near();
+    use(StagePricer::Effort::kFull);
+    refine_near();
+    use(StagePricer::Effort::kLess);
+    pace(run_.space().cuts, kFineTolerance, kFarOfSome);
+    refine_near();
+    vary();
+    use(StagePricer::Effort::kFull);
+    refine_near();
+    vary();
+  }
+
+  void use(StagePricer::Effort effort) {
+    for (const auto& branch : branches_) branch->pricer->use(effort);
   }
 
   // Prices every plan where there are few.
@@ -135,14 +152,6 @@ class Unified {
     if (!unified::is_small(run_.model(), run_.space())) return false;
     all_priced_ = run_exhaustive(run_, std::nullopt).proven;
     return all_priced_;
-  }
-
-  void vary_closer() {
-    vary();
-    for (const auto& cuts : cuts_.finest()) {
-      look_closer(cuts, kFinestTolerance, kHopeless);
-      vary();
-    }
   }
 
   // The solver only estimates: every plan where there are few, else its plans beside those of other ways to search.
@@ -217,6 +226,26 @@ class Unified {
     });
   }
 
+  // Plans of a short slowest stage for each count of stages, with microbatches whose best is not yet known or near.
+  void pace(const std::vector<std::int32_t>& cuts, double tolerance, double most) {
+    for (Branch* const branch : by_promise()) {
+      if (run_.stopped()) return;
+      const bool far = branch->best() > most * best_ms() && !branch->pool.empty();
+      if (far || branch->floor >= best_ms()) continue;
+      branch->solver->use_cuts(cuts, cuts_.layers());
+      branch->solver->least_pace(best_ms(), tolerance, [&](const Partition& plan) {
+        take(*branch, plan);
+        return best_ms();
+      });
+    }
+  }
+
+  void refine_near() {
+    for (Branch* const branch : by_promise()) {
+      if (branch->best() <= kFar * best_ms()) refine(*branch);
+    }
+  }
+
   // All branches over these cuts, and then finer cuts for the most promising sequences of devices.
   void explore(const std::vector<std::int32_t>& cuts, double tolerance) {
     if (cuts.empty()) return;
@@ -225,15 +254,6 @@ class Unified {
       if (branch->floor < best_ms()) solve(*branch, cuts, to_beat(*branch), tolerance);
     }
     for (Branch* const branch : by_promise()) refine(*branch);
-  }
-
-  // The same for microbatches that are still near the best.
-  void look_closer(const std::vector<std::int32_t>& cuts, double tolerance, double far) {
-    for (Branch* const branch : by_promise()) {
-      if (run_.stopped() || branch->best() > far * best_ms()) return;
-      if (branch->floor < best_ms()) solve(*branch, cuts, to_beat(*branch), tolerance);
-      refine(*branch);
-    }
   }
 
   void refine(Branch& branch) {
@@ -292,14 +312,11 @@ class Unified {
 
   void try_order(Branch& branch, const std::vector<std::int32_t>& devices) {
     branch.solver->use_structure(devices);
-    branch.solver->use_cuts(cuts_.finer());
+    branch.solver->use_cuts(run_.space().cuts, cuts_.layers());
     std::optional<Partition> start;
-    double beat = kFarVaried * branch.best();
-    branch.solver->search(beat, kFinerTolerance, [&](const Partition& plan) {
-      if (branch.objective(plan) < beat) {
-        start = plan;
-        beat = branch.objective(plan);
-      }
+    const double beat = kVaried * branch.best();
+    branch.solver->least_pace(beat, kFineTolerance, [&](const Partition& plan) {
+      if (!start || branch.objective(plan) < branch.objective(*start)) start = plan;
       return beat;
     });
     if (start) refine(branch, *start);
