@@ -1,12 +1,13 @@
 // Every published setting of Aceso's profile: the peer's best plan, the optimum, what `unified` finds and proves, and
-// how long it takes. Usage: aceso_table [SECONDS [NAME [STRATEGY [SPACE]]]]. Needs ../shared/peers (or $TRIMTAB_PEERS).
+// how many seconds of its thread it takes. Usage: aceso_table [SECONDS [NAME [STRATEGY [SPACE]]]]. Needs
+// ../shared/peers (or $TRIMTAB_PEERS).
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 
 #include "../tests/tuner/aceso_peer.hpp"
+#include "thread_seconds.hpp"
 #include "tuner/aceso_cost_model.hpp"
 #include "tuner/search.hpp"
 
@@ -15,16 +16,9 @@ using namespace trimtab::tuner;  // NOLINT
 
 namespace {
 
-// Seconds of this thread, so that what else runs on the machine does not count.
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 void row(const peer::World& world, double peer_ms, double optimum_ms, double budget, const char* strategy,
          const char* space) {
-  const double built = now();
+  const double built = bench::thread_seconds();
   const auto cost_model = AcesoCostModel::build(world.model, world.cluster, world.costs);
   if (!cost_model.ok()) {
     std::printf("%s: %s\n", world.setting.name().c_str(), cost_model.error().message.c_str());
@@ -33,19 +27,15 @@ void row(const peer::World& world, double peer_ms, double optimum_ms, double bud
   SearchOptions options;
   options.strategy = strategy;
   options.space = space;
-  const double begin = now();
-  double last = begin;
-  double best_at = 0;
-  (void)last;
-  options.stop = [&] { return now() - begin > budget; };
+  const double begin = bench::thread_seconds();
+  options.stop = [&] { return bench::thread_seconds() - begin > budget; };
   const auto outcome = search(cost_model.value(), Knobs{}, options);
-  const double seconds = now() - begin;
+  const double seconds = bench::thread_seconds() - begin;
   if (!outcome.ok() || outcome.value().result.plans.empty()) {
     std::printf("%-24s %2d devices: %s\n", world.setting.name().c_str(), world.setting.devices(),
                 outcome.ok() ? outcome.value().infeasible.c_str() : outcome.error().message.c_str());
     return;
   }
-  (void)best_at;
   const SearchResult& result = outcome.value().result;
   const Plan& plan = result.plans[0].plan;
   const double ours = result.plans[0].prediction.iteration_ms;

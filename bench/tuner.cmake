@@ -7,7 +7,7 @@ add_executable(scale_search scale_search.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/g
 target_link_libraries(scale_search PRIVATE tuner trimtab_warnings)
 
 # Against Aceso's published profile; they say so and end where it is absent.
-foreach(name aceso_table aceso_evaluations)
+foreach(name aceso_table aceso_variants aceso_evaluations)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
   target_link_libraries(${name} PRIVATE tuner nlohmann_json::nlohmann_json trimtab_warnings)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)

@@ -83,9 +83,13 @@ Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
   return options;
 }
 
-void set_budget(const Budget& budget, const Clock& clock, tuner::SearchOptions& options) {
+// The budget is what the whole answer may take: reading the documents and costs counts, and a little is left to write
+// the answer. The search gets a quarter of it however long the reading took.
+void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, tuner::SearchOptions& options) {
+  constexpr Nanoseconds kMostToWrite = std::chrono::milliseconds(60);
   options.max_evaluations = budget.evaluations;
-  const Nanoseconds end = clock.monotonic() + budget.time;
+  const Nanoseconds end =
+      std::max(begin + budget.time - std::min(budget.time / 20, kMostToWrite), clock.monotonic() + budget.time / 4);
   const bool timed = budget.time.count() > 0;
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
 }
@@ -106,6 +110,7 @@ void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, cons
 
 Result<int> search(const Arguments& arguments, Console& console) {
   const SystemClock clock;
+  const Nanoseconds begin = clock.monotonic();
   const InterruptGuard guard;
   TRIMTAB_TRY(const Knobs knobs, parse_knobs(arguments.knobs));
   TRIMTAB_TRY(const Budget budget, parse_budget(arguments.budget));
@@ -113,8 +118,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
   const tuner::CostModel& cost_model = *inputs.cost_model;
   if (options.start) TRIMTAB_TRY_STATUS(check_plan(arguments.start, *options.start, cost_model));
-  const Nanoseconds begin = clock.monotonic();  // reading the documents is not searching
-  set_budget(budget, clock, options);
+  set_budget(budget, clock, begin, options);
   TRIMTAB_TRY(tuner::SearchOutcome outcome, tuner::search(cost_model, knobs, options));
   outcome.result.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
   if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_csv(outcome)));

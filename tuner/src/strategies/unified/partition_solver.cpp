@@ -8,6 +8,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kGrowth = 1.25;  // of the cap, until there is a plan
 constexpr int kGrowths = 24;
+constexpr std::int32_t kPricesBetweenStops = 500;
 constexpr double kBelow = 1 - 1e-13;  // the next smaller cap
 
 }  // namespace
@@ -128,6 +129,11 @@ void PartitionSolver::fill_cell(std::int32_t left, std::int32_t devices, std::in
       if (time + rest < best.sum) best = {time + rest, end, count};
     }
     prices_ += static_cast<std::uint64_t>(last - first + 1);
+    asked_ += last - first + 1;
+    if (asked_ < kPricesBetweenStops) continue;
+    asked_ = 0;
+    stopped_ = stopped_ || (stop_ && stop_());
+    if (stopped_) return;
   }
 }
 
@@ -161,7 +167,6 @@ void PartitionSolver::fill(std::int32_t left, std::int32_t devices, double cap) 
   cell_begin_[index] = first;
   Window filled{highest + 1, first - 1};
   for (std::int32_t cut = highest; cut >= first; --cut) {
-    if ((cut & 15) == 0 && stop_ && stop_()) stopped_ = true;
     if (stopped_) break;
     fill_cell(left, devices, cut, cap);
     if (cell(left, devices, cut).sum == kInfinite) continue;

@@ -120,6 +120,7 @@ class PartitionSolver {
   StagePricer& pricer_;
   std::function<bool()> stop_;
   bool stopped_ = false;
+  std::int32_t asked_ = 0;                          // prices since the last time that stop_ was
   std::vector<bool> planes_in_use_;                 // empty: all
   std::int32_t stages_in_use_ = 0;                  // 0: all
   std::vector<std::int32_t> counts_;                // of devices that stages may have
