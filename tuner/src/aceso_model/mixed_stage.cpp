@@ -13,10 +13,6 @@ constexpr std::array<double, 12> kPrices{0, 0.01, 0.03, 0.1, 0.25, 0.6, 1.5, 3.5
 
 }  // namespace
 
-int MixedStages::prices() {
-  return static_cast<int>(kPrices.size());
-}
-
 MixedStages::MixedStages(const Tables& tables, const Model& model, const PlanSpace& space, std::int32_t microbatch,
                          std::int32_t devices, bool recompute)
     : tables_(tables), recompute_(recompute) {

@@ -42,7 +42,6 @@ class MixedStages {
                                               int state);
   // Least times (us) before an operator, over all options: a floor of any stage.
   [[nodiscard]] const std::vector<double>& least() const { return least_; }
-  [[nodiscard]] static int prices();
 
  private:
   struct Label {
