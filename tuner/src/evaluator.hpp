@@ -39,6 +39,7 @@ struct StagePrice {
   double forward = 0;
   double backward = 0;  // without recompute
   double recompute = 0;
+  double least_recompute = 0;  // no choice of operators that fits recomputes for less
   double communication = 0;
   double forward_wait = 0;  // of communication, what a forward pass waits for inside of the stage
   double backward_wait = 0;
@@ -55,6 +56,12 @@ struct StagePrice {
   double excess_bytes = 0;  // over the limit
   bool priced = false;      // no cost is missing; all else is 0 otherwise
   std::vector<Range> recompute_ranges;
+};
+
+struct BoundRequest {
+  double best_ms = std::numeric_limits<double>::infinity();  // what some plan takes: no bound is above it
+  bool idle_devices = false;                                 // plans may leave the last devices idle
+  double effort = 1;                                         // share of the work that a bound may take; 0: very little
 };
 
 class Evaluator {
@@ -79,7 +86,9 @@ class Evaluator {
   // known.
   virtual std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch);
   // No plan of the space takes less; 0 = unknown.
-  [[nodiscard]] virtual double lower_bound_ms() const { return 0; }
+  [[nodiscard]] virtual double lower_bound_ms(const BoundRequest& /*request*/) { return 0; }
+  // Plans that such a bound comes from, the most promising first; none where no bound knows plans.
+  virtual std::vector<Candidate> plans_near_bound(const BoundRequest& /*request*/) { return {}; }
   // Drops what is memoized.
   virtual void forget() {}
 

@@ -124,7 +124,7 @@ std::string removed_line(const std::vector<SearchStep>& trace) {
 
 std::string bound_line(const SearchResult& result) {
   const double best = result.plans.front().prediction.iteration_ms;
-  if (result.proven) return "Every plan of the space was priced: none is faster.\n";
+  if (result.proven) return "Proven: no plan of the space is faster.\n";
   if (result.lower_bound_ms <= 0) return "";
   return "No plan takes less than " + ms(result.lower_bound_ms) + ": at most " +
          percent(std::max(0.0, 1 - result.lower_bound_ms / best)) + " could be left to gain.\n";

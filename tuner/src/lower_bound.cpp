@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "bound_program.hpp"
+#include "stage_floors.hpp"
+#include "strategies/unified/stage_pricer.hpp"
 #include "tables.hpp"
 
 namespace trimtab::tuner {
 namespace {
+
+// Stages that are looked at: as the search prices them, and by prefix sums.
+constexpr std::int32_t kPricedOperators = 64;  // of a model whose stages are priced one by one
+constexpr std::uint64_t kPriced = 150000;
+constexpr std::uint64_t kSummed = 6000000;
+constexpr std::uint64_t kOneProgram = 1000000;
+constexpr std::size_t kCuts[] = {512, 160, 48};  // that are told apart, until a program ends
+constexpr std::int32_t kMostDevices = 64;
+constexpr std::size_t kPlansOfCount = 4;  // of stages, of each microbatch
+constexpr double kRounding = 1 - 1e-11;   // sums in another order, and times on the simulation's grid
 
 struct OperatorBounds {
   double device_ms = std::numeric_limits<double>::infinity();   // over a step, summed over the replicas
@@ -39,9 +53,113 @@ OperatorBounds bounds_of(const CostTable::Tables& tables, const PlanSpace& space
   return bounds;
 }
 
+double fixed_ms(const NativeCostModel& cost_model) {
+  return cost_model.table().tables().step_overhead_ms + cost_model.calibration().fixed_ms;
+}
+
+BoundLimits limits_of(const NativeCostModel& cost_model, const BoundRequest& request) {
+  BoundLimits limits;
+  limits.best_ms = request.best_ms - fixed_ms(cost_model);
+  limits.idle_devices = request.idle_devices;
+  return limits;
+}
+
+std::uint64_t share(std::uint64_t of, double effort) {
+  return static_cast<std::uint64_t>(static_cast<double>(of) * effort);
+}
+
+// Over all microbatches: stages priced one by one while the effort lasts, then by sums, then over fewer cuts, then
+// what the devices compute.
+class MicrobatchBounds {
+ public:
+  MicrobatchBounds(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request)
+      : cost_model_(cost_model),
+        evaluator_(evaluator),
+        space_(evaluator.space()),
+        limits_(limits_of(cost_model, request)),
+        priced_left_(share(kPriced, request.effort)),
+        summed_left_(share(kSummed, request.effort)) {}
+
+  // Collects plans from now on.
+  void collect(std::vector<FlooredPlan>& plans) { plans_ = &plans; }
+
+  double least() {
+    double bound = limits_.best_ms;
+    for (const std::int32_t microbatch : space_.microbatches) bound = std::min(bound, of_microbatch(microbatch));
+    return bound;
+  }
+
+ private:
+  double of_microbatch(std::int32_t microbatch) {
+    const SplitsOfCounts splits = splits_of_counts(evaluator_.model(), space_, microbatch);
+    const std::int32_t microbatches = evaluator_.model().global_batch / microbatch;
+    TransferFloors transfers(cost_model_, space_, splits, microbatch);
+    SummedStageFloors summed(cost_model_, space_, splits, microbatch);
+    const double shared = microbatches * summed.least_device_ms().back() / space_.devices;
+    if (shared >= limits_.best_ms) return limits_.best_ms;
+    const auto run = [&](StageFloors& stages, std::size_t cuts, std::uint64_t& left) {
+      limits_.most_ways = std::min(left, kOneProgram);
+      limits_.most_cuts = cuts;
+      BoundProgram program(space_, stages, transfers, summed, microbatches, limits_);
+      const std::optional<double> bound = program.run();
+      left -= std::min(left, program.ways());
+      if (bound && plans_ != nullptr) add(program.plans(microbatch, kPlansOfCount));
+      return bound;
+    };
+    const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1;
+    if (one_split && space_.operators <= kPricedOperators) {
+      PricedStageFloors priced(evaluator_, splits, microbatch);
+      if (const auto bound = run(priced, kPricedOperators, priced_left_)) return std::max(shared, *bound);
+    }
+    for (const std::size_t cuts : kCuts) {
+      if (const auto bound = run(summed, cuts, summed_left_)) return std::max(shared, *bound);
+    }
+    return shared;
+  }
+
+  const NativeCostModel& cost_model_;
+  NativeEvaluator& evaluator_;
+  const PlanSpace& space_;
+  void add(std::vector<FlooredPlan> plans) {
+    for (FlooredPlan& plan : plans) {
+      const auto& stages = plan.candidate.stages;
+      // A cut that stands for several may stand for two of a plan's.
+      bool apart = true;
+      for (std::size_t s = 1; s < stages.size(); ++s) apart = apart && stages[s - 1].end < stages[s].end;
+      if (apart) plans_->push_back(std::move(plan));
+    }
+  }
+
+  BoundLimits limits_;
+  std::vector<FlooredPlan>* plans_ = nullptr;
+  std::uint64_t priced_left_, summed_left_;
+};
+
+// Tables of states for every stage and device are for clusters of moderate size.
+bool too_large(const PlanSpace& space, const BoundRequest& request) {
+  return request.effort <= 0 || space.devices > kMostDevices || space.stages_max < space.stages_min;
+}
+
+// Of stages whose floors leave the split open: the one that is fastest by itself.
+void choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
+  std::int32_t begin = 0;
+  std::int32_t device = 0;
+  auto left = static_cast<std::int32_t>(candidate.stages.size());
+  std::unique_ptr<unified::StagePricer> pricer;
+  for (CandidateStage& stage : candidate.stages) {
+    if (stage.split.dp == 0) {
+      if (!pricer) pricer = evaluator.stage_pricer(candidate.microbatch);
+      stage = pricer->stage(begin, stage.end, {device, stage.devices, left});
+    }
+    begin = stage.end;
+    device += stage.devices;
+    --left;
+  }
+}
+
 }  // namespace
 
-double lower_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space) {
+double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space) {
   const CostTable::Tables& tables = cost_model.table().tables();
   std::vector<OperatorBounds> of_group;
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
@@ -62,6 +180,30 @@ double lower_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space)
   }
   const double computing = std::max({shared, longest, latency}) * cost_model.calibration().computation.value;
   return computing + tables.step_overhead_ms + cost_model.calibration().fixed_ms;
+}
+
+double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request) {
+  const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
+  if (too_large(evaluator.space(), request)) return simple;
+  const double bound = MicrobatchBounds(cost_model, evaluator, request).least();
+  if (bound == std::numeric_limits<double>::infinity()) return simple;
+  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+}
+
+std::vector<Candidate> plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                        const BoundRequest& request) {
+  if (too_large(evaluator.space(), request)) return {};
+  std::vector<FlooredPlan> plans;
+  MicrobatchBounds bounds(cost_model, evaluator, request);
+  bounds.collect(plans);
+  bounds.least();
+  std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
+  std::vector<Candidate> candidates;
+  for (FlooredPlan& plan : plans) {
+    choose_splits(evaluator, plan.candidate);
+    candidates.push_back(std::move(plan.candidate));
+  }
+  return candidates;
 }
 
 }  // namespace trimtab::tuner

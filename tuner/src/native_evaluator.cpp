@@ -101,9 +101,10 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.recompute_ranges = *of.recompute;
     set_flags(*of.recompute, shape_.operators, flags_);
   } else {
-    price.recompute_ranges =
-        choose_recompute(*calibration_, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_)
-            .recompute;
+    RecomputeChoice choice =
+        choose_recompute(*calibration_, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_);
+    price.recompute_ranges = std::move(choice.recompute);
+    price.least_recompute = choice.least_ms;
   }
   const StageTimes times = stage_times(*calibration_, inputs_, flags_);
   price.forward = times.forward;
@@ -253,8 +254,12 @@ std::unique_ptr<unified::StagePricer> NativeEvaluator::stage_pricer(std::int32_t
   return std::make_unique<NativeStagePricer>(*this, microbatch);
 }
 
-double NativeEvaluator::lower_bound_ms() const {
-  return tuner::lower_bound_ms(*native_, space());
+double NativeEvaluator::lower_bound_ms(const BoundRequest& request) {
+  return tuner::lower_bound_ms(*native_, *this, request);
+}
+
+std::vector<Candidate> NativeEvaluator::plans_near_bound(const BoundRequest& request) {
+  return tuner::plans_near_bound(*native_, *this, request);
 }
 
 std::unique_ptr<Evaluator> NativeCostModel::evaluator(const PlanSpace& space) const {

@@ -30,11 +30,12 @@ class Cover {
     }
   }
 
-  // Improves `best` and `best_counts` where it can.
-  void solve(double need, double& best, std::vector<std::int32_t>& best_counts) {
+  // Improves `best` and `best_counts` where it can. Returns a time that no choice over these classes is below.
+  double solve(double need, double& best, std::vector<std::int32_t>& best_counts) {
     best_ = &best;
     best_counts_ = &best_counts;
     visit(0, need, 0);
+    return nodes_ > kNodes ? relaxed(0, need) : best;
   }
   [[nodiscard]] double capacity() const { return capacity_after_[0]; }
 
@@ -114,6 +115,7 @@ std::vector<Class> classes_of(const Calibration& calibration, const StageInputs&
 // The choice of one threshold on what a recomputed operator may bring back.
 struct Solution {
   double time = std::numeric_limits<double>::infinity();
+  double floor = std::numeric_limits<double>::infinity();  // of the time
   double excess = std::numeric_limits<double>::infinity();
   std::vector<std::int32_t> operators;
 };
@@ -157,7 +159,7 @@ Solution solve(const std::vector<Class>& classes, double over) {
     }
     std::vector<std::int32_t> counts;
     const double before = best.time;
-    cover.solve(need, best.time, counts);
+    best.floor = std::min(best.floor, cover.solve(need, best.time, counts));
     if (best.time < before) {
       best.excess = 0;
       take_counts(eligible, counts, best);
@@ -209,7 +211,10 @@ RecomputeChoice choose_recompute(const Calibration& calibration, const StageInpu
   if (allowed && (over || further > 0)) {
     const std::vector<Class> classes = classes_of(calibration, inputs);
     Solution solution;
-    if (over) solution = solve(classes, needed - limit_bytes);
+    if (over) {
+      solution = solve(classes, needed - limit_bytes);
+      if (solution.excess <= 0) choice.least_ms = solution.floor * calibration.computation.value;
+    }
     recompute_further(classes, further, solution.operators);
     for (const std::int32_t i : solution.operators) flags[i] = 1;
     choice.recompute = ranges_of(flags, inputs.operators);

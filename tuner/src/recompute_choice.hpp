@@ -14,6 +14,7 @@ struct RecomputeChoice {
   bool fits = true;
   double excess_bytes = 0;       // over the limit; the least possible when it does not fit
   std::vector<Range> recompute;  // normalized
+  double least_ms = 0;           // no choice that fits recomputes for less
 };
 
 // Minimum recompute time under `limit_bytes` (0 = unlimited): branch and bound over classes of equal operators, exact

@@ -20,6 +20,8 @@ Result<const Strategy*> find_strategy(const std::string& name) {
   return bad_input("strategy: needs one of " + known + ", found '" + name + "'");
 }
 
+constexpr std::int32_t kShortModel = 2000;  // operators
+constexpr double kMomentOfEffort = 0.05;
 constexpr std::int32_t kGuesses = 16;  // counts of stages whose costs a message looks at
 
 // Names what the usual guesses need, so that the message says what to measure.
@@ -74,6 +76,13 @@ bool usable(const CostModel& cost_model, const Plan& start, const PlanSpace& spa
   return valid && cost_model.unpriced(start).empty();
 }
 
+// Nothing is faster: a search that was ended early may have found that too.
+bool meets_bound(const SearchResult& result, const SearchOptions& options) {
+  constexpr double kMet = 1 - 1e-9;
+  return !result.plans.empty() && options.excluded.empty() &&
+         result.lower_bound_ms >= result.plans.front().prediction.iteration_ms * kMet;
+}
+
 std::vector<RankedPlan> ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
   std::vector<RankedPlan> out;
   for (const Plan& plan : plans) out.push_back({plan, cost_model.evaluate(plan)});
@@ -108,9 +117,15 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   result.seed = options.seed;
   result.evaluations = evaluator->evaluations();
   result.stopped = run.stop_reason().empty() ? end.stopped : run.stop_reason();
-  result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms());
+  result.lower_bound_ms = end.lower_bound_ms;
+  if (!end.proven) {
+    BoundRequest request{run.shortlist().best_ms(), options.idle_devices};
+    // Time has run out: a bound may take a moment, no more.
+    if (run.stop_reason() == "cancelled") request.effort = space.operators <= kShortModel ? kMomentOfEffort : 0;
+    result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms(request));
+  }
   result.plans = ranked(cost_model, run.shortlist().plans());
-  result.proven = end.proven && run.stop_reason().empty();
+  result.proven = (end.proven && run.stop_reason().empty()) || meets_bound(result, options);
   if (!result.plans.empty()) return outcome;
   const bool anything_possible = space.stages_max >= space.stages_min && evaluator->evaluations() > 0;
   if (!run.closest() && anything_possible && run.refused().empty() && run.stop_reason().empty()) {

@@ -27,8 +27,10 @@ struct SearchOptions {
   std::optional<Plan> start;          // the incumbent, for a warm start
   int max_hops = 7;                   // aceso: primitives in a row before it backtracks
   bool idle_devices = false;          // exhaustive: plans may leave the last devices idle
-  bool use_heuristic_2 = true;        // aceso: false tries resources and primitives in random order (ablation)
-  std::size_t plans = 10;             // how many to return
+  // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
+  double enumerated_ways = 6000;
+  bool use_heuristic_2 = true;  // aceso: false tries resources and primitives in random order (ablation)
+  std::size_t plans = 10;       // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
   std::vector<std::string> excluded;  // semantic hashes of plans known to fail: never returned
 };

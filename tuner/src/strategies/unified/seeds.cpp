@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "strategies/arrangement.hpp"
+
 namespace trimtab::tuner::unified {
 namespace {
 
 constexpr std::size_t kPriced = 600;  // even plans, the most promising first
+constexpr std::size_t kArranged = 8;  // of the priced, where no solver follows
 constexpr std::int32_t kMostStages = 1024;
+constexpr std::int32_t kMostSolved = 64;  // devices up to which unified's solver runs
 constexpr std::int32_t kAlleviated = 64;  // devices up to which `aceso` runs too
 constexpr std::int32_t kLongModel = 64;   // operators from which on it may not run to its own end
 constexpr std::uint64_t kAlleviations = 50000;
@@ -55,11 +59,28 @@ class Seeds {
     for (const Seed& seed : seeds_) {
       // The rest would take longer even without all that computing leaves out.
       if (run_.stopped() || seed.estimate >= run_.shortlist().best_ms() || priced++ >= kPriced) return;
-      run_.consider(candidate_of(seed));
+      Candidate candidate = candidate_of(seed);
+      const Score score = run_.consider(candidate);
+      keep({std::move(candidate), score});
+    }
+  }
+
+  // The best of them with each stage's own split and cuts by what the stages then take.
+  void arrange() {
+    for (const Scored& even : std::vector<Scored>(best_)) {
+      if (!run_.stopped()) keep(arranged(run_, even));
     }
   }
 
  private:
+  void keep(Scored scored) {
+    if (!scored.score.priced) return;
+    const auto place = std::upper_bound(best_.begin(), best_.end(), scored,
+                                        [](const Scored& a, const Scored& b) { return a.score.better_than(b.score); });
+    best_.insert(place, std::move(scored));
+    if (best_.size() > kArranged) best_.pop_back();
+  }
+
   void list() {
     const std::int32_t most =
         std::min({space_.stages_max, kMostStages, static_cast<std::int32_t>(space_.cuts.size()) + 1});
@@ -106,12 +127,16 @@ class Seeds {
   SearchRun& run_;
   const PlanSpace& space_;
   std::vector<Seed> seeds_;
+  std::vector<Scored> best_;  // of the priced, the best first
 };
 
 }  // namespace
 
 void price_even_plans(SearchRun& run) {
-  if (run.space().stages_max >= run.space().stages_min) Seeds(run).price();
+  if (run.space().stages_max < run.space().stages_min) return;
+  Seeds seeds(run);
+  seeds.price();
+  if (run.space().devices > kMostSolved) seeds.arrange();
 }
 
 void alleviate(SearchRun& run, const std::optional<Candidate>& start) {

@@ -10,7 +10,7 @@
 namespace trimtab::tuner::unified {
 
 // Every count of stages that divides the devices, every microbatch and split: cuts balanced by computing time. The most
-// promising are priced.
+// promising are priced; on clusters that are too large for the solver the best get splits and cuts stage by stage.
 void price_even_plans(SearchRun& run);
 
 // On clusters of moderate size the search of `aceso`, cut short for long models.

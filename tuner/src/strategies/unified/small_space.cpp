@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::int32_t kOperators = 10;
 constexpr std::int32_t kDevices = 8;
-constexpr double kWays = 6000;
 
 class Count {
  public:
@@ -50,11 +49,11 @@ class Count {
 
 }  // namespace
 
-bool is_small(const Model& model, const PlanSpace& space) {
-  if (space.operators > kOperators || space.devices > kDevices) return false;
+bool is_small(const Model& model, const PlanSpace& space, double most) {
+  if (most <= 0 || space.operators > kOperators || space.devices > kDevices) return false;
   double ways = 0;
   for (const std::int32_t microbatch : space.microbatches) ways += Count(model, space).ways(microbatch);
-  return ways <= kWays;
+  return ways <= most;
 }
 
 }  // namespace trimtab::tuner::unified

@@ -7,8 +7,8 @@
 
 namespace trimtab::tuner::unified {
 
-// Counts the ways to cut the model, to give out the devices and to split the operators, over all microbatches; sets of
-// recomputed operators come on top, for models of few operators.
-[[nodiscard]] bool is_small(const Model& model, const PlanSpace& space);
+// Counts the ways to cut the model, to give out the devices and to split the operators, over all microbatches, up to
+// `most`; sets of recomputed operators come on top, for models of few operators.
+[[nodiscard]] bool is_small(const Model& model, const PlanSpace& space, double most);
 
 }  // namespace trimtab::tuner::unified

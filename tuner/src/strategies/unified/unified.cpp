@@ -14,6 +14,7 @@
 #include "partition_solver.hpp"
 #include "seeds.hpp"
 #include "small_space.hpp"
+#include "strategies/bottleneck.hpp"
 #include "strategies/strategy.hpp"
 
 namespace trimtab::tuner {
@@ -39,6 +40,10 @@ constexpr double kVaried = 1.005;
 constexpr int kRelatives = 2000;  // that a climb prices where a step is simulated
 constexpr int kOperatorRelatives = 20000;
 constexpr int kRefinements = 8;
+constexpr double kFloorEffort = 0.5;
+constexpr std::int32_t kShortModel = 2000;  // operators up to which plans near the bound are looked for
+constexpr double kEvenShare = 0.05;         // of an evaluation budget: even plans, and with them the solver's
+constexpr double kSolverShare = 0.15;
 
 std::vector<std::int32_t> devices_of(const Partition& partition) {
   std::vector<std::int32_t> devices;
@@ -78,7 +83,7 @@ class Unified {
   explicit Unified(SearchRun& run) : run_(run), cuts_(run.model(), run.space()) {}
 
   StrategyEnd search(const std::optional<Candidate>& start) {
-    if (start) run_.consider(*start);
+    if (start) traced("the plan to start from", [&] { run_.consider(*start); });
     open_branches();
     const bool estimated = branches_.empty() || branches_[0]->pricer->estimates();
     if (estimated) {
@@ -107,10 +112,10 @@ class Unified {
       return;
     }
     find_near_best_of_some();
-    unified::climb(run_, {kOperatorRelatives, true});
+    climb({kOperatorRelatives, true});
     if (enumerated()) return;
     prove();
-    unified::climb(run_, {kOperatorRelatives, true});
+    climb({kOperatorRelatives, true});
     bound();
   }
 
@@ -149,22 +154,47 @@ class Unified {
 
   // Prices every plan where there are few.
   bool enumerated() {
-    if (!unified::is_small(run_.model(), run_.space())) return false;
-    all_priced_ = run_exhaustive(run_, std::nullopt).proven;
+    if (!unified::is_small(run_.model(), run_.space(), run_.options().enumerated_ways)) return false;
+    traced("every plan", [&] { all_priced_ = run_exhaustive(run_, std::nullopt).proven; });
     return all_priced_;
   }
 
   // The solver only estimates: every plan where there are few, else its plans beside those of other ways to search.
   void search_estimated(const std::optional<Candidate>& start) {
-    unified::price_even_plans(run_);
+    // Of a budget most is for `aceso`, which starts from what the rest has found.
+    limit_to(kEvenShare);
+    traced("even stages", [&] { unified::price_even_plans(run_); });
     if (enumerated()) return;
-    unified::climb(run_, {kRelatives, false});
+    const bool limited = run_.options().max_evaluations > 0;
+    if (!limited) climb({kRelatives, false});
+    limit_to(kSolverShare);
+    take_floored();
     explore(cuts_.first(), kCoarseTolerance);
     explore(cuts_.coarse(), kCoarseTolerance);
     explore(cuts_.finer(), kFinerTolerance);
-    unified::climb(run_, {kRelatives, false});
-    unified::alleviate(run_, start);
-    unified::climb(run_, {kRelatives, true});
+    if (!limited) climb({kRelatives, false});
+    run_.limit_evaluations(0);
+    unified::alleviate(run_, limited ? best_ : start);
+    remember_best();
+    climb({kRelatives, true});
+  }
+
+  // The plans that the evaluator's bound comes from; their stages are seldom even.
+  void take_floored() {
+    if (!run_.space().knobs.uneven_stages) return;
+    const double effort = run_.space().operators <= kShortModel ? kFloorEffort : 0;
+    traced("the least floor", [&] {
+      for (const Candidate& candidate : run_.evaluator().plans_near_bound({best_ms(), false, effort})) {
+        if (run_.stopped()) return;
+        run_.consider(candidate);
+      }
+    });
+  }
+
+  // The part that begins may use evaluations up to this share of the budget, if there is one.
+  void limit_to(double share) {
+    const auto budget = static_cast<double>(run_.options().max_evaluations);
+    if (budget > 0) run_.limit_evaluations(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(budget * share)));
   }
 
   void open_branches() {
@@ -207,12 +237,42 @@ class Unified {
     }
     const double before = best_ms();
     const Score score = run_.consider(candidate);
-    if (best_ms() < before) {
-      run_.step({run_.evaluator().evaluations(), static_cast<std::int32_t>(partition.stages.size()), "",
-                 "partition at microbatch " + std::to_string(branch.microbatch), before, best_ms()});
-    }
+    if (best_ms() < before) record("partition at microbatch " + std::to_string(branch.microbatch), before, candidate);
     if (score.fits()) branch.keep(partition);
     return score.fits();
+  }
+
+  // The best plan has changed: what held back the one before it, and what replaced that.
+  void record(std::string what, double before, Candidate now) {
+    SearchStep step;
+    step.evaluations = run_.evaluator().evaluations();
+    step.stages = static_cast<std::int32_t>(now.stages.size());
+    const Load load = load_of(run_.evaluator(), best_ ? *best_ : now);
+    step.bottleneck = bottleneck_text(load, load.ranking.front());
+    step.primitive = std::move(what);
+    step.before_ms = before;
+    step.after_ms = best_ms();
+    run_.step(std::move(step));
+    best_ = std::move(now);
+  }
+
+  // A part of the search that keeps no trace of its own.
+  template <typename Part>
+  void traced(const char* what, Part&& part) {
+    const double before = best_ms();
+    part();
+    if (best_ms() >= before) return;
+    std::optional<Candidate> now = candidate_of(run_.shortlist().plans().front(), run_.space());
+    if (now) record(what, before, std::move(*now));
+  }
+
+  // After a part that has left its own trace.
+  void remember_best() {
+    if (!run_.shortlist().empty()) best_ = candidate_of(run_.shortlist().plans().front(), run_.space());
+  }
+
+  void climb(const unified::ClimbOptions& options) {
+    traced("a climb over near relatives", [&] { unified::climb(run_, options); });
   }
 
   // What a branch must beat to be of use: an estimate says nothing of other branches.
@@ -364,6 +424,7 @@ class Unified {
   SearchRun& run_;
   unified::CutSets cuts_;
   std::vector<std::unique_ptr<Branch>> branches_;
+  std::optional<Candidate> best_;  // so far, for the trace
   bool all_priced_ = false;
 };
 

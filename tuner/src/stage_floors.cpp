@@ -1,0 +1,272 @@
+#include "stage_floors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "priced_plan.hpp"
+#include "transfer.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr std::size_t kPrices = 8;           // of a byte
+constexpr double kBeyond = 4;                // prices beyond the least and the largest that an operator asks
+constexpr std::int32_t kPairedDevices = 16;  // up to here every pair of splits is tried for a transfer
+
+void add_partial_shards(std::vector<Split>& splits) {
+  const std::vector<Split> whole = splits;
+  for (const Split& split : whole) {
+    if (split.sharded == ShardedLevel::kNone) continue;
+    for (std::int32_t degree = 1; degree < split.dp; ++degree) {
+      if (split.dp % degree == 0) splits.push_back({split.dp, split.tp, split.sharded, degree});
+    }
+  }
+}
+
+bool measured(const OperatorCosts& costs) {
+  return costs.forward.quality != Quality::kMissing && costs.backward.quality != Quality::kMissing;
+}
+
+}  // namespace
+
+SplitsOfCounts splits_of_counts(const Model& model, const PlanSpace& space, std::int32_t microbatch) {
+  SplitsOfCounts of;
+  for (std::int32_t count = 1; count <= space.devices; ++count) {
+    if (!space.device_counts.empty() &&
+        !std::binary_search(space.device_counts.begin(), space.device_counts.end(), count))
+      continue;
+    std::vector<Split> splits = space.splits(model, microbatch, count);
+    if (splits.empty()) continue;
+    add_partial_shards(splits);
+    of.emplace(count, std::move(splits));
+  }
+  return of;
+}
+
+std::span<const StageWay> PricedStageFloors::ways(const PlacedStage& place) {
+  ways_.clear();
+  const auto splits = splits_.find(place.devices);
+  if (splits == splits_.end()) return ways_;
+  for (const Split& split : splits->second) add(place, split);
+  return ways_;
+}
+
+// Recompute adds to the passes without it: all of it where nothing hides beside computing.
+void PricedStageFloors::add(const PlacedStage& place, const Split& split) {
+  stage_.end = place.end;
+  stage_.devices = place.devices;
+  stage_.split = split;
+  stage_.recompute.reset();
+  const auto priced = [&]() -> const StagePrice& {
+    return evaluator_.stage_alone(stage_, place.begin, place.first_device, microbatch_, place.held);
+  };
+  const StagePrice* price = &priced();
+  if (!price->priced || price->excess_bytes > 0) return;
+  const double again = price->least_recompute;
+  if (!price->recompute_ranges.empty()) {
+    stage_.recompute.emplace();
+    price = &priced();
+  }
+  const bool hides = split.sharded > ShardedLevel::kOptimizer;
+  StageFloor floor;
+  floor.forward = price->forward + price->forward_wait;
+  const double backward = price->backward + price->backward_wait;
+  floor.backward = hides ? std::max(backward, price->backward + again) : backward + again;
+  floor.last = hides ? std::max(price->last_backward, price->backward + again) : price->last_backward + again;
+  floor.both = floor.forward + floor.backward;
+  floor.tail = std::max(price->tail, floor.last + price->after);
+  ways_.push_back({floor, split.dp, split.tp});
+}
+
+SummedStageFloors::SummedStageFloors(const NativeCostModel& cost_model, const PlanSpace& space,
+                                     const SplitsOfCounts& splits, std::int32_t microbatch)
+    : cost_model_(cost_model),
+      tables_(cost_model.table().tables()),
+      space_(space),
+      node_of_(nodes_of_devices(tables_.cluster)),
+      devices_(node_of_.size()) {
+  std::iota(devices_.begin(), devices_.end(), 0);
+  const auto operators = static_cast<std::size_t>(tables_.operators());
+  std::vector<double> alone(operators, kInfinite);
+  std::vector<double> shared(operators, kInfinite);
+  for (const auto& [devices, of] : splits) {
+    const Choices& choices = choices_.emplace(devices, choices_of(of, microbatch)).first->second;
+    const std::vector<double> both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
+    for (std::size_t i = 0; i < operators; ++i) {
+      const double time = both[i + 1] - both[i];
+      if (!(time < kInfinite)) continue;
+      alone[i] = std::min(alone[i], time);
+      shared[i] = std::min(shared[i], time * devices);
+    }
+  }
+  least_ms_.assign(operators + 1, 0.0);
+  least_device_ms_.assign(operators + 1, 0.0);
+  for (std::size_t i = 0; i < operators; ++i) {
+    least_ms_[i + 1] = least_ms_[i] + alone[i];
+    least_device_ms_[i + 1] = least_device_ms_[i] + shared[i];
+  }
+}
+
+SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split>& splits,
+                                                         std::int32_t microbatch) const {
+  SplitCatalog catalog(tables_);
+  const double computing = cost_model_.calibration().computation.value;
+  const double memory = cost_model_.calibration().memory.value;
+  const auto groups = static_cast<std::int32_t>(tables_.group_names.size());
+  Choices choices(static_cast<std::size_t>(groups));
+  for (const Split& split : splits) {
+    const SplitShape shape = split_shape(split, microbatch, node_of_, devices_.data(), split.dp * split.tp);
+    for (const bool alternate : {false, true}) {
+      if (alternate && !space_.alternate_dimensions) continue;
+      const SplitPrices& prices = catalog.prices(shape, alternate);
+      for (std::int32_t g = 0; g < groups; ++g) {
+        if (!measured(prices.table->of_group[g])) continue;
+        const OperatorPrice& of = prices.of_group[g];
+        // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
+        const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
+        choices[g].push_back({of.forward * computing, of.backward * computing, of.optimizer * computing, of.states,
+                              of.stored * memory, kept * memory});
+      }
+    }
+  }
+  return choices;
+}
+
+template <typename Least>
+std::vector<double> SummedStageFloors::summed(const Choices& choices, Least&& least) const {
+  std::vector<double> of_group;
+  for (const std::vector<Choice>& of : choices) {
+    double smallest = kInfinite;
+    for (const Choice& choice : of) smallest = std::min(smallest, least(choice));
+    of_group.push_back(smallest);
+  }
+  std::vector<double> sums{0.0};
+  for (const std::int32_t group : tables_.group_of) sums.push_back(sums.back() + of_group[group]);
+  return sums;
+}
+
+// Time with recompute plus what the bytes cost, at prices around those at which operators would be recomputed.
+void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Sums& sums) const {
+  double least = kInfinite;
+  double largest = 0;
+  for (const std::vector<Choice>& of : choices) {
+    for (const Choice& choice : of) {
+      const double freed = (choice.stored - choice.kept) * held;
+      if (freed <= 0 || choice.forward <= 0) continue;
+      least = std::min(least, choice.forward / freed);
+      largest = std::max(largest, choice.forward / freed);
+    }
+  }
+  if (largest <= 0) return;
+  const double step = std::pow(largest * kBeyond / (least / kBeyond), 1.0 / static_cast<double>(kPrices - 1));
+  double price = least / kBeyond;
+  for (std::size_t i = 0; i < kPrices; ++i, price *= step) {
+    sums.priced.push_back({price, summed(choices, [price, held](const Choice& c) {
+                             const double whole = price * (c.states + c.stored * held);
+                             const double again = c.forward + price * (c.states + c.kept * held);
+                             return c.forward + c.backward + std::min(whole, again);
+                           })});
+  }
+}
+
+const SummedStageFloors::Sums& SummedStageFloors::sums_of(std::int32_t devices, std::int32_t held) {
+  const auto found = sums_.find({devices, held});
+  if (found != sums_.end()) return found->second;
+  const Choices& choices = choices_.at(devices);
+  Sums& sums = sums_[{devices, held}];
+  sums.forward = summed(choices, [](const Choice& c) { return c.forward; });
+  sums.backward = summed(choices, [](const Choice& c) { return c.backward; });
+  sums.both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
+  sums.optimizer = summed(choices, [](const Choice& c) { return c.optimizer; });
+  sums.bytes = summed(choices, [held](const Choice& c) { return c.states + std::min(c.stored, c.kept) * held; });
+  add_prices(choices, held, sums);
+  return sums;
+}
+
+void SummedStageFloors::look_up(const PlacedStage& place) {
+  const bool same = known_sums_ != nullptr && known_.devices == place.devices && known_.held == place.held &&
+                    known_.first_device == place.first_device;
+  if (same) return;
+  known_ = place;
+  known_sums_ = &sums_of(place.devices, place.held);
+  const double limit = memory_limit(tables_.cluster, node_of_, devices_.data() + place.first_device, place.devices);
+  room_ = limit > 0 ? limit - tables_.process_bytes.mean + 1 : kInfinite;
+}
+
+std::span<const StageWay> SummedStageFloors::ways(const PlacedStage& place) {
+  if (choices_.find(place.devices) == choices_.end()) return {};
+  look_up(place);
+  const Sums& sums = *known_sums_;
+  const auto between = [&place](const std::vector<double>& of) { return of[place.end] - of[place.begin]; };
+  StageFloor& floor = way_.floor;
+  floor.forward = between(sums.forward);
+  floor.backward = between(sums.backward);
+  floor.both = between(sums.both);
+  if (!(floor.both < kInfinite)) return {};
+  if (room_ < kInfinite) {
+    if (between(sums.bytes) > room_) return {};
+    for (const Priced& priced : sums.priced) {
+      floor.both = std::max(floor.both, between(priced.sums) - priced.price * room_);
+    }
+  }
+  floor.last = floor.backward;
+  floor.tail = floor.last + between(sums.optimizer);
+  return {&way_, 1};
+}
+
+TransferFloors::TransferFloors(const NativeCostModel& cost_model, const PlanSpace& space, const SplitsOfCounts& splits,
+                               std::int32_t microbatch)
+    : cost_model_(cost_model),
+      tables_(cost_model.table().tables()),
+      space_(space),
+      microbatch_(microbatch),
+      node_of_(nodes_of_devices(tables_.cluster)),
+      devices_(node_of_.size()) {
+  std::iota(devices_.begin(), devices_.end(), 0);
+  for (const auto& [devices, of] : splits) {
+    auto& sides = sides_[devices];
+    for (const Split& split : of) {
+      const std::pair side(split.dp, split.tp);
+      if (std::find(sides.begin(), sides.end(), side) == sides.end()) sides.push_back(side);
+    }
+  }
+}
+
+double TransferFloors::ms(std::int32_t cut, std::int32_t boundary, std::int32_t senders, std::int32_t dp,
+                          std::int32_t tp) {
+  if (space_.devices > kPairedDevices) return 0;
+  const std::tuple key(tables_.output[cut - 1], boundary, senders, dp, tp);
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  double ms = kInfinite;
+  if (dp > 0) {
+    ms = least(cut, boundary, senders, dp, tp);
+  } else {
+    for (const auto& [from_dp, from_tp] : sides_.at(senders)) {
+      ms = std::min(ms, least(cut, boundary, senders, from_dp, from_tp));
+    }
+  }
+  known_.emplace(key, ms);
+  return ms;
+}
+
+double TransferFloors::least(std::int32_t cut, std::int32_t boundary, std::int32_t senders, std::int32_t dp,
+                             std::int32_t tp) const {
+  double least = kInfinite;
+  const TransferSide from{devices_.data() + boundary - senders, dp, tp};
+  for (const auto& [receivers, sides] : sides_) {
+    if (boundary + receivers > space_.devices || !space_.allows_devices(boundary, receivers)) continue;
+    for (const auto& [to_dp, to_tp] : sides) {
+      const TransferSide to{devices_.data() + boundary, to_dp, to_tp};
+      const Value value = transfer_time(tables_, node_of_, from, to, tables_.output[cut - 1], microbatch_);
+      if (value.quality == Quality::kMissing) continue;
+      least = std::min(least, value.mean * cost_model_.calibration().communication.value);
+    }
+  }
+  return least;
+}
+
+}  // namespace trimtab::tuner
