@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "child_process.hpp"
 #include "host/process_facts.hpp"
+#include "host_metrics.hpp"
 #include "printable_lines.hpp"
 
 namespace trimtab::agent {
@@ -67,6 +69,12 @@ Status Agent::Implementation::open() {
   if (facts.inject_library.empty()) {
     spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
   }
+  if (!facts.gpu_problem.empty()) {
+    spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
+  }
+  if (configuration.sample_period.count() > 0) {
+    sampler.emplace(host::host_sources("/", configuration.nvml), configuration.sample_period, clock);
+  }
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
@@ -112,6 +120,7 @@ void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& co
 
 void Agent::Implementation::look_after() {
   flush_costs();
+  report_sources();
   ranks.bound_logs(configuration.rank_log_limit);
   if (!welcome) return;
   news.retry();
@@ -126,6 +135,14 @@ void Agent::Implementation::report_storage() {
     spdlog::error("costs cannot be stored: {}. They are kept in memory, and it is tried again", counters.last_error);
   }
   storage_failures_told = counters.failed;
+}
+
+void Agent::Implementation::report_sources() {
+  if (!sampler) return;
+  for (const host::SourceReport& report : sampler->changes()) {
+    const std::string line = source_line(report);
+    if (!line.empty()) spdlog::warn("{}", line);
+  }
 }
 
 void Agent::Implementation::rank_ended(const LedgerRank& rank) {
@@ -192,6 +209,11 @@ std::vector<Metric> Agent::Implementation::metrics() const {
     all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
                    std::chrono::duration<double>(self->cpu_time).count(), ""});
   }
+  const auto append = [&all](std::vector<Metric> more) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  append(rank_process_metrics(ranks.all(), "/"));
+  if (sampler) append(host_metrics(sampler->samples()));
   for (const auto& [key, value] : sessions.reports()) {
     const std::string labels = "{job=\"" + label_value(key.first.job) + "\",rank=\"" + std::to_string(key.first.rank) +
                                "\",name=\"" + label_value(key.second) + "\"}";

@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
+#include "host/sampler.hpp"
 #include "job_context.hpp"
 #include "launched_ranks.hpp"
 #include "metrics.hpp"
@@ -52,6 +53,7 @@ struct Agent::Implementation {
   void rank_ended(const LedgerRank& rank);
   void look_after();
   void report_storage();
+  void report_sources();
 
   Status serve_metrics();
   [[nodiscard]] std::vector<Metric> metrics() const;
@@ -70,6 +72,7 @@ struct Agent::Implementation {
   RankRings rings;
   CommandRunner commands;
   RankSessions sessions;
+  std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
   net::Link link;
   bool welcome = false;

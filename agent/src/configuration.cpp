@@ -75,6 +75,22 @@ Status set_grace(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_period(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(const Nanoseconds period, parse_duration(text));
+  const bool off = period.count() == 0;
+  if (!off && (period < std::chrono::milliseconds(100) || period > std::chrono::hours(1))) {
+    return bad_input("must be 0s (off) or 100ms to 1h, but it is " + text);
+  }
+  c.sample_period = period;
+  return {};
+}
+
+Status set_nvml(Configuration& c, const std::string& text) {
+  if (text.empty()) return bad_input("needs a library's name or path, but it is empty");
+  c.nvml = text;
+  return {};
+}
+
 Status set_switch(bool& field, const std::string& text) {
   if (text != "true" && text != "false") return bad_input("must be true or false, but it is '" + text + "'");
   field = text == "true";
@@ -106,6 +122,9 @@ constexpr std::array kKeys{
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
                      [](C& c, Text text) { return set_bytes(c.rank_log_limit, text, Bytes{64} << 10); }},
     ConfigurationKey{"kill_grace", "TIME", "from SIGTERM to SIGKILL, such as 5s", set_grace},
+    ConfigurationKey{"sample_period", "TIME", "how often the machine's metrics are read, such as 5s; 0s = off",
+                     set_period},
+    ConfigurationKey{"nvml", "LIBRARY", "NVIDIA's management library (default libnvidia-ml.so.1)", set_nvml},
     ConfigurationKey{"stop_ranks_on_exit", "", "end the ranks when the agent ends",
                      [](C& c, Text text) { return set_switch(c.stop_ranks_on_exit, text); }},
 };

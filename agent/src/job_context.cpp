@@ -17,7 +17,7 @@ Status JobContext::remember_job(const Job& job) {
 std::string JobContext::fingerprint_json(const Job& job) const {
   Fingerprint fingerprint = node_;
   for (const auto& [name, value] : job.environment) {
-    if (host::changes_costs(name)) fingerprint.environment[name] = value;
+    if (host::changes_costs(name, node_)) fingerprint.environment[name] = value;
   }
   return to_json(fingerprint);
 }

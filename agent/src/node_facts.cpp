@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "host/fingerprint_probe.hpp"
 #include "host/process_facts.hpp"
@@ -18,12 +19,28 @@ Bytes machine_memory() {
   return limits.ok() && limits->memory_bytes ? std::min(physical, *limits->memory_bytes) : physical;
 }
 
+// The least that a rank of this node has: a GPU's memory, or that of an instance of a divided one.
+std::optional<Bytes> gpu_memory(const host::GpuInventory& gpus) {
+  std::optional<Bytes> least;
+  const auto count = [&](const std::optional<Bytes>& memory) {
+    if (memory) least = std::min(*memory, least.value_or(*memory));
+  };
+  for (const host::GpuFacts& gpu : gpus.gpus) {
+    for (const host::MigInstance& instance : gpu.instances) count(instance.memory);
+    if (!gpu.mig.value_or(false)) count(gpu.memory);
+  }
+  return least;
+}
+
 }  // namespace
 
 Result<NodeFacts> node_facts(const Configuration& configuration, const std::string& program_directory) {
   NodeFacts facts;
-  TRIMTAB_TRY(facts.fingerprint, host::probe_fingerprint(host::probe_input()));
-  facts.memory = configuration.memory > 0 ? configuration.memory : machine_memory() / configuration.devices;
+  const host::ProbeInput input = host::probe_input(configuration.nvml);
+  TRIMTAB_TRY(facts.fingerprint, host::probe_fingerprint(input));
+  if (input.gpus.access == host::GpuAccess::kUnreadable) facts.gpu_problem = input.gpus.reason;
+  facts.memory = configuration.memory > 0 ? configuration.memory
+                                          : gpu_memory(input.gpus).value_or(machine_memory() / configuration.devices);
   const bool chosen = !configuration.inject_library.empty();
   const std::filesystem::path library =
       chosen ? configuration.inject_library : program_directory + "/../lib/libtrimtab-inject.so";

@@ -16,6 +16,7 @@ struct NodeFacts {
   Fingerprint fingerprint;
   Bytes memory = 0;            // of one device
   std::string inject_library;  // empty where there is none
+  std::string gpu_problem;     // why NVML does not work although there are GPUs; empty when all is well
 };
 
 [[nodiscard]] Result<NodeFacts> node_facts(const Configuration& configuration, const std::string& program_directory);

@@ -36,6 +36,20 @@ std::string_view to_string(Health health) {
   return "fail";
 }
 
+std::string_view to_string(Detail detail) {
+  switch (detail) {
+    case Detail::kOff:
+      return "off";
+    case Detail::kRanges:
+      return "ranges";
+    case Detail::kCollectives:
+      return "collectives";
+    case Detail::kKernels:
+      return "kernels";
+  }
+  return "off";
+}
+
 Check check_program(const std::string& name, const std::string& path, bool executable) {
   if (executable) return ok(name, path);
   return {name, Health::kFail, "not found at " + path,
@@ -107,6 +121,14 @@ Check check_torch(const std::string& interpreter, const CommandOutcome& outcome)
   const std::string found = outcome.timed_out ? "importing it took too long" : last_line(outcome.output);
   return {name, Health::kFail, interpreter + ": " + (found.empty() ? "cannot be run" : found),
           "install python3-torch, or name in job.toml the interpreter that has it"};
+}
+
+Detail remaining_detail(const std::vector<Check>& checks) {
+  std::optional<Detail> least;
+  for (const Check& check : checks) {
+    if (check.remains) least = std::min(*check.remains, least.value_or(*check.remains));
+  }
+  return least.value_or(Detail::kRanges);
 }
 
 Health overall(const std::vector<Check>& checks) {

@@ -3,6 +3,7 @@
 // What `trimtab doctor` looks at: each check is a judgement over facts that come in as arguments. Pure.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,16 @@ namespace trimtab::cli {
 enum class Health { kOk, kWarn, kFail };
 [[nodiscard]] std::string_view to_string(Health health);
 
+// How much of a job can be seen: everything, collectives and ranges, ranges only, nothing.
+enum class Detail { kOff, kRanges, kCollectives, kKernels };
+[[nodiscard]] std::string_view to_string(Detail detail);
+
 struct Check {
   std::string name;
   Health health = Health::kOk;
   std::string found;
-  std::string remedy;  // empty when all is well
+  std::string remedy;                  // empty when all is well
+  std::optional<Detail> remains = {};  // in spite of what was found; nothing where it has no say
 };
 
 [[nodiscard]] Check check_program(const std::string& name, const std::string& path, bool executable);
@@ -37,6 +43,9 @@ enum class PortState { kFree, kOurs, kTaken };
 [[nodiscard]] Check check_threads(const std::string& setting);
 [[nodiscard]] Check check_switched_off(const std::string& setting);
 [[nodiscard]] Check check_torch(const std::string& interpreter, const CommandOutcome& outcome);
+
+// The least detail that remains of all of them; kRanges when none has a say.
+[[nodiscard]] Detail remaining_detail(const std::vector<Check>& checks);
 
 // The worst of them.
 [[nodiscard]] Health overall(const std::vector<Check>& checks);

@@ -12,7 +12,10 @@
 
 #include "coordinator_client.hpp"
 #include "doctor_checks.hpp"
+#include "doctor_gpu.hpp"
 #include "embedded.hpp"
+#include "host/fingerprint_probe.hpp"
+#include "host/profiling_facts.hpp"
 #include "json_text.hpp"
 #include "schema/job.hpp"
 #include "text_table.hpp"
@@ -110,11 +113,14 @@ std::vector<Check> machine_checks(const Arguments& arguments, const std::optiona
           check_port(7420, port_state(7420))};
 }
 
+std::string interpreter_of(const std::optional<Job>& job) {
+  const bool named = job && !job->train.empty() && job->train.front().find("python") != std::string::npos;
+  return named ? job->train.front() : "python3";
+}
+
 std::vector<Check> job_checks(const std::optional<Job>& job) {
   const SystemClock clock;
-  std::string interpreter = "python3";
-  if (job && !job->train.empty() && job->train.front().find("python") != std::string::npos)
-    interpreter = job->train.front();
+  const std::string interpreter = interpreter_of(job);
   const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
                                            clock, std::chrono::seconds(60));
   return {check_torch(interpreter, torch),
@@ -122,24 +128,62 @@ std::vector<Check> job_checks(const std::optional<Job>& job) {
           check_threads(environment(job, "OMP_NUM_THREADS")), check_switched_off(environment(job, "TRIMTAB"))};
 }
 
+// Where PyTorch's own packages keep CUDA's libraries.
+std::vector<std::string> package_directories(const std::string& interpreter) {
+  const SystemClock clock;
+  const CommandOutcome found =
+      run_command({interpreter, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"}, clock,
+                  std::chrono::seconds(20));
+  if (found.exit_code != 0 || found.output.empty()) return {};
+  const std::string packages = found.output.substr(0, found.output.find('\n'));
+  std::vector<std::string> directories;
+  for (const char* part : {"/nvidia/cuda_cupti/lib", "/nvidia/nccl/lib", "/nvidia/cu13/lib", "/torch/lib"}) {
+    directories.push_back(packages + part);
+  }
+  return directories;
+}
+
+std::vector<Check> profiling_checks(const std::optional<Job>& job) {
+  host::ProfilingInput input;
+  const std::string chosen = environment(std::nullopt, "TRIMTAB_NVML");  // the agent's key
+  host::ProbeInput probe = host::probe_input(chosen.empty() ? host::kNvmlLibrary : chosen);
+  input.gpus = std::move(probe.gpus);
+  input.environment = std::move(probe.environment);
+  if (job) {
+    for (const auto& [name, value] : job->environment) input.environment[name] = value;
+  }
+  if (input.gpus.access != host::GpuAccess::kAbsent) {
+    input.library_directories = package_directories(interpreter_of(job));
+  }
+  return gpu_checks(host::read_profiling_facts(input), input.environment);
+}
+
+nlohmann::json check_json(const Check& check) {
+  nlohmann::json object{
+      {"name", check.name}, {"health", to_string(check.health)}, {"found", check.found}, {"remedy", check.remedy}};
+  if (check.remains) object["remains"] = to_string(*check.remains);
+  return object;
+}
+
 void print(const std::vector<Check>& checks, bool as_json, Console& console) {
+  const Detail detail = remaining_detail(checks);
   if (as_json) {
     nlohmann::json list = nlohmann::json::array();
-    for (const Check& check : checks) {
-      list.push_back({{"name", check.name},
-                      {"health", to_string(check.health)},
-                      {"found", check.found},
-                      {"remedy", check.remedy}});
-    }
-    console.out << json_text({{"health", to_string(overall(checks))}, {"checks", list}}, 2) << "\n";
+    for (const Check& check : checks) list.push_back(check_json(check));
+    console.out << json_text({{"health", to_string(overall(checks))}, {"detail", to_string(detail)}, {"checks", list}},
+                             2)
+                << "\n";
     return;
   }
   TextTable table({{"health"}, {"check"}, {"found"}});
   for (const Check& check : checks) {
     table.add({std::string(to_string(check.health)), check.name, check.found});
+    if (check.health != Health::kOk && check.remains) {
+      table.add({"", "", "   measured here: " + std::string(to_string(*check.remains))});
+    }
     if (!check.remedy.empty()) table.add({"", "", "-> " + check.remedy});
   }
-  console.out << table.str();
+  console.out << table.str() << "\ndetail that remains on this node: " << to_string(detail) << "\n";
 }
 
 Result<int> doctor(const Arguments& arguments, Console& console) {
@@ -150,6 +194,7 @@ Result<int> doctor(const Arguments& arguments, Console& console) {
   std::vector<Check> checks = installation_checks();
   for (Check& check : machine_checks(arguments, job)) checks.push_back(std::move(check));
   for (Check& check : job_checks(job)) checks.push_back(std::move(check));
+  for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
   print(checks, arguments.json, console);
   return overall(checks) == Health::kFail ? 1 : 0;
 }
@@ -158,8 +203,10 @@ Result<int> doctor(const Arguments& arguments, Console& console) {
 
 void add_doctor(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = add_verb(root, "doctor", "Say what is missing on this machine (exit 1: something needed is)",
-                            "trimtab doctor --job job.toml");
+  CLI::App* verb = add_verb(
+      root, "doctor",
+      "Say what is missing on this machine, and what restricts profiling (exit 1: something needed is missing)",
+      "trimtab doctor --job job.toml");
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
   add_value(verb, "--state", arguments->state, "DIR", "State directory (default: $XDG_STATE_HOME/trimtab)");
   add_json(verb, arguments->json);

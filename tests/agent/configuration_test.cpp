@@ -30,6 +30,14 @@ TEST_CASE("a flag overrides the environment, which overrides the file, which ove
   CHECK(result->metrics_port == 7421);
 }
 
+TEST_CASE("the period of the machine's metrics is 0 or sensible") {
+  CHECK(from_file("sample_period = \"250ms\"\n")->sample_period == std::chrono::milliseconds(250));
+  CHECK(from_file("sample_period = \"0s\"\n")->sample_period.count() == 0);
+  CHECK(from_file("")->sample_period == std::chrono::seconds(5));
+  CHECK(error_of(from_file("sample_period = \"1ms\"\n")).find("100ms") != std::string::npos);
+  CHECK(from_file("nvml = \"/opt/libnvidia-ml.so.1\"\n")->nvml == "/opt/libnvidia-ml.so.1");
+}
+
 TEST_CASE("values are written with their units") {
   const auto result =
       from_file("memory = \"700MiB\"\nspool_limit = 2097152\nkill_grace = \"250ms\"\nstop_ranks_on_exit = true\n");

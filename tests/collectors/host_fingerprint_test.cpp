@@ -89,7 +89,7 @@ TEST_CASE("this machine has a fingerprint, twice the same") {
   REQUIRE(second.ok());
   CHECK(*first == *second);
   CHECK(hash(*first) == hash(*second));
-  CHECK(first->device.at("kind") == "cpu");
+  CHECK(first->device.contains("kind"));
   CHECK(first->software.at("libc").starts_with("glibc"));
 }
 

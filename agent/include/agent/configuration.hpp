@@ -22,7 +22,7 @@ struct Configuration {
   std::string state;   // absolute: a directory
   std::string node;
   std::uint32_t devices = 1;
-  Bytes memory = 0;  // per device; 0 = this machine's, divided by the devices
+  Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";
   std::uint16_t metrics_port = 7421;  // on loopback; 0 = off
   std::string inject_library;         // empty = beside the executable
@@ -30,6 +30,8 @@ struct Configuration {
   Bytes rank_log_limit = Bytes{16} << 20;
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;
+  Nanoseconds sample_period = std::chrono::seconds(5);  // of the machine's metrics; 0 = off
+  std::string nvml = "libnvidia-ml.so.1";               // a name for the loader, or a path
 };
 
 struct ConfigurationKey {

@@ -7,8 +7,12 @@
 #include <array>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "cgroup_limits.hpp"
+#include "driver_files.hpp"
+#include "gpu_fingerprint.hpp"
+#include "mps_daemon.hpp"
 #include "proc_text.hpp"
 #include "system_file.hpp"
 
@@ -32,6 +36,21 @@ constexpr std::array<std::string_view, 16> kCostVariables = {"ATEN_CPU_CAPABILIT
                                                              "OMP_PROC_BIND",
                                                              "OPENBLAS_CORETYPE",
                                                              "OPENBLAS_NUM_THREADS"};
+
+constexpr std::array<std::string_view, 10> kGpuCostVariables = {
+    "CUBLASLT_WORKSPACE_SIZE",        "CUBLAS_WORKSPACE_CONFIG",           "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",           "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY",
+    "NVIDIA_TF32_OVERRIDE",           "PYTORCH_CUDA_ALLOC_CONF",           "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_NCCL_AVOID_RECORD_STREAMS"};
+
+// What NCCL says and who listens, not what it does.
+constexpr std::array<std::string_view, 4> kNcclTalk = {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
+                                                       "NCCL_PROFILER_PLUGIN"};
+
+template <std::size_t N>
+bool holds(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // Machines of one kind differ by some megabytes of what the firmware keeps.
 std::string whole_gibibytes(Bytes bytes) {
@@ -67,10 +86,29 @@ void add_quota(const std::string& root, Fingerprint& fingerprint) {
   if (limits.ok() && limits->cpus) fingerprint.device["cpu_quota"] = two_decimals(*limits->cpus);
 }
 
+// A container without GPUs on a machine that has some sees no device files: a CPU node.
+bool has_gpus(const ProbeInput& input) {
+  return input.gpus.access == GpuAccess::kReadable || !gpu_device_files(input.root).empty();
+}
+
+// The processor launches kernels: its model stays, its size does not matter.
+void add_gpus(const ProbeInput& input, Fingerprint& fingerprint) {
+  std::map<std::string, std::string> of_cpu = std::exchange(fingerprint.device, {});
+  fingerprint.device["host_cpu"] = of_cpu["model"];
+  if (of_cpu.contains("cpu_quota")) fingerprint.device["cpu_quota"] = of_cpu["cpu_quota"];
+  if (input.gpus.access == GpuAccess::kReadable) {
+    describe_gpus(input.gpus, input.root, fingerprint);
+  } else {
+    describe_unreadable_gpus(input.root, fingerprint);
+  }
+  if (find_mps(input.root, input.environment).on()) fingerprint.environment["mps"] = "on";
+}
+
 }  // namespace
 
-ProbeInput probe_input() {
+ProbeInput probe_input(const std::string& nvml, Nanoseconds limit) {
   ProbeInput input;
+  input.gpus = read_gpu_inventory(nvml, limit);
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::size_t equals = text.find('=');
@@ -81,8 +119,12 @@ ProbeInput probe_input() {
   return input;
 }
 
-bool changes_costs(const std::string& variable) {
-  return variable.starts_with("NCCL_") || std::ranges::find(kCostVariables, variable) != kCostVariables.end();
+bool changes_costs(const std::string& variable, const Fingerprint& node) {
+  const auto kind = node.device.find("kind");
+  const bool gpu = kind != node.device.end() && kind->second == "gpu";
+  if (gpu && holds(kNcclTalk, variable)) return false;
+  if (gpu && holds(kGpuCostVariables, variable)) return true;
+  return variable.starts_with("NCCL_") || holds(kCostVariables, variable);
 }
 
 Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
@@ -93,8 +135,9 @@ Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
   fingerprint.software["kernel"] = parse_kernel_release(release);
   if (!input.libc.empty()) fingerprint.software["libc"] = input.libc;
   fingerprint.fabric["topology"] = "single-host";
+  if (has_gpus(input)) add_gpus(input, fingerprint);
   for (const auto& [name, value] : input.environment) {
-    if (changes_costs(name)) fingerprint.environment[name] = value;
+    if (changes_costs(name, fingerprint)) fingerprint.environment[name] = value;
   }
   return fingerprint;
 }

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "text_fields.hpp"
+
 namespace trimtab::host {
 
 namespace {
@@ -13,22 +15,6 @@ constexpr std::array<std::string_view, 19> kVectorExtensions = {
     "amx_bf16",    "amx_int8", "asimd",    "avx",     "avx2",     "avx512_bf16", "avx512_fp16",
     "avx512_vnni", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx_vnni",    "bf16",
     "fma",         "i8mm",     "sse4_2",   "sve",     "sve2"};
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
 
 std::string join(const std::vector<std::string_view>& parts) {
   std::string text;

@@ -3,14 +3,24 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace trimtab::host {
 
+namespace {
+
+std::string under(const std::string& root, const std::string& path) {
+  return (root.ends_with('/') ? root : root + "/") + path;
+}
+
+}  // namespace
+
 Result<std::string> read_system_file(const std::string& root, const std::string& path) {
   constexpr std::size_t kMost = 4U << 20;
-  const std::string full = (root.ends_with('/') ? root : root + "/") + path;
+  const std::string full = under(root, path);
   const int descriptor = open(full.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return unavailable("couldn't open " + full + ": " + std::strerror(errno));
   std::string text;
@@ -23,6 +33,22 @@ Result<std::string> read_system_file(const std::string& root, const std::string&
   close(descriptor);
   if (got < 0) return unavailable("couldn't read " + full + ": " + std::strerror(cause));
   return text;
+}
+
+std::vector<std::string> list_system_directory(const std::string& root, const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(under(root, path), failure);
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool system_path_exists(const std::string& root, const std::string& path) {
+  std::error_code failure;
+  return std::filesystem::exists(under(root, path), failure);
 }
 
 }  // namespace trimtab::host

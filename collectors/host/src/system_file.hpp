@@ -3,6 +3,7 @@
 // Reads files of /proc and /sys, which have no size beforehand.
 
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -10,5 +11,9 @@ namespace trimtab::host {
 
 // The whole of `path` under `root`, at most 4 MiB of it. kUnavailable, with the cause, when it cannot be read.
 [[nodiscard]] Result<std::string> read_system_file(const std::string& root, const std::string& path);
+
+// The names in a directory, sorted; none where it is missing or closed to us.
+[[nodiscard]] std::vector<std::string> list_system_directory(const std::string& root, const std::string& path);
+[[nodiscard]] bool system_path_exists(const std::string& root, const std::string& path);
 
 }  // namespace trimtab::host

@@ -1,12 +1,13 @@
 #pragma once
 
-// The hardware fingerprint of a CPU node, from /proc and /sys. What it holds changes only when costs may: no free
+// The hardware fingerprint of a node, from /proc, /sys and NVML. What it holds changes only when costs may: no free
 // memory, no current clock rates, no kernel patch level. Any thread may call any function.
 
 #include <map>
 #include <string>
 
 #include "base/result.hpp"
+#include "host/gpu_inventory.hpp"
 #include "schema/fingerprint.hpp"
 
 namespace trimtab::host {
@@ -16,23 +17,34 @@ struct ProbeInput {
   std::string root = "/";
   std::map<std::string, std::string> environment;  // of the job's processes
   std::string libc;                                // "glibc 2.36"
+  GpuInventory gpus = {};                          // as read_gpu_inventory() found them
 };
 
-// This machine and this process.
-[[nodiscard]] ProbeInput probe_input();
+// This machine and this process. Waits for the library `nvml` to tell its GPUs, at most `limit`.
+[[nodiscard]] ProbeInput probe_input(const std::string& nvml = kNvmlLibrary,
+                                     Nanoseconds limit = std::chrono::seconds(10));
 
-// Layers and keys:
+// Layers and keys of a CPU node:
 //   device       kind=cpu model cores (that this process may use) isa memory_gib max_frequency_mhz* cpu_quota*
 //   software     kernel (major.minor) libc
 //   fabric       topology=single-host
 //   environment  the variables below that are set
-// (* where the machine tells.) Fails when /proc cannot be read.
+// Of a GPU node (one whose GPUs NVML shows, or that has /dev/nvidiaN):
+//   device       kind=gpu model compute_capability multiprocessors memory_gib sm_clock_max_mhz memory_clock_max_mhz
+//                application_clock_mhz* power_limit_w ecc* mig* virtualization* host_cpu cpu_quota*; with MIG the size
+//                is that of the instances. nvml=unreadable where NVML does not work: then only the model is known
+//   software     kernel libc driver cuda
+//   fabric       topology=single-host gpus pcie gpu_paths nvlink* nvlink_pairs* network*
+//   environment  the variables, mps=on*, confidential_computing=on*
+// (* where the machine tells, or where it is so.) Fails when /proc cannot be read.
 [[nodiscard]] Result<Fingerprint> probe_fingerprint(const ProbeInput& input);
 
-// Whether a variable of this name changes the costs of a process: thread counts, core types, bindings, NCCL_*.
-[[nodiscard]] bool changes_costs(const std::string& variable);
+// Whether a variable of this name changes the costs of a process on such a node: thread counts, core types, bindings,
+// NCCL_*; on a GPU node also CUDA's and its libraries', but not what NCCL only logs.
+[[nodiscard]] bool changes_costs(const std::string& variable, const Fingerprint& node);
 
-// Adds what a job knows of itself (versions of its framework, BLAS and Gloo) layer by layer; its keys replace ours.
+// Adds what a job knows of itself (versions of its framework, BLAS, NCCL and cuDNN) layer by layer; its keys replace
+// ours.
 void merge(Fingerprint& fingerprint, const Fingerprint& of_job);
 
 }  // namespace trimtab::host
