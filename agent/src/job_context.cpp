@@ -19,6 +19,9 @@ std::string JobContext::fingerprint_json(const Job& job) const {
   for (const auto& [name, value] : job.environment) {
     if (host::changes_costs(name, node_)) fingerprint.environment[name] = value;
   }
+  Fingerprint of_job;
+  of_job.software = job.software;
+  host::merge(fingerprint, of_job);
   return to_json(fingerprint);
 }
 

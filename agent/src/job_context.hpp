@@ -21,7 +21,7 @@ class JobContext {
   JobContext(std::string state, Fingerprint node) : state_(std::move(state)), node_(std::move(node)) {}
 
   [[nodiscard]] Status remember_job(const Job& job);
-  // The node's fingerprint with what the job's environment changes in it; the node's own for a job that nobody knows.
+  // The node's fingerprint with what the job's environment and software change in it; the node's own for a job that nobody knows.
   [[nodiscard]] std::string fingerprint_json(const std::string& job);
   [[nodiscard]] std::string fingerprint_json(const Job& job) const;
 

@@ -38,7 +38,7 @@ Result<NodeFacts> node_facts(const Configuration& configuration, const std::stri
   NodeFacts facts;
   const host::ProbeInput input = host::probe_input(configuration.nvml);
   TRIMTAB_TRY(facts.fingerprint, host::probe_fingerprint(input));
-  if (input.gpus.access == host::GpuAccess::kUnreadable) facts.gpu_problem = input.gpus.reason;
+  if (facts.fingerprint.device.contains("nvml")) facts.gpu_problem = input.gpus.reason;
   facts.memory = configuration.memory > 0 ? configuration.memory
                                           : gpu_memory(input.gpus).value_or(machine_memory() / configuration.devices);
   const bool chosen = !configuration.inject_library.empty();

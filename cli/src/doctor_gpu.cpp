@@ -50,7 +50,7 @@ bool is_ours(const std::string& injection) {
 
 Check check_gpus(const GpuInventory& gpus, const std::string& kernel_driver) {
   const std::string name = "GPUs";
-  if (gpus.access == GpuAccess::kUnreadable || (gpus.access == GpuAccess::kAbsent && !kernel_driver.empty())) {
+  if (gpus.access != GpuAccess::kReadable) {
     const std::string driver = kernel_driver.empty() ? "" : " (kernel driver " + kernel_driver + ")";
     return restricted(name, gpus.reason + driver,
                       "kernels can be timed without NVML, but clocks, throttling and the fingerprint's details are "

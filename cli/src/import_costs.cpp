@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "adopt_fingerprint.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
 #include "schema/cost_database.hpp"
@@ -38,12 +39,26 @@ std::string layer_value(const std::map<std::string, std::string>& layer, const s
   return found == layer.end() ? "" : found->second;
 }
 
+// A published profile names its testbed; what was measured on one's own hardware, its GPU.
+std::string testbed_of(const Fingerprint& fingerprint) {
+  const std::string testbed = layer_value(fingerprint.device, "testbed");
+  return testbed.empty() ? layer_value(fingerprint.device, "model") : testbed;
+}
+
+std::string profile_of(const PublishedCosts& costs) {
+  const std::string profile = layer_value(costs.fingerprint.environment, "profile");
+  if (!profile.empty() || costs.costs.empty()) return profile;
+  const CostKey& key = costs.costs.front().key;
+  const std::string ranks = key.group_size > 0 ? " over " + std::to_string(key.group_size) : "";
+  return key.subject + ranks + ", " + key.placement;
+}
+
 json summary_json(const Published& published, std::uint64_t fresh, const std::string& documents) {
   json list = json::array();
   for (const PublishedCosts& costs : published.costs) {
     list.push_back({{"fingerprint", hash(costs.fingerprint)},
-                    {"testbed", layer_value(costs.fingerprint.device, "testbed")},
-                    {"profile", layer_value(costs.fingerprint.environment, "profile")},
+                    {"testbed", testbed_of(costs.fingerprint)},
+                    {"profile", profile_of(costs)},
                     {"source", costs.source},
                     {"costs", costs.costs.size()}});
   }
@@ -60,8 +75,8 @@ std::string summary_text(const Published& published, std::uint64_t fresh, const 
   std::size_t total = 0;
   for (const PublishedCosts& costs : published.costs) {
     total += costs.costs.size();
-    table.add({hash(costs.fingerprint), layer_value(costs.fingerprint.device, "testbed"),
-               layer_value(costs.fingerprint.environment, "profile"), std::to_string(costs.costs.size())});
+    table.add({hash(costs.fingerprint), testbed_of(costs.fingerprint), profile_of(costs),
+               std::to_string(costs.costs.size())});
   }
   std::string text = table.str() + arguments.database + ": " + std::to_string(published.costs.size()) + " profiles (" +
                      std::to_string(fresh) + " new) with " + std::to_string(total) + " costs\n";
@@ -74,7 +89,10 @@ std::string summary_text(const Published& published, std::uint64_t fresh, const 
 
 Result<int> import_published(const ImportArguments& arguments, Console& console) {
   // Everything is read and checked before anything is written.
-  TRIMTAB_TRY(const Published published, read_published(arguments.format, arguments.directory));
+  TRIMTAB_TRY(Published published, read_published(arguments.format, arguments.paths));
+  if (!arguments.fingerprint.empty()) {
+    TRIMTAB_TRY_STATUS(adopt_fingerprint(arguments.database, arguments.fingerprint, published));
+  }
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(make_directories(arguments.documents));
   TRIMTAB_TRY(CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kCreate));
   TRIMTAB_TRY(const std::uint64_t fresh, database.add_batches(batches_of(published)));

@@ -1,8 +1,9 @@
 #pragma once
 
-// `trimtab db import`: published profiles into a cost database and documents.
+// `trimtab db import`: published profiles and other programs' measurements into a cost database and documents.
 
 #include <string>
+#include <vector>
 
 #include "verb.hpp"
 
@@ -10,9 +11,10 @@ namespace trimtab::cli {
 
 struct ImportArguments {
   std::string format;
-  std::string directory;
-  std::string database;   // made when missing; untouched when a file is malformed
-  std::string documents;  // where to write models and clusters; empty = nowhere
+  std::vector<std::string> paths;  // a directory, or files
+  std::string database;            // made when missing; untouched when a file is malformed
+  std::string documents;           // where to write models and clusters; empty = nowhere
+  std::string fingerprint;  // of the database: store under it what was measured on the same hardware; empty = its own
   bool json = false;
 };
 

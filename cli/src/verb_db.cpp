@@ -215,8 +215,15 @@ Result<int> diff(const Arguments& arguments, Console& console) {
 }
 
 Result<int> import_costs(const Arguments& arguments, Console& console) {
-  return import_published({arguments.format, arguments.other, arguments.database, arguments.documents, arguments.json},
-                          console);
+  ImportArguments request{arguments.format,    arguments.sources,     "",
+                          arguments.documents, arguments.fingerprint, arguments.json};
+  if (request.paths.size() < 2) {
+    return bad_input("db import: needs what to read and, last, the cost database; found only '" +
+                     arguments.sources.front() + "'");
+  }
+  request.database = request.paths.back();
+  request.paths.pop_back();
+  return import_published(request, console);
 }
 
 using Body = Result<int> (*)(const Arguments&, Console&);
@@ -270,12 +277,17 @@ void add_db(CLI::App& root, Selection& selection) {
   for (const std::string_view format : published_formats())
     formats += (formats.empty() ? "" : "|") + std::string(format);
   verb = add_part(db, selection, arguments, import_costs, "import",
-                  "Read profiles that others have published; importing twice changes nothing",
+                  "Read published profiles, or what nccl-tests measured (-J); importing twice changes nothing",
                   "trimtab db import --format aceso profiles/ costs.db --documents documents/");
   add_value(verb, "--format", arguments->format, formats, "Whose format")->required();
-  add_value(verb, "directory", arguments->other, "DIR", "The published profiles")->required();
-  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
+  verb->add_option("paths", arguments->sources,
+                   "What to read (aceso: a directory; nccl-tests: JSON files), then the cost database to add to, made "
+                   "when missing")
+      ->type_name("PATH")
+      ->required();
   add_value(verb, "--documents", arguments->documents, "DIR", "Write the published models and clusters there");
+  add_value(verb, "--fingerprint", arguments->fingerprint, "HASH",
+            "Of the database (a prefix will do): store under it what was measured on that very hardware");
 }
 
 }  // namespace trimtab::cli

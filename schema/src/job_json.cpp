@@ -46,6 +46,7 @@ Job read_job(const JsonReader& root) {
   job.working_directory = root.at("working_directory").text_or("");
   for (const auto& [name, arguments] : kCommands) job.*arguments = root.at("commands").at(name).texts();
   job.environment = root.at("environment").text_map();
+  job.software = root.at("software").text_map();
   job.knobs = read_knobs(root.at("knobs"));
   job.trials = read_trials(root.at("trials"));
   return job;
@@ -86,6 +87,7 @@ std::string to_json(const Job& job) {
                    {"working_directory", job.working_directory},
                    {"commands", OrderedJson::object()},
                    {"environment", job.environment}};
+  if (!job.software.empty()) json["software"] = job.software;
   if (!job.initial_plan_json.empty()) json["initial_plan_json"] = job.initial_plan_json;
   if (!job.model_json.empty()) json["model_json"] = job.model_json;
   for (const auto& [name, arguments] : kCommands) json["commands"][std::string(name)] = job.*arguments;

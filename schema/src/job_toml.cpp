@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -20,6 +21,8 @@ namespace trimtab {
 
 namespace {
 
+using Texts = std::map<std::string, std::string>;
+
 // What a key's value was found to be wrong for: "expected ..." without the place, which the caller knows.
 using Complaint = std::optional<std::string>;
 
@@ -30,7 +33,7 @@ struct Reading {
 
 // One key of job.toml. The table below is all there is; help and errors come from it.
 struct Key {
-  std::string path;  // "trials.deadline_s"; "environment.*" takes any name
+  std::string path;  // "trials.deadline_s"; "environment.*" and "software.*" take any name
   Complaint (*apply)(const Key& key, const toml::node& value, Reading& reading);
 };
 
@@ -252,7 +255,7 @@ Error unknown_key(const std::string& path, std::string_view source, const toml::
       known.push_back(entry.path);
     }
   }
-  if (prefix.empty()) known.emplace_back("environment");
+  if (prefix.empty()) known.insert(known.end(), {"environment", "software"});
   return bad_input(place(source, key.source()) + "unknown key \"" + path + "\"; did you mean \"" +
                    nearest(path, known) + "\"?");
 }
@@ -266,11 +269,17 @@ Status read_value(const std::string& path, const toml::key& name, const toml::no
   return bad_input(place(source, value.source()) + path + ": expected " + *complaint + ", found " + shown(value));
 }
 
-Status read_environment(const toml::table& table, std::string_view source, Reading& reading) {
+// "environment" and "software" take any names.
+Texts* free_table(const std::string& path, Job& job) {
+  if (path == "environment") return &job.environment;
+  return path == "software" ? &job.software : nullptr;
+}
+
+Status read_texts(const std::string& path, const toml::table& table, std::string_view source, Texts& texts) {
   for (const auto& [name, value] : table) {
-    std::string& text = reading.parsed.job.environment[std::string(name.str())];
+    std::string& text = texts[std::string(name.str())];
     if (!read_text(value, text)) continue;
-    return bad_input(place(source, value.source()) + "environment." + std::string(name.str()) +
+    return bad_input(place(source, value.source()) + path + "." + std::string(name.str()) +
                      ": expected a text in quotes, found " + shown(value));
   }
   return {};
@@ -281,11 +290,12 @@ Status read_table(const std::string& prefix, const toml::table& table, std::stri
   for (const auto& [name, value] : table) {
     const std::string path = prefix + std::string(name.str());
     const toml::table* inner = value.as_table();
-    if (inner != nullptr && path == "environment") {
-      TRIMTAB_TRY_STATUS(read_environment(*inner, source, reading));
+    Texts* texts = free_table(path, reading.parsed.job);
+    if (inner != nullptr && texts != nullptr) {
+      TRIMTAB_TRY_STATUS(read_texts(path, *inner, source, *texts));
     } else if (inner != nullptr && prefix.empty() && is_table_of_keys(path)) {
       TRIMTAB_TRY_STATUS(read_table(path + ".", *inner, source, reading));
-    } else if (prefix.empty() && (path == "environment" || is_table_of_keys(path))) {
+    } else if (prefix.empty() && (texts != nullptr || is_table_of_keys(path))) {
       return bad_input(place(source, value.source()) + path + ": expected a table, found " + shown(value));
     } else {
       TRIMTAB_TRY_STATUS(read_value(path, name, value, source, reading));

@@ -72,3 +72,68 @@ TEST_CASE("a malformed row stores and writes nothing") {
   CHECK(import_into(files, database, scratch.path("documents")).exit_code == 2);
   CHECK(::trimtab_program({"db", "export", database}).out == before);
 }
+
+namespace {
+
+// Two GPUs of one node; the form of all_reduce_perf -J, shortened to what is read.
+std::string nccl_tests_file(const std::string& gpu, const std::string& time) {
+  return R"({"version": 3, "args": ["all_reduce_perf"], "env": ["NCCL_ALGO=Ring"], "nccl_version": 22809,
+    "config": {"nthreads": 1, "ngpus": 2, "aggregated_iterations": 1, "graph": 0,
+               "devices": [{"group": 0, "hostname": "node0", "device_info": ")" +
+         gpu + R"("}]},
+    "results": [{"size": 1048576, "type": "float", "redop": "sum",
+                 "out_of_place": {"time": )" +
+         time + R"(, "nwrong": 0}}],
+    "out_of_bounds": {"count": 0, "okay": "true"}})";
+}
+
+}  // namespace
+
+TEST_CASE("what nccl-tests measured becomes costs, once") {
+  const Scratch scratch;
+  const std::string run = scratch.file("run.json", nccl_tests_file("NVIDIA H100", "40.5"));
+  const std::string database = scratch.path("costs.db");
+  const Outcome first = ::trimtab_program({"db", "import", "--format", "nccl-tests", run, database, "--json"});
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  const json answer = json::parse(first.out);
+  CHECK(answer["new_profiles"] == 1);
+  CHECK(answer["profiles"][0]["testbed"] == "NVIDIA H100");
+  CHECK(answer["profiles"][0]["profile"] == "all_reduce over 2, intra_node");
+  const std::string exported = ::trimtab_program({"db", "export", database}).out;
+  CHECK(exported.find("import:nccl-tests,collective,all_reduce,float32,0,1,default,1048576,2,intra_node,ns,1,40500") !=
+        std::string::npos);
+  CHECK(::trimtab_program({"db", "import", "--format", "nccl-tests", run, database}).exit_code == 0);
+  CHECK(::trimtab_program({"db", "export", database}).out == exported);
+}
+
+TEST_CASE("they join a fingerprint of the database only where the hardware agrees") {
+  const Scratch scratch;
+  const std::string database = scratch.path("costs.db");
+  const std::string first = scratch.file("a.json", nccl_tests_file("NVIDIA H100", "40.5"));
+  REQUIRE(::trimtab_program({"db", "import", "--format", "nccl-tests", first, database}).exit_code == 0);
+  const std::string fingerprint = json::parse(::trimtab_program({"db", "show", database, "--json"}).out)
+                                      .at("fingerprints")[0]
+                                      .at("fingerprint")
+                                      .get<std::string>();
+  const std::string second = scratch.file("b.json", nccl_tests_file("NVIDIA H100", "41.5"));
+  const Outcome joined =
+      ::trimtab_program({"db", "import", "--format", "nccl-tests", second, database, "--fingerprint", fingerprint});
+  INFO(joined.err);
+  REQUIRE(joined.exit_code == 0);
+  CHECK(::trimtab_program({"db", "export", database}).out.find(",ns,2,41000") != std::string::npos);
+  const std::string other = scratch.file("c.json", nccl_tests_file("NVIDIA A100", "90"));
+  const Outcome refused =
+      ::trimtab_program({"db", "import", "--format", "nccl-tests", other, database, "--fingerprint", fingerprint});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("the GPU was 'NVIDIA A100' there and is 'NVIDIA H100' here") != std::string::npos);
+  const Outcome unknown =
+      ::trimtab_program({"db", "import", "--format", "nccl-tests", other, database, "--fingerprint", "zzzz"});
+  CHECK(unknown.exit_code == 2);
+}
+
+TEST_CASE("an import without a database to write to is refused") {
+  const Outcome outcome = ::trimtab_program({"db", "import", "--format", "nccl-tests", "run.json"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("last, the cost database") != std::string::npos);
+}

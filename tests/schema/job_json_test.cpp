@@ -20,6 +20,7 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.initial_plan_json == "{\"schema\": \"trimtab.plan/1\"}");
   CHECK(job.train == std::vector<std::string>{"t", "--plan", "{plan}"});
   CHECK(job.environment.at("OPENBLAS_NUM_THREADS") == "1");
+  CHECK(job.software == std::map<std::string, std::string>{{"nccl", "2.28.9"}});
   CHECK_FALSE(job.knobs.uneven_stages);
   CHECK(job.knobs.pipeline);
   CHECK(job.trials.warmup_steps == 0);

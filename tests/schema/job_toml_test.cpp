@@ -51,6 +51,7 @@ TEST_CASE("every key of job.toml is read") {
   CHECK(job.benchmark.back() == "{rank}");
   CHECK(job.train.back() == "{plan}");
   CHECK(job.environment.at("OPENBLAS_NUM_THREADS") == "1");
+  CHECK(job.software == std::map<std::string, std::string>{{"nccl", "2.28.9"}});
   CHECK_FALSE(job.knobs.uneven_stages);
   CHECK(job.trials.warmup_steps == 1);
   CHECK(job.trials.measure_steps == 4);
@@ -100,6 +101,9 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
              Catch::StartsWith("job.toml:6: commands.train: expected an array"));
   CHECK_THAT(error_of("[environment]\nA = 1"),
              Catch::StartsWith("job.toml:6: environment.A: expected a text in quotes"));
+  CHECK_THAT(error_of("[software]\nnccl = 2.28"),
+             Catch::StartsWith("job.toml:6: software.nccl: expected a text in quotes"));
+  CHECK_THAT(error_of("[sofware]\nnccl = \"2.28\""), Catch::Contains("did you mean \"software\""));
   CHECK_THAT(error_of("[trials]\ndeadline_s = -1"),
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
   CHECK_THAT(error_of("[trials]\nminimum_gain = 1"),

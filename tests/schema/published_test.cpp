@@ -13,7 +13,7 @@ using namespace trimtab::test;
 namespace {
 
 Published import_from(const PublishedFiles& files) {
-  auto published = read_published("aceso", files.path());
+  auto published = read_published("aceso", {files.path()});
   INFO((published.ok() ? "" : published.error().message));
   REQUIRE(published.ok());
   return std::move(published).value();
@@ -50,7 +50,7 @@ const Cluster& cluster_of(const Published& published, const std::string& file) {
 
 // The damaged directory is refused with a message that holds all these words.
 void refused(const PublishedFiles& files, const std::vector<std::string>& words) {
-  const auto published = read_published("aceso", files.path());
+  const auto published = read_published("aceso", {files.path()});
   REQUIRE_FALSE(published.ok());
   CHECK(published.error().kind == ErrorKind::kBadInput);
   for (const std::string& word : words) CHECK_THAT(published.error().message, Catch::Contains(word));
@@ -286,7 +286,7 @@ TEST_CASE("a missing, empty or headless file is refused by name") {
     files.write(name, text.substr(0, text.find('\n') + 1));
     refused(files, {name});
   }
-  const auto absent = read_published("aceso", "/nonexistent");
+  const auto absent = read_published("aceso", {"/nonexistent"});
   REQUIRE_FALSE(absent.ok());
   CHECK_THAT(absent.error().message, Catch::Contains("/nonexistent"));
 }
@@ -298,7 +298,7 @@ TEST_CASE("a file that ends in the middle of any row is refused or says the same
   const std::size_t last_row = text.rfind('\n', text.size() - 2) + 1;
   for (std::size_t end = last_row + 1; end < text.size(); ++end) {
     files.write("operators.csv", text.substr(0, end));
-    const auto published = read_published("aceso", files.path());
+    const auto published = read_published("aceso", {files.path()});
     INFO(text.substr(last_row, end - last_row));
     CHECK((!published.ok() || end == text.size() - 1));
   }
@@ -321,7 +321,7 @@ TEST_CASE("randomly damaged files are refused with their name or read, never wor
       if (place < damaged.size()) damaged[place] = kBytes[random.below(kBytes.size())];
     }
     files.write(name, damaged);
-    const auto published = read_published("aceso", files.path());
+    const auto published = read_published("aceso", {files.path()});
     INFO("seed " << kSeed << ", round " << round << ", " << name);
     // A name that was changed is reported where it is missed, which may be another file.
     if (!published.ok()) {
@@ -333,7 +333,7 @@ TEST_CASE("randomly damaged files are refused with their name or read, never wor
 }
 
 TEST_CASE("an unknown format is refused by naming those that are known") {
-  const auto published = read_published("galvatrom", ".");
+  const auto published = read_published("galvatrom", {"."});
   REQUIRE_FALSE(published.ok());
   CHECK_THAT(published.error().message, Catch::Contains("aceso") && Catch::Contains("galvatrom"));
 }

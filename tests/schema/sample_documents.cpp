@@ -60,7 +60,7 @@ constexpr const char* kJob = R"({
   "memory_limit_bytes": 734003200, "steps": 400, "class": "exact", "working_directory": "/srv/job",
   "initial_plan_json": "{\"schema\": \"trimtab.plan/1\"}", "model_json": "{}",
   "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"] },
-  "environment": { "OPENBLAS_NUM_THREADS": "1" },
+  "environment": { "OPENBLAS_NUM_THREADS": "1" }, "software": { "nccl": "2.28.9" },
   "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false },
   "trials": { "warmup_steps": 0, "measure_steps": 3, "blocks": 1, "candidates": 2, "max_trials": 0, "loss_check_steps": 7,
               "minimum_gain": 0.25, "deadline_ns": 1, "after": "stop" } })";
@@ -84,6 +84,9 @@ train     = ["python3", "trainer/train.py", "--plan", "{plan}"]
 
 [environment]
 OPENBLAS_NUM_THREADS = "1"
+
+[software]
+nccl = "2.28.9"
 
 [knobs]
 pipeline = true

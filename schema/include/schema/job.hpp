@@ -57,6 +57,8 @@ struct Job {
   std::vector<std::string> benchmark;
   std::vector<std::string> train;
   std::map<std::string, std::string> environment;
+  std::map<std::string, std::string>
+      software;  // what the job runs on, by name: {"nccl", "2.28.9"}; part of fingerprints
   Knobs knobs;
   TrialSettings trials;
 };

@@ -1,8 +1,9 @@
 #pragma once
 
-// Profiles that others have published, read into costs and documents. A format is one author's files in the neutral
-// form of a directory (CSV tables, op lists); nothing in them is altered. Reading is all or nothing: the first file,
-// line and column that is not as expected is the error. Reads files; no clocks, no threads, no database.
+// Profiles that others have published, and other programs' measurements, read into costs and documents. A format is one
+// author's files (a directory of CSV tables and op lists, JSON files); nothing in them is altered. Reading is all or
+// nothing: the first file, line and column that is not as expected is the error. Reads files; no clocks, no threads, no
+// database.
 
 #include <string>
 #include <string_view>
@@ -42,11 +43,11 @@ struct Published {
   std::vector<std::string> remarks;  // what was published in part only
 };
 
-// "aceso".
+// "aceso" (a directory), "nccl-tests" (files that nccl-tests wrote with -J).
 [[nodiscard]] const std::vector<std::string_view>& published_formats();
 
 // The error names FILE:LINE (or FILE: JSON path), what was expected and what was found. An unknown format is refused by
 // listing those that are known.
-[[nodiscard]] Result<Published> read_published(std::string_view format, const std::string& directory);
+[[nodiscard]] Result<Published> read_published(std::string_view format, const std::vector<std::string>& paths);
 
 }  // namespace trimtab

@@ -6,6 +6,7 @@
 #include "published/aceso_costs.hpp"
 #include "published/aceso_documents.hpp"
 #include "published/aceso_rows.hpp"
+#include "published/nccl_tests_costs.hpp"
 
 namespace trimtab {
 
@@ -39,12 +40,14 @@ Result<Published> read_aceso(const std::string& directory) {
 }  // namespace published
 
 const std::vector<std::string_view>& published_formats() {
-  static const std::vector<std::string_view> kFormats{"aceso"};
+  static const std::vector<std::string_view> kFormats{"aceso", "nccl-tests"};
   return kFormats;
 }
 
-Result<Published> read_published(std::string_view format, const std::string& directory) {
-  if (format == "aceso") return published::read_aceso(directory);
+Result<Published> read_published(std::string_view format, const std::vector<std::string>& paths) {
+  if (format == "nccl-tests") return published::read_nccl_tests(paths);
+  if (format == "aceso" && paths.size() == 1) return published::read_aceso(paths.front());
+  if (format == "aceso") return bad_input("the format aceso is one directory, found " + std::to_string(paths.size()));
   std::string known;
   for (const std::string_view name : published_formats()) known += (known.empty() ? "" : ", ") + std::string(name);
   return bad_input("--format: expected a published format (" + known + "), found " + quoted_text(format));

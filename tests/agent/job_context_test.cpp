@@ -1,0 +1,50 @@
+#include "job_context.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+Fingerprint node(const char* kind) {
+  Fingerprint fingerprint;
+  fingerprint.device = {{"kind", kind}, {"model", "M"}};
+  fingerprint.software = {{"libc", "glibc 2.36"}};
+  return fingerprint;
+}
+
+Job job_with(std::map<std::string, std::string> environment, std::map<std::string, std::string> software) {
+  Job job;
+  job.name = "gpt";
+  job.environment = std::move(environment);
+  job.software = std::move(software);
+  return job;
+}
+
+Fingerprint of(const Fingerprint& on, const Job& job) {
+  const TemporaryDirectory state;
+  auto parsed = parse_fingerprint(JobContext(state.path(), on).fingerprint_json(job), "test");
+  if (!parsed.ok()) FAIL(parsed.error().message);
+  return std::move(parsed).value();
+}
+
+}  // namespace
+
+TEST_CASE("what a job runs on is part of the fingerprint of its costs") {
+  const Fingerprint plain = of(node("gpu"), job_with({}, {}));
+  CHECK(plain == node("gpu"));
+  const Fingerprint told = of(node("gpu"), job_with({}, {{"nccl", "2.28.9"}, {"cublas", "12.4"}}));
+  CHECK(told.software ==
+        std::map<std::string, std::string>{{"cublas", "12.4"}, {"libc", "glibc 2.36"}, {"nccl", "2.28.9"}});
+  CHECK(near(told, of(node("gpu"), job_with({}, {{"nccl", "2.29.0"}, {"cublas", "12.4"}}))));
+}
+
+TEST_CASE("of a job's environment only what changes costs on that kind of node counts") {
+  const Job job = job_with({{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}, {"OMP_NUM_THREADS", "1"}, {"HOME", "/root"}}, {});
+  CHECK(of(node("cpu"), job).environment == std::map<std::string, std::string>{{"OMP_NUM_THREADS", "1"}});
+  CHECK(of(node("gpu"), job).environment ==
+        std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}, {"OMP_NUM_THREADS", "1"}});
+}

@@ -1,0 +1,71 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { REQUIRE(::setenv(name, value.c_str(), 1) == 0); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+json doctor() {
+  const Outcome outcome = ::trimtab_program({"doctor", "--json"});
+  INFO(outcome.err);
+  REQUIRE((outcome.exit_code == 0 || outcome.exit_code == 1));
+  return json::parse(outcome.out);
+}
+
+json check_named(const json& report, const std::string& name) {
+  for (const json& check : report.at("checks")) {
+    if (check.at("name") == name) return check;
+  }
+  FAIL("no check " << name);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("doctor says that a machine without GPUs has none and what is seen there") {
+  const Variable nvml("TRIMTAB_NVML", "libnvidia-ml-that-is-not-there.so.1");
+  if (std::filesystem::exists("/dev/nvidia0")) return;
+  const json report = doctor();
+  CHECK(report.at("detail") == "ranges");
+  CHECK(check_named(report, "GPUs").at("found").get<std::string>().starts_with("none: "));
+  CHECK(check_named(report, "sealed memory").at("health") == "ok");
+}
+
+TEST_CASE("doctor names what restricts profiling on a GPU node, level and remedy") {
+  const Scratch scratch;
+  const std::string script = scratch.file("nvml",
+                                          "system nvmlSystemGetDriverVersion 550.54.15\n"
+                                          "system nvmlSystemGetCudaDriverVersion_v2 12040\n"
+                                          "system nvmlDeviceGetCount_v2 1\n"
+                                          "0 nvmlDeviceGetName NVIDIA H100 80GB HBM3\n"
+                                          "0 nvmlDeviceGetVirtualizationMode 2\n");
+  const Variable nvml("TRIMTAB_NVML", FAKE_NVML);
+  const Variable fake("TRIMTAB_FAKE_NVML", script);
+  const Variable foreign("CUDA_INJECTION64_PATH", "/opt/nsight/libToolsInjection64.so");
+  const json report = doctor();
+  CHECK(check_named(report, "GPUs").at("found") == "1 x NVIDIA H100 80GB HBM3, driver 550.54.15, CUDA 12.4");
+  const json vgpu = check_named(report, "vGPU");
+  CHECK(vgpu.at("health") == "warn");
+  CHECK(vgpu.at("remains") == "collectives");
+  CHECK(vgpu.at("remedy").get<std::string>().find("enable_profiling=1") != std::string::npos);
+  CHECK(check_named(report, "other profilers").at("health") == "warn");
+  CHECK(report.at("detail") == "collectives");
+  const Outcome text = ::trimtab_program({"doctor"});
+  CHECK(text.out.find("detail that remains on this node: collectives") != std::string::npos);
+}
