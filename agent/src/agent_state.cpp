@@ -72,9 +72,7 @@ Status Agent::Implementation::open() {
   if (!facts.gpu_problem.empty()) {
     spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
   }
-  if (configuration.sample_period.count() > 0) {
-    sampler.emplace(host::host_sources("/", configuration.nvml), configuration.sample_period, clock);
-  }
+  start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
@@ -121,6 +119,7 @@ void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& co
 void Agent::Implementation::look_after() {
   flush_costs();
   report_sources();
+  follow_fingerprint();
   ranks.bound_logs(configuration.rank_log_limit);
   if (!welcome) return;
   news.retry();
@@ -135,6 +134,29 @@ void Agent::Implementation::report_storage() {
     spdlog::error("costs cannot be stored: {}. They are kept in memory, and it is tried again", counters.last_error);
   }
   storage_failures_told = counters.failed;
+}
+
+void Agent::Implementation::start_sampling() {
+  if (configuration.sample_period.count() == 0) return;
+  auto sources = host::host_sources("/", configuration.nvml);
+  if (facts.fingerprint.device["kind"] == "gpu") {
+    watch.emplace(facts.fingerprint, host::gpu_node_probe(configuration.nvml));
+    sources.push_back(watch->source());
+  }
+  sampler.emplace(std::move(sources), configuration.sample_period, clock);
+}
+
+// The coordinator hears of it with the next hello; each batch of costs carries its own fingerprint.
+void Agent::Implementation::follow_fingerprint() {
+  auto now = watch ? watch->take() : std::nullopt;
+  if (!now) return;
+  spdlog::warn(
+      "this node's hardware has changed (MIG, MPS, limits or links): what is measured from now on belongs to "
+      "fingerprint {} and no longer to {}",
+      hash(*now), hash(facts.fingerprint));
+  facts.fingerprint = std::move(*now);
+  fingerprint_json = to_json(facts.fingerprint);
+  jobs.node_changed(facts.fingerprint);
 }
 
 void Agent::Implementation::report_sources() {

@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
+#include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
 #include "job_context.hpp"
 #include "launched_ranks.hpp"
@@ -53,7 +54,9 @@ struct Agent::Implementation {
   void rank_ended(const LedgerRank& rank);
   void look_after();
   void report_storage();
+  void start_sampling();
   void report_sources();
+  void follow_fingerprint();
 
   Status serve_metrics();
   [[nodiscard]] std::vector<Metric> metrics() const;
@@ -72,6 +75,7 @@ struct Agent::Implementation {
   RankRings rings;
   CommandRunner commands;
   RankSessions sessions;
+  std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
   net::Link link;

@@ -6,6 +6,11 @@
 
 namespace trimtab::agent {
 
+void JobContext::node_changed(Fingerprint node) {
+  node_ = std::move(node);
+  fingerprints_.clear();
+}
+
 Status JobContext::remember_job(const Job& job) {
   const Scratch scratch(state_, job.name, "");
   TRIMTAB_TRY_STATUS(scratch.create());

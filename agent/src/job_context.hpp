@@ -20,8 +20,12 @@ class JobContext {
  public:
   JobContext(std::string state, Fingerprint node) : state_(std::move(state)), node_(std::move(node)) {}
 
+  // What is measured from now on belongs to this node; ranks that run keep the fingerprint that they began under.
+  void node_changed(Fingerprint node);
+
   [[nodiscard]] Status remember_job(const Job& job);
-  // The node's fingerprint with what the job's environment and software change in it; the node's own for a job that nobody knows.
+  // The node's fingerprint with what the job's environment and software change in it; the node's own for a job that
+  // nobody knows.
   [[nodiscard]] std::string fingerprint_json(const std::string& job);
   [[nodiscard]] std::string fingerprint_json(const Job& job) const;
 

@@ -13,6 +13,8 @@ namespace trimtab::agent {
 
 namespace {
 
+constexpr Nanoseconds kNvmlLimit = std::chrono::seconds(10);
+
 Bytes machine_memory() {
   const Bytes physical = Bytes{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
   const auto limits = host::read_cgroup_limits("/", ::getpid());
@@ -36,7 +38,7 @@ std::optional<Bytes> gpu_memory(const host::GpuInventory& gpus) {
 
 Result<NodeFacts> node_facts(const Configuration& configuration, const std::string& program_directory) {
   NodeFacts facts;
-  const host::ProbeInput input = host::probe_input(configuration.nvml);
+  const host::ProbeInput input = host::probe_input(host::read_gpu_inventory(configuration.nvml, kNvmlLimit));
   TRIMTAB_TRY(facts.fingerprint, host::probe_fingerprint(input));
   if (facts.fingerprint.device.contains("nvml")) facts.gpu_problem = input.gpus.reason;
   facts.memory = configuration.memory > 0 ? configuration.memory

@@ -146,7 +146,9 @@ std::vector<std::string> package_directories(const std::string& interpreter) {
 std::vector<Check> profiling_checks(const std::optional<Job>& job) {
   host::ProfilingInput input;
   const std::string chosen = environment(std::nullopt, "TRIMTAB_NVML");  // the agent's key
-  host::ProbeInput probe = host::probe_input(chosen.empty() ? host::kNvmlLibrary : chosen);
+  constexpr Nanoseconds kNvmlLimit = std::chrono::seconds(10);
+  host::ProbeInput probe =
+      host::probe_input(host::read_gpu_inventory(chosen.empty() ? host::kNvmlLibrary : chosen, kNvmlLimit));
   input.gpus = std::move(probe.gpus);
   input.environment = std::move(probe.environment);
   if (job) {

@@ -48,3 +48,19 @@ TEST_CASE("of a job's environment only what changes costs on that kind of node c
   CHECK(of(node("gpu"), job).environment ==
         std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}, {"OMP_NUM_THREADS", "1"}});
 }
+
+TEST_CASE("after a change of the node new costs belong to the new fingerprint") {
+  const TemporaryDirectory state;
+  JobContext context(state.path(), node("gpu"));
+  const Job job = job_with({{"NCCL_ALGO", "Ring"}}, {});
+  REQUIRE(context.remember_job(job).ok());
+  const std::string before = context.fingerprint_json("gpt");
+  Fingerprint divided = node("gpu");
+  divided.device["mig"] = "3g.40gb";
+  context.node_changed(divided);
+  const auto after = parse_fingerprint(context.fingerprint_json("gpt"), "test");
+  REQUIRE(after.ok());
+  CHECK(after->device.at("mig") == "3g.40gb");
+  CHECK(after->environment.at("NCCL_ALGO") == "Ring");
+  CHECK(to_json(*after) != before);
+}

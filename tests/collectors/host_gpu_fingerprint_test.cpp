@@ -51,7 +51,7 @@ TEST_CASE("a GPU node's fingerprint says what changes its costs, layer by layer"
                                     {"gpus", "2"},
                                     {"pcie", "gen5 x16"},
                                     {"gpu_paths", "numa_node:1"},
-                                    {"nvlink", "v4 to gpu:2"},
+                                    {"nvlink", "4.0 to gpu:2"},
                                     {"nvlink_pairs", "0-1:2"}});
   CHECK(fingerprint.environment.empty());
 }

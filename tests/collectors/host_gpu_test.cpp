@@ -56,7 +56,7 @@ TEST_CASE("NVML tells what changes the costs of each GPU") {
   CHECK(gpu.pcie_generation == 5);
   CHECK(gpu.pcie_width == 16);
   REQUIRE(gpu.nvlinks.size() == 2);
-  CHECK(gpu.nvlinks[0].version == 4);
+  CHECK(gpu.nvlinks[0].version == "4.0");
   CHECK(gpu.nvlinks[0].end == NvLinkEnd::kGpu);
   CHECK(gpu.nvlinks[0].remote_bus_id == "00000000:3B:00.0");
   CHECK(gpu.refusals.empty());

@@ -68,7 +68,7 @@ TEST_CASE("memory, pressure and the control group are read") {
   const auto group = flat(samples_of(cgroup_source(kNode)));
   CHECK(value(group, "trimtab_host_cgroup_memory_bytes") == 536870912);
   CHECK(value(group, "trimtab_host_cgroup_memory_limit_bytes") == 2147483648);
-  CHECK(value(group, "trimtab_host_cgroup_cpu_limit") == Approx(3.5));
+  CHECK(value(group, "trimtab_host_cgroup_limit_cpus") == Approx(3.5));
   CHECK(value(group, "trimtab_host_cgroup_cpu_seconds_total") == Approx(1.5));
   CHECK(value(group, "trimtab_host_cgroup_throttled_seconds_total") == Approx(0.25));
 }

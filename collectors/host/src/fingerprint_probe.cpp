@@ -106,9 +106,9 @@ void add_gpus(const ProbeInput& input, Fingerprint& fingerprint) {
 
 }  // namespace
 
-ProbeInput probe_input(const std::string& nvml, Nanoseconds limit) {
+ProbeInput probe_input(GpuInventory gpus) {
   ProbeInput input;
-  input.gpus = read_gpu_inventory(nvml, limit);
+  input.gpus = std::move(gpus);
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::size_t equals = text.find('=');

@@ -130,12 +130,12 @@ class GpuLayers final {
     if (!pairs.empty()) fabric["nvlink_pairs"] = pairs;
   }
 
-  // "v4 to switch:18".
+  // "4.0 to switch:18".
   static std::string nvlink_text(const GpuFacts& gpu) {
     std::map<std::string, int> kinds;
     for (const NvLink& link : gpu.nvlinks) {
       const char* end = link.end == NvLinkEnd::kSwitch ? "switch" : link.end == NvLinkEnd::kGpu ? "gpu" : "other";
-      ++kinds[(link.version ? "v" + std::to_string(*link.version) : std::string("v?")) + " to " + end];
+      ++kinds[(link.version.empty() ? "unknown" : link.version) + " to " + end];
     }
     return counted(kinds);
   }

@@ -143,7 +143,9 @@ GpuInventory not_readable(const Error& error) {
   return inventory;
 }
 
-GpuInventory ask_library(const std::string& name) {
+}  // namespace
+
+GpuInventory await_gpu_inventory(const std::string& name) {
   const auto opened = NvmlLibrary::open(name);
   if (!opened.ok()) return not_readable(opened.error());
   const NvmlLibrary& library = **opened;
@@ -161,10 +163,8 @@ GpuInventory ask_library(const std::string& name) {
   return inventory;
 }
 
-}  // namespace
-
 GpuInventory read_gpu_inventory(const std::string& library, Nanoseconds limit) {
-  auto inventory = within<GpuInventory>(limit, [library] { return ask_library(library); });
+  auto inventory = within<GpuInventory>(limit, [library] { return await_gpu_inventory(library); });
   if (inventory) return std::move(*inventory);
   return not_readable(unavailable("NVML has not answered within " + format_duration(limit) +
                                   ": a GPU may have fallen off its bus; look at the kernel's log"));

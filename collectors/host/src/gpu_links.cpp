@@ -1,5 +1,7 @@
 #include "gpu_links.hpp"
 
+#include <array>
+
 namespace trimtab::host {
 
 namespace {
@@ -7,6 +9,12 @@ namespace {
 NvLinkEnd end_named(int type) {
   if (type == nvml::kRemoteGpu) return NvLinkEnd::kGpu;
   return type == nvml::kRemoteSwitch ? NvLinkEnd::kSwitch : NvLinkEnd::kOther;
+}
+
+// NVML numbers the versions in the order of their appearance.
+std::string version_named(unsigned number) {
+  constexpr std::array kNames{"", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0"};
+  return number < kNames.size() ? kNames[number] : "number " + std::to_string(number);
 }
 
 const char* path_named(int level) {
@@ -42,11 +50,13 @@ std::vector<NvLink> read_nvlinks(const NvmlLibrary& library, nvml::Device device
   for (unsigned number = 0; number < nvml::kMaxNvLinks; ++number) {
     if (!is_active(library, device, number)) continue;
     NvLink link;
-    link.version = library.ask<unsigned>(TRIMTAB_NVML(library, nvmlDeviceGetNvLinkVersion), refusals, device, number);
+    const auto version =
+        library.ask<unsigned>(TRIMTAB_NVML(library, nvmlDeviceGetNvLinkVersion), refusals, device, number);
     const auto end =
         library.ask<int>(TRIMTAB_NVML(library, nvmlDeviceGetNvLinkRemoteDeviceType), refusals, device, number);
     const auto remote = library.ask<nvml::PciInfo>(TRIMTAB_NVML(library, nvmlDeviceGetNvLinkRemotePciInfo_v2), refusals,
                                                    device, number);
+    if (version) link.version = version_named(*version);
     if (end) link.end = end_named(*end);
     if (remote && link.end == NvLinkEnd::kGpu) link.remote_bus_id = remote->bus_id;
     links.push_back(std::move(link));

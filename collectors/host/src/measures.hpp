@@ -32,7 +32,7 @@ inline constexpr Measure kPressure{"trimtab_host_pressure_seconds_total",
 inline constexpr Measure kCgroupMemory{"trimtab_host_cgroup_memory_bytes", "Memory of the agent's control group."};
 inline constexpr Measure kCgroupMemoryLimit{"trimtab_host_cgroup_memory_limit_bytes",
                                             "The tightest limit around the agent."};
-inline constexpr Measure kCgroupCpuLimit{"trimtab_host_cgroup_cpu_limit", "CPUs that the agent's groups may use."};
+inline constexpr Measure kCgroupCpuLimit{"trimtab_host_cgroup_limit_cpus", "CPUs that the agent's groups may use."};
 inline constexpr Measure kCgroupCpu{"trimtab_host_cgroup_cpu_seconds_total", "CPU time of the agent's control group.",
                                     true};
 inline constexpr Measure kCgroupThrottled{"trimtab_host_cgroup_throttled_seconds_total",

@@ -19,6 +19,7 @@ inline constexpr int kDriverNotLoaded = 9;
 inline constexpr int kLibraryNotFound = 12;
 inline constexpr int kFunctionNotFound = 13;
 inline constexpr int kGpuIsLost = 15;
+inline constexpr int kDeprecated = 26;
 inline constexpr int kGpuNotFound = 28;
 
 enum ClockType : int { kClockGraphics = 0, kClockSm = 1, kClockMemory = 2, kClockVideo = 3 };

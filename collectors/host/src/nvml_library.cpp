@@ -21,6 +21,12 @@ void load_all(void* handle, nvml::Functions& call) {
   load(handle, "nvmlErrorString", call.nvmlErrorString);
 }
 
+// This device, driver or library does not have what is asked for.
+bool means_absent(int code) {
+  constexpr std::array kCodes{nvml::kNotSupported, nvml::kFunctionNotFound, nvml::kDeprecated};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
 bool means_no_gpu(int code) {
   constexpr std::array kCodes{nvml::kDriverNotLoaded, nvml::kLibraryNotFound, nvml::kGpuNotFound};
   return std::ranges::find(kCodes, code) != kCodes.end();
@@ -67,7 +73,7 @@ std::string NvmlLibrary::describe(int code) const {
 
 bool NvmlLibrary::succeeded(const char* name, int code, NvmlRefusals& refusals) const {
   if (code == nvml::kSuccess) return true;
-  if (code != nvml::kNotSupported && code != nvml::kFunctionNotFound) {
+  if (!means_absent(code)) {
     refusals.add(std::string(name) + ": " + describe(code));
   }
   return false;

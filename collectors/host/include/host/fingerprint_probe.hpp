@@ -20,9 +20,8 @@ struct ProbeInput {
   GpuInventory gpus = {};                          // as read_gpu_inventory() found them
 };
 
-// This machine and this process. Waits for the library `nvml` to tell its GPUs, at most `limit`.
-[[nodiscard]] ProbeInput probe_input(const std::string& nvml = kNvmlLibrary,
-                                     Nanoseconds limit = std::chrono::seconds(10));
+// This machine and this process, with the GPUs that were found.
+[[nodiscard]] ProbeInput probe_input(GpuInventory gpus);
 
 // Layers and keys of a CPU node:
 //   device       kind=cpu model cores (that this process may use) isa memory_gib max_frequency_mhz* cpu_quota*

@@ -28,7 +28,7 @@ enum class NvLinkEnd { kGpu, kSwitch, kOther };
 
 // An active NVLink.
 struct NvLink {
-  std::optional<std::int64_t> version;
+  std::string version;  // "4.0"; empty when not told
   NvLinkEnd end = NvLinkEnd::kOther;
   std::string remote_bus_id;  // of a GPU; empty when not told
 };
@@ -81,8 +81,10 @@ struct GpuInventory {
   std::vector<GpuPath> paths;
 };
 
-// Asks the library of this name or path. One that does not answer within `limit` is left alone with its thread, and the
-// access is kUnreadable. Any thread may call.
+// Asks the library of this name or path, and waits for its answer at most `limit`: one that does not come leaves a
+// thread behind, and the access is kUnreadable. Any thread may call.
 [[nodiscard]] GpuInventory read_gpu_inventory(const std::string& library, Nanoseconds limit);
+// The same on the caller's thread, which a broken driver may hold for ever.
+[[nodiscard]] GpuInventory await_gpu_inventory(const std::string& library);
 
 }  // namespace trimtab::host

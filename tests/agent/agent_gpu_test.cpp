@@ -1,0 +1,125 @@
+// The agent's program on a GPU node, whose NVML says what a script tells it.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "fake_coordinator.hpp"
+#include "schema/fingerprint.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// Free a moment ago.
+std::uint16_t some_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  ::close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+std::string metrics_at(std::uint16_t port) {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = loopback(port);
+  std::string text;
+  if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    REQUIRE(::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()));
+    char part[4096];
+    for (ssize_t got = 0; (got = ::recv(descriptor, part, sizeof part, 0)) > 0;) text.append(part, got);
+  }
+  ::close(descriptor);
+  return text;
+}
+
+class Script {
+ public:
+  explicit Script(std::string path) : path_(std::move(path)) {
+    write("700000");
+    REQUIRE(::setenv("TRIMTAB_FAKE_NVML", path_.c_str(), 1) == 0);
+  }
+  ~Script() { ::unsetenv("TRIMTAB_FAKE_NVML"); }
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
+
+  void write(const std::string& power_limit) const {
+    std::ofstream(path_ + ".new") << "system nvmlSystemGetDriverVersion 550.54.15\n"
+                                     "system nvmlDeviceGetCount_v2 1\n"
+                                     "0 nvmlDeviceGetName NVIDIA H100 80GB HBM3\n"
+                                     "0 nvmlDeviceGetTemperature/0 54\n"
+                                     "0 nvmlDeviceGetEnforcedPowerLimit "
+                                  << power_limit << "\n";
+    std::filesystem::rename(path_ + ".new", path_);
+  }
+
+ private:
+  std::string path_;
+};
+
+Fingerprint fingerprint_of(const std::string& json) {
+  auto parsed = parse_fingerprint(json, "agent");
+  if (!parsed.ok()) FAIL(parsed.error().message);
+  return std::move(parsed).value();
+}
+
+}  // namespace
+
+TEST_CASE("an agent tells its GPUs, and costs measured after a change of them have another fingerprint") {
+  FakeCoordinator coordinator;
+  const Script script(coordinator.directory / "nvml");
+  coordinator.start_agent({{"--nvml", FAKE_NVML}, {"--sample-period", "100ms"}});
+  coordinator.wait_for_hello();
+  const Fingerprint first = fingerprint_of(coordinator.last_hello().fingerprint_json());
+  CHECK(first.device.at("kind") == "gpu");
+  CHECK(first.device.at("power_limit_w") == "700");
+  CHECK(first.software.at("driver") == "550.54.15");
+  script.write("500000");
+  // The agent looks again within a second or two; benchmarks until then belong to the first fingerprint.
+  std::string limit = "700";
+  for (std::uint64_t command = 1; command <= 100 && limit == "700"; ++command) {
+    coordinator.forget();
+    coordinator.benchmark(command, coordinator.job(), {0, 1});
+    CHECK(coordinator.wait_for_done(command).ok());
+    const auto& batch = coordinator.wait_for("costs", [](const auto& message) { return message.has_cost_batch(); });
+    const Fingerprint now = fingerprint_of(batch.cost_batch().fingerprint_json());
+    CHECK(now.environment.at("OPENBLAS_NUM_THREADS") == "1");
+    limit = now.device.at("power_limit_w");
+  }
+  CHECK(limit == "500");
+}
+
+TEST_CASE("an agent shows its machine's metrics") {
+  FakeCoordinator coordinator;
+  const Script script(coordinator.directory / "nvml");
+  const std::uint16_t port = some_port();
+  coordinator.start_agent(
+      {{"--nvml", FAKE_NVML}, {"--sample-period", "100ms"}, {"--metrics-port", std::to_string(port)}});
+  coordinator.wait_for_hello();
+  std::string text;
+  coordinator.wait("the GPU's metrics", [&] {
+    text = metrics_at(port);
+    return text.find("trimtab_host_source_up{source=\"gpu\"} 1") != std::string::npos;
+  });
+  CHECK(text.find("trimtab_device_temperature_celsius{device=\"0\"} 54\n") != std::string::npos);
+  CHECK(text.find("trimtab_device_power_limit_watts{device=\"0\"} 700\n") != std::string::npos);
+  CHECK(text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos);
+  CHECK(text.find("# TYPE trimtab_host_cpu_seconds_total counter\n") != std::string::npos);
+}
