@@ -112,7 +112,7 @@ Check check_threads(const std::string& setting) {
 
 Check check_switched_off(const std::string& setting) {
   if (setting != "0") return ok("TRIMTAB", setting.empty() ? "unset" : setting);
-  return {"TRIMTAB", Health::kFail, "0: switches everything off in the jobs", "unset TRIMTAB"};
+  return {"TRIMTAB", Health::kFail, "0: switches everything off in the jobs", "unset TRIMTAB", Detail::kOff};
 }
 
 Check check_torch(const std::string& interpreter, const CommandOutcome& outcome) {

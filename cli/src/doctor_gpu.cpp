@@ -80,6 +80,7 @@ Check check_device_files(const std::vector<host::DeviceFile>& files) {
   for (const host::DeviceFile& file : files) {
     if (!file.accessible) closed.insert(file.path);
   }
+  if (files.empty()) return well(name, "none under /dev");  // NVML answers all the same
   if (closed.empty()) return well(name, std::to_string(files.size()) + " can be opened");
   return {name, Health::kFail, "cannot be opened for reading and writing: " + joined(closed),
           "no CUDA program runs without them: add this user to their group, or start the container with its GPUs",

@@ -40,4 +40,6 @@ TEST_CASE("the worst finding decides") {
   CHECK(overall({}) == Health::kOk);
   CHECK(overall({check_cores(2, 2), check_cores(1, 2)}) == Health::kWarn);
   CHECK(overall({check_switched_off("0"), check_cores(1, 2)}) == Health::kFail);
+  CHECK(remaining_detail({check_switched_off("0"), check_cores(1, 2)}) == Detail::kOff);
+  CHECK(remaining_detail({check_switched_off(""), check_cores(1, 2)}) == Detail::kRanges);
 }
