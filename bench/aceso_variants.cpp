@@ -1,9 +1,11 @@
 // Settings of Aceso's families that nobody has published: other numbers of devices, other memory. What `unified` finds
-// in a short time against what it finds, and mostly proves, in a long one. Usage: aceso_variants [SHORT [LONG [NAME]]]
-// (seconds of the thread). Needs ../shared/peers (or $TRIMTAB_PEERS).
+// in a short time against what it finds, and mostly proves, in a long one. Usage: aceso_variants [SHORT [LONG [NAME
+// [FIRST [LAST]]]]]: seconds of the thread, settings whose name contains NAME, of them rows FIRST to LAST as numbered
+// (all). Needs ../shared/peers (or $TRIMTAB_PEERS).
 
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "../tests/tuner/aceso_peer.hpp"
@@ -59,7 +61,7 @@ double best_ms(const SearchResult& result) {
   return result.plans.empty() ? 0 : result.plans[0].prediction.iteration_ms;
 }
 
-void row(const peer::World& world, double short_budget, double long_budget) {
+void row(int number, const peer::World& world, double short_budget, double long_budget) {
   const auto cost_model = AcesoCostModel::build(world.model, world.cluster, world.costs);
   if (!cost_model.ok()) {
     std::printf("%s: %s\n", world.setting.name().c_str(), cost_model.error().message.c_str());
@@ -70,13 +72,13 @@ void row(const peer::World& world, double short_budget, double long_budget) {
   const SearchResult soon = run(cost_model.value(), short_budget, seconds);
   const SearchResult late = soon.proven ? soon : run(cost_model.value(), long_budget, long_seconds);
   const double best = best_ms(late);
-  std::printf("%-24s %2d devices %6.0f MiB  %11.3f in %6.3f s  %11.3f in %6.2f s  %+.4f %%  bound %11.3f%s\n",
-              world.setting.name().c_str(), world.setting.devices(), world.setting.memory_limit_mib, best_ms(soon),
-              seconds, best, soon.proven ? seconds : long_seconds, best > 0 ? 100 * (best_ms(soon) / best - 1) : 0,
-              late.lower_bound_ms,
+  std::printf("%3d  %-24s %2d devices %6.0f MiB  %11.3f in %6.3f s  %11.3f in %6.2f s  %+.4f %%  bound %11.3f%s\n",
+              number, world.setting.name().c_str(), world.setting.devices(), world.setting.memory_limit_mib,
+              best_ms(soon), seconds, best, soon.proven ? seconds : long_seconds,
+              best > 0 ? 100 * (best_ms(soon) / best - 1) : 0, late.lower_bound_ms,
               late.proven ? " proven"
               : best > 0  ? ""
-                          : " (nothing fits)");
+                          : " nothing found");
   std::fflush(stdout);
 }
 
@@ -88,6 +90,9 @@ int main(int argc, char** argv) {
   const double short_budget = argc > 1 ? std::atof(argv[1]) : 0.5;
   const double long_budget = argc > 2 ? std::atof(argv[2]) : 60;
   const std::string only = argc > 3 ? argv[3] : "";
+  const int first = argc > 4 ? std::atoi(argv[4]) : 1;
+  const int last = argc > 5 ? std::atoi(argv[5]) : std::numeric_limits<int>::max();
+  int number = 0;
   for (const Shape& shape : kShapes) {
     for (peer::Setting setting : peer::settings(*folder)) {
       if (setting.name() != shape.setting || setting.name().find(only) == std::string::npos) continue;
@@ -96,7 +101,8 @@ int main(int argc, char** argv) {
       setting.devices_per_node = shape.devices_per_node;
       for (const double factor : kMemories) {
         setting.memory_limit_mib = memory * factor;
-        row(peer::world(*folder, setting), short_budget, long_budget);
+        if (++number < first || number > last) continue;
+        row(number, peer::world(*folder, setting), short_budget, long_budget);
       }
     }
   }

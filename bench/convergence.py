@@ -2,11 +2,12 @@
 """Draws how the aceso strategy converges, into docs/: the questions of Figures 12 to 14 of Aceso's paper (EuroSys'24).
 
 Usage: bench/convergence.py [--build build/release] [--peers ../shared/peers] [--setting gpt-13B] [--budget 100000ev]
-                            [--out docs]
+                            [--initial-setting gpt-2_6B] [--out docs]
 
   convergence-heuristic-2.svg   heuristic 2 (order of resources) on and off
   convergence-max-hops.svg      MaxHops 1, 3, 7, 11
-  convergence-initial.svg       three initial plans: balanced, uneven operators, uneven devices
+  convergence-initial.svg       three initial plans of four stages: balanced, uneven operators, uneven devices; of the
+                                search for four stages alone, on --initial-setting (gpt-2_6B)
 
 Each line is the best time that fits, over evaluations, from the traces of `trimtab search --trace`; evaluations rather
 than seconds, so that a picture is the same on every machine. Standard library only.
@@ -23,7 +24,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLORS = ["#2563a8", "#c2571a", "#2e8540", "#7b4fa3"]
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 86, 20, 46, 56
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 86, 40, 46, 56
+INITIAL_STAGES = 4
 
 
 class Program:
@@ -40,8 +42,8 @@ class Program:
         if done.returncode not in (0, 1):
             sys.exit(f"trimtab {' '.join(map(str, arguments))}: {done.stderr.strip()}")
 
-    def curve(self, *flags):
-        """[(evaluations, best ms so far)], rising and falling."""
+    def curve(self, *flags, stages=None):
+        """[(evaluations, best ms so far)], rising and falling; of the search for `stages` stages where that is given."""
         trace = self.directory / "trace.csv"
         self.run(
             *("search", "--model", self.directory / f"{self.setting}.json"),
@@ -53,6 +55,8 @@ class Program:
         with trace.open() as rows:
             for row in sorted(csv.DictReader(rows), key=lambda row: int(row["evaluations"])):
                 ms = float(row["after_ms"])
+                if stages is not None and int(row["stages"]) != stages:
+                    continue
                 if math.isfinite(ms) and ms < best and float(row["after_excess_bytes"]) <= 0:
                     best = ms
                     points.append((max(1, int(row["evaluations"])), ms))
@@ -63,11 +67,11 @@ class Program:
     def initial_plans(self):
         """Named plans to start from; all recompute everything, so that they fit."""
         operators, devices = len(self.model["operators"]), sum(node["devices"] for node in self.cluster["nodes"])
-        stages = 4 if devices >= 4 else devices
+        stages = INITIAL_STAGES
         even = [operators * (i + 1) // stages for i in range(stages)]
         skewed = [operators * (i + 1) // (2 * stages) for i in range(stages - 1)] + [operators]
         same = [devices // stages] * stages
-        rising = [1, 1, 2, 4] if devices == 8 and stages == 4 else same
+        rising = [devices // 8, devices // 8, devices // 4, devices // 2]
         shapes = (("balanced", even, same), ("uneven operators", skewed, same), ("uneven devices", even, rising))
         for name, ends, widths in shapes:
             yield name, self.plan(ends, widths)
@@ -144,6 +148,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared" / "peers")
     parser.add_argument("--setting", default="gpt-13B")
+    parser.add_argument("--initial-setting", default="gpt-2_6B", help="at least 8 devices")
     parser.add_argument("--budget", default="100000ev")
     parser.add_argument("--space", default="aceso")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs")
@@ -157,8 +162,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="trimtab-convergence-") as directory:
         directory = pathlib.Path(directory)
         program = Program(arguments.build, peers, directory, arguments.setting, arguments.budget, arguments.space)
+        (directory / "initial").mkdir()
+        of_initial = Program(arguments.build, peers, directory / "initial", arguments.initial_setting, arguments.budget,
+                             arguments.space)
         starts = []
-        for name, plan in program.initial_plans():
+        for name, plan in of_initial.initial_plans():
             path = directory / f"{name.replace(' ', '-')}.plan.json"
             path.write_text(json.dumps(plan))
             starts.append((name, ("--start", path)))
@@ -168,8 +176,11 @@ def main():
             "initial": ("initial plan", starts),
         }
         for file, (what, variants) in pictures.items():
-            curves = [(name, program.curve(*flags)) for name, flags in variants]
-            title = f"{arguments.setting}: best predicted iteration by {what}"
+            initial = file == "initial"
+            searched, stages = (of_initial, INITIAL_STAGES) if initial else (program, None)
+            curves = [(name, searched.curve(*flags, stages=stages)) for name, flags in variants]
+            title = f"{searched.setting}: best predicted iteration by {what}"
+            title += f", {stages} stages" if initial else ""
             path = arguments.out / f"convergence-{file}.svg"
             path.write_text(picture(title, curves, int(arguments.budget[:-2])))
             print(f"wrote {path}: " + ", ".join(f"{name} {points[-1][1]:.1f} ms" for name, points in curves))

@@ -120,6 +120,8 @@ Result<int> search(const Arguments& arguments, Console& console) {
   if (options.start) TRIMTAB_TRY_STATUS(check_plan(arguments.start, *options.start, cost_model));
   set_budget(budget, clock, begin, options);
   TRIMTAB_TRY(tuner::SearchOutcome outcome, tuner::search(cost_model, knobs, options));
+  // The search cannot tell a person from the clock.
+  if (outcome.result.stopped == "cancelled" && !InterruptGuard::interrupted()) outcome.result.stopped = "budget";
   outcome.result.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
   if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_csv(outcome)));
   print(arguments, outcome, cost_model.model(), console);

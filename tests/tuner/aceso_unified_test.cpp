@@ -260,3 +260,23 @@ TEST_CASE("unified reaches the published optima and proves them") {
     }
   }
 }
+
+TEST_CASE("a search over 1,024 layers ends by itself, says that it proves nothing, and has a good plan") {
+  const auto folder = peer::folder();
+  if (!folder) return;
+  for (const peer::Setting& setting : peer::settings(*folder)) {
+    if (setting.name() != "scale-layer-1024layers") continue;
+    const peer::World world = peer::world(*folder, setting);
+    const AcesoCostModel cost_model = AcesoCostModel::build(world.model, world.cluster, world.costs).value();
+    SearchOptions options;
+    options.strategy = "unified";
+    options.space = "aceso";
+    const SearchResult result = search(cost_model, Knobs{}, options).value().result;
+    CHECK(result.stopped == "too_large");
+    CHECK_FALSE(result.proven);
+    REQUIRE_FALSE(result.plans.empty());
+    // What a minute of search for a proof finds.
+    CHECK(result.plans[0].prediction.iteration_ms <= 454417.331);
+    CHECK(result.lower_bound_ms <= result.plans[0].prediction.iteration_ms);
+  }
+}

@@ -1,5 +1,5 @@
-// Stages from prefix sums against the same stages operator by operator, on random models: names that repeat, tight
-// memory, every place in the pipeline.
+// Stages from prefix sums against the same stages operator by operator, on random models: names that repeat, layers
+// that come again many times, tight memory, every place in the pipeline.
 
 #include <catch2/catch.hpp>
 
@@ -35,8 +35,10 @@ RandomModel random_model(Random& random) {
   const auto period = static_cast<std::int32_t>(random.between(1, 6));
   std::vector<std::int32_t> layer;
   for (std::int32_t i = 0; i < period; ++i) layer.push_back(static_cast<std::int32_t>(random.below(names)));
-  for (std::int32_t i = 0; i < random.between(1, 40); ++i) {
-    const bool odd = random.below(8) == 0;
+  const bool repeats = random.below(3) == 0;
+  const auto length = static_cast<std::int32_t>(random.between(1, repeats ? 160 : 40));
+  for (std::int32_t i = 0; i < length; ++i) {
+    const bool odd = random.below(repeats ? 60 : 8) == 0;
     Operator op;
     op.name = kNames[odd ? static_cast<std::int32_t>(random.below(names)) : layer[i % period]];
     op.cost_key = op.name;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace trimtab::tuner {
 namespace {
 
 constexpr int kNodes = 20000;
+constexpr std::size_t kFewClasses = 32;
 
 // Operators that cost and free the same.
 struct Class {
@@ -83,12 +85,17 @@ class Cover {
   std::vector<std::int32_t>* best_counts_ = nullptr;
 };
 
-std::vector<Class> classes_of(const Calibration& calibration, const StageInputs& inputs) {
-  struct Item {
-    double time, freed, stored;
-    std::int32_t i;
-    auto operator<=>(const Item&) const = default;
-  };
+// What an operator costs and frees.
+struct Item {
+  double time, freed, stored;
+  std::int32_t i;
+  auto operator<=>(const Item&) const = default;
+  [[nodiscard]] bool is_of(const Class& cls) const {
+    return time == cls.time && freed == cls.freed && stored == cls.stored;
+  }
+};
+
+std::vector<Item> items_of(const Calibration& calibration, const StageInputs& inputs) {
   const double scale = inputs.in_flight * calibration.memory.value;
   std::vector<Item> items;
   items.reserve(inputs.prices.size());
@@ -99,13 +106,40 @@ std::vector<Class> classes_of(const Calibration& calibration, const StageInputs&
     items.push_back({price.forward, freed, price.stored * calibration.memory.value,
                      inputs.operators.begin + static_cast<std::int32_t>(k)});
   }
-  std::sort(items.begin(), items.end());
-  std::vector<Class> classes;
+  return items;
+}
+
+// Layers that repeat have few classes: looked for one by one. False where there are many.
+bool add_to_few(const std::vector<Item>& items, std::vector<Class>& classes) {
   for (const Item& item : items) {
-    const bool same = !classes.empty() && classes.back().time == item.time && classes.back().freed == item.freed &&
-                      classes.back().stored == item.stored;
-    if (!same) classes.push_back({item.time, item.freed, item.stored, {}});
+    auto found = std::find_if(classes.begin(), classes.end(), [&](const Class& cls) { return item.is_of(cls); });
+    if (found == classes.end()) {
+      if (classes.size() == kFewClasses) return false;
+      found = classes.insert(found, {item.time, item.freed, item.stored, {}});
+    }
+    found->operators.push_back(item.i);
+  }
+  std::sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) {
+    return std::tie(a.time, a.freed, a.stored) < std::tie(b.time, b.freed, b.stored);
+  });
+  return true;
+}
+
+void add_sorted(std::vector<Item> items, std::vector<Class>& classes) {
+  std::sort(items.begin(), items.end());
+  for (const Item& item : items) {
+    if (classes.empty() || !item.is_of(classes.back())) classes.push_back({item.time, item.freed, item.stored, {}});
     classes.back().operators.push_back(item.i);
+  }
+}
+
+// By time for a byte, the same in the order of their values.
+std::vector<Class> classes_of(const Calibration& calibration, const StageInputs& inputs) {
+  std::vector<Item> items = items_of(calibration, inputs);
+  std::vector<Class> classes;
+  if (!add_to_few(items, classes)) {
+    classes.clear();
+    add_sorted(std::move(items), classes);
   }
   std::stable_sort(classes.begin(), classes.end(),
                    [](const Class& a, const Class& b) { return a.time * b.freed < b.time * a.freed; });
@@ -168,12 +202,12 @@ Solution solve(const std::vector<Class>& classes, double over) {
   return best;
 }
 
-void recompute_further(const std::vector<Class>& classes, std::int32_t further, std::vector<std::int32_t>& operators) {
+void recompute_further(const std::vector<Class>& classes, std::int32_t further, RecomputeFlags& flags) {
   for (const Class& cls : classes) {
     for (const std::int32_t i : cls.operators) {
       if (further == 0) return;
-      if (std::find(operators.begin(), operators.end(), i) != operators.end()) continue;
-      operators.push_back(i);
+      if (flags[i] != 0) continue;
+      flags[i] = 1;
       --further;
     }
   }
@@ -215,8 +249,8 @@ RecomputeChoice choose_recompute(const Calibration& calibration, const StageInpu
       solution = solve(classes, needed - limit_bytes);
       if (solution.excess <= 0) choice.least_ms = solution.floor * calibration.computation.value;
     }
-    recompute_further(classes, further, solution.operators);
     for (const std::int32_t i : solution.operators) flags[i] = 1;
+    recompute_further(classes, further, flags);
     choice.recompute = ranges_of(flags, inputs.operators);
     const double now = stage_bytes(calibration, inputs, flags).total();
     choice.excess_bytes = limit_bytes > 0 ? std::max(0.0, now - limit_bytes) : 0;

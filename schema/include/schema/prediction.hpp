@@ -71,7 +71,7 @@ struct SearchResult {
   std::uint64_t seed = 0;
   double seconds = 0;  // filled in by the caller, who has a clock
   std::uint64_t evaluations = 0;
-  std::string stopped;  // "converged", "budget", "cancelled", "exhausted"
+  std::string stopped;  // "converged", "budget", "cancelled", "exhausted", "too_large"
   double lower_bound_ms = 0;
   bool proven = false;
   std::vector<RankedPlan> plans;  // best first

@@ -22,7 +22,7 @@ AcesoStagePricer::AcesoStagePricer(const Tables& tables, UniformStages& uniform,
       uniform_(uniform),
       microbatch_(microbatch),
       blends_(space.alternate_dimensions),
-      repetition_(find_repetition(tables)) {
+      repetition_(uniform.repetition()) {
   const auto operators = static_cast<std::size_t>(tables.operators());
   std::vector<double> least(operators, kInfinite);
   std::vector<double> least_of_devices(operators, kInfinite);

@@ -53,7 +53,7 @@ class AcesoStagePricer final : public unified::StagePricer {
   UniformStages& uniform_;
   std::int32_t microbatch_;
   bool blends_;  // operators may be split along their faster dimension
-  Repetition repetition_;
+  const Repetition& repetition_;
   std::vector<std::vector<Option>> options_;  // by log2 of devices, fastest over the whole model first
   std::unordered_map<std::uint64_t, Row> rows_;
   std::vector<double> answer_;

@@ -142,9 +142,7 @@ void MixedStages::judge(Row& row, const Place& place) {
     }
   }
   for (std::size_t p = 0; p < kPrices.size(); ++p) {
-    double least = kInfinite;
     double least_bound = kInfinite;
-    std::int16_t best_state = 0;
     for (std::size_t state = 0; state < states(); ++state) {
       const Label& label = row.labels[p * states() + state];
       const OperatorSplit& split = options_[option_of(state)];
@@ -154,10 +152,6 @@ void MixedStages::judge(Row& row, const Place& place) {
           tables_.row(tables_.with_tp(split.setting, options_[label.first].tp), last).output, place.inter_node_output);
       const double cost = label.cost + out + kPrices[p] * activation * place.copies;
       least_bound = std::min(least_bound, cost - out + std::min(out, least_out_[state]));
-      if (cost < least) {
-        least = cost;
-        best_state = static_cast<std::int16_t>(state);
-      }
       const double memory = label.weight * tables_.state_multiple() + (label.kept + activation) * place.copies +
                             label.peak + std::max(label.forward_reserve + label.backward_reserve, label.weight);
       if (memory <= limit && label.time + out < std::min(result.time, kUnmeasured)) {
@@ -167,7 +161,6 @@ void MixedStages::judge(Row& row, const Place& place) {
       }
     }
     result.floor = std::max(result.floor, least_bound - kPrices[p] * limit);
-    row.best_state.push_back(best_state);
   }
   row.results.push_back(result);
 }
@@ -189,8 +182,7 @@ std::vector<MixedChoice> MixedStages::path(std::int32_t begin, std::int32_t end,
                                            int state) {
   const Row& row = row_until(begin, end, place);
   const std::size_t length = static_cast<std::size_t>(end - begin);
-  std::size_t at = state >= 0 ? static_cast<std::size_t>(state)
-                              : static_cast<std::size_t>(row.best_state[(length - 1) * kPrices.size() + price]);
+  auto at = static_cast<std::size_t>(state);
   std::vector<MixedChoice> choices(length);
   for (std::size_t i = length; i-- > 0;) {
     choices[i] = {static_cast<std::int16_t>(option_of(at)), recomputes(at)};

@@ -37,7 +37,7 @@ class MixedStages {
   [[nodiscard]] bool empty() const { return options_.empty(); }
   [[nodiscard]] const std::vector<OperatorSplit>& options() const { return options_; }
   [[nodiscard]] const MixedResult& result(std::int32_t begin, std::int32_t end, const Place& place);
-  // The operators' choices on the path of a price that ends best (state < 0) or in `state`.
+  // The operators' choices on the path of a price that ends in `state`.
   [[nodiscard]] std::vector<MixedChoice> path(std::int32_t begin, std::int32_t end, const Place& place, int price,
                                               int state);
   // Least times (us) before an operator, over all options: a floor of any stage.
@@ -53,11 +53,10 @@ class MixedStages {
     std::int16_t first = 0;                            // the first operator's option
   };
   struct Row {
-    std::int32_t end = 0;                  // labels stand at this end
-    std::vector<Label> labels;             // by price, state
-    std::vector<std::uint8_t> from;        // by operator after the first, price, state: the state before
-    std::vector<MixedResult> results;      // by length - 1
-    std::vector<std::int16_t> best_state;  // by length - 1, price: where that price's path ends
+    std::int32_t end = 0;              // labels stand at this end
+    std::vector<Label> labels;         // by price, state
+    std::vector<std::uint8_t> from;    // by operator after the first, price, state: the state before
+    std::vector<MixedResult> results;  // by length - 1
   };
 
   [[nodiscard]] std::size_t states() const { return options_.size() * (recompute_ ? 2 : 1); }

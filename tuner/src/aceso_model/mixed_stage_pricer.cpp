@@ -31,7 +31,7 @@ MixedStagePricer::MixedStagePricer(const Tables& tables, UniformStages& uniform,
       uniform_(tables, uniform, model, space, microbatch),
       derived_recompute_(space.derived_recompute),
       mode_(mode),
-      repetition_(find_repetition(tables)) {
+      repetition_(uniform.repetition()) {
   const auto operators = static_cast<std::size_t>(tables.operators());
   std::vector<double> least(operators, kInfinite);
   std::vector<double> least_of_devices(operators, kInfinite);

@@ -47,7 +47,7 @@ class MixedStagePricer final : public unified::StagePricer {
   bool derived_recompute_;
   Mode mode_;
   bool uniform_alone_ = false;
-  Repetition repetition_;
+  const Repetition& repetition_;
   std::vector<std::unique_ptr<MixedStages>> stages_;  // by log2 of devices
   std::vector<std::unique_ptr<SplitPaths>> paths_;    // the same, where the published rule says what is recomputed
   std::vector<double> answer_;

@@ -1,11 +1,12 @@
 #pragma once
 
-// What recompute of whole name groups costs and saves in any range of the model, from prefix sums. One table for a
-// setting and a set of groups; immutable once built.
+// What recompute of whole name groups costs and saves in any range of the model, from prefix sums over its folded
+// places. One table for a setting and a set of groups; immutable once built.
 
 #include <cstdint>
 #include <vector>
 
+#include "folding.hpp"
 #include "tables.hpp"
 
 namespace trimtab::tuner::aceso {
@@ -13,9 +14,14 @@ namespace trimtab::tuner::aceso {
 using GroupSet = std::uint64_t;  // a bit for each name group; models of more than 64 names do not use these tables
 inline constexpr std::size_t kMaxGroups = 64;
 
+// Whether sums and runs over the folding's places are those over all operators: where a run of saved activations ends
+// in every period that it leaves out.
+[[nodiscard]] bool serves(const Folding& folding, const Tables& tables, GroupSet taken);
+
 class RecomputeTable {
  public:
-  RecomputeTable(const Tables& tables, const SettingTable& setting, GroupSet taken);
+  // `folding` must outlive this and be one that serves() the groups.
+  RecomputeTable(const Tables& tables, const Folding& folding, const SettingTable& setting, GroupSet taken);
 
   struct Sums {
     double time = 0;   // us of recomputed operators
@@ -23,17 +29,35 @@ class RecomputeTable {
     double back = 0;   // MiB that comes back, the kept checkpoints included
   };
   [[nodiscard]] GroupSet taken() const { return taken_; }
-  [[nodiscard]] const Sums& before(std::int32_t op) const { return sums_[op]; }
+  [[nodiscard]] Sums before(std::int32_t op) const {
+    const Folding::Place& place = folding_.place(op);
+    const Sums& at = sums_[place.at];
+    if (place.skipped == 0 || place.at >= folding_.regions()[place.region].tail()) return at;
+    const Sums& each = periods_[place.region];
+    return {at.time + place.skipped * each.time, at.saved + place.skipped * each.saved,
+            at.back + place.skipped * each.back};
+  }
   // The last operator of the run of saved activations that `op` is in; -1 where its activation is not saved.
-  [[nodiscard]] std::int32_t run_end(std::int32_t op) const { return run_end_[op]; }
+  [[nodiscard]] std::int32_t run_end(std::int32_t op) const {
+    const std::int32_t at = folding_.place(op).at;
+    return run_end_[at] < 0 ? -1 : op + run_end_[at] - at;
+  }
   // MiB of the run that ends at `op`, from the run's begin.
-  [[nodiscard]] double run(std::int32_t op) const { return run_.at(op); }
-  [[nodiscard]] double largest_run(std::int32_t begin, std::int32_t end) const { return run_(begin, end); }
+  [[nodiscard]] double run(std::int32_t op) const { return run_.at(folding_.place(op).at); }
+  [[nodiscard]] double largest_run(std::int32_t begin, std::int32_t end) const {
+    if (begin >= end) return 0;
+    const Folding::Range places = folding_.places_of(begin, end);
+    return run_(places.begin, places.end);
+  }
 
  private:
+  void add_skipped(const Folding::Region& region, Sums& sums, Sums& each) const;
+
+  const Folding& folding_;
   GroupSet taken_;
-  std::vector<Sums> sums_;  // operators + 1
-  std::vector<std::int32_t> run_end_;
+  std::vector<Sums> sums_;             // by place, and one past the last
+  std::vector<Sums> periods_;          // by region: of each period of its middle
+  std::vector<std::int32_t> run_end_;  // places
   RangeMax run_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace trimtab::tuner::aceso {
 
-struct Repetition {                      // by operator
-  std::vector<std::int32_t> canonical;   // a stage inside one region is like the one that begins here
+struct Repetition {                     // by operator
+  std::vector<std::int32_t> canonical;  // a stage inside one region is like the one that begins here
   std::vector<std::int32_t> region_end;
   std::vector<std::int32_t> period;
 };

@@ -28,7 +28,12 @@ struct RunWalk {
 }  // namespace
 
 UniformStages::UniformStages(const Tables& tables)
-    : tables_(tables), group_count_(static_cast<std::int32_t>(tables.groups().size())), rule_(tables) {
+    : tables_(tables),
+      repetition_(find_repetition(tables)),
+      folded_(repetition_, true),
+      plain_(repetition_, false),
+      group_count_(static_cast<std::int32_t>(tables.groups().size())),
+      rule_(tables) {
   const auto& groups = tables.groups();
   tabulated_ = groups.size() <= kMaxGroups &&
                std::all_of(groups.begin(), groups.end(), [](const NameGroup& group) { return group.one_kind; });
@@ -232,7 +237,9 @@ UniformStages::Effect UniformStages::effect(const UniformStage& stage) const {
 
 const RecomputeTable* UniformStages::recompute_table(std::int32_t setting, GroupSet taken) {
   std::unique_ptr<RecomputeTable>& table = recompute_tables_[setting][taken];
-  if (!table) table = std::make_unique<RecomputeTable>(tables_, tables_.table(setting), taken);
+  if (table) return table.get();
+  const Folding& folding = serves(folded_, tables_, taken) ? folded_ : plain_;
+  table = std::make_unique<RecomputeTable>(tables_, folding, tables_.table(setting), taken);
   return table.get();
 }
 

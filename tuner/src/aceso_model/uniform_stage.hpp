@@ -10,8 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "folding.hpp"
 #include "recompute_rule.hpp"
 #include "recompute_table.hpp"
+#include "repetition.hpp"
 #include "stage_parts.hpp"
 
 namespace trimtab::tuner::aceso {
@@ -38,6 +40,8 @@ class UniformStages {
   [[nodiscard]] bool tabulated() const { return tabulated_ && aligned_; }
   // REQUIRES: stage.setting >= 0 and begin < end.
   [[nodiscard]] UniformPrice price(const UniformStage& stage);
+  // Where the model's stages come again.
+  [[nodiscard]] const Repetition& repetition() const { return repetition_; }
   // The same operator by operator, with the flags.
   [[nodiscard]] StageParts parts(const UniformStage& stage, std::vector<std::uint8_t>& recompute) const;
 
@@ -75,6 +79,8 @@ class UniformStages {
   };
 
   const Tables& tables_;
+  Repetition repetition_;
+  Folding folded_, plain_;
   std::int32_t group_count_ = 0;
   bool aligned_ = true;               // no layout changes between neighbours of one split
   bool tabulated_ = true;             // few enough names, each of one kind

@@ -98,11 +98,8 @@ class Aceso {
   }
 
   [[nodiscard]] std::optional<Scored> start_of(std::int32_t stages, const std::optional<Candidate>& start) {
-    std::optional<Scored> seed;
-    if (start && static_cast<std::int32_t>(start->stages.size()) == stages) seed = {*start, run_.consider(*start)};
-    std::optional<Scored> even = even_start(stages);
-    if (!seed || (even && even->score.better_than(seed->score))) seed = std::move(even);
-    return seed;
+    if (!start || static_cast<std::int32_t>(start->stages.size()) != stages) return even_start(stages);
+    return Scored{*start, run_.consider(*start)};
   }
 
   // Rounds of slices over all counts of stages; those that fall behind are abandoned.

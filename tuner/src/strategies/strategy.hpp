@@ -66,7 +66,7 @@ class SearchRun {
 
 // How a strategy ended by itself.
 struct StrategyEnd {
-  std::string stopped;        // "converged" or "exhausted"
+  std::string stopped;        // "converged", "exhausted" or "too_large"
   bool proven = false;        // no plan of the space is faster
   double lower_bound_ms = 0;  // no plan of the space takes less; 0 = the strategy does not say
 };

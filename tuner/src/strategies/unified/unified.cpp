@@ -29,6 +29,8 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::int32_t kMostDevices = 64;  // beyond, stages are uniform groups (seeds.hpp)
 constexpr std::size_t kPool = 24;
 constexpr std::size_t kRefined = 6;
+constexpr std::size_t kMostCuts = 8000;    // beyond, a proof takes minutes and gains nothing that is worth them
+constexpr std::uint64_t kPatience = 1000;  // estimates of stages of so long a model, since the last better plan
 constexpr double kFar = 1.04;
 constexpr double kFarOfSome = 1.1;  // where more ways to run a stage may still bring a plan nearer
 constexpr double kCoarseTolerance = 5e-3;
@@ -37,9 +39,11 @@ constexpr double kFineTolerance = 1e-4;
 constexpr double kExactTolerance = 1e-12;
 constexpr double kBoundTolerance = 1e-3;
 constexpr double kVaried = 1.005;
-constexpr int kRelatives = 2000;  // that a climb prices where a step is simulated
+constexpr int kRelatives = 2000;    // that a climb prices where a step is simulated
+constexpr int kFewRelatives = 300;  // of a very long model
 constexpr int kOperatorRelatives = 20000;
 constexpr int kRefinements = 8;
+constexpr std::int32_t kSettled = 6;  // operators that a cut may move by when a plan is settled
 constexpr double kFloorEffort = 0.5;
 constexpr std::int32_t kShortModel = 2000;  // operators up to which plans near the bound are looked for
 constexpr double kEvenShare = 0.05;         // of an evaluation budget: even plans, and with them the solver's
@@ -97,18 +101,34 @@ class Unified {
     end.lower_bound_ms = lower_bound();
     end.proven = !run_.stopped() && run_.options().excluded.empty() && !run_.shortlist().empty() &&
                  end.lower_bound_ms >= run_.shortlist().best_ms() * (1 - 1e-9);
-    end.stopped = end.proven ? "exhausted" : "converged";
+    end.stopped = end.proven ? "exhausted" : cut_short_ ? "too_large" : "converged";
     return end;
   }
 
  private:
+  [[nodiscard]] bool is_very_long() const { return run_.space().cuts.size() > kMostCuts; }
+
+  [[nodiscard]] std::uint64_t estimated() const {
+    std::uint64_t prices = 0;
+    for (const auto& branch : branches_) prices += branch->solver->prices();
+    return prices;
+  }
+
+  // Whether estimates of a very long model, which take long, have brought nothing for a while.
+  [[nodiscard]] bool gave_up() {
+    if (branches_.empty() || !branches_[0]->pricer->estimates() || !is_very_long()) return false;
+    cut_short_ = cut_short_ || estimated() - estimated_at_best_ > kPatience;
+    return cut_short_;
+  }
+
   [[nodiscard]] double best_ms() { return run_.shortlist().best_ms(); }
 
   // The solver's plans are the best there are, or its floors say how far they are from that.
   void search_priced() {
     if (branches_[0]->pricer->exact()) {
       find_near_best();
-      prove();
+      cut_short_ = is_very_long();
+      if (!cut_short_) prove();
       return;
     }
     find_near_best_of_some();
@@ -127,6 +147,7 @@ class Unified {
     pace(run_.space().cuts, kFineTolerance, kFar);
     refine_near();
     vary();
+    settle();
   }
 
   // The same where a stage has so many ways to run that it takes long to see them all.
@@ -176,7 +197,7 @@ class Unified {
     run_.limit_evaluations(0);
     unified::alleviate(run_, limited ? best_ : start);
     remember_best();
-    climb({kRelatives, true});
+    climb({is_very_long() ? kFewRelatives : kRelatives, true});
   }
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
@@ -206,8 +227,8 @@ class Unified {
       branch->pricer = run_.evaluator().stage_pricer(microbatch);
       if (!branch->pricer) continue;
       branch->space = unified::partition_space(run_.space(), run_.model().global_batch / microbatch - 1);
-      branch->solver =
-          std::make_unique<PartitionSolver>(branch->space, *branch->pricer, [this] { return run_.stopped(); });
+      branch->solver = std::make_unique<PartitionSolver>(branch->space, *branch->pricer,
+                                                         [this] { return run_.stopped() || gave_up(); });
       branch->floor = branch->solver->simple_floor();
       branches_.push_back(std::move(branch));
     }
@@ -237,7 +258,10 @@ class Unified {
     }
     const double before = best_ms();
     const Score score = run_.consider(candidate);
-    if (best_ms() < before) record("partition at microbatch " + std::to_string(branch.microbatch), before, candidate);
+    if (best_ms() < before) {
+      estimated_at_best_ = estimated();
+      record("partition at microbatch " + std::to_string(branch.microbatch), before, candidate);
+    }
     if (score.fits()) branch.keep(partition);
     return score.fits();
   }
@@ -310,7 +334,7 @@ class Unified {
   void explore(const std::vector<std::int32_t>& cuts, double tolerance) {
     if (cuts.empty()) return;
     for (Branch* const branch : by_promise()) {
-      if (run_.stopped()) return;
+      if (run_.stopped() || gave_up()) return;
       if (branch->floor < best_ms()) solve(*branch, cuts, to_beat(*branch), tolerance);
     }
     for (Branch* const branch : by_promise()) refine(*branch);
@@ -383,6 +407,20 @@ class Unified {
     branch.solver->use_structure({});
   }
 
+  // The best cuts there are around the best plan's, to the last digit.
+  void settle() {
+    Branch& branch = *by_promise().front();
+    bool better = !branch.pool.empty();
+    for (int round = 0; better && round < kRefinements && !run_.stopped(); ++round) {
+      const double before = branch.best();
+      const Partition best = branch.pool[0];
+      branch.solver->use_structure(devices_of(best));
+      solve(branch, cuts_.around(best, kSettled, 1), before, kExactTolerance);
+      better = branch.best() < before;
+    }
+    branch.solver->use_structure({});
+  }
+
   void prove() {
     for (Branch* const branch : by_promise()) {
       if (run_.stopped()) return;
@@ -426,6 +464,8 @@ class Unified {
   std::vector<std::unique_ptr<Branch>> branches_;
   std::optional<Candidate> best_;  // so far, for the trace
   bool all_priced_ = false;
+  std::uint64_t estimated_at_best_ = 0;
+  bool cut_short_ = false;  // for the model's length
 };
 
 }  // namespace
