@@ -18,3 +18,17 @@ if(TARGET trimtab-nvtx)
   target_compile_definitions(bench_inject PRIVATE NVTX_SHIM="$<TARGET_FILE:trimtab-nvtx>")
   add_dependencies(bench_inject trimtab-nvtx)
 endif()
+
+add_executable(bench_nccl ${collectors_bench_dir}/nccl_bench.cpp)
+target_link_libraries(bench_nccl PRIVATE nccl benchmark::benchmark Threads::Threads trimtab_warnings)
+
+add_executable(bench_cupti_decode ${collectors_bench_dir}/cupti_decode_bench.cpp ${collectors_agent_src}/ring_reader.cpp)
+target_include_directories(bench_cupti_decode PRIVATE ${collectors_agent_src})
+target_link_libraries(bench_cupti_decode PRIVATE inject base schema_record schema_types benchmark::benchmark_main
+                                                 Threads::Threads trimtab_warnings)
+if(TRIMTAB_CUPTI_LIBRARY)
+  target_compile_definitions(bench_cupti_decode PRIVATE REAL_CUPTI="${TRIMTAB_CUPTI_LIBRARY}")
+endif()
+add_executable(bench_fold ${collectors_bench_dir}/fold_bench.cpp)
+target_include_directories(bench_fold PRIVATE ${collectors_agent_src})
+target_link_libraries(bench_fold PRIVATE agent trimtab_warnings)

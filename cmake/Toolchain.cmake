@@ -21,9 +21,16 @@ set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
 add_library(trimtab_warnings INTERFACE)
 target_compile_options(trimtab_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wconversion
-  -Wno-sign-conversion -Wimplicit-fallthrough -Werror
+  -Wno-sign-conversion -Wimplicit-fallthrough
   # g++ 12 warns of overlap inside std::string's own copying (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(TRIMTAB_WARNINGS_ARE_ERRORS)
+  target_compile_options(trimtab_warnings INTERFACE -Werror)
+endif()
+
+if(TRIMTAB_PORTABLE)
+  add_link_options(-static-libstdc++ -static-libgcc -s)
+endif()
 
 if(TRIMTAB_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)

@@ -23,10 +23,15 @@ def traced(work, device):
         result = work()
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0
-    for event in sorted(events, key=lambda event: event.start_us()):
+    for event in sorted(events, key=_start):
         held += event.nbytes()
         peak = max(peak, held)
     return result, Allocations(held, peak)
+
+
+def _start(event):
+    """PyTorch 2.4 and later count in nanoseconds only, 1.13 in microseconds only."""
+    return event.start_ns() if hasattr(event, "start_ns") else event.start_us()
 
 
 def _traced_cuda(work, device):

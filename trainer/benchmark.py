@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 import config as model_config
 import rank_process
+import slowdown_table
 from benchmark_items import KINDS, ItemError
 from errors import BadInput
 from memory import PeakMemory, release_unused
@@ -26,6 +27,8 @@ def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", required=True, help="the model's TOML file")
     parser.add_argument("--requests", required=True, help="the file of benchmark requests")
+    parser.add_argument("--gpu-bench", default="", metavar="PROGRAM",
+                        help="trimtab-gpu-bench: on a GPU its overlap slowdowns are measured with the process item")
     rank_process.add_arguments(parser)
     return parser.parse_args(words)
 
@@ -66,10 +69,6 @@ class Bench:
     def groups_maximum(self, value):
         return -self.groups.minimum(-value)
 
-    def synchronize(self):
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
 
 def load_requests(path):
     """(items, Precision) of the file; raises BadInput naming the field."""
@@ -99,12 +98,37 @@ def run(options, process):
         try:
             if item.get("kind") not in KINDS:
                 raise ItemError(f"kind must be one of {sorted(KINDS)}, found {item.get('kind')!r}")
-            for key, values in KINDS[item["kind"]](item, bench):
+            for key, values in measured(item, bench, options):
                 print(json.dumps({"item": number, "cost": key, "values": values}), flush=True)
             print(json.dumps({"item_done": number}), flush=True)
         except ItemError as error:
             print(json.dumps({"item": number, "error": str(error)}), flush=True)
     process.close()
+
+
+def measured(item, bench, options):
+    """(cost key, values) of everything that the item measures here; raises ItemError."""
+    try:
+        yield from KINDS[item["kind"]](item, bench)
+    except RuntimeError as error:
+        # Alone, a rank can go on to the next item; others would wait for it in this one.
+        if bench.groups.world_size > 1 or "out of memory" not in str(error):
+            raise
+        release_unused()
+        raise ItemError(str(error).splitlines()[0]) from error
+    if item["kind"] == "process" and options.gpu_bench and bench.device.type == "cuda":
+        yield from slowdowns(bench, options.gpu_bench)
+
+
+def slowdowns(bench, program):
+    """Rank 0's GPU speaks for all: its neighbours wait, and do not disturb."""
+    bench.groups.barrier()
+    if bench.groups.rank == 0:
+        try:
+            yield from slowdown_table.lines_of(program, bench.config, 1, bench.device.index)
+        except (OSError, RuntimeError) as error:
+            print(f"no overlap slowdowns: {error}", flush=True)
+    bench.groups.barrier()
 
 
 if __name__ == "__main__":

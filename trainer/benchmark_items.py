@@ -12,12 +12,15 @@ import torch.distributed as dist
 from control import Control
 from data import TokenStream
 from operator_bench import OperatorBench
+from device_time import span_ns, spans_ns
+from overlap_slowdown import GpuOverlap
 from pipeline import StepResult
 from repetition import elapsed_ns, repeat
 
 INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or the barrier's skew is what is measured.
 INNER_MAX = 64
 OVERLAP_CALLS_MAX = 256
+OVERLAP_ATTEMPTS = 5
 
 
 class ItemError(Exception):
@@ -33,13 +36,8 @@ def operator(item, bench):
     stored, working = alone.memory()
 
     def once():
-        begin = time.perf_counter_ns()
-        kept = alone.forward()
-        bench.synchronize()
-        middle = time.perf_counter_ns()
-        alone.backward(kept)
-        bench.synchronize()
-        return middle - begin, time.perf_counter_ns() - middle
+        kept = []
+        return spans_ns(bench.device, lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop()))
 
     forward, backward = repeat(once, bench.precision, bench.groups)
     key = {"subject": item["cost_key"], "dtype": "float32", "samples": samples, "tp": 1, "sharding": "default"}
@@ -54,7 +52,7 @@ def optimizer(item, bench):
 
     def once():
         state.gradient.fill_(1e-3)
-        return (elapsed_ns(lambda: (state.update(bench.recipe, 1), bench.synchronize())),)
+        return (span_ns(bench.device, lambda: state.update(bench.recipe, 1)),)
 
     (values,) = repeat(once, bench.precision, bench.groups)
     yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32"}, values
@@ -67,7 +65,6 @@ def collective(item, bench):
 
     def call():
         launch().wait()
-        bench.synchronize()
 
     (values,) = repeat(_inner(call, bench), bench.precision, bench.groups)
     if group is not None:
@@ -92,7 +89,6 @@ def point_to_point(item, bench):
         else:
             bench.groups.receive_state(tensor, peer)
             bench.groups.send_state(tensor, peer)
-        bench.synchronize()
 
     (values,) = repeat(_inner(round_trip, bench), bench.precision, bench.groups)
     if peer < bench.groups.world_size:
@@ -106,16 +102,35 @@ def overlap(item, bench):
     alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
     group = bench.block(size)
     launch = _primitive(primitive, bytes_, size, group, bench)
+    measure = _overlap_on_gpu if bench.device.type == "cuda" else _overlap_on_cpu
+    computation_slowdown, communication_slowdown = measure(alone, launch, bench)
+    if group is not None:
+        key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": "intra_node"}
+        yield {"kind": "overlap_computation", **key}, computation_slowdown
+        yield {"kind": "overlap_communication", **key}, communication_slowdown
 
+
+def _overlap_on_gpu(alone, launch, bench):
+    overlap_ = GpuOverlap(lambda: alone.backward(alone.forward()), launch, bench.device, bench.groups_maximum)
+
+    def once():
+        for _ in range(OVERLAP_ATTEMPTS):
+            ratios = overlap_.ratios()
+            if bench.groups.minimum(int(ratios is not None)):
+                return [max(1_000_000, 1_000_000 * ratio) for ratio in ratios]
+        raise ItemError(f"in {OVERLAP_ATTEMPTS} attempts one of the two ended before the other's disturbed run did")
+
+    return repeat(once, bench.precision, bench.groups)
+
+
+def _overlap_on_cpu(alone, launch, bench):
     def compute():
         alone.backward(alone.forward())
-        bench.synchronize()
 
     def communicate():
         works = [launch() for _ in range(calls)]
         for work in works:
             work.wait()
-        bench.synchronize()
 
     calls = 1
     for _ in range(2):
@@ -140,11 +155,7 @@ def overlap(item, bench):
         return (max(1_000_000, 1_000_000 * disturbed / _middle(computation)),
                 max(1_000_000, 1_000_000 * (ended[0] - begin) / _middle(communication)))
 
-    computation_slowdown, communication_slowdown = repeat(together, bench.precision, bench.groups)
-    if group is not None:
-        key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": "intra_node"}
-        yield {"kind": "overlap_computation", **key}, computation_slowdown
-        yield {"kind": "overlap_communication", **key}, communication_slowdown
+    return repeat(together, bench.precision, bench.groups)
 
 
 def _middle(values):
@@ -208,6 +219,6 @@ def _inner(call, bench):
     """A measurement of one call, averaged over as many as fill INNER_NS, the same number on every rank."""
     call()
     bench.groups.barrier()
-    once = elapsed_ns(call)
+    once = span_ns(bench.device, call)
     count = bench.groups_maximum(max(1, min(INNER_MAX, INNER_NS // max(once, 1))))
-    return lambda: (elapsed_ns(lambda: [call() for _ in range(count)]) / count,)
+    return lambda: (span_ns(bench.device, lambda: [call() for _ in range(count)]) / count,)

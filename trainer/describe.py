@@ -32,7 +32,7 @@ def forward_flops(spec, config):
 
 def model_document(config):
     """The model.json document; each distinct operator is run once to count what it keeps."""
-    device = torch.device("cpu")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     activation_bytes, operators = {}, []
     for spec in operator_specs(config):
         if spec.cost_key not in activation_bytes:

@@ -2,7 +2,11 @@
 
 On a CPU the peak is VmHWM, which writing 5 to /proc/self/clear_refs sets back to the present (Linux, own process, no
 privilege). Where that does not work (some sandboxes ignore the write) the peak is the largest resident size seen at
-the fixed points where sample() is called, and misses what happens between them. On a GPU PyTorch's allocator counts.
+the fixed points where sample() is called, and misses what happens between them.
+
+On a GPU it is what PyTorch's allocator has handed out, and with it what the device lost beside the allocator: the
+context, libraries, NCCL. The latter is read when a mark is set, and contains what other processes hold on that device.
+What the allocator keeps in reserve is not counted: it gives that back before it fails.
 """
 import ctypes
 import gc
@@ -62,12 +66,18 @@ def release_unused():
         torch.cuda.empty_cache()
 
 
+def _bytes_beside_allocator(device):
+    free, total = torch.cuda.mem_get_info(device)
+    return max(0, total - free - torch.cuda.memory_reserved(device))
+
+
 class PeakMemory:
     """Main thread only."""
 
     def __init__(self, device):
         self._device = device
         self._sampled = 0
+        self._beside_allocator = 0
         self.resets = device.type == "cpu" and self._reset_works()
 
     @staticmethod
@@ -82,6 +92,7 @@ class PeakMemory:
         """Release what is free and count the peak from here on."""
         release_unused()
         if self._device.type == "cuda":
+            self._beside_allocator = _bytes_beside_allocator(self._device)
             torch.cuda.reset_peak_memory_stats(self._device)
         elif self.resets:
             _reset_high_water()
@@ -95,12 +106,13 @@ class PeakMemory:
     def held_bytes(self):
         """What is held at this moment."""
         if self._device.type == "cuda":
-            return torch.cuda.memory_allocated(self._device)
+            self._beside_allocator = _bytes_beside_allocator(self._device)
+            return self._beside_allocator + torch.cuda.memory_allocated(self._device)
         return resident_bytes()
 
     def peak_bytes(self):
         if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device)
+            return self._beside_allocator + torch.cuda.max_memory_allocated(self._device)
         if self.resets:
             return _high_water_bytes()
         self.sample()

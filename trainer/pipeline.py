@@ -82,7 +82,7 @@ class Pipeline:
 
     def _update(self, step, result):
         with self._ranges.range("optimizer", 0):
-            for state in self._states:
-                squared_norm = state.update(self._recipe, step + 1)
-                if self._plan.owner(state.spec.index) == self._rank:
-                    result.squared_gradient_norm += squared_norm
+            squared_norms = [state.update(self._recipe, step + 1) for state in self._states]
+        for state, squared_norm in zip(self._states, squared_norms):
+            if self._plan.owner(state.spec.index) == self._rank:
+                result.squared_gradient_norm += float(squared_norm)

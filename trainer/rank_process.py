@@ -24,7 +24,22 @@ def add_arguments(parser, environment=os.environ):
     parser.add_argument("--world-size", type=int, default=int(environment.get("TRIMTAB_WORLD_SIZE", 1)))
     parser.add_argument("--rendezvous", default="", help="file:///path or tcp://host:port, the same for all ranks")
     parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS", help="longest wait for a peer")
-    parser.add_argument("--pin", choices=("auto", "off"), default="auto", help="one core a rank where there are enough")
+    parser.add_argument("--pin", choices=("auto", "off"), default="auto",
+                        help="on CPUs: one core a rank where there are enough")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto",
+                        help="auto: the GPU of this rank's place where PyTorch sees one")
+
+
+def device_of(choice, local_rank):
+    """This rank's device: on GPUs the one of its place on the machine, for two ranks of one GPU cannot use NCCL."""
+    if choice == "cpu" or (choice == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise BadInput("--device cuda: PyTorch sees no GPU on this machine")
+    if local_rank >= torch.cuda.device_count():
+        raise BadInput(f"local rank {local_rank} needs a GPU of its own, PyTorch sees {torch.cuda.device_count()}; "
+                       "start fewer ranks, or give --device cpu")
+    return torch.device("cuda", local_rank)
 
 
 class RankProcess:
@@ -34,14 +49,13 @@ class RankProcess:
         self._options = options
         self._groups = None
         local_rank = options.rank if options.local_rank is None else options.local_rank
-        if options.pin == "auto":
-            compute_environment.pin(local_rank, options.world_size)
+        self.device = device_of(options.device, local_rank)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        elif options.pin == "auto":
+            compute_environment.pin(local_rank, options.world_size)  # A GPU's rank launches and waits on several threads.
         torch.set_num_threads(1)
         keep_freed_memory()
-        self.device = torch.device("cpu")
-        if torch.cuda.is_available():
-            self.device = torch.device("cuda", local_rank % torch.cuda.device_count())
-            torch.cuda.set_device(self.device)
         self._liveness = Liveness(options.rank, options.world_size, self._on_lost)
 
     def connect(self):

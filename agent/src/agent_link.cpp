@@ -53,6 +53,7 @@ wire::FromAgent Agent::Implementation::hello() const {
 void Agent::Implementation::link_closed(const std::string& reason) {
   welcome = false;
   heartbeat.cancel();
+  traces.link_closed();
   if (std::exchange(last_link_reason, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
 }
 
@@ -88,6 +89,10 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
       return sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
     case wire::ToAgent::kStopJob:
       return sessions.stop_job(message.stop_job().job(), message.stop_job().step());
+    case wire::ToAgent::kTraceStart:
+      return stopping ? void() : traces.start(message.trace_start());
+    case wire::ToAgent::kTraceStop:
+      return traces.stop(message.trace_stop().id());
     case wire::ToAgent::kHeartbeat:
     case wire::ToAgent::BODY_NOT_SET:
       return;

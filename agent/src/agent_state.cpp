@@ -7,7 +7,9 @@
 #include <iterator>
 #include <utility>
 
+#include "activity_report.hpp"
 #include "child_process.hpp"
+#include "collective_message.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
 #include "printable_lines.hpp"
@@ -17,6 +19,7 @@ namespace trimtab::agent {
 namespace {
 
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
+constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 constexpr std::size_t kLastOutputBytes = 4096;
 
@@ -32,6 +35,13 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       news([this](const wire::FromAgent& message) { return send(message); }),
       ranks(loop, RankLedger(state.database), chosen.state, [this](const LedgerRank& rank) { rank_ended(rank); }),
       jobs(chosen.state, facts.fingerprint),
+      // A trace leaves half of the link's queue to everything else.
+      traces({[this](const wire::FromAgent& message) {
+                return link.queued_bytes() < net::LinkOptions{}.max_queued_bytes / 2 && send(message);
+              },
+              [this](const std::string& job) { return rings.rings_of(job); },
+              [this](net::LocalPeerId peer, std::uint64_t until_ns) { rings.ask_full_detail(peer, until_ns); }, clock,
+              chosen.node}),
       rings(clock),
       commands({loop,
                 ranks,
@@ -74,6 +84,8 @@ Status Agent::Implementation::open() {
   }
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
+  rings.trace_with(&traces);
+  activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   link.start();
@@ -101,6 +113,7 @@ void Agent::Implementation::drain() {
   const Nanoseconds now = clock.monotonic();
   if (last_drain.count() > 0) loop_lag = std::max(Nanoseconds(0), now - last_drain - kDrainPeriod);
   rings.drain();
+  traces.tick();
   last_drain = clock.monotonic();
 }
 
@@ -109,6 +122,24 @@ void Agent::Implementation::flush_costs() {
   collected.flush(
       [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
   report_storage();
+}
+
+// What cannot be sent now is dropped: the other ranks' stamps will not wait for it.
+void Agent::Implementation::send_collectives() {
+  rings.take_collectives([this](const RankRings::RankCollectives& rank) {
+    const bool sent = send(stamps_message(rank.origin, rank.rank, rank.stamps));
+    (sent ? collectives_sent : collectives_unsent) += rank.stamps.size();
+  });
+}
+
+void Agent::Implementation::tell_activities() {
+  activities = rings.activities();
+  if (!welcome) return;
+  for (const auto& [id, activity] : activities) {
+    wire::FromAgent message;
+    *message.mutable_rank_activity() = to_wire(id, activity);
+    send(message);
+  }
 }
 
 void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {
@@ -120,6 +151,7 @@ void Agent::Implementation::look_after() {
   flush_costs();
   report_sources();
   follow_fingerprint();
+  send_collectives();
   ranks.bound_logs(configuration.rank_log_limit);
   if (!welcome) return;
   news.retry();
@@ -210,6 +242,28 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       count("record_names_dropped", "Range names that found their table full.", ring.names_dropped),
       count("ranges_untracked", "Ranges nested too deep to follow.", ring.untracked),
       count("rings_broken", "Rings that were given up.", ring.broken_rings),
+      count("collectives", "Collectives read from rings.", ring.collectives),
+      count("collectives_fused", "Of those, run together with others: their times are not their own.",
+            ring.collectives_fused),
+      count("collectives_unfit", "Of those, without a communicator, a function or a second rank.",
+            ring.collectives_unfit),
+      count("collective_stamps_sent", "Sampled collectives sent to be joined over ranks.", collectives_sent),
+      count("collective_stamps_dropped", "Sampled collectives dropped because the link was down.", collectives_unsent),
+      count("kernels", "Kernels and graph launches that were folded.", ring.kernels),
+      count("collectives_folded", "Collectives of NCCL's plugin that went into shares and slowdowns.",
+            ring.collectives_folded),
+      count("passes_unattributed", "Operators' passes and launches whose kernels could not be joined.",
+            ring.unattributed),
+      count("windows_incomplete", "Stretches in which not all kernels were recorded.", ring.windows),
+      count("intervals_late", "Kernels whose records came too late for the shares.", ring.late),
+      count("overlaps", "Kernels and collectives that ran alone, or clearly beside something.", ring.overlaps),
+      count("overlaps_unclear", "Those that ran beside several things, or beside one for a short time only.",
+            ring.overlaps_unclear),
+      count("overlaps_refused", "Those that took too long to be explained, or for which there was no room.",
+            ring.overlaps_refused),
+      count("slowdowns", "Values of slowdowns under overlap.", ring.slowdowns),
+      count("slowdowns_unsure", "Values that did not become sure and were dropped.", ring.slowdowns_unsure),
+      gauge("traces_running", "Traces that are being taken.", static_cast<double>(traces.running())),
       gauge("rings", "Rings that are read.", static_cast<double>(rings.size())),
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
@@ -236,6 +290,7 @@ std::vector<Metric> Agent::Implementation::metrics() const {
   };
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));
+  add_activity_metrics(activities, all);
   for (const auto& [key, value] : sessions.reports()) {
     const std::string labels = "{job=\"" + label_value(key.first.job) + "\",rank=\"" + std::to_string(key.first.rank) +
                                "\",name=\"" + label_value(key.second) + "\"}";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@
 #include "rank_news.hpp"
 #include "rank_rings.hpp"
 #include "rank_sessions.hpp"
+#include "trace_recorder.hpp"
 
 namespace trimtab::agent {
 
@@ -50,6 +52,7 @@ struct Agent::Implementation {
   // Measurements.
   void drain();
   void flush_costs();
+  void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
   void rank_ended(const LedgerRank& rank);
   void look_after();
@@ -57,6 +60,7 @@ struct Agent::Implementation {
   void start_sampling();
   void report_sources();
   void follow_fingerprint();
+  void tell_activities();
 
   Status serve_metrics();
   [[nodiscard]] std::vector<Metric> metrics() const;
@@ -72,6 +76,7 @@ struct Agent::Implementation {
   RankNews news;
   LaunchedRanks ranks;
   JobContext jobs;
+  TraceRecorder traces;
   RankRings rings;
   CommandRunner commands;
   RankSessions sessions;
@@ -83,11 +88,15 @@ struct Agent::Implementation {
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;
+  std::uint64_t collectives_sent = 0;
+  std::uint64_t collectives_unsent = 0;
   Nanoseconds last_drain{0};
   Nanoseconds loop_lag{0};
   net::EventLoop::Timer heartbeat;
   net::EventLoop::Timer drain_timer;
   net::EventLoop::Timer flush_timer;
+  net::EventLoop::Timer activity_timer;
+  std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 
 }  // namespace trimtab::agent

@@ -8,6 +8,7 @@
 
 #include "benchmark_run.hpp"
 #include "describe_run.hpp"
+#include "schema/nccl_choice.hpp"
 
 namespace trimtab::agent {
 
@@ -29,6 +30,18 @@ void make_rendezvous_directory(const std::string& address) {
   if (!address.starts_with(kFile)) return;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(address.substr(kFile.size())).parent_path(), ignored);
+}
+
+// Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
+// because what a rank then finds damaged it would leave out, alone among the ranks.
+Status place_nccl_table(const wire::Launch& asked, const Scratch& scratch, RankLaunch& launch) {
+  if (asked.nccl_table().empty()) return {};
+  TRIMTAB_TRY(launch.nccl_table_id, nccl_table_id(asked.nccl_table()));
+  launch.nccl_table = scratch.nccl_table(asked.launch());
+  TRIMTAB_TRY_STATUS(write_file(launch.nccl_table, asked.nccl_table()));
+  TRIMTAB_TRY(const std::string written, read_file(launch.nccl_table));
+  if (written == asked.nccl_table()) return {};
+  return unavailable("the table of NCCL choices " + launch.nccl_table + " does not read as it was written");
 }
 
 Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, const Job& job) {
@@ -145,6 +158,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
+  TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {

@@ -22,6 +22,7 @@ struct Meaning {
   PayloadIs payload = PayloadIs::kNothing;
   bool step = false;
   bool plan_change = false;
+  bool of_device = false;  // where the name stays, "/device" tells its time from the host's
 };
 
 Meaning by_name(std::string subject) {
@@ -84,6 +85,17 @@ Meaning transfer_meaning(std::string_view name, const FoldContext& context) {
   return meaning;
 }
 
+// What a range takes that a device may do for it.
+bool is_work(CostKind kind) {
+  return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward || kind == CostKind::kCollective ||
+         kind == CostKind::kPointToPoint;
+}
+
+bool is_work(const RangeRecord& record) {
+  return record.domain == kOwnDomain &&
+         (record.name.starts_with("op/") || record.name.starts_with("comm/") || record.name.starts_with("transfer/"));
+}
+
 Meaning meaning_of(std::string_view domain, std::string_view name, const FoldContext& context) {
   if (domain != kOwnDomain) {
     return by_name(domain.empty() ? std::string(name) : std::string(domain) + "/" + std::string(name));
@@ -107,7 +119,7 @@ CostKey complete_key(const Meaning& meaning, const RangeRecord& record) {
   const bool given = (record.flags & record::kPayloadValid) != 0 && record.payload > 0;
   if (meaning.payload == PayloadIs::kNothing) return key;
   if (!given || (meaning.payload == PayloadIs::kSamples && record.payload > INT32_MAX)) {
-    return by_name(std::string(record.name)).key;
+    return by_name(std::string(record.name) + (meaning.of_device ? "/device" : "")).key;
   }
   if (meaning.payload == PayloadIs::kSamples) key.samples = static_cast<std::int32_t>(record.payload);
   if (meaning.payload == PayloadIs::kBytes) key.bytes = record.payload;
@@ -174,6 +186,7 @@ void RangeFold::begin_epoch(std::int64_t epoch) {
 
 void RangeFold::forget_rules() {
   domains_.clear();
+  device_rules_.clear();
   rules_ = 0;
 }
 
@@ -185,11 +198,33 @@ void RangeFold::add(const RangeRecord& record) {
   } else if (Rule* rule = rule_for(record); rule == nullptr) {
     ++counters_.overflow;
   } else {
-    fold(*rule, record);
+    if (first_work_ns_ == 0 && is_work(record)) first_work_ns_ = record.end_ns;
+    newest_ns_ = std::max(newest_ns_, record.end_ns);
+    fold(*rule, record, record.duration_ns());
   }
 }
 
-void RangeFold::fold(Rule& rule, const RangeRecord& record) {
+void RangeFold::on_device() {
+  if (std::exchange(on_device_, true)) return;
+  forget_rules();
+  for (auto& [key, entry] : entries_) {
+    if (is_work(key.kind)) *entry = {};
+  }
+}
+
+void RangeFold::add_device_time(const RangeRecord& pass, std::uint64_t device_ns) {
+  Rule* rule = rule_in(device_rules_, pass, false);
+  if (rule == nullptr) {
+    ++counters_.overflow;
+    return;
+  }
+  if (!std::exchange(rule->meaning.of_device, true) && rule->meaning.key.kind == CostKind::kRange) {
+    rule->meaning.key.subject += "/device";
+  }
+  fold(*rule, pass, static_cast<std::int64_t>(device_ns));
+}
+
+void RangeFold::fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns) {
   const bool plan_change = rule.meaning.plan_change;
   const bool step = rule.meaning.step;
   if (Entry* entry = entry_for(rule, record); entry == nullptr) {
@@ -198,7 +233,7 @@ void RangeFold::fold(Rule& rule, const RangeRecord& record) {
     if (std::exchange(entry->epoch, epoch_) != epoch_) entry->seen = 0;
     const bool warm = plan_change || entry->seen >= options_.warmup;
     ++entry->seen;
-    if (warm) entry->statistics.add(record.duration_ns());
+    if (warm) entry->statistics.add(duration_ns);
     ++(warm ? counters_.folded : counters_.warmup);
   }
   if (step) add_step(record);
@@ -219,10 +254,17 @@ RangeFold::Rule* RangeFold::rule_for(const RangeRecord& record) {
   }
   if (rules_ >= options_.max_keys) return nullptr;
   if (domain == domains_.end()) domain = domains_.emplace(std::string(record.domain), Rules{}).first;
+  return rule_in(domain->second, record, on_device_);
+}
+
+RangeFold::Rule* RangeFold::rule_in(Rules& rules, const RangeRecord& record, bool host_only) {
+  if (const auto known = rules.find(record.name); known != rules.end()) return known->second.get();
+  if (rules_ >= options_.max_keys) return nullptr;
   auto rule = std::make_unique<Rule>();
   rule->meaning = meaning_of(record.domain, record.name, context());
+  if (host_only && is_work(rule->meaning.key.kind)) rule->meaning = by_name(std::string(record.name));
   ++rules_;
-  return domain->second.emplace(std::string(record.name), std::move(rule)).first->second.get();
+  return rules.emplace(std::string(record.name), std::move(rule)).first->second.get();
 }
 
 RangeFold::Entry* RangeFold::entry_for(Rule& rule, const RangeRecord& record) {
@@ -247,9 +289,11 @@ const FoldContext& RangeFold::context() const {
   return known == contexts_.end() ? unknown : known->second;
 }
 
-std::vector<Cost> RangeFold::take() {
+std::vector<Cost> RangeFold::take(bool all) {
+  const bool held_back = !all && !on_device_ && newest_ns_ - first_work_ns_ < options_.device_grace_ns;
   std::vector<Cost> costs;
   for (auto& [key, entry] : entries_) {
+    if (held_back && is_work(key.kind)) continue;
     if (!entry->statistics.empty()) costs.push_back({key, std::exchange(entry->statistics, {})});
   }
   return costs;

@@ -5,6 +5,9 @@
 //
 // A rank's ranges measure the job as it runs: communication includes waiting for late peers, a forward pass under
 // recompute records no graph. Whoever stores these costs keeps them apart from those of the benchmark command.
+//
+// Where work runs on a device, a range measures how long the host took to ask for it. From on_device() on, ranges of
+// operators and of communication are folded by their names, and operators' costs come from add_device_time().
 
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +50,10 @@ struct FoldContext {
 struct FoldOptions {
   std::uint64_t warmup = 2;     // occurrences of each key that are left out after an epoch began
   std::size_t max_keys = 4096;  // of statistics, and of distinct range names
+  // For so long after the first range of work (an import takes longer than that), what operators and communication took
+  // is held back: only the first kernel tells whether ranges measure the work itself or the host that hands it to a
+  // device, and kernels are told later.
+  std::uint64_t device_grace_ns = 0;
 };
 
 struct FoldCounters {
@@ -79,9 +86,15 @@ class RangeFold final {
   void begin_epoch(std::int64_t epoch);
 
   void add(const RangeRecord& record);
+  // The job's work runs on a device. What operators and communication took until now was the host's time and goes, but
+  // for what has been taken already.
+  void on_device();
+  // One pass of an operator took so long on the device.
+  void add_device_time(const RangeRecord& pass, std::uint64_t device_ns);
 
-  // What has been folded since the last take(), sorted by key; keys without a value are left out.
-  [[nodiscard]] std::vector<Cost> take();
+  // What has been folded since the last take(), sorted by key; keys without a value are left out. `all` = also what is
+  // held back: the rank has ended.
+  [[nodiscard]] std::vector<Cost> take(bool all = false);
   [[nodiscard]] const StepFold& steps() const { return steps_; }
   [[nodiscard]] const FoldCounters& counters() const { return counters_; }
 
@@ -95,9 +108,10 @@ class RangeFold final {
   using Rules = std::unordered_map<std::string, std::unique_ptr<Rule>, TextHash, std::equal_to<>>;
 
   [[nodiscard]] Rule* rule_for(const RangeRecord& record);
+  [[nodiscard]] Rule* rule_in(Rules& rules, const RangeRecord& record, bool host_only);
   [[nodiscard]] Entry* entry_for(Rule& rule, const RangeRecord& record);
   [[nodiscard]] const FoldContext& context() const;
-  void fold(Rule& rule, const RangeRecord& record);
+  void fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns);
   void add_step(const RangeRecord& record);
   void forget_rules();
 
@@ -107,8 +121,12 @@ class RangeFold final {
   std::int64_t epoch_ = 0;
   StepFold steps_;
   std::map<std::string, Rules, std::less<>>
-      domains_;  // rules by domain, then by name; forgotten when the epoch changes
+      domains_;         // rules by domain, then by name; forgotten when the epoch changes
+  Rules device_rules_;  // of operators' passes by name, for add_device_time()
   std::size_t rules_ = 0;
+  bool on_device_ = false;
+  std::uint64_t first_work_ns_ = 0;  // of operators, communication and transfers
+  std::uint64_t newest_ns_ = 0;
   std::map<CostKey, std::unique_ptr<Entry>> entries_;  // never removed: a key's warm-up outlives take()
 };
 

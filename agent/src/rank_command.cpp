@@ -10,6 +10,22 @@ Environment with_job(Environment base, const Job& job) {
   return base;
 }
 
+// A profiler plugin of the job's own is called behind ours; a tuner plugin of its own keeps its place, for there can be
+// one alone.
+void set_nccl_plugins(Environment& environment, const RankLaunch& launch, const AgentPlaces& places) {
+  const auto own = environment.find("NCCL_PROFILER_PLUGIN");
+  if (own != environment.end() && !own->second.empty() && own->second != places.inject_library) {
+    environment["TRIMTAB_NCCL_PROFILER_NEXT"] = own->second;
+  }
+  environment["NCCL_PROFILER_PLUGIN"] = places.inject_library;
+  // What the timing of channels costs on the device cannot be seen from the process: a part of the time is enough.
+  environment.try_emplace("TRIMTAB_NCCL_DETAIL", "sampled");
+  if (launch.nccl_table.empty() || environment.contains("NCCL_TUNER_PLUGIN")) return;
+  environment["NCCL_TUNER_PLUGIN"] = places.inject_library;
+  environment["TRIMTAB_NCCL_TABLE"] = launch.nccl_table;
+  environment["TRIMTAB_NCCL_TABLE_ID"] = launch.nccl_table_id;
+}
+
 }  // namespace
 
 Placeholders placeholders(const Job& job, const RankLaunch& launch) {
@@ -37,6 +53,9 @@ Environment rank_environment(Environment base, const Job& job, const RankLaunch&
   if (!places.inject_library.empty()) {
     environment["TRIMTAB_LIBRARY"] = places.inject_library;
     environment["NVTX_INJECTION64_PATH"] = places.inject_library;
+    // CUDA's driver loads one library alone; a job that brings its own keeps it.
+    environment.try_emplace("CUDA_INJECTION64_PATH", places.inject_library);
+    set_nccl_plugins(environment, launch, places);
   }
   return environment;
 }

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -11,12 +13,34 @@ namespace {
 
 // A ring that fills faster than this for long drops records, and the producers count them; the loop stays answerable.
 constexpr std::size_t kRecordsPerDrain = 64 * 1024;
+constexpr std::size_t kMostThreadNames = 256;
+// Records of kernels are published so much later than the kernels ran: what is dropped now ran as long ago as that.
+constexpr std::uint64_t kPublishedLateNs = 3'000'000'000;
+// A record that ends later than now by more than this is wrong, and all true ones would come too late after it.
+constexpr std::uint64_t kClocksDifferNs = 60'000'000'000;
+// CUPTI's buffers come about each second, the first one later.
+constexpr std::uint64_t kDeviceGraceNs = 10'000'000'000;
+
+constexpr Nanoseconds kKernelsPeriod = std::chrono::seconds(30);
+
+FoldOptions fold_options() {
+  FoldOptions options;
+  options.device_grace_ns = kDeviceGraceNs;
+  return options;
+}
 
 }  // namespace
 
-Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin) {
+Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin, std::optional<RankIdentity> rank) {
   TRIMTAB_TRY(auto reader, RingReader::attach(descriptor, clock_));
-  rings_[peer] = {std::move(reader), std::make_unique<RangeFold>(), {}, std::move(origin), false};
+  Ring& ring = rings_[peer] = {};
+  ring.reader = std::move(reader);
+  ring.fold = std::make_unique<RangeFold>(fold_options());
+  ring.origin = std::move(origin);
+  ring.rank = std::move(rank);
+  ring.activity = std::make_unique<ActivityFold>();
+  ring.kernels_taken = clock_.monotonic();
+  ring.drained_ns = static_cast<std::uint64_t>(clock_.wall().count());
   return {};
 }
 
@@ -39,38 +63,175 @@ void RankRings::drain() {
     Ring& ring = entry->second;
     drain(entry->first, ring);
     const bool done = ring.gone || ring.reader->finished();
-    if (done) collect(ring);
+    if (done && traces_ != nullptr) traces_->ring_ended(entry->first);
+    if (done) {
+      collect(ring, true);
+      count(ring, {});
+      collect_collectives(ring);
+    }
     entry = done ? rings_.erase(entry) : std::next(entry);
   }
 }
 
 void RankRings::drain(net::LocalPeerId peer, Ring& ring) {
-  const auto fold = [&](std::span<const RangeRecord> records) {
-    for (const auto& record : records) {
-      ring.fold->add(record);
-      const auto picture = ring.timeline.add(record);
-      if (picture && on_picture) on_picture(peer, *picture);
-    }
-  };
-  const RingDrain drained = ring.reader->drain(kRecordsPerDrain, fold);
-  counters_.records += drained.records;
-  counters_.skipped += drained.skipped;
-  counters_.malformed += drained.malformed;
-  counters_.dropped += drained.dropped;
-  counters_.names_dropped += drained.names_dropped;
-  counters_.untracked += drained.untracked;
+  const RingDrain drained =
+      ring.reader->drain(kRecordsPerDrain, [&](std::span<const RangeRecord> records) { take_in(peer, ring, records); });
+  note_loss(ring, drained);
+  if (traces_ != nullptr && drained.dropped > 0) traces_->dropped(peer, drained.dropped);
+  fold_activity(peer, ring);
+  count(ring, drained);
+  count_collectives(ring);
   if (!drained.broken) return;
   ++counters_.broken_rings;
   ring.gone = true;
   spdlog::warn("the record ring of process {} is broken and was given up", ring.reader->pid());
 }
 
-void RankRings::collect(Ring& ring) {
-  collected_.add(ring.origin, ring.fold->take());
+void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records) {
+  const std::uint64_t latest_ns = static_cast<std::uint64_t>(clock_.wall().count()) + kClocksDifferNs;
+  const auto from_future = [=](const RangeRecord& record) { return record.end_ns > latest_ns; };
+  if (std::ranges::any_of(records, from_future)) {
+    std::vector<RangeRecord> credible;
+    std::ranges::remove_copy_if(records, std::back_inserter(credible), from_future);
+    counters_.malformed += records.size() - credible.size();
+    return take_in(peer, ring, credible);
+  }
+  for (const RangeRecord& record : records) {
+    if (record.kind <= record::kThreadName) {
+      ring.fold->add(record);
+      const auto picture = ring.timeline.add(record);
+      if (picture && on_picture) on_picture(peer, *picture);
+    }
+    ring.activity->add(record);
+    ring.collectives.add(record);
+    const bool names = record.kind == record::kThreadName;
+    if (names && (ring.threads.size() < kMostThreadNames || ring.threads.contains(record.thread))) {
+      ring.threads[record.thread] = record;
+    }
+  }
+  if (traces_ != nullptr) traces_->records(peer, records);
+}
+
+void RankRings::note_loss(Ring& ring, const RingDrain& drained) {
+  const auto now = static_cast<std::uint64_t>(clock_.wall().count());
+  if (drained.dropped > 0 || drained.skipped > 0) {
+    const std::uint64_t since = std::min(now, ring.drained_ns);
+    ring.activity->lost(since > kPublishedLateNs ? since - kPublishedLateNs : 0, now);
+  }
+  ring.drained_ns = now;
+}
+
+void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
+  ring.activity->settle();
+  if (ring.reader->device_unseen()) ring.activity->device_seen();
+  if (ring.activity->on_device()) ring.fold->on_device();
+  ring.activity->take_passes([&](const PassTime& pass) { ring.fold->add_device_time(pass.range, pass.device_ns); });
+  // Steps that the job names are in its records; those that were found are told here.
+  ring.activity->take_found_steps([&](std::uint64_t end_ns) {
+    if (traces_ != nullptr) traces_->step_found(peer, end_ns);
+  });
+}
+
+void RankRings::count(Ring& ring, const RingDrain& drained) {
+  counters_.records += drained.records;
+  counters_.skipped += drained.skipped;
+  counters_.malformed += drained.malformed;
+  counters_.dropped += drained.dropped;
+  counters_.names_dropped += drained.names_dropped;
+  counters_.untracked += drained.untracked;
+  const ActivityFold& activity = *ring.activity;
+  const AttributionCounters& attribution = activity.attribution();
+  Counters now;
+  now.kernels = activity.counters().kernels;
+  now.collectives_folded = activity.counters().collectives;
+  now.unattributed = attribution.incomplete + attribution.windowed + attribution.evicted;
+  now.windows = activity.windows().added();
+  now.late = activity.late();
+  const OverlapWatchCounters& watched = activity.watched();
+  const OverlapCounters& overlaps = activity.overlaps();
+  now.overlaps = watched.alone + watched.beside;
+  now.overlaps_unclear = watched.slight + watched.mixed + watched.crowded;
+  now.overlaps_refused = overlaps.outliers + overlaps.overflow;
+  now.slowdowns = overlaps.blocks;
+  now.slowdowns_unsure = overlaps.undecided;
+  counters_.kernels += now.kernels - ring.told.kernels;
+  counters_.collectives_folded += now.collectives_folded - ring.told.collectives_folded;
+  counters_.unattributed += now.unattributed - ring.told.unattributed;
+  counters_.windows += now.windows - ring.told.windows;
+  counters_.overlaps += now.overlaps - ring.told.overlaps;
+  counters_.overlaps_unclear += now.overlaps_unclear - ring.told.overlaps_unclear;
+  counters_.overlaps_refused += now.overlaps_refused - ring.told.overlaps_refused;
+  counters_.slowdowns += now.slowdowns - ring.told.slowdowns;
+  counters_.slowdowns_unsure += now.slowdowns_unsure - ring.told.slowdowns_unsure;
+  counters_.late += now.late - std::min(now.late, ring.told.late);
+  ring.told = now;
+}
+
+void RankRings::collect(Ring& ring, bool ended) {
+  if (ended) {
+    ring.activity->finish();
+    ring.activity->take_passes([&](const PassTime& pass) { ring.fold->add_device_time(pass.range, pass.device_ns); });
+  }
+  collected_.add(ring.origin, ring.fold->take(ended));
+  collected_.add(ring.origin, ring.activity->take_slowdowns());
+  const Nanoseconds now = clock_.monotonic();
+  if (!ended && now - ring.kernels_taken < kKernelsPeriod) return;
+  ring.kernels_taken = now;
+  collected_.add(ring.origin, ring.activity->take_kernels());
+}
+
+std::map<RankIdentity, RankActivity> RankRings::activities() {
+  std::map<RankIdentity, RankActivity> all;
+  for (auto& [peer, ring] : rings_) {
+    if (!ring.rank) continue;
+    RankActivity activity = ring.activity->activity();
+    activity.collector = ring.reader->collector();
+    const auto known = all.find(*ring.rank);
+    if (known == all.end()) {
+      all.emplace(*ring.rank, std::move(activity));
+    } else if (activity.steps > known->second.steps) {
+      known->second = std::move(activity);
+    }
+  }
+  return all;
+}
+
+std::vector<TraceRecorder::Ring> RankRings::rings_of(const std::string& job) const {
+  std::vector<TraceRecorder::Ring> found;
+  for (const auto& [peer, ring] : rings_) {
+    if (!ring.rank || ring.rank->job != job) continue;
+    found.push_back({peer, *ring.rank, ring.reader->pid(), ring.activity->on_device(), {}});
+    for (const auto& [thread, record] : ring.threads) found.back().threads.push_back(record);
+  }
+  return found;
+}
+
+void RankRings::ask_full_detail(net::LocalPeerId peer, std::uint64_t until_ns) {
+  const auto found = rings_.find(peer);
+  if (found != rings_.end()) found->second.reader->ask_full_detail(until_ns);
+}
+
+void RankRings::count_collectives(Ring& ring) {
+  const CollectiveSamples::Counters& now = ring.collectives.counters();
+  counters_.collectives += now.seen - ring.counted.seen;
+  counters_.collectives_fused += now.fused - ring.counted.fused;
+  counters_.collectives_unfit += now.unfit - ring.counted.unfit;
+  ring.counted = now;
+}
+
+void RankRings::collect_collectives(Ring& ring) {
+  std::vector<CollectiveStamp> stamps = ring.collectives.take();
+  count_collectives(ring);
+  if (ring.rank && !stamps.empty()) collectives_.push_back({ring.origin, ring.rank->rank, std::move(stamps)});
+}
+
+void RankRings::take_collectives(const std::function<void(const RankCollectives&)>& sink) {
+  for (auto& [peer, ring] : rings_) collect_collectives(ring);
+  for (const RankCollectives& rank : std::exchange(collectives_, {})) sink(rank);
 }
 
 void RankRings::take(CostCollection& into) {
-  for (auto& [peer, ring] : rings_) collect(ring);
+  for (auto& [peer, ring] : rings_) collect(ring, false);
   collected_.flush([&](const CostOrigin& origin, const std::vector<Cost>& costs) {
     into.add(origin, costs);
     return true;

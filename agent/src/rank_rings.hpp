@@ -1,20 +1,26 @@
 #pragma once
 
-// The record rings that training processes have handed over: drained a little and often, folded into costs. Loop thread
-// only.
+// The record rings that training processes have handed over: drained a little and often, folded into costs and into
+// what each rank does right now; traces are taken from them on the way. Loop thread only.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "activity_fold.hpp"
+#include "collective_samples.hpp"
 #include "cost_batches.hpp"
 #include "net/local_server.hpp"
 #include "range_fold.hpp"
+#include "rank_identity.hpp"
 #include "ring_reader.hpp"
 #include "step_timeline.hpp"
+#include "trace_recorder.hpp"
 
 namespace trimtab::agent {
 
@@ -26,8 +32,12 @@ class RankRings final {
   // Called within drain() when a process has completed the step that its epoch is pictured by.
   std::function<void(net::LocalPeerId, const StepPicture&)> on_picture;
 
-  // Takes over `descriptor`. `origin` is where the costs belong.
-  [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin);
+  // What is drained goes to its traces, too. Must outlive the rings, or be nullptr.
+  void trace_with(TraceRecorder* recorder) { traces_ = recorder; }
+
+  // Takes over `descriptor`. `origin` is where the costs belong, `rank` whose process it is, where that is known.
+  [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin,
+                              std::optional<RankIdentity> rank);
   // What the process runs in `epoch`; `now` where it does already.
   void set_context(net::LocalPeerId peer, std::uint64_t epoch, const FoldContext& context, bool now);
   // The connection has ended: what is left is drained, then the ring goes.
@@ -36,8 +46,25 @@ class RankRings final {
   void drain();
   // What was folded since the last call.
   void take(CostCollection& into);
+  // What each rank does now; of a rank with several processes the one that trains. Counts "since it was last asked".
+  [[nodiscard]] std::map<RankIdentity, RankActivity> activities();
+  // The rings of a job's ranks.
+  [[nodiscard]] std::vector<TraceRecorder::Ring> rings_of(const std::string& job) const;
+  // Every kernel of the process until then, whatever it costs (RingReader::ask_full_detail).
+  void ask_full_detail(net::LocalPeerId peer, std::uint64_t until_ns);
+
+  // One rank's sample of its collectives since the last call; ranks that nobody knows have none.
+  struct RankCollectives {
+    CostOrigin origin;
+    std::uint32_t rank = 0;
+    std::vector<CollectiveStamp> stamps;
+  };
+  void take_collectives(const std::function<void(const RankCollectives&)>& sink);
 
   struct Counters {
+    std::uint64_t collectives = 0;
+    std::uint64_t collectives_fused = 0;
+    std::uint64_t collectives_unfit = 0;
     std::uint64_t records = 0;
     std::uint64_t skipped = 0;
     std::uint64_t malformed = 0;
@@ -45,6 +72,18 @@ class RankRings final {
     std::uint64_t names_dropped = 0;
     std::uint64_t untracked = 0;
     std::uint64_t broken_rings = 0;
+    // Of what ran on devices.
+    std::uint64_t kernels = 0;
+    std::uint64_t collectives_folded = 0;
+    std::uint64_t unattributed = 0;  // kernels of passes that were dropped, and joins that made room for newer ones
+    std::uint64_t windows = 0;
+    std::uint64_t late = 0;
+    // Of slowdowns under overlap.
+    std::uint64_t overlaps = 0;          // kernels and collectives that ran alone or clearly beside something
+    std::uint64_t overlaps_unclear = 0;  // beside several things, or beside one for a short time only
+    std::uint64_t overlaps_refused = 0;  // outliers, and those of pairs for which there was no room
+    std::uint64_t slowdowns = 0;         // values
+    std::uint64_t slowdowns_unsure = 0;  // values that did not become sure
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t size() const { return rings_.size(); }
@@ -55,14 +94,30 @@ class RankRings final {
     std::unique_ptr<RangeFold> fold;
     StepTimeline timeline;
     CostOrigin origin;
+    std::optional<RankIdentity> rank;
+    CollectiveSamples collectives;
+    CollectiveSamples::Counters counted;  // of those, what counters_ has
+    std::unique_ptr<ActivityFold> activity;
+    std::map<std::uint32_t, RangeRecord> threads = {};  // the latest kThreadName of each
+    std::uint64_t drained_ns = 0;                       // CLOCK_REALTIME, when it was last read
+    Nanoseconds kernels_taken{0};
+    Counters told = {};  // what has been added to the counters
     bool gone = false;
   };
   void drain(net::LocalPeerId peer, Ring& ring);
-  void collect(Ring& ring);
+  void take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records);
+  void count(Ring& ring, const RingDrain& drained);
+  void note_loss(Ring& ring, const RingDrain& drained);
+  void fold_activity(net::LocalPeerId peer, Ring& ring);
+  void collect(Ring& ring, bool ended);
+  void count_collectives(Ring& ring);
+  void collect_collectives(Ring& ring);
 
   const Clock& clock_;
   std::map<net::LocalPeerId, Ring> rings_;
-  CostCollection collected_;  // of rings that have gone
+  CostCollection collected_;                  // of rings that have gone
+  std::vector<RankCollectives> collectives_;  // likewise
+  TraceRecorder* traces_ = nullptr;
   Counters counters_;
 };
 

@@ -113,7 +113,9 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   session.is_ring = true;
   if (ring.rank) session.rank = parts_.ranks.find(ring.job, *ring.rank, session.pid);
   const auto origin = parts_.origin(session.rank ? session.rank->id.job : "");
-  if (const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin); !attached.ok()) {
+  const auto rank = session.rank ? std::optional(session.rank->id) : std::nullopt;
+  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin, rank);
+  if (!attached.ok()) {
     return wrap("its record ring is refused", attached.error());
   }
   if (session.rank) give_context(peer, session, session.rank->epoch, true);

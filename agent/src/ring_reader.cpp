@@ -234,6 +234,25 @@ void RingReader::read_counters(RingDrain& drain) {
   drain.untracked = growth(header_->untracked, untracked_);
 }
 
+bool RingReader::device_unseen() const {
+  return (header_->cupti_state.load(std::memory_order_relaxed) & 0xffU) > record::kCuptiRunning;
+}
+
+CollectorFacts RingReader::collector() const {
+  CollectorFacts facts;
+  facts.detail = header_->detail.load(std::memory_order_relaxed);
+  facts.cupti_state = static_cast<std::uint8_t>(header_->cupti_state.load(std::memory_order_relaxed) & 0xffU);
+  facts.budget = header_->budget_ppm.load(std::memory_order_relaxed) / 1e6;
+  facts.cost_seconds = static_cast<double>(header_->cost_ns.load(std::memory_order_relaxed)) / 1e9;
+  facts.lost_stamps = header_->lost_stamps.load(std::memory_order_relaxed);
+  facts.cupti_dropped = header_->cupti_dropped.load(std::memory_order_relaxed);
+  return facts;
+}
+
+void RingReader::ask_full_detail(std::uint64_t until_ns) {
+  header_->full_detail_until_ns.store(until_ns, std::memory_order_relaxed);
+}
+
 bool RingReader::closed() const {
   return header_->closed.load(std::memory_order_acquire) != 0;
 }

@@ -53,6 +53,17 @@ struct RingDrain {
   bool more = false;                // stopped at max_records
 };
 
+// Of a process's collectors, as its ring's header has them; zeros where CUDA never began.
+struct CollectorFacts {
+  std::uint32_t detail = 0;      // record::Detail
+  std::uint8_t cupti_state = 0;  // record::CuptiReason
+  double budget = 0;             // share of the wall time that collecting may cost
+  double cost_seconds = 0;       // of the job's time, so far
+  std::uint64_t lost_stamps = 0;
+  std::uint64_t cupti_dropped = 0;
+  bool operator==(const CollectorFacts&) const = default;
+};
+
 struct RingReaderOptions {
   Nanoseconds stuck_after = std::chrono::seconds(2);
 };
@@ -80,6 +91,13 @@ class RingReader final {
   [[nodiscard]] bool closed() const;
   // Nothing is left, and nothing will come.
   [[nodiscard]] bool finished() const;
+
+  // CUDA began in the process and CUPTI cannot say what it does: no kernel will come, and ranges measure the host only.
+  [[nodiscard]] bool device_unseen() const;
+  // What its collectors say of themselves; unchecked.
+  [[nodiscard]] CollectorFacts collector() const;
+  // Every kernel until then (CLOCK_REALTIME), whatever it costs; 0 = as the budget allows.
+  void ask_full_detail(std::uint64_t until_ns);
 
   // As the process says; unchecked.
   [[nodiscard]] pid_t pid() const { return pid_; }

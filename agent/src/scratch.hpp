@@ -26,6 +26,10 @@ class Scratch {
   [[nodiscard]] std::string plan(std::uint64_t epoch) const {
     return path_ + "/plan-" + std::to_string(epoch) + ".json";
   }
+  // A file of its own for each launch: it never changes while a rank may still read it.
+  [[nodiscard]] std::string nccl_table(std::uint64_t launch) const {
+    return path_ + "/nccl-" + std::to_string(launch) + ".table";
+  }
   [[nodiscard]] std::string snapshots() const { return path_ + "/snapshots"; }
   [[nodiscard]] std::string log(std::uint32_t rank) const { return path_ + "/rank-" + std::to_string(rank) + ".log"; }
 

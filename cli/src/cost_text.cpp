@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 bool names_somebodys_work(CostKind kind) {
-  return kind == CostKind::kRange || kind == CostKind::kStepTime;
+  return kind == CostKind::kRange || kind == CostKind::kStepTime || kind == CostKind::kKernel;
 }
 
 std::string csv_row(const CostRow& row) {
@@ -38,7 +38,11 @@ std::string csv_row(const CostRow& row) {
                                        format_number(std::sqrt(values.variance()), 3),
                                        std::to_string(values.min()),
                                        std::to_string(values.max()),
-                                       format_number(values.median(), 3)};
+                                       format_number(values.median(), 3),
+                                       csv_cell(key.algorithm),
+                                       csv_cell(key.protocol),
+                                       std::to_string(key.channels),
+                                       csv_cell(key.kernel_class)};
   std::string text;
   for (const std::string& cell : cells) text += (text.empty() ? "" : ",") + cell;
   return text + "\n";
@@ -98,7 +102,7 @@ void redact(std::vector<CostRow>& rows) {
 std::string to_csv(const std::vector<CostRow>& rows) {
   std::string text =
       "fingerprint,source,kind,subject,dtype,samples,tp,sharding,bytes,group_size,placement,unit,count,mean,"
-      "standard_deviation,min,max,median\n";
+      "standard_deviation,min,max,median,algorithm,protocol,channels,kernel_class\n";
   for (const CostRow& row : rows) {
     if (!row.cost.statistics.empty()) text += csv_row(row);
   }

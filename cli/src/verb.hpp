@@ -21,6 +21,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool err_is_terminal = false;
+  bool out_is_terminal = false;
 };
 
 // Runs the verb; the value is the exit code (0, or 1 for "the answer is no", already explained on the console).
@@ -44,6 +45,7 @@ void add_tune(CLI::App& root, Selection& selection);
 void add_status(CLI::App& root, Selection& selection);
 void add_trials(CLI::App& root, Selection& selection);
 void add_top(CLI::App& root, Selection& selection);
+void add_trace(CLI::App& root, Selection& selection);
 void add_doctor(CLI::App& root, Selection& selection);
 void add_completion(CLI::App& root, Selection& selection);
 

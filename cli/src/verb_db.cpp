@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "import_costs.hpp"
 #include "json_text.hpp"
+#include "schema/nccl_choice.hpp"
 #include "schema/published.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
@@ -152,10 +153,30 @@ Result<int> merge(const Arguments& arguments, Console& console) {
   return 0;
 }
 
+// What a measured database would tell NCCL, for its own example tuner plugin and others that read that format.
+Result<int> export_nccl_choices(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Costs known, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
+  const std::vector<NcclChoice> choices = nccl_choices(known.costs);
+  if (choices.empty()) {
+    return bad_input(arguments.database + ": nothing to choose for NCCL: no collective of fingerprint " +
+                     known.fingerprint +
+                     " was measured at one size with two algorithms, protocols or numbers of channels, ten times each");
+  }
+  const std::string text = to_nccl_tuner_csv(choices);
+  if (arguments.out.empty()) {
+    console.out << text;
+    return 0;
+  }
+  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
+  console.err << "wrote " << choices.size() << " choices to " << arguments.out << "\n";
+  return 0;
+}
+
 Result<int> export_costs(const Arguments& arguments, Console& console) {
   const std::string target = arguments.json ? "json" : arguments.target;
+  if (target == "nccl-tuner") return export_nccl_choices(arguments, console);
   if (target != "csv" && target != "json") {
-    return bad_input("--to: this release exports to 'csv' and 'json', but found '" + target + "'");
+    return bad_input("--to: this release exports to 'csv', 'json' and 'nccl-tuner', but found '" + target + "'");
   }
   TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
   TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
@@ -262,8 +283,8 @@ void add_db(CLI::App& root, Selection& selection) {
                   "Write the costs as CSV or JSON, without names of jobs and kernels",
                   "trimtab db export costs.db --to csv --out costs.csv");
   add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
-  add_value(verb, "--to", arguments->target, "csv|json", "Format")->capture_default_str();
-  add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  add_value(verb, "--to", arguments->target, "csv|json|nccl-tuner", "Format")->capture_default_str();
+  add_value(verb, "-o,--out", arguments->out, "FILE", "Where to write (default: standard output)");
   verb->add_flag("--names", arguments->names, "Keep the names of jobs' plans, ranges and kernels");
   add_fingerprint(verb, *arguments);
   verb = add_part(db, selection, arguments, diff, "diff", "Print the costs that differ by more than their intervals",

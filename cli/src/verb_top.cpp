@@ -1,22 +1,21 @@
 #include <CLI/CLI.hpp>
-#include <deque>
+#include <chrono>
 #include <memory>
 #include <thread>
 
-#include "base/numbers.hpp"
 #include "interrupt.hpp"
+#include "live_state.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "session.hpp"
 #include "status_text.hpp"
-#include "text_table.hpp"
 #include "verb.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
-constexpr std::size_t kShown = 20;
+constexpr auto kPeriod = std::chrono::seconds(1);
 
 struct Arguments {
   SessionFlags session;
@@ -25,19 +24,9 @@ struct Arguments {
   bool json = false;
 };
 
-std::string table_of(const std::deque<JobState>& steps) {
-  TextTable table({{"step", true}, {"time", true}, {"loss", true}, {"phase"}});
-  for (const JobState& job : steps) {
-    table.add({std::to_string(job.step), job.step_ms > 0 ? format_ms(job.step_ms) : "-",
-               job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", job.phase});
-  }
-  return table.str(2);
-}
-
-std::string page_of(const std::deque<JobState>& steps) {
-  const JobState& job = steps.back();
-  return "job " + job.name + ": " + progress_line(job, 120) + "\n" +
-         (job.incumbent ? one_line(*job.incumbent) + "\n" : "") + "\n" + table_of(steps);
+std::string page_of(const JobState& job, const std::vector<LiveRank>& ranks) {
+  return "job " + printable(job.name) + ": " + progress_line(job, 120) + "\n" +
+         (job.incumbent ? one_line(*job.incumbent) + "\n" : "") + "\n" + describe(ranks);
 }
 
 Result<std::string> job_of(const CoordinatorClient& client, const std::string& wanted) {
@@ -50,21 +39,22 @@ Result<int> top(const Arguments& arguments, Console& console) {
   const InterruptGuard guard;
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
   TRIMTAB_TRY(const std::string name, job_of(client, arguments.job));
-  std::deque<JobState> steps;
   while (!InterruptGuard::interrupted()) {
     TRIMTAB_TRY(const std::string body, client.get(job_target(name)));
-    TRIMTAB_TRY(JobState job, parse_job_state(body));
-    if (!steps.empty() && steps.back().step == job.step) steps.pop_back();
-    steps.push_back(std::move(job));
-    if (steps.size() > kShown) steps.pop_front();
+    TRIMTAB_TRY(const std::string live, client.get(job_target(name, "/live")));
+    TRIMTAB_TRY(const JobState job, parse_job_state(body));
     if (arguments.json) {
-      console.out << body << std::endl;
+      console.out << R"({"job":)" << body << R"(,"live":)" << live << "}" << std::endl;
     } else {
-      if (!arguments.once) console.out << "\x1b[H\x1b[2J";
-      console.out << page_of(steps) << std::flush;
+      TRIMTAB_TRY(const std::vector<LiveRank> ranks, parse_live_ranks(live));
+      // On a terminal the page is drawn over the last one; elsewhere pages follow each other.
+      const bool redraw = console.out_is_terminal && !arguments.once;
+      console.out << (redraw ? "\x1b[H\x1b[2J" : "") << page_of(job, ranks) << (arguments.once || redraw ? "" : "\n")
+                  << std::flush;
     }
-    if (arguments.once || !steps.back().active) return 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    if (arguments.once || !job.active) return 0;
+    if (!console.out) return unavailable("nobody reads the output");
+    std::this_thread::sleep_for(kPeriod);
   }
   return 0;
 }
@@ -74,7 +64,7 @@ Result<int> top(const Arguments& arguments, Console& console) {
 void add_top(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb =
-      add_verb(root, "top", "Watch a job's steps, until it is over or Ctrl-C", "trimtab top --job gpt-cpu");
+      add_verb(root, "top", "Watch what a job's ranks do, until it is over or Ctrl-C", "trimtab top --job gpt-cpu");
   add_value(verb, "--job", arguments->job, "NAME", "Which job (default: the only one)");
   verb->add_flag("--once", arguments->once, "Print once and end");
   add_coordinator_flags(verb, arguments->session);

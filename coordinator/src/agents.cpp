@@ -57,6 +57,14 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
     }
     case Body::kRankEvent:
       return rank_event(from.rank_event());
+    case Body::kCollectiveStamps:
+      return collective_stamps(from.collective_stamps());
+    case Body::kRankActivity:
+      return services_.live.told(from.rank_activity(), member->node, services_.clock.monotonic());
+    case Body::kTraceChunk:
+      return services_.traces.chunk(from.trace_chunk(), std::string(frame));
+    case Body::kTraceEnd:
+      return services_.traces.ended(from.trace_end());
     case Body::kHello:
     case Body::BODY_NOT_SET:
       return;
@@ -66,7 +74,11 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   auto joined = services_.members.join(introduction(hello), peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
-  if (*joined != 0) port_.close(*joined);
+  if (*joined != 0) {
+    // When the former connection is reported closed it is no longer the node's.
+    services_.traces.node_gone(hello.node());
+    port_.close(*joined);
+  }
   spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
                hello.release());
   wire::ToAgent answer;
@@ -96,7 +108,7 @@ void Agents::end_strays(const wire::Hello& hello) {
     if (!id.ok()) continue;
     spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
     const KillOn kill{tag, hello.node(), launch, jobs_.find(name)->state().launch_variant};
-    (void)send(hello.node(), command(kill, {*id, name, "", ""}));
+    (void)send(hello.node(), command(kill, {*id, name, "", "", ""}));
   }
 }
 
@@ -146,6 +158,11 @@ void Agents::timeline(const wire::RankEvent& event) {
   if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
+void Agents::collective_stamps(const wire::CollectiveStamps& stamps) {
+  const JobRun* job = jobs_.find(stamps.job());
+  collectives_.take(stamps, job == nullptr || !job->active() ? 0 : job->state().job.world_size);
+}
+
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {
   spdlog::warn("an agent is refused: {}", reason);
   wire::ToAgent answer;
@@ -157,16 +174,29 @@ void Agents::refuse(std::uint64_t peer, const std::string& reason) {
 void Agents::closed(std::uint64_t peer, const std::string& reason) {
   if (const Member* member = services_.members.by_peer(peer)) {
     spdlog::info("node {} is disconnected: {}", member->node, reason);
+    services_.traces.node_gone(member->node);
   }
   services_.members.disconnected(peer);
 }
 
 void Agents::tick() {
+  services_.live.forget_old(services_.clock.monotonic());
+  services_.traces.tick();
   for (const std::string& node : services_.members.expire()) {
     spdlog::warn("node {} is lost: silent for more than {} s", node,
                  std::chrono::duration_cast<std::chrono::seconds>(kNodeTimeout).count());
+    services_.traces.node_gone(node);
     jobs_.feed_all(NodeLost{node});
   }
+  collectives_.tick();
+  std::erase_if(services_.counters.waiting, [this](const auto& rank) {
+    const JobRun* job = jobs_.find(rank.first.first);
+    return job == nullptr || !job->active();
+  });
+}
+
+void Agents::stop() {
+  (void)collectives_.store();
 }
 
 bool Agents::send(const std::string& node, const wire::ToAgent& message) {

@@ -7,13 +7,16 @@
 #include <string>
 #include <string_view>
 
+#include "collective_intake.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
 
 namespace trimtab::wire {
+class CollectiveStamps;
 class CommandDone;
 class CostBatch;
 class Hello;
+class RankActivity;
 class RankEvent;
 class ToAgent;
 }  // namespace trimtab::wire
@@ -29,12 +32,15 @@ struct PeerPort {
 class Agents {
  public:
   Agents(Services& services, JobTable& jobs, PeerPort port)
-      : services_(services), jobs_(jobs), port_(std::move(port)) {}
+      : services_(services), jobs_(jobs), port_(std::move(port)), collectives_(services) {}
 
   void message(std::uint64_t peer, std::string_view frame);
   void closed(std::uint64_t peer, const std::string& reason);
-  // Nodes that have been silent for too long are lost to their jobs.
+  // Nodes that have been silent for too long are lost to their jobs and traces; what ranks of jobs that are over waited
+  // for is forgotten.
   void tick();
+  // The last costs of collectives are stored.
+  void stop();
   bool send(const std::string& node, const wire::ToAgent& message);
 
  private:
@@ -44,12 +50,14 @@ class Agents {
   void command_done(const wire::CommandDone& done);
   void rank_event(const wire::RankEvent& event);
   void timeline(const wire::RankEvent& event);
+  void collective_stamps(const wire::CollectiveStamps& stamps);
   void refuse(std::uint64_t peer, const std::string& reason);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 
   Services& services_;
   JobTable& jobs_;
   PeerPort port_;
+  CollectiveIntake collectives_;
 };
 
 }  // namespace trimtab::coordinator

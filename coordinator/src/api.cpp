@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -139,6 +140,57 @@ net::HttpResponse post_unfreeze(const Call& call) {
   return give_order(call, Order::kUnfreeze);
 }
 
+net::HttpResponse get_live(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    return ok(call.services.live.document(job.name(), call.services.clock.monotonic()));
+  });
+}
+
+net::HttpResponse post_trace(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    if (!job.active()) {
+      return failure(409, "job " + job.name() + " is over (phase " + std::string(to_string(job.state().phase)) + ")");
+    }
+    const auto request = parse_trace_request(call.request.body);
+    if (!request.ok()) return failure(request.error());
+    std::vector<std::string> nodes;
+    for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
+    if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
+    const auto id = call.services.traces.start(job.name(), nodes, *request);
+    if (!id.ok()) return failure(id.error());
+    return net::HttpResponse{201, "application/json", call.services.traces.document(*id).value_or("{}")};
+  });
+}
+
+net::HttpResponse no_trace(const Call& call) {
+  return failure(404, "there is no trace " + call.job_name + "; it is over, or nobody asked for it during a minute");
+}
+
+// Nothing for what is no number.
+std::optional<std::uint64_t> number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+net::HttpResponse get_trace(const Call& call) {
+  const auto document = call.services.traces.document(number(call.job_name).value_or(0));
+  return document ? ok(*document) : no_trace(call);
+}
+
+net::HttpResponse get_trace_chunk(const Call& call) {
+  const auto found = call.request.query.find("number");
+  const auto wanted = found == call.request.query.end() ? std::nullopt : number(found->second);
+  if (!wanted) return failure(400, "number: which chunk is needed, from 0");
+  auto chunk = call.services.traces.fetch(number(call.job_name).value_or(0), *wanted);
+  if (!chunk) return no_trace(call);
+  return {200, "application/octet-stream", std::move(*chunk)};
+}
+
+net::HttpResponse finish_trace(const Call& call) {
+  return call.services.traces.finish(number(call.job_name).value_or(0)) ? ok("{}") : no_trace(call);
+}
+
 net::HttpResponse get_costs(const Call& call) {
   const auto found = call.request.query.find("fingerprint");
   if (found == call.request.query.end()) {
@@ -175,6 +227,11 @@ constexpr Route kRoutes[] = {{"GET", "/", get_page},
                              {"GET", "/v1/jobs/{id}/events", get_events},
                              {"GET", "/v1/jobs/{id}/trials", get_trials},
                              {"GET", "/v1/jobs/{id}/report", get_report},
+                             {"GET", "/v1/jobs/{id}/live", get_live},
+                             {"POST", "/v1/jobs/{id}/trace", post_trace},
+                             {"GET", "/v1/traces/{id}", get_trace},
+                             {"GET", "/v1/traces/{id}/chunk", get_trace_chunk},
+                             {"POST", "/v1/traces/{id}/finish", finish_trace},
                              {"POST", "/v1/jobs/{id}/stop", post_stop},
                              {"POST", "/v1/jobs/{id}/approve", post_approve},
                              {"POST", "/v1/jobs/{id}/freeze", post_freeze},

@@ -73,6 +73,7 @@ struct Daemon::Implementation {
                  members,
                  {settings.search_time, settings.search_evaluations},
                  directory + "/rendezvous",
+                 directory + "/nccl-tables",
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
         jobs(services),
@@ -151,6 +152,7 @@ std::uint16_t Daemon::port() const {
 
 void Daemon::stop() {
   implementation_->timer.cancel();
+  implementation_->agents.stop();
   implementation_->server->stop();
 }
 

@@ -3,13 +3,26 @@
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
+#include <type_traits>
 #include <utility>
 
 #include "cost_needs.hpp"
+#include "nccl_tables.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 
 namespace trimtab::coordinator {
+
+namespace {
+
+// All but kernels and ranges, which are many in a long job and price no plan.
+std::vector<CostKind> priced_kinds() {
+  std::vector<CostKind> kinds;
+  for (int i = 0; i < static_cast<int>(CostKind::kRange); ++i) kinds.push_back(static_cast<CostKind>(i));
+  return kinds;
+}
+
+}  // namespace
 
 JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services)
     : run_(run),
@@ -130,10 +143,20 @@ void JobRun::costs_stored(const std::string& fingerprint, bool active) {
 }
 
 std::vector<Cost> JobRun::known_costs() const {
-  auto costs = services_.costs.costs(state().fingerprint);
+  auto costs = services_.costs.costs(state().fingerprint, priced_kinds());
   if (costs.ok()) return std::move(costs).value();
   spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
   return {};
+}
+
+template <typename Command>
+Result<std::string> JobRun::nccl_table(const Command& action) const {
+  if constexpr (std::is_same_v<Command, LaunchOn>) {
+    return nccl_table_of_launch(services_.nccl_table_directory, run_, action.launch,
+                                [this] { return services_.costs.costs(state().fingerprint, {CostKind::kCollective}); });
+  } else {
+    return std::string();
+  }
 }
 
 template <typename Command>
@@ -144,8 +167,14 @@ void JobRun::send_command(const Command& action) {
     spdlog::error("job {}: no id for command {}: {}", name(), action.tag, id.error().message);
     return;
   }
+  auto table = nccl_table(action);
+  if (!table.ok()) {
+    spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
+    return;
+  }
   const CommandContext context{*id, name(), to_json(state().job),
-                               "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-"};
+                               "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-",
+                               std::move(table).value()};
   if (!services_.send(action.node, command(action, context))) {
     spdlog::info("job {}: command {} waits for node {}", name(), action.tag, action.node);
   }

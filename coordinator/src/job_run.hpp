@@ -45,6 +45,7 @@ class JobRun {
   // False while the report's timelines are still being made.
   [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
+  // What plans can be priced with. Empty when the database cannot be read.
   [[nodiscard]] std::vector<Cost> known_costs() const;
 
  private:
@@ -71,6 +72,9 @@ class JobRun {
   void carry_out(const RememberFailure& action);
   template <typename Command>
   void send_command(const Command& action);
+  // Nothing but for launches.
+  template <typename Command>
+  [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
   template <typename Message>
   void send_message(const Message& action);
   [[nodiscard]] std::string failures_fact() const;

@@ -2,8 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <set>
 #include <utility>
 #include <vector>
+
+#include "nccl_tables.hpp"
 
 namespace trimtab::coordinator {
 
@@ -32,6 +35,8 @@ Status JobTable::restore() {
     const std::string name = one.state.job.name;
     jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
   }
+  left_alone_ = !unreadable.empty();
+  remove_old_tables();
   for (auto& [name, job] : jobs_) job->resume();
   return {};
 }
@@ -51,8 +56,18 @@ Result<JobRun*> JobTable::submit(Job job, bool tune) {
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));
   auto& slot = jobs_[name];
   slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
+  remove_old_tables();
   slot->begin();
   return slot.get();
+}
+
+void JobTable::remove_old_tables() const {
+  if (left_alone_) return;
+  std::set<std::int64_t> runs;
+  for (const auto& [name, job] : jobs_) {
+    if (job->active()) runs.insert(job->run());
+  }
+  keep_nccl_tables_of(services_.nccl_table_directory, runs);
 }
 
 JobRun* JobTable::find(const std::string& name) {

@@ -29,7 +29,10 @@ class JobTable {
   void feed_all(const Event& event);
 
  private:
+  void remove_old_tables() const;
+
   Services& services_;
+  bool left_alone_ = false;  // a stored job cannot be read: nobody knows which tables are its
   std::map<std::string, std::unique_ptr<JobRun>> jobs_;
 };
 

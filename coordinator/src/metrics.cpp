@@ -70,6 +70,33 @@ void job_metrics(Page& page, const JobTable& jobs) {
   page.labelled("trimtab_job_step", "gauge", "Number of a job's last training step.", "job", steps);
 }
 
+void collective_metrics(Page& page, const Counters& counters) {
+  const JoinCounters& join = counters.collectives;
+  page.labelled("trimtab_collectives_total", "counter", "Sampled collectives, by what became of their join over ranks.",
+                "outcome",
+                {{"joined", static_cast<double>(join.joined)},
+                 {"incomplete", static_cast<double>(join.incomplete)},
+                 {"repeated", static_cast<double>(join.repeated)},
+                 {"contradictory", static_cast<double>(join.contradictory)},
+                 {"implausible", static_cast<double>(join.implausible)},
+                 {"unfit", static_cast<double>(join.unfit)},
+                 {"dropped", static_cast<double>(counters.collective_costs_dropped)}});
+  const auto ranks = [&](const char* name, const char* help, auto value) {
+    page.family(name, "counter", help);
+    for (const auto& [rank, seen] : counters.waiting) {
+      page.sample(name, "{job=\"" + rank.first + "\",rank=\"" + std::to_string(rank.second) + "\"}", value(seen));
+    }
+  };
+  ranks("trimtab_collective_waiting_seconds_total", "Time in joined collectives in which a rank waited for later ones.",
+        [](const RankWaiting& rank) { return rank.waiting_seconds; });
+  ranks("trimtab_collective_transfer_seconds_total", "Time in joined collectives after all ranks had come.",
+        [](const RankWaiting& rank) { return rank.transfer_seconds; });
+  ranks("trimtab_collective_joined_total", "Joined collectives of a rank.",
+        [](const RankWaiting& rank) { return static_cast<double>(rank.collectives); });
+  ranks("trimtab_collective_late_total", "Joined collectives in which the others waited for this rank.",
+        [](const RankWaiting& rank) { return static_cast<double>(rank.late); });
+}
+
 void counter_metrics(Page& page, const Counters& counters) {
   page.labelled("trimtab_cost_batches_total", "counter", "Batches of costs from agents.", "outcome",
                 {{"stored", static_cast<double>(counters.batches_stored)},
@@ -103,6 +130,7 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   page.labelled("trimtab_nodes", "gauge", "Nodes by state.", "state", nodes);
   job_metrics(page, jobs);
   counter_metrics(page, services.counters);
+  collective_metrics(page, services.counters);
   const auto costs = services.costs.cost_count();
   if (costs.ok()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));

@@ -4,13 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/clock.hpp"
+#include "collective_join.hpp"
+#include "live_ranks.hpp"
 #include "membership.hpp"
 #include "schema/cost_database.hpp"
 #include "search_worker.hpp"
 #include "state_store.hpp"
+#include "traces.hpp"
 
 namespace trimtab::wire {
 class ToAgent;
@@ -21,6 +26,14 @@ namespace trimtab::coordinator {
 struct SearchBudget {
   Nanoseconds time = std::chrono::seconds(5);
   std::uint64_t evaluations = 200'000;
+};
+
+// What a rank spent in the sampled collectives that were joined.
+struct RankWaiting {
+  double waiting_seconds = 0;   // for ranks that came later
+  double transfer_seconds = 0;  // when all were there
+  std::uint64_t collectives = 0;
+  std::uint64_t late = 0;  // it was the one that the others waited for
 };
 
 // Since the process began; /metrics shows them.
@@ -34,6 +47,9 @@ struct Counters {
   std::uint64_t rank_events = 0;
   std::uint64_t state_failures = 0;
   std::uint64_t searches = 0;
+  JoinCounters collectives;
+  std::uint64_t collective_costs_dropped = 0;
+  std::map<std::pair<std::string, std::uint32_t>, RankWaiting> waiting;  // of jobs that run, by job and rank
   double loop_lag_seconds = 0;
   double loop_lag_max_seconds = 0;
 };
@@ -46,9 +62,12 @@ struct Services {
   Membership& members;
   SearchBudget budget;
   std::string rendezvous_directory;
+  std::string nccl_table_directory;
   // False when the node is not connected; the message is lost then, and sent again when the node is back.
   std::function<bool(const std::string& node, const wire::ToAgent&)> send;
   Counters counters;
+  LiveRanks live = {};
+  Traces traces{clock, send};
 };
 
 }  // namespace trimtab::coordinator

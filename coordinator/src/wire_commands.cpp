@@ -42,6 +42,7 @@ wire::ToAgent command(const LaunchOn& action, const CommandContext& context) {
   launch.set_fresh(action.fresh);
   launch.set_variant(action.variant);
   launch.set_steps(action.steps);
+  launch.set_nccl_table(context.nccl_table);
   return to;
 }
 

@@ -19,6 +19,7 @@ struct CommandContext {
   std::string job_name;
   std::string job_json;
   std::string rendezvous_prefix;  // "file:///…/7-": a name follows
+  std::string nccl_table;         // of a launch; empty = NCCL chooses by itself
 };
 
 [[nodiscard]] wire::ToAgent command(const DescribeOn& action, const CommandContext& context);

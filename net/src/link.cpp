@@ -138,6 +138,8 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     return true;
   }
 
+  [[nodiscard]] std::size_t queued_bytes() const { return current ? current->queued_bytes : 0; }
+
   void write(const ConnectionPointer& connection) {
     connection->socket.async_write(asio::buffer(connection->queue.front()),
                                    [self = shared_from_this(), connection](error_code failure, std::size_t) {
@@ -209,6 +211,10 @@ bool Link::open() const {
 
 bool Link::send(std::string frame) {
   return implementation_->send(std::move(frame));
+}
+
+std::size_t Link::queued_bytes() const {
+  return implementation_->queued_bytes();
 }
 
 }  // namespace trimtab::net

@@ -14,7 +14,7 @@ struct KindNames {
 };
 
 // In the order of CostKind.
-constexpr std::array<KindNames, 18> kKinds{{{"operator_forward", "ns"},
+constexpr std::array<KindNames, 19> kKinds{{{"operator_forward", "ns"},
                                             {"operator_backward", "ns"},
                                             {"operator_stored_bytes", "bytes"},
                                             {"operator_working_bytes", "bytes"},
@@ -31,8 +31,9 @@ constexpr std::array<KindNames, 18> kKinds{{{"operator_forward", "ns"},
                                             {"process_bytes", "bytes"},
                                             {"step_overhead", "ns"},
                                             {"step_time", "ns"},
-                                            {"range", "ns"}}};
-static_assert(kKinds.size() == static_cast<std::size_t>(CostKind::kRange) + 1);
+                                            {"range", "ns"},
+                                            {"kernel", "ns"}}};
+static_assert(kKinds.size() == static_cast<std::size_t>(CostKind::kKernel) + 1);
 
 bool crosses_links(CostKind kind) {
   return kind == CostKind::kCollective || kind == CostKind::kPointToPoint || kind == CostKind::kOverlapComputation ||
@@ -82,6 +83,10 @@ std::string describe(const CostKey& key) {
   if (key.bytes != 0) text += " bytes=" + std::to_string(key.bytes);
   if (key.group_size != 0) text += " group_size=" + std::to_string(key.group_size);
   if (!key.placement.empty()) text += " " + key.placement;
+  if (!key.algorithm.empty()) text += " " + key.algorithm;
+  if (!key.protocol.empty()) text += " " + key.protocol;
+  if (key.channels != 0) text += " channels=" + std::to_string(key.channels);
+  if (!key.kernel_class.empty()) text += " beside " + key.kernel_class;
   return text;
 }
 
@@ -98,6 +103,10 @@ Result<CostKey> parse_cost_key(std::string_view json) {
   key.bytes = root.at("bytes").integer_or(0, kNonNegative);
   key.group_size = root.at("group_size").integer32_or(0, kNonNegative32);
   key.placement = root.at("placement").text_or("");
+  key.algorithm = root.at("algorithm").text_or("");
+  key.protocol = root.at("protocol").text_or("");
+  key.channels = root.at("channels").integer32_or(0, kNonNegative32);
+  key.kernel_class = root.at("kernel_class").text_or("");
   TRIMTAB_TRY_STATUS(document.status());
   return canonical(std::move(key));
 }
@@ -111,6 +120,10 @@ std::string to_json(const CostKey& key) {
   if (key.bytes != 0) json["bytes"] = key.bytes;
   if (key.group_size != 0) json["group_size"] = key.group_size;
   if (!key.placement.empty()) json["placement"] = key.placement;
+  if (!key.algorithm.empty()) json["algorithm"] = key.algorithm;
+  if (!key.protocol.empty()) json["protocol"] = key.protocol;
+  if (key.channels != 0) json["channels"] = key.channels;
+  if (!key.kernel_class.empty()) json["kernel_class"] = key.kernel_class;
   return dump(json);
 }
 

@@ -26,7 +26,11 @@ std::vector<Value> values_of(const CostKey& key) {
           key.sharding,
           key.bytes,
           std::int64_t{key.group_size},
-          key.placement};
+          key.placement,
+          key.algorithm,
+          key.protocol,
+          std::int64_t{key.channels},
+          key.kernel_class};
 }
 
 }  // namespace
@@ -48,13 +52,18 @@ Result<CostKey> parse_key(const Row& row, std::size_t first) {
   key.bytes = as_integer(row[first + 6]);
   TRIMTAB_TRY(key.group_size, int32_of(row[first + 7]));
   key.placement = as_text(row[first + 8]);
+  key.algorithm = as_text(row[first + 9]);
+  key.protocol = as_text(row[first + 10]);
+  TRIMTAB_TRY(key.channels, int32_of(row[first + 11]));
+  key.kernel_class = as_text(row[first + 12]);
   return key;
 }
 
 Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key) {
   TRIMTAB_TRY(const auto rows, database.query("SELECT id FROM cost_keys WHERE kind = ? AND subject = ? AND dtype = ? "
                                               "AND samples = ? AND tp = ? AND sharding = ? AND bytes = ? "
-                                              "AND group_size = ? AND placement = ?",
+                                              "AND group_size = ? AND placement = ? AND algorithm = ? AND protocol = ? "
+                                              "AND channels = ? AND kernel_class = ?",
                                               values_of(key)));
   if (rows.empty()) return std::optional<std::int64_t>();
   return std::optional(as_integer(rows[0][0]));
@@ -65,7 +74,8 @@ Result<std::int64_t> intern_key(Database& database, const CostKey& key) {
   if (found) return *found;
   TRIMTAB_TRY_STATUS(
       database.execute("INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, "
-                       "group_size, placement) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       "group_size, placement, algorithm, protocol, channels, kernel_class) "
+                       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                        values_of(key)));
   return database.last_insert_id();
 }

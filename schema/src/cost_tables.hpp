@@ -19,8 +19,9 @@ namespace trimtab::cost_tables {
 inline constexpr std::int64_t kFolded = -1;
 // Rows that belong together in `costs` begin with these columns, in this order; `parse_key` reads them from `first` on.
 inline constexpr const char* kKeyColumns =
-    "k.kind, k.subject, k.dtype, k.samples, k.tp, k.sharding, k.bytes, k.group_size, k.placement";
-inline constexpr std::size_t kKeyColumnCount = 9;
+    "k.kind, k.subject, k.dtype, k.samples, k.tp, k.sharding, k.bytes, k.group_size, k.placement, "
+    "k.algorithm, k.protocol, k.channels, k.kernel_class";
+inline constexpr std::size_t kKeyColumnCount = 13;
 
 [[nodiscard]] Migrations migrations();
 

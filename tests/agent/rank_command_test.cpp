@@ -63,6 +63,32 @@ TEST_CASE("a benchmark has no plan") {
   CHECK(expand({"{requests}"}, values).value()[0] == "/scratch/requests.json");
 }
 
+TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is ours where the launch has a table") {
+  const AgentPlaces places{"/run/a.sock", "/lib/inject.so"};
+  auto launch = example_launch();
+  auto environment = rank_environment({}, example_job(), launch, places);
+  CHECK(environment.at("NCCL_PROFILER_PLUGIN") == "/lib/inject.so");
+  for (const char* absent : {"TRIMTAB_NCCL_PROFILER_NEXT", "NCCL_TUNER_PLUGIN", "TRIMTAB_NCCL_TABLE"}) {
+    CHECK_FALSE(environment.contains(absent));
+  }
+  launch.nccl_table = "/scratch/nccl-3.table";
+  launch.nccl_table_id = "0123456789abcdef";
+  Job job = example_job();
+  job.environment["NCCL_PROFILER_PLUGIN"] = "inspector";
+  environment = rank_environment({}, job, launch, places);
+  CHECK(environment.at("NCCL_PROFILER_PLUGIN") == "/lib/inject.so");
+  CHECK(environment.at("TRIMTAB_NCCL_PROFILER_NEXT") == "inspector");
+  CHECK(environment.at("NCCL_TUNER_PLUGIN") == "/lib/inject.so");
+  CHECK(environment.at("TRIMTAB_NCCL_TABLE") == "/scratch/nccl-3.table");
+  CHECK(environment.at("TRIMTAB_NCCL_TABLE_ID") == "0123456789abcdef");
+  job.environment["NCCL_TUNER_PLUGIN"] = "ofi";
+  environment = rank_environment({}, job, launch, places);
+  CHECK(environment.at("NCCL_TUNER_PLUGIN") == "ofi");
+  CHECK_FALSE(environment.contains("TRIMTAB_NCCL_TABLE"));
+  environment = rank_environment({}, example_job(), launch, {"/run/a.sock", ""});
+  CHECK_FALSE(environment.contains("NCCL_PROFILER_PLUGIN"));
+}
+
 TEST_CASE("a rank's environment is the agent's, the job's over it, ours over both") {
   const Environment base{{"HOME", "/root"}, {"PATH", "/bin"}, {"TRIMTAB_STATE", "/secret"}, {"TRIMTAB", "0"}};
   const auto environment = rank_environment(base, example_job(), example_launch(), {"/run/a.sock", "/lib/inject.so"});
@@ -78,6 +104,8 @@ TEST_CASE("a rank's environment is the agent's, the job's over it, ours over bot
   CHECK(environment.at("TRIMTAB_EPOCH") == "7");
   CHECK(environment.at("TRIMTAB_LIBRARY") == "/lib/inject.so");
   CHECK(environment.at("NVTX_INJECTION64_PATH") == "/lib/inject.so");
+  CHECK(environment.at("CUDA_INJECTION64_PATH") == "/lib/inject.so");
+  CHECK(environment.at("TRIMTAB_NCCL_DETAIL") == "sampled");
   CHECK_FALSE(environment.contains("TRIMTAB"));
   CHECK_FALSE(environment.contains("TRIMTAB_STATE"));
 }

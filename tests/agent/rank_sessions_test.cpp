@@ -256,10 +256,17 @@ TEST_CASE("a plan that is no JSON is refused in the rank's name") {
 TEST_CASE("a rank's ring is folded by the cost keys of its model and plan") {
   Fixture fixture;
   const int ring = make_ring("op/block0/forward", 5);
-  auto client = fixture.client();
-  client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"rank", 0}}, ring);
-  fixture.until([&] { return fixture.rings.size() == 1; });
+  {
+    auto client = fixture.client();
+    client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"rank", 0}}, ring);
+    fixture.until([&] { return fixture.rings.size() == 1; });
+    CHECK(fixture.folded("j").empty());  // a kernel may still say that this was not the work itself
+  }
   ::close(ring);
+  fixture.until([&] {
+    fixture.rings.drain();
+    return fixture.rings.size() == 0;
+  });
   const auto costs = fixture.folded("j");
   REQUIRE(costs.size() == 1);
   CHECK(costs[0].key.kind == CostKind::kOperatorForward);

@@ -16,82 +16,16 @@
 
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "hand_made_ring.hpp"
 #include "printable_text.hpp"
 
 using namespace trimtab;
 using namespace std::chrono_literals;
 using agent::RangeRecord;
 using agent::RingReader;
+using namespace trimtab::agent::test;
 
 namespace {
-
-constexpr std::uint32_t kNames = 16;
-constexpr std::uint32_t kSlots = 64;
-constexpr std::size_t kBytes =
-    sizeof(record::RingHeader) + kNames * sizeof(record::NameEntry) + kSlots * sizeof(record::RecordSlot);
-
-// A ring as a producer lays it out.
-class HandMadeRing {
- public:
-  explicit HandMadeRing(std::size_t bytes = kBytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-      : descriptor_(memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
-    REQUIRE(ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0);
-    memory_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
-    REQUIRE(memory_ != MAP_FAILED);
-    REQUIRE(fcntl(descriptor_, F_ADD_SEALS, seals) == 0);
-    if (bytes < kBytes) return;
-    new (memory_) record::RingHeader{};
-    header().magic = record::kMagic;
-    header().version = record::kVersion;
-    header().header_bytes = sizeof(record::RingHeader);
-    header().name_capacity = kNames;
-    header().slot_capacity = kSlots;
-    header().pid = 77;
-    for (std::uint64_t i = 0; i < kSlots; ++i) slot(i).sequence.store(i);
-  }
-  ~HandMadeRing() {
-    munmap(memory_, bytes_);
-    close(descriptor_);
-  }
-  HandMadeRing(const HandMadeRing&) = delete;
-  HandMadeRing& operator=(const HandMadeRing&) = delete;
-
-  record::RingHeader& header() { return *reinterpret_cast<record::RingHeader*>(memory_); }
-  record::NameEntry& name(std::uint32_t index) {
-    return reinterpret_cast<record::NameEntry*>(memory_ + sizeof(record::RingHeader))[index];
-  }
-  record::RecordSlot& slot(std::uint64_t ticket) {
-    return reinterpret_cast<record::RecordSlot*>(&name(kNames))[ticket % kSlots];
-  }
-  std::span<char> memory() { return {memory_, bytes_}; }
-
-  void set_name(std::uint32_t index, const std::string& text) {
-    name(index).length = static_cast<std::uint16_t>(text.size());
-    std::memcpy(name(index).text, text.data(), text.size());
-    name(index).state.store(2);
-  }
-  record::RecordSlot& claim() { return slot(header().head.fetch_add(1)); }
-  void publish(std::int64_t payload) {
-    record::RecordSlot& claimed = claim();
-    claimed.begin_ns = 10;
-    claimed.end_ns = 30;
-    claimed.payload = payload;
-    claimed.kind = record::kRange;
-    claimed.sequence.fetch_add(1);
-  }
-  Result<std::unique_ptr<RingReader>> attach() { return RingReader::attach(dup(descriptor_), clock); }
-  std::unique_ptr<RingReader> reader() {
-    auto result = attach();
-    if (!result) FAIL(result.error().message);
-    return std::move(result).value();
-  }
-  ManualClock clock;
-
- private:
-  int descriptor_;
-  std::size_t bytes_;
-  char* memory_;
-};
 
 void ignore(std::span<const RangeRecord>) {}
 
@@ -373,4 +307,23 @@ TEST_CASE("text from a job becomes printable UTF-8") {
                        "a") == "??a");
   CHECK(printable_text(std::string("a\0b", 3)) == "a?b");
   CHECK(printable_text("").empty());
+}
+
+TEST_CASE("what the collectors say of themselves, and what they are asked, stand in the header") {
+  HandMadeRing ring;
+  auto reader = ring.reader();
+  CHECK(reader->collector() == agent::CollectorFacts{});
+  CHECK_FALSE(reader->device_unseen());
+  ring.header().detail = record::kDetailSampled;
+  ring.header().cupti_state = record::kCuptiRefused | 3U << 8 | 15U << 16;
+  ring.header().budget_ppm = 20'000;
+  ring.header().cost_ns = 1'500'000'000;
+  ring.header().lost_stamps = 4;
+  ring.header().cupti_dropped = 5;
+  CHECK(reader->collector() == agent::CollectorFacts{2, record::kCuptiRefused, 0.02, 1.5, 4, 5});
+  CHECK(reader->device_unseen());
+  ring.header().cupti_state = record::kCuptiRunning;
+  CHECK_FALSE(reader->device_unseen());
+  reader->ask_full_detail(77);
+  CHECK(ring.header().full_detail_until_ns == 77);
 }

@@ -20,7 +20,11 @@ OWNERS = {
     "CLI/": ["agent/", "coordinator/", "cli/", "tests/"],
     "google/protobuf": ["schema/", "agent/", "coordinator/"],
     "nvtx3/": ["collectors/inject", "tests/collectors", "bench/"],
-    "cupti": ["collectors/inject"],
+    "cupti.h": ["collectors/inject", "tests/collectors", "bench/"],
+    "cupti_": ["collectors/inject", "tests/collectors", "bench/"],
+    "cuda.h": ["collectors/bench/src/cuda"],
+    "cuda_runtime": ["collectors/bench/src/cuda"],
+    "cublas": ["collectors/bench/src/cuda"],
 }
 
 # Layer folder -> prefixes of our own headers it may include. The build enforces the same edges at link level.
@@ -29,7 +33,9 @@ EDGES = {
     "schema": ["base/", "schema/", "wire/"],
     "tuner": ["base/", "schema/", "tuner/"],
     "collectors/inject": ["schema/record.hpp", "trimtab/"],
+    "collectors/nccl": ["schema/nccl.hpp", "schema/nccl_table.hpp", "schema/record.hpp"],
     "collectors/host": ["base/", "schema/", "host/"],
+    "collectors/bench": ["base/"],
     "net": ["base/", "net/"],
     "agent": ["base/", "schema/", "wire/", "host/", "net/", "agent/"],
     "coordinator": ["base/", "schema/", "wire/", "tuner/", "net/", "coordinator/"],

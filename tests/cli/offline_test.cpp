@@ -1,7 +1,13 @@
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "scene.hpp"
+#include "schema/cost_database.hpp"
 
 using nlohmann::json;
 using namespace trimtab;
@@ -155,6 +161,41 @@ TEST_CASE("databases are shown, merged once, compared and exported") {
   const Outcome csv = trimtab_program({"db", "export", scene.costs});
   CHECK(csv.out.starts_with("fingerprint,source,kind,"));
   CHECK(json::accept(trimtab_program({"db", "export", scene.costs, "--to", "json"}).out));
+}
+
+TEST_CASE("what was measured of NCCL is exported in its tuner's format") {
+  const Scene scene;
+  const Outcome nothing = trimtab_program({"db", "export", scene.costs, "--to", "nccl-tuner"});
+  CHECK(nothing.exit_code == 2);
+  CHECK(nothing.err.find("nothing to choose for NCCL") != std::string::npos);
+
+  const std::string measured = scene.scratch.path("nccl.db");
+  std::vector<Cost> costs;
+  for (const auto& [algorithm, ns] : {std::pair{"ring", 900}, std::pair{"nvls", 700}}) {
+    Cost& cost = costs.emplace_back();
+    cost.key.kind = CostKind::kCollective;
+    cost.key.subject = "all_reduce";
+    cost.key.bytes = 1 << 20;
+    cost.key.group_size = 8;
+    cost.key.placement = "intra_node";
+    cost.key.algorithm = algorithm;
+    cost.key.protocol = "simple";
+    cost.key.channels = 16;
+    for (int i = 0; i < 10; ++i) cost.statistics.add(ns + i);
+  }
+  {
+    auto database = CostDatabase::open(measured, OpenMode::kCreate);
+    REQUIRE(database.ok());
+    REQUIRE(database->add_batch({"one", 1}, fingerprint_of("one"), "passive", costs).ok());
+  }
+  const std::string expected =
+      "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
+      "allreduce,524288,2097152,nvls,simple,-1,1,8,-1,-1\n";
+  CHECK(trimtab_program({"db", "export", measured, "--to", "nccl-tuner"}).out == expected);
+  const std::string file = scene.scratch.path("nccl_tuner.conf");
+  CHECK(trimtab_program({"db", "export", "--to", "nccl-tuner", measured, "-o", file}).exit_code == 0);
+  std::ifstream input(file);
+  CHECK(std::string((std::istreambuf_iterator<char>(input)), std::istreambuf_iterator<char>()) == expected);
 }
 
 TEST_CASE("a database of several machines is used by fingerprint") {

@@ -60,7 +60,13 @@ class Listener {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    // A connection of somebody else's may hold a port of that range for a moment.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    bool bound = false;
+    while (!bound && std::chrono::steady_clock::now() < deadline) {
+      bound = bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    }
+    REQUIRE(bound);
     REQUIRE(listen(socket_, 8) == 0);
   }
   ~Listener() { close(socket_); }

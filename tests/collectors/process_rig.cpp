@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -61,9 +62,14 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_);
 }
 
-RingConnection::RingConnection(int socket, std::string frame, std::unique_ptr<trimtab::agent::RingReader> reader)
-    : socket_(socket), frame_(std::move(frame)), reader_(std::move(reader)) {}
+RingConnection::RingConnection(int socket, std::string frame, std::unique_ptr<trimtab::agent::RingReader> reader,
+                               void* header)
+    : socket_(socket),
+      frame_(std::move(frame)),
+      reader_(std::move(reader)),
+      header_(static_cast<trimtab::record::RingHeader*>(header)) {}
 RingConnection::~RingConnection() {
+  munmap(header_, sizeof(*header_));
   close(socket_);
 }
 
@@ -79,7 +85,8 @@ std::vector<Seen> RingConnection::take() {
   const auto drain = reader_->drain(SIZE_MAX, [&](std::span<const trimtab::agent::RangeRecord> batch) {
     for (const auto& record : batch) {
       records.push_back({std::string(record.name), std::string(record.domain), record.payload, record.duration_ns(),
-                         record.thread, record.kind, record.flags, record.depth});
+                         record.thread, record.kind, record.flags, record.depth, record.begin_ns, record.end_ns,
+                         record.domain_value, record.detail});
     }
   });
   counts.records += drain.records;
@@ -111,9 +118,11 @@ std::unique_ptr<RingConnection> Agent::accept() {
   REQUIRE(socket >= 0);
   int descriptor = -1;
   std::string frame = receive_frame(socket, descriptor);
+  void* header = mmap(nullptr, sizeof(trimtab::record::RingHeader), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  REQUIRE(header != MAP_FAILED);
   auto reader = trimtab::agent::RingReader::attach(descriptor, clock_);
   if (!reader) FAIL(reader.error().message);
-  return std::make_unique<RingConnection>(socket, std::move(frame), std::move(reader).value());
+  return std::make_unique<RingConnection>(socket, std::move(frame), std::move(reader).value(), header);
 }
 
 bool Agent::somebody_waits() const {
@@ -174,6 +183,13 @@ int Program::wait() {
   REQUIRE(waitpid(pid_, &status, 0) == pid_);
   pid_ = -1;
   return status;
+}
+
+void pause_a_little() {
+  poll(nullptr, 0, 1);
+}
+void give_up_waiting() {
+  FAIL("what was waited for did not come within 10 s");
 }
 
 std::size_t count(const std::vector<Seen>& records, const std::string& name) {

@@ -5,10 +5,12 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -26,6 +28,10 @@ struct Seen {
   std::uint16_t kind = 0;
   std::uint16_t flags = 0;
   std::uint16_t depth = 0;
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t domain_value = 0;
+  std::array<std::uint16_t, 7> detail{};
 };
 
 class TemporaryFolder {
@@ -43,13 +49,15 @@ class TemporaryFolder {
 // One process's ring connection.
 class RingConnection {
  public:
-  RingConnection(int socket, std::string frame, std::unique_ptr<trimtab::agent::RingReader> reader);
+  RingConnection(int socket, std::string frame, std::unique_ptr<trimtab::agent::RingReader> reader, void* header);
   ~RingConnection();
   RingConnection(const RingConnection&) = delete;
   RingConnection& operator=(const RingConnection&) = delete;
 
   [[nodiscard]] const std::string& frame() const { return frame_; }
   [[nodiscard]] trimtab::agent::RingReader& reader() { return *reader_; }
+  // What the process and the agent write beside the records.
+  [[nodiscard]] trimtab::record::RingHeader& header() { return *header_; }
   // Waits until the process's end of the connection is closed.
   void wait_for_end();
   // All that is in the ring now; the drain's counts are added to `counts`.
@@ -60,6 +68,7 @@ class RingConnection {
   int socket_;
   std::string frame_;
   std::unique_ptr<trimtab::agent::RingReader> reader_;
+  trimtab::record::RingHeader* header_;
 };
 
 class Agent {
@@ -99,6 +108,21 @@ class Program {
   int output_ = -1;
 };
 
+void pause_a_little();  // a millisecond
+void give_up_waiting();
+
+// Takes records until `done` says so of all that came; fails the test after 10 s.
+template <typename Done>
+std::vector<Seen> take_until(RingConnection& ring, Done done) {
+  std::vector<Seen> all;
+  for (int tries = 0; tries < 10000; ++tries) {
+    for (Seen& seen : ring.take()) all.push_back(std::move(seen));
+    if (done(all)) return all;
+    pause_a_little();
+  }
+  give_up_waiting();
+  return all;
+}
 // How many of them have the name.
 std::size_t count(const std::vector<Seen>& records, const std::string& name);
 const Seen& only(const std::vector<Seen>& records, const std::string& name);

@@ -92,6 +92,30 @@ TEST_CASE("a full ring drops and counts, and takes records again once it was dra
   CHECK(again.dropped == 0);
 }
 
+TEST_CASE("a run of records is published with one claim, in order, and as far as there is room") {
+  Ring ring({256, 64});
+  const auto reader = ring.reader();
+  RecordFields run[RingWriter::kMaxBatch];
+  for (int i = 0; i < 64; ++i) run[i] = numbered(i, 0);
+  for (int lap = 0; lap < 100; ++lap) {
+    CHECK(ring.writer.publish(run, 0) == 0);
+    CHECK(ring.writer.publish(run, 64) == 64);
+    CHECK(ring.writer.publish(run, 37) == 37);
+    std::int64_t next = 0;
+    const auto drain = reader->drain(10000, [&](std::span<const RangeRecord> batch) {
+      for (const RangeRecord& record : batch) CHECK(record.payload == next++ % 64);
+    });
+    CHECK(drain.records == 101);
+  }
+  for (int i = 0; i < 3; ++i) CHECK(ring.writer.publish(run, 64) == 64);
+  CHECK(ring.writer.publish(run, 60) == 60);
+  CHECK(ring.writer.publish(run, 64) == 4);
+  CHECK(ring.writer.publish(run, 64) == 0);
+  const auto drain = reader->drain(10000, [](std::span<const RangeRecord>) {});
+  CHECK(drain.records == 256);
+  CHECK(drain.dropped == 124);
+}
+
 TEST_CASE("names of a full name table are replaced, the records stay") {
   Ring ring({256, 8});
   const auto reader = ring.reader();
@@ -119,10 +143,15 @@ TEST_CASE("every record of many producers arrives once, in its thread's order, o
       const std::string name = "thread " + std::to_string(t);
       const std::uint32_t index = ring.names.intern(name.c_str(), name.size());
       std::uint64_t mine = 0;
-      for (std::int64_t i = 0; i < kEach; ++i) {
-        RecordFields fields = numbered(i, index);
-        fields.thread = static_cast<std::uint32_t>(t);
-        mine += ring.writer.publish(fields) ? 1 : 0;
+      RecordFields run[RingWriter::kMaxBatch];
+      const std::int64_t length = t % 2 == 0 ? 1 : 16;  // single records and runs
+      for (std::int64_t i = 0; i < kEach;) {
+        for (std::int64_t k = 0; k < length; ++k) {
+          run[k] = numbered(i++, index);
+          run[k].thread = static_cast<std::uint32_t>(t);
+        }
+        mine += length == 1 ? ring.writer.publish(run[0]) ? 1 : 0
+                            : ring.writer.publish(run, static_cast<std::uint32_t>(length));
       }
       accepted += mine;
       --running;

@@ -45,6 +45,22 @@ TEST_CASE("ring slots are a power of two within bounds") {
   CHECK(parse_ring_slots("999999999999") == 1U << 20);
 }
 
+TEST_CASE("a budget is a share, or the default") {
+  CHECK(parse_budget(nullptr) == 0.005);
+  CHECK(parse_budget("0") == 0);
+  CHECK(parse_budget("0.02") == 0.02);
+  CHECK(parse_budget("1") == 1);
+  for (const char* wrong : {"", "2", "-0.1", "0.5x", "nan", "much"}) CHECK(parse_budget(wrong) == 0.005);
+}
+
+TEST_CASE("numbers are kept within their limits") {
+  CHECK(parse_within("7", 1, 10, 5) == 7);
+  CHECK(parse_within("0", 1, 10, 5) == 1);
+  CHECK(parse_within("99999999999999", 1, 10, 5) == 10);
+  for (const char* wrong : {"", "-1", "1x", "many"}) CHECK(parse_within(wrong, 1, 10, 5) == 5);
+  CHECK(parse_within(nullptr, 1, 10, 5) == 5);
+}
+
 TEST_CASE("the ring frame is the protocol's") {
   Settings settings;
   std::strcpy(settings.job, "gpt-cpu");

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "cost_tables.hpp"
 #include "sample_costs.hpp"
 
 using namespace trimtab;
@@ -201,4 +202,36 @@ TEST_CASE("a reader sees whole batches while a writer goes on") {
     REQUIRE(writer.add_batch({"agent", number}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
     REQUIRE(reader.find(kHash, forward_key("a")).value()->statistics.count() == number);
   }
+}
+
+TEST_CASE("a cost database of the first release is taken over whole, and then tells channels and classes apart") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  {
+    Migrations first = cost_tables::migrations();
+    first.steps.resize(1);
+    Database old = Database::open(path, DatabaseMode::kCreate, first).value();
+    const std::string fingerprint = to_json(sample_fingerprint());
+    const std::string statistics = statistics_of({10, 20}).encode();
+    REQUIRE(old.execute("INSERT INTO fingerprints VALUES (?, ?)", {kHash, fingerprint}).ok());
+    REQUIRE(old.execute("INSERT INTO origins VALUES (3, 'agent', 0)").ok());
+    REQUIRE(old.execute("INSERT INTO batches VALUES (3, 1)").ok());
+    REQUIRE(old.execute("INSERT INTO cost_keys VALUES (7, 'overlap_computation', 'all_reduce', '', 0, 1, 'default', "
+                        "1024, 2, 'intra_node')")
+                .ok());
+    REQUIRE(old.execute("INSERT INTO costs VALUES (?, 7, 'active', 3, 1, ?)", {kHash, statistics}).ok());
+  }
+  CostDatabase database = open(path, OpenMode::kReadWrite);
+  CostKey key{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1024, 2, "intra_node"};
+  CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
+  CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {{key, statistics_of({5})}}).value());
+  CostKey narrow = key;
+  narrow.channels = 8;
+  narrow.kernel_class = "gemm";
+  narrow.algorithm = "ring";
+  narrow.protocol = "simple";
+  CHECK(database.add_batch({"agent", 2}, sample_fingerprint(), "passive", {{narrow, statistics_of({7})}}).value());
+  CHECK(database.find(kHash, narrow).value()->statistics == statistics_of({7}));
+  CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
+  CHECK(database.cost_count().value() == 2);
 }

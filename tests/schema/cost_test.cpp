@@ -10,7 +10,7 @@ using namespace trimtab;
 using namespace trimtab::test;
 
 TEST_CASE("every kind of cost has a name that leads back to it, and a unit") {
-  for (int i = 0; i <= static_cast<int>(CostKind::kRange); ++i) {
+  for (int i = 0; i <= static_cast<int>(CostKind::kKernel); ++i) {
     const auto kind = static_cast<CostKind>(i);
     CHECK(parse_cost_kind(to_string(kind)).value() == kind);
     CHECK_FALSE(unit_of(kind).empty());
@@ -35,6 +35,20 @@ TEST_CASE("a cost key comes back from its JSON as it was") {
 TEST_CASE("missing fields of a cost key take the defaults") {
   CHECK(parse_cost_key(R"({"kind":"process_bytes","subject":"process"})").value() ==
         CostKey{CostKind::kProcessBytes, "process", "", 0, 1, "default", 0, 0, ""});
+}
+
+TEST_CASE("how a collective was run and beside what comes back, and is left out where nobody knows") {
+  CostKey key{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1 << 20, 8, "intra_node"};
+  CHECK(to_json(key).find("channels") == std::string::npos);
+  key.algorithm = "ring";
+  key.protocol = "ll128";
+  key.channels = 24;
+  key.kernel_class = "gemm";
+  CHECK(parse_cost_key(to_json(key)).value() == key);
+  CHECK(describe(key) ==
+        "overlap_computation all_reduce bytes=1048576 group_size=8 intra_node ring ll128 channels=24 beside gemm");
+  CHECK_THAT(parse_cost_key(R"({"kind":"collective","subject":"x","channels":-1})").error().message,
+             Catch::Contains("channels"));
 }
 
 TEST_CASE("communication without a placement is inside a node") {
@@ -66,4 +80,18 @@ TEST_CASE("a cost is described by what matters for its kind") {
 TEST_CASE("a range's name that is not UTF-8 becomes JSON all the same") {
   const CostKey key{CostKind::kRange, "caf\xe9", "", 0, 1, "default", 0, 0, ""};
   CHECK(parse_cost_key(to_json(key)).value().subject == "caf\xef\xbf\xbd");
+}
+
+TEST_CASE("a key that says how a collective was run, or what ran beside it, is particular") {
+  CostKey key = parse_cost_key(R"({"kind":"collective","subject":"all_reduce","bytes":8,"group_size":2})").value();
+  CHECK_FALSE(key.particular());
+  const auto with = [&key](const auto& set) {
+    CostKey other = key;
+    set(other);
+    return other.particular();
+  };
+  CHECK(with([](CostKey& one) { one.algorithm = "ring"; }));
+  CHECK(with([](CostKey& one) { one.protocol = "ll"; }));
+  CHECK(with([](CostKey& one) { one.channels = 2; }));
+  CHECK(with([](CostKey& one) { one.kernel_class = "gemm"; }));
 }

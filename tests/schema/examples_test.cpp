@@ -67,12 +67,13 @@ TEST_CASE("the benchmark requests of the manual are valid under their schema") {
 TEST_CASE("every cost kind of the manual is known, with the unit that the manual gives") {
   const std::string text = protocols();
   int kinds = 0;
-  for (int i = 0; i < static_cast<int>(CostKind::kRange); ++i) {
+  for (int i = 0; i <= static_cast<int>(CostKind::kKernel); ++i) {
     const auto kind = static_cast<CostKind>(i);
+    if (kind == CostKind::kRange) continue;
     const std::string row = "| `" + std::string(to_string(kind)) + "` | " + std::string(unit_of(kind)) + " |";
     INFO(row);
     CHECK(text.find(row) != std::string::npos);
     ++kinds;
   }
-  CHECK(kinds == 17);
+  CHECK(kinds == 18);
 }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "aceso_model/profile.hpp"
 #include "tables.hpp"
 #include "tuner/cost_model.hpp"
 #include "world.hpp"
@@ -109,6 +110,55 @@ TEST_CASE("a slowdown below one is taken as none") {
   const OverlapSlowdown slowdown = table.tables().links.overlap(2, Placement::kIntraNode);
   CHECK(slowdown.computation == 1.0);
   CHECK(slowdown.communication == Approx(1.3));
+}
+
+// What training shows of the same collective, each with one more thing said; worth nothing like what was measured.
+void add_particular(CostKey key, std::int64_t value, std::vector<Cost>& costs) {
+  const auto add = [&](const auto& say) {
+    CostKey said = key;
+    say(said);
+    costs.push_back(test::exact_cost(said, value));
+  };
+  add([](CostKey& said) { said.algorithm = "ring"; });
+  add([](CostKey& said) { said.protocol = "ll128"; });
+  add([](CostKey& said) { said.channels = 2; });
+  add([](CostKey& said) { said.kernel_class = "gemm"; });
+}
+
+TEST_CASE("what training shows of single algorithms and kernels changes no measured link and no slowdown") {
+  test::World world = one_operator({1, 16});
+  world.cluster.nodes[0].devices = 2;
+  const CostKey all_reduce = test::link_key(CostKind::kCollective, 1000, 2);
+  const CostKey computation = test::link_key(CostKind::kOverlapComputation, 1000, 2);
+  const CostKey communication = test::link_key(CostKind::kOverlapCommunication, 1000, 2);
+  world.costs.push_back(test::exact_cost(all_reduce, 3000000));
+  world.costs.push_back(test::exact_cost(computation, 1200000));
+  world.costs.push_back(test::exact_cost(communication, 1300000));
+  for (CostKey key : {all_reduce, computation, communication}) {
+    add_particular(key, 9000000, world.costs);
+    key.bytes = 1 << 20;  // larger than what was measured
+    add_particular(key, 9000000, world.costs);
+  }
+  const CostTable table = world.table();
+  const LinkCosts& links = table.tables().links;
+  CHECK(links.all_reduce(1000, 2, Placement::kIntraNode).mean == Approx(3));
+  CHECK(links.all_reduce(1 << 20, 2, Placement::kIntraNode).quality == Quality::kMissing);
+  const OverlapSlowdown slowdown = links.overlap(2, Placement::kIntraNode);
+  CHECK(slowdown.computation == Approx(1.2));
+  CHECK(slowdown.communication == Approx(1.3));
+}
+
+TEST_CASE("what training shows of single algorithms is no collective of the aceso model's profile") {
+  CostKey gather;
+  gather.kind = CostKind::kCollective;
+  gather.subject = "all_gather";
+  gather.bytes = 4 << 20;
+  gather.group_size = 4;
+  gather.placement = "intra_node";
+  std::vector<Cost> costs{test::exact_cost(gather, 2000000)};
+  add_particular(gather, 9000000, costs);
+  const aceso::Profile profile = aceso::profile_from_costs(costs, "float32");
+  CHECK(profile.collective(aceso::Primitive::kAllGather, 4, 4) == Approx(2000));
 }
 
 }  // namespace

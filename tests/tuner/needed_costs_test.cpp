@@ -83,6 +83,23 @@ TEST_CASE("what is known is not asked for again, however it was written down") {
   CHECK(needed_costs(world.model, world.cluster, Knobs{}, known).size() == 1);
 }
 
+TEST_CASE("what training shows of one algorithm or kernel class does not stand in for a benchmark") {
+  const test::World world = transformer(2, 2, 4);
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
+  std::vector<Cost> seen;
+  std::size_t links = 0;
+  for (CostKey key : keys) {
+    const bool overlap = key.kind == CostKind::kOverlapComputation || key.kind == CostKind::kOverlapCommunication;
+    if (key.kind != CostKind::kCollective && !overlap) continue;
+    ++links;
+    key.algorithm = overlap ? "" : "ring";
+    key.kernel_class = overlap ? "gemm" : "";
+    seen.push_back(test::exact_cost(key, 1));
+  }
+  REQUIRE(links > 2);
+  CHECK(needed_costs(world.model, world.cluster, Knobs{}, seen) == keys);
+}
+
 TEST_CASE("knobs leave out what they rule out") {
   const test::World world = transformer(2, 2, 4);
   Knobs knobs;

@@ -80,6 +80,7 @@ Json item_of(const CostKey& key, const std::optional<Companion>& beside) {
     case CostKind::kStepOverhead:
     case CostKind::kStepTime:
     case CostKind::kRange:
+    case CostKind::kKernel:
       break;
   }
   return {};

@@ -87,6 +87,7 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   std::map<Group, std::pair<Points, Points>> overlaps;
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
+    if (key.particular()) continue;
     const Placement placement = placement_named(key.placement);
     if (key.kind == CostKind::kPointToPoint) transfers[placement][key.bytes].merge(cost.statistics);
     const std::optional<Primitive> primitive = primitive_named(key.subject);

@@ -200,7 +200,7 @@ std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, co
                                   const std::vector<Cost>& known) {
   std::set<CostKey> have;
   for (const Cost& cost : known) {
-    if (!cost.statistics.empty()) have.insert(identity(cost.key));
+    if (!cost.statistics.empty() && !cost.key.particular()) have.insert(identity(cost.key));
   }
   std::vector<CostKey> missing;
   for (const CostKey& key : Needed(model, cluster, knobs).collect()) {

@@ -2,7 +2,8 @@
 
 Standard library only. Nothing in it blocks, raises into training, or needs an agent to be there.
 """
+from .annotation import Annotation, annotate
 from .client import Client, connect
 from .plan_change import Change, Refused
 
-__all__ = ["Change", "Client", "Refused", "connect"]
+__all__ = ["Annotation", "Change", "Client", "Refused", "annotate", "connect"]

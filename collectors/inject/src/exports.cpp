@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "cupti/collector.hpp"
 #include "nvtx_callbacks.hpp"
 #include "recorder.hpp"
 #include "trimtab/client.h"
@@ -32,8 +33,10 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   return recorder.session.wanted() && trimtab::inject::nvtx::attach(get_export_table) ? 1 : 0;
 }
 
-// Called by the CUDA driver in the process's first cuInit. Kernels are not collected yet.
+// Called by the CUDA driver in the process's first cuInit. It is always told that all is well: what is not well is ours
+// to bear.
 __attribute__((visibility("default"))) int InitializeInjection() {
+  if (recorder.session.wanted()) trimtab::inject::cupti::collector.start(recorder.session);
   return 1;
 }
 

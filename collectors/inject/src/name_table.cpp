@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint32_t kFree = 0;
 constexpr std::uint32_t kWriting = 1;
 constexpr std::uint32_t kReady = 2;
+constexpr std::size_t kHashDigits = 8;
+constexpr std::size_t kDistinctBytes = record::kNameBytes - kHashDigits - 1;  // of the text itself
 
 std::uint32_t hash_of(const char* text, std::size_t length) {
   std::uint32_t hash = 2166136261U;  // FNV-1a
@@ -47,7 +49,22 @@ std::uint32_t NameTable::intern(const char* text, std::size_t length) {
   const bool cut = length > record::kNameBytes;
   const std::size_t kept = cut ? record::kNameBytes : length;
   const auto flags = static_cast<std::uint16_t>(cut ? record::kNameCut : 0);
-  const Wanted wanted{text, static_cast<std::uint16_t>(kept), flags, hash_of(text, kept)};
+  return find_or_add({text, static_cast<std::uint16_t>(kept), flags, hash_of(text, kept)});
+}
+
+std::uint32_t NameTable::intern_distinct(const char* text) {
+  const std::size_t length = std::strlen(text);
+  if (length <= record::kNameBytes) return intern(text, length);
+  if (capacity_ == 0) return 0;
+  char cut[record::kNameBytes];
+  std::memcpy(cut, text, kDistinctBytes);
+  cut[kDistinctBytes] = '~';
+  std::uint32_t hash = hash_of(text, length);
+  for (std::size_t i = record::kNameBytes; i-- > kDistinctBytes + 1; hash >>= 4) cut[i] = "0123456789abcdef"[hash & 15];
+  return find_or_add({cut, record::kNameBytes, record::kNameCut, hash_of(cut, record::kNameBytes)});
+}
+
+std::uint32_t NameTable::find_or_add(const Wanted& wanted) {
   const bool full = used_.load(std::memory_order_relaxed) >= capacity_ - capacity_ / 4;
   std::uint32_t index = wanted.hash & (capacity_ - 1);
   for (std::uint32_t probe = 0; probe < capacity_; ++probe, index = (index + 1) & (capacity_ - 1)) {
@@ -69,6 +86,13 @@ bool NameTable::matches(std::uint32_t index, const char* text) const {
   const std::size_t length = entry.length <= record::kNameBytes ? entry.length : record::kNameBytes;
   const bool cut = (entry.flags & record::kNameCut) != 0;
   return std::strncmp(text, entry.text, length) == 0 && (text[length] != '\0') == cut;
+}
+
+bool NameTable::matches_distinct(std::uint32_t index, const char* text) const {
+  if (!valid(index)) return false;
+  const record::NameEntry& entry = entries_[index];
+  if ((entry.flags & record::kNameCut) == 0) return matches(index, text);
+  return std::strncmp(text, entry.text, kDistinctBytes) == 0;
 }
 
 bool NameTable::valid(std::uint32_t index) const {

@@ -26,6 +26,11 @@ class NameTable {
   // Whether `index` stands for the NUL-terminated text. Reads no byte beyond its NUL.
   [[nodiscard]] bool matches(std::uint32_t index, const char* text) const;
 
+  // The same two for names of which many differ only far behind (kernels'): where the text is cut, its last nine bytes
+  // are '~' and the hash of all of it.
+  std::uint32_t intern_distinct(const char* text);
+  [[nodiscard]] bool matches_distinct(std::uint32_t index, const char* text) const;
+
   [[nodiscard]] bool valid(std::uint32_t index) const;
   // REQUIRES: valid(index). Not NUL-terminated.
   [[nodiscard]] const record::NameEntry& entry(std::uint32_t index) const { return entries_[index]; }
@@ -34,6 +39,7 @@ class NameTable {
   struct Wanted;
   [[nodiscard]] static bool same(const record::NameEntry& entry, const Wanted& wanted);
   bool add(record::NameEntry& entry, const Wanted& wanted);
+  std::uint32_t find_or_add(const Wanted& wanted);
 
   record::NameEntry* entries_ = nullptr;
   std::uint32_t capacity_ = 0;

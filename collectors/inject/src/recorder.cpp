@@ -2,12 +2,29 @@
 
 #include <cstring>
 
+#include "cupti/collector.hpp"
+
 namespace trimtab::inject {
 
 namespace {
 
 std::uint32_t flags_of(const Event& event) {
   return event.has_payload ? std::uint32_t{record::kPayloadValid} : 0U;
+}
+
+// Ids lie on CUPTI's stack of this thread in the order of the ranges: those of ranges above the one that has ended are
+// taken off and put back. `at`: where it was.
+void take_off_id(const ThreadState& state, std::uint32_t at) {
+  cupti::RangeIds& ids = cupti::collector.range_ids;
+  const std::uint32_t depth = state.depth.load(std::memory_order_relaxed);
+  const auto id_of = [&](std::uint32_t i) { return state.open[i].id.load(std::memory_order_relaxed); };
+  for (std::uint32_t i = at; i < depth; ++i) {
+    if (id_of(i) != 0) ids.pop();
+  }
+  ids.pop();
+  for (std::uint32_t i = at; i < depth; ++i) {
+    if (id_of(i) != 0) ids.push_again(id_of(i));
+  }
 }
 
 // Addresses of string literals differ in their middle bits.
@@ -22,6 +39,7 @@ void fill(OpenRange& range, const ClosedRange& values) {
   range.name.store(values.name, std::memory_order_relaxed);
   range.domain.store(values.domain, std::memory_order_relaxed);
   range.flags.store(values.flags, std::memory_order_relaxed);
+  range.id.store(values.id, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -68,6 +86,7 @@ int Recorder::push(std::uint32_t domain, const Event& event) {
     return kNotTracked;
   }
   ClosedRange range{0, event.payload, name_of(*state, event), domain, flags_of(event)};
+  range.id = cupti::collector.range_ids.push();
   range.begin_ns = now_ns();
   if (session.keep_connected(range.begin_ns)) range.begin_ns = now_ns();
   fill(state->open[depth], range);
@@ -83,6 +102,7 @@ int Recorder::pop(std::uint32_t domain) {
   if (state == nullptr || leave_overflow(*state, domain)) return kNotTracked;
   const int depth = remove_innermost(*state, domain, range);
   if (depth < 0) return kNotTracked;
+  if (range.id != 0) take_off_id(*state, static_cast<std::uint32_t>(depth));
   publish_closed(range, end_ns, state->thread, 0, static_cast<std::uint32_t>(depth));
   return depth;
 }
@@ -148,7 +168,19 @@ void Recorder::publish_closed(const ClosedRange& range, std::uint64_t end_ns, st
   fields.thread = thread;
   fields.flags = static_cast<std::uint16_t>(range.flags | flags);
   fields.depth = static_cast<std::uint16_t>(depth);
+  fields.detail[0] = static_cast<std::uint16_t>(range.id);
+  fields.detail[1] = static_cast<std::uint16_t>(range.id >> 16);
   session.ring().publish(fields);
+  if (cupti::collector.counts_steps() && is_step(range.name)) cupti::collector.step_ended();
+}
+
+bool Recorder::is_step(std::uint32_t name) {
+  std::uint32_t handle = step_.load(std::memory_order_relaxed);
+  if (handle == 0) {
+    handle = strings.create("step", 4);
+    step_.store(handle, std::memory_order_relaxed);
+  }
+  return name != 0 && name == strings.ring_index(handle, session.names());
 }
 
 void Recorder::publish_open(const ThreadState& state, std::uint64_t end_ns) {
@@ -176,6 +208,7 @@ void Recorder::finish() {
 }
 
 void Recorder::restart_after_fork() {
+  cupti::collector.restart_after_fork();
   session.restart_after_fork();
   threads.reset_after_fork();
   started.clear();

@@ -4,6 +4,7 @@
 // call any function; none blocks, allocates once the thread is known, or fails. With no agent there they return at
 // once.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -57,6 +58,10 @@ struct Recorder {
                       std::uint32_t depth);
   void publish_open(const ThreadState& state, std::uint64_t end_ns);
   ThreadState* thread_or_count();
+  // Whether a name of the ring is that of a training step (docs/protocols.md, "Ranges").
+  bool is_step(std::uint32_t name);
+
+  std::atomic<std::uint32_t> step_{0};  // handle of "step"
 };
 
 // The process's only one. Constant-initialised, never destroyed: the host may call us during its own destruction.

@@ -71,6 +71,44 @@ bool RingWriter::commit(const Claim& claim, const RecordFields& fields) {
                                                std::memory_order_relaxed);
 }
 
+// The consumer frees slots in their order: where the run's last one is free, so are those before it.
+bool RingWriter::claim_run(std::uint32_t count, std::uint64_t& first) const {
+  if (count > mask_ + 1) return false;
+  first = header_->head.load(std::memory_order_relaxed);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const std::uint64_t last = first + count - 1;
+    if (slots_[last & mask_].sequence.load(std::memory_order_acquire) == last) {
+      if (header_->head.compare_exchange_weak(first, first + count, std::memory_order_relaxed)) return true;
+      continue;
+    }
+    const std::uint64_t head = header_->head.load(std::memory_order_relaxed);
+    if (head == first) return false;
+    first = head;
+  }
+  return false;
+}
+
+std::uint32_t RingWriter::publish(const RecordFields* records, std::uint32_t count) const {
+  std::uint32_t published = 0;
+  std::uint64_t first = 0;
+  if (count != 0 && claim_run(count, first)) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      published += commit({&slots_[(first + i) & mask_], first + i}, records[i]) ? 1 : 0;
+    }
+    return published;
+  }
+  // Nearly full: one by one, as many as fit.
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Claim claimed = claim();
+    if (claimed.slot == nullptr) {
+      header_->dropped.fetch_add(count - i - 1, std::memory_order_relaxed);  // claim() has counted this one
+      break;
+    }
+    published += commit(claimed, records[i]) ? 1 : 0;
+  }
+  return published;
+}
+
 bool RingWriter::publish(const RecordFields& fields) const {
   const Claim claimed = claim();
   return claimed.slot != nullptr && commit(claimed, fields);

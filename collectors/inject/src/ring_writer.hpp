@@ -50,10 +50,17 @@ class RingWriter {
   [[nodiscard]] Claim claim() const;
   static bool commit(const Claim& claim, const RecordFields& fields);
 
+  // Publishes records[0, count) with one claim where there is room for all. Returns how many were published; the others
+  // are counted as dropped. REQUIRES: count <= kMaxBatch.
+  static constexpr std::uint32_t kMaxBatch = 64;
+  std::uint32_t publish(const RecordFields* records, std::uint32_t count) const;
+
   [[nodiscard]] record::RingHeader& header() const { return *header_; }
   [[nodiscard]] record::NameEntry* names() const;
 
  private:
+  [[nodiscard]] bool claim_run(std::uint32_t count, std::uint64_t& first) const;
+
   record::RingHeader* header_ = nullptr;
   record::RecordSlot* slots_ = nullptr;
   std::uint64_t mask_ = 0;  // our own: the header's copy is shared with the consumer

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <new>
 
+#include "collector_status.hpp"
 #include "lifecycle.hpp"
 
 namespace trimtab::inject {
@@ -68,7 +69,9 @@ bool Session::connect() {
     stop_recording();
     return false;
   }
-  return connection_.hand_over(frame, bytes, memory_.descriptor.get());
+  const bool there = connection_.hand_over(frame, bytes, memory_.descriptor.get());
+  agent_there_.store(there, std::memory_order_relaxed);
+  return there;
 }
 
 bool Session::ensure_ring() {
@@ -78,6 +81,7 @@ bool Session::ensure_ring() {
   if (memory_.address == nullptr) return false;
   ring_ = RingWriter::format(memory_.address, shape, static_cast<std::uint32_t>(getpid()));
   new (&names_) NameTable(ring_.names(), shape.names);
+  collector_status.copy_to(ring_.header());
   ++generation_;
   return true;
 }
@@ -86,7 +90,10 @@ bool Session::check_connection(std::uint64_t now) {
   if (busy_.exchange(true, std::memory_order_acquire)) return false;
   ErrnoKeeper keeper;
   checked_ns_.store(now, std::memory_order_relaxed);
-  if (!connection_.alive()) connect();
+  if (!connection_.alive()) {
+    agent_there_.store(false, std::memory_order_relaxed);
+    connect();
+  }
   busy_.store(false, std::memory_order_release);
   return true;
 }
@@ -105,6 +112,7 @@ void Session::restart_after_fork() {
   memory_ = {};
   ring_ = {};
   new (&names_) NameTable();
+  agent_there_.store(false, std::memory_order_relaxed);
   tried_ns_.store(0, std::memory_order_relaxed);
   busy_.store(false, std::memory_order_relaxed);
   const Mode mode = mode_.load(std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 #pragma once
 
 // One process's connection to its node's agent: off, waiting for an agent, or recording into a ring that an agent has.
-// No threads of its own: the application's threads, in passing, look for the agent at most once a second, one at a
-// time. Any thread may call any method except where noted. Nothing blocks; errno is preserved.
+// No threads of its own: the application's threads and CUPTI's flush thread, in passing, look for the agent at most
+// once a second, one at a time. Any thread may call any method except where noted. Nothing blocks; errno is preserved.
 
 #include <atomic>
 #include <cstdint>
@@ -34,6 +34,12 @@ class Session {
   [[nodiscard]] bool connected() const { return mode_.load(std::memory_order_acquire) == Mode::kRecording; }
   // False when the environment says no: nothing will ever be recorded.
   bool wanted();
+  // REQUIRES: wanted().
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  // A thread is looking for the agent.
+  [[nodiscard]] bool connecting() const { return busy_.load(std::memory_order_acquire); }
+  // Whether the ring has a reader, as of the last look.
+  [[nodiscard]] bool agent_there() const { return agent_there_.load(std::memory_order_relaxed); }
 
   // REQUIRES for the rest: recording().
   // Hands the ring to a new agent when the old one has gone. Call it with the time at hand; true when it took time.
@@ -62,7 +68,8 @@ class Session {
   bool ensure_ring();
 
   std::atomic<Mode> mode_{Mode::kFresh};
-  std::atomic<bool> busy_{false};             // one thread looks for the agent
+  std::atomic<bool> busy_{false};  // one thread looks for the agent
+  std::atomic<bool> agent_there_{false};
   std::atomic<std::uint64_t> tried_ns_{0};    // coarse monotonic, while waiting
   std::atomic<std::uint64_t> checked_ns_{0};  // real time, while recording
   Settings settings_;

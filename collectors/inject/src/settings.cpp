@@ -12,6 +12,12 @@ constexpr std::uint32_t kDefaultSlots = 65536;
 constexpr std::uint32_t kMinSlots = 256;
 constexpr std::uint32_t kMaxSlots = 1U << 20;
 constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kKib = 1024;
+constexpr std::uint64_t kMillisecondNs = 1'000'000;
+
+bool is(const char* text, const char* wanted) {
+  return text != nullptr && std::strcmp(text, wanted) == 0;
+}
 
 // True when all of `text` is one decimal number.
 bool parse_number(const char* text, long& number) {
@@ -59,16 +65,51 @@ std::uint32_t parse_ring_slots(const char* text) {
   return slots;
 }
 
+double parse_budget(const char* text) {
+  const double otherwise = CuptiSettings{}.budget;
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const double share = std::strtod(text, &end);
+  return *end == '\0' && share >= 0 && share <= 1 ? share : otherwise;
+}
+
+std::uint64_t parse_within(const char* text, std::uint64_t least, std::uint64_t most, std::uint64_t otherwise) {
+  long number = 0;
+  if (!parse_number(text, number) || number < 0) return otherwise;
+  const auto value = static_cast<std::uint64_t>(number);
+  return value < least ? least : value > most ? most : value;
+}
+
+CuptiSettings read_cupti_settings() {
+  CuptiSettings settings;
+  const auto number = [](const char* name, std::uint64_t least, std::uint64_t most, std::uint64_t otherwise) {
+    return parse_within(secure_getenv(name), least, most, otherwise);
+  };
+  settings.budget = parse_budget(secure_getenv("TRIMTAB_BUDGET"));
+  settings.enabled = settings.budget > 0 && !is(secure_getenv("TRIMTAB_CUPTI"), "0") &&
+                     !is(secure_getenv("CUDA_INJECTION64_PATH"), "none");
+  settings.graph_nodes = is(secure_getenv("TRIMTAB_GRAPHS"), "nodes");
+  settings.buffers = static_cast<std::uint32_t>(number("TRIMTAB_CUPTI_BUFFERS", 4, 256, settings.buffers));
+  settings.buffer_bytes = number("TRIMTAB_CUPTI_BUFFER_KIB", 64, 10240, settings.buffer_bytes / kKib) / 4 * 4 * kKib;
+  settings.flush_ns = number("TRIMTAB_FLUSH_MS", 10, 60'000, settings.flush_ns / kMillisecondNs) * kMillisecondNs;
+  settings.back_off_ns =
+      number("TRIMTAB_PROFILER_BACK_OFF_MS", 100, 3'600'000, settings.back_off_ns / kMillisecondNs) * kMillisecondNs;
+  settings.kernel_cost_ns = number("TRIMTAB_KERNEL_COST_NS", 0, 1'000'000, settings.kernel_cost_ns);
+  copy_text(settings.library, sizeof(settings.library), secure_getenv("TRIMTAB_CUPTI_LIBRARY"));
+  return settings;
+}
+
 Settings read_settings() {
   Settings settings;
   const char* master = secure_getenv("TRIMTAB");
   const char* path = secure_getenv("TRIMTAB_SOCKET");
-  if ((master != nullptr && std::strcmp(master, "0") == 0) || !usable_socket_path(path)) return settings;
+  if (is(master, "0") || !usable_socket_path(path)) return settings;
   settings.enabled = true;
   copy_text(settings.socket_path, sizeof(settings.socket_path), path);
   copy_text(settings.job, sizeof(settings.job), secure_getenv("TRIMTAB_JOB"));
   settings.rank = parse_rank(secure_getenv("TRIMTAB_RANK"));
   settings.ring_slots = parse_ring_slots(secure_getenv("TRIMTAB_RING_SLOTS"));
+  settings.cupti = read_cupti_settings();
   return settings;
 }
 

@@ -7,12 +7,26 @@
 
 namespace trimtab::inject {
 
+// What is asked of CUPTI.
+struct CuptiSettings {
+  bool enabled = true;
+  bool graph_nodes = false;  // a record for each kernel of a CUDA graph instead of one a launch
+  double budget = 0.005;     // share of the wall time
+  std::uint32_t buffers = 64;
+  std::size_t buffer_bytes = 1U << 20;
+  std::uint64_t flush_ns = 1'000'000'000;
+  std::uint64_t back_off_ns = 60'000'000'000;  // from another profiler
+  std::uint64_t kernel_cost_ns = 0;            // measured beforehand: what a kernel costs that no clock here can see
+  char library[256] = {};                      // empty: found
+};
+
 struct Settings {
   bool enabled = false;
   char socket_path[108] = {};  // sun_path's size, NUL included
   char job[256] = {};
   std::int32_t rank = -1;
   std::uint32_t ring_slots = 65536;
+  CuptiSettings cupti;
 };
 
 // From secure_getenv: a set-user-id program is left alone. Anything malformed disables or takes the default.
@@ -22,6 +36,10 @@ Settings read_settings();
 bool usable_socket_path(const char* path);
 std::int32_t parse_rank(const char* text);
 std::uint32_t parse_ring_slots(const char* text);
+// A share between 0 and 1, both included; else the default.
+double parse_budget(const char* text);
+// A number within [least, most], which it is clamped to; `otherwise` when it is none.
+std::uint64_t parse_within(const char* text, std::uint64_t least, std::uint64_t most, std::uint64_t otherwise);
 
 // The `ring` frame for the agent: 4 bytes of length, then JSON. Returns its bytes, 0 when `capacity` is too small.
 std::size_t build_ring_frame(const Settings& settings, std::int32_t pid, char* buffer, std::size_t capacity);

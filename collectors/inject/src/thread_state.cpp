@@ -28,6 +28,7 @@ void move_range(OpenRange& to, const OpenRange& from) {
   to.name.store(from.name.load(std::memory_order_relaxed), std::memory_order_relaxed);
   to.domain.store(from.domain.load(std::memory_order_relaxed), std::memory_order_relaxed);
   to.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.id.store(from.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -56,8 +57,8 @@ bool leave_overflow(ThreadState& state, std::uint32_t domain) {
 
 ClosedRange snapshot(const OpenRange& range) {
   return {range.begin_ns.load(std::memory_order_relaxed), range.payload.load(std::memory_order_relaxed),
-          range.name.load(std::memory_order_relaxed), range.domain.load(std::memory_order_relaxed),
-          range.flags.load(std::memory_order_relaxed)};
+          range.name.load(std::memory_order_relaxed),     range.domain.load(std::memory_order_relaxed),
+          range.flags.load(std::memory_order_relaxed),    range.id.load(std::memory_order_relaxed)};
 }
 
 int remove_innermost(ThreadState& state, std::uint32_t domain, ClosedRange& range) {

@@ -20,6 +20,7 @@ struct OpenRange {
   std::atomic<std::uint32_t> name{0};    // in the ring
   std::atomic<std::uint32_t> domain{0};  // a handle
   std::atomic<std::uint32_t> flags{0};
+  std::atomic<std::uint32_t> id{0};  // that CUPTI knows it by; 0 = none
 };
 
 struct CachedName {
@@ -57,6 +58,7 @@ struct ClosedRange {
   std::uint32_t name = 0;
   std::uint32_t domain = 0;
   std::uint32_t flags = 0;
+  std::uint32_t id = 0;
 };
 ClosedRange snapshot(const OpenRange& range);
 int remove_innermost(ThreadState& state, std::uint32_t domain, ClosedRange& range);

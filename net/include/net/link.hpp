@@ -38,6 +38,8 @@ class Link final {
   [[nodiscard]] bool open() const;
   // False when not open or the queue is full: the caller keeps what it must not lose in its spool.
   bool send(std::string frame);
+  // What waits to be sent; 0 when not open.
+  [[nodiscard]] std::size_t queued_bytes() const;
 
  private:
   struct Implementation;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the cost model says of a plan. Document: "prediction" of search and evaluate. Plain values; times in milliseconds
-// as in the document.
+// What the cost model says of a plan. Document: "prediction" of search and evaluate. Plain values; times in
+// milliseconds as in the document.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ struct StageMemory {
   Bytes states = 0;       // parameters, gradients, optimizer
   Bytes activations = 0;  // all microbatches in flight
   Bytes recompute_peak = 0;
-  Bytes reserved = 0;     // working memory, allocator reserve, per-process constant
-  Bytes working = 0;      // the part of `reserved` that operators hold while they run
+  Bytes reserved = 0;  // working memory, allocator reserve, per-process constant
+  Bytes working = 0;   // the part of `reserved` that operators hold while they run
 };
 
 struct StagePrediction {

@@ -6,7 +6,7 @@
 // consumer trusts nothing in it and checks every index and length that it reads.
 //
 // Layout of the memfd: RingHeader, then `name_capacity` NameEntry, then `slot_capacity` RecordSlot.
-// All times are CLOCK_REALTIME nanoseconds: CUPTI's stamps, which later share the ring, use that clock.
+// Times are nanoseconds, of NCCL's kinds (32 to 47) by the GPU's own clock, of all others CLOCK_REALTIME, as CUPTI's.
 
 #include <atomic>
 #include <cstdint>
@@ -26,21 +26,25 @@ enum Kind : std::uint16_t {
   // device. begin_ns = end_ns = 0 is never published: a record whose stamps CUPTI lost is counted instead.
   kKernel = 16,  // `name` as the compiler mangled it; `domain` = grid x; detail = grid y, grid z, block x, y, z, 0, 0;
                  // payload = correlation id | context << 32
-  kMemcpy = 17,  // payload = bytes; `domain` = correlation id; detail = CopyKind, source and destination memory kinds
+  kMemcpy = 17,  // payload = bytes; `domain` = correlation id; detail = CopyKind, source and destination memory kinds,
+                 // and, between two devices, their numbers
   kMemset = 18,  // payload = bytes; `domain` = correlation id
   kGraph = 19,   // one launch of a CUDA graph, in the cheap mode; payload = correlation id | context << 32;
                  // `domain` = graph id
-  kOverhead = 20,  // what CUPTI itself spent; payload = its overhead kind; `thread` = the kernel thread, or 0
+  kOverhead = 20,  // what CUPTI itself spent; payload = its overhead kind; `thread` = 0
   kLaunch = 21,    // who asked for a kernel or copy: payload = correlation id, `domain` = the range id of the innermost
                    // range that was open on the launching thread (detail[0], [1] of its kRange). An instant at 0.
-  kWindow = 22,    // from begin_ns to end_ns kernels were not all recorded: `name` = why, payload = the level (Detail)
+  kWindow = 22,    // from begin_ns to end_ns kernels were not all recorded: `name` = why (sampling, budget,
+                   // foreign_profiler, no_agent, cupti_failed), payload = the level (Detail)
 
   // 32 to 47: from NCCL. Times are the GPU's %globaltimer.
   kCollective =
       32,     // one collective on one rank, or, kP2p, one send or receive: `name` = function, `domain` = index of
   kP2p = 33,  // the communicator's name (its id in hexadecimal); payload = bytes; `thread` = sequence number in
               // its communicator (low 32 bits; of a p2p: the peer's rank); `depth` = channels;
-              // detail = ranks, rank, nodes, NcclAlgorithm, NcclProtocol, NcclDatatype, 0 (values over 65535: 65535)
+              // detail = ranks, rank, nodes, algorithm, protocol, datatype (schema/nccl.hpp; 255 = unknown), 0
+              // (values over 65535: 65535). `name` is NCCL's own ("AllReduce"); bytes = a rank's input tensor;
+              // the sequence is counted by function.
 };
 
 constexpr bool known_kind(std::uint16_t kind) {
@@ -52,11 +56,36 @@ constexpr bool domain_is_value(std::uint16_t kind) {
   return kind >= kKernel && kind <= kLaunch;
 }
 
+// How much of what a GPU does is recorded; each level contains those below.
+enum Detail : std::uint32_t {
+  kDetailOff = 0,          // nothing
+  kDetailCollectives = 1,  // nothing from CUPTI; what NCCL's profiler interface says
+  kDetailSampled = 2,      // kernels and copies in some steps: kWindow records say when not
+  kDetailAll = 3,          // every kernel, copy and graph launch
+};
+
+// Why nothing comes from CUPTI (RingHeader::cupti_state, low byte).
+enum CuptiReason : std::uint8_t {
+  kCuptiNotAsked = 0,  // the CUDA driver has not called us: no CUDA here, or not injected
+  kCuptiRunning = 1,   // nothing is wrong
+  kCuptiSwitchedOff,   // by TRIMTAB_CUPTI=0, TRIMTAB_BUDGET=0 or CUDA_INJECTION64_PATH=none
+  kCuptiNoAgent,       // no agent was there when CUDA began
+  kCuptiNoLibrary,     // no libcupti in the process nor where the loader looks
+  kCuptiTooOld,        // before 11.8
+  kCuptiNoFunction,    // the library lacks a function that we need
+  kCuptiNoMemory,      // no memory or no thread
+  kCuptiRefused,       // a function failed: the state's upper half is its CUptiResult
+  kCuptiBusy,          // the same, because a debugger or another profiler holds CUPTI
+  kCuptiForeign,       // another profiler has taken over for now; we come back
+  kCuptiForkedChild,   // CUDA does not work in a forked child of a CUDA process
+};
+
 enum Flags : std::uint16_t {
   kNameCut = 1,       // the name did not fit into kNameBytes
   kCrossThread = 2,   // started and ended by nvtxRangeStart/End, possibly on two threads
   kPayloadValid = 4,  // payload was given
   kUnterminated = 8,  // still open when the process ended
+  kFused = 16,        // kCollective, kP2p: NCCL ran it together with others and their stamps are the same
 };
 
 // One record; 64 bytes, one cache line. `sequence` is Vyukov's turn counter: a slot is free for the producer whose
@@ -97,12 +126,22 @@ struct alignas(64) RingHeader {
   std::uint32_t slot_capacity;  // a power of two
   std::uint32_t pid;
   std::uint32_t reserved;
-  alignas(64) std::atomic<std::uint64_t> head;     // next producer ticket
-  alignas(64) std::atomic<std::uint64_t> tail;     // next slot the consumer reads; consumer writes, producers only look
+  // Written by the process about once a second; 0 in a release that knew nothing of CUPTI.
+  std::atomic<std::uint32_t> detail;            // Detail, as it is now
+  std::atomic<std::uint32_t> cupti_state;       // CuptiReason | number of the function << 8 | CUptiResult << 16
+  std::atomic<std::uint32_t> cupti_version;     // its API version; 0 = none found
+  std::atomic<std::uint32_t> budget_ppm;        // share of the wall time that collecting may cost
+  alignas(64) std::atomic<std::uint64_t> head;  // next producer ticket
+  alignas(64) std::atomic<std::uint64_t> tail;  // next slot the consumer reads; consumer writes, producers only look
+  // The consumer asks for kDetailAll until then (CLOCK_REALTIME), whatever it costs; the process grants ten minutes.
+  std::atomic<std::uint64_t> full_detail_until_ns;
   alignas(64) std::atomic<std::uint64_t> dropped;  // records that found the ring full
   std::atomic<std::uint64_t> names_dropped;        // names that found the table full
   std::atomic<std::uint32_t> closed;               // 1 after an orderly exit
   std::atomic<std::uint64_t> untracked;            // ranges too deeply nested, or beyond the open-range tables
+  std::atomic<std::uint64_t> cost_ns;              // what collecting has cost the process so far
+  std::atomic<std::uint64_t> lost_stamps;          // CUPTI's records without usable times
+  std::atomic<std::uint64_t> cupti_dropped;        // records that CUPTI had no buffer for
 };
 static_assert(sizeof(RingHeader) == 256);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -86,6 +86,7 @@ Profile profile_from_costs(std::span<const Cost> costs, const std::string& dtype
   std::map<std::int64_t, double> links[2];
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
+    if (key.particular()) continue;
     const double mean = cost.statistics.mean();
     if (key.kind == CostKind::kPointToPoint) {
       links[key.placement == "inter_node" ? 1 : 0][key.bytes] = bandwidth(cost);

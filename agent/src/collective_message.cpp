@@ -1,0 +1,30 @@
+#include "collective_message.hpp"
+
+namespace trimtab::agent {
+
+wire::FromAgent stamps_message(const CostOrigin& origin, std::uint32_t rank,
+                               const std::vector<CollectiveStamp>& stamps) {
+  wire::FromAgent message;
+  wire::CollectiveStamps& body = *message.mutable_collective_stamps();
+  body.set_job(origin.job);
+  body.set_rank(rank);
+  body.set_fingerprint_json(origin.fingerprint_json);
+  for (const CollectiveStamp& stamp : stamps) {
+    wire::CollectiveStamp& one = *body.add_stamps();
+    one.set_communicator(stamp.communicator);
+    one.set_function(stamp.function);
+    one.set_sequence(stamp.sequence);
+    one.set_ranks(stamp.ranks);
+    one.set_rank(stamp.rank);
+    one.set_nodes(stamp.nodes);
+    one.set_algorithm(stamp.algorithm);
+    one.set_protocol(stamp.protocol);
+    one.set_channels(stamp.channels);
+    one.set_bytes(static_cast<std::uint64_t>(stamp.bytes));
+    one.set_begin_ns(stamp.begin_ns);
+    one.set_duration_ns(stamp.end_ns - stamp.begin_ns);
+  }
+  return message;
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,17 @@
+#pragma once
+
+// A rank's sampled collectives as a message to the coordinator. Pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "collective_samples.hpp"
+#include "cost_batches.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::agent {
+
+[[nodiscard]] wire::FromAgent stamps_message(const CostOrigin& origin, std::uint32_t rank,
+                                             const std::vector<CollectiveStamp>& stamps);
+
+}  // namespace trimtab::agent

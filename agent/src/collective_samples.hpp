@@ -1,0 +1,73 @@
+#pragma once
+
+// One process's collectives on their way to the join over ranks: one in 2^level of them, by a hash that every rank
+// computes alike (schema/nccl.hpp), so that the ranks keep the same ones without speaking to each other. The level
+// rises when more come than may be sent, and falls again: what a rank sends is bounded, however many it runs. Pure.
+// Single-threaded.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ring_reader.hpp"
+
+namespace trimtab::agent {
+
+struct CollectiveStamp {
+  std::uint64_t communicator = 0;
+  std::uint8_t function = 0;  // schema/nccl.hpp, like the next two
+  std::uint8_t algorithm = 0;
+  std::uint8_t protocol = 0;
+  std::uint16_t channels = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t ranks = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t nodes = 0;
+  std::int64_t bytes = 0;
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+class CollectiveSamples final {
+ public:
+  // At most this many between two calls of take(); about 50 bytes each on the wire.
+  static constexpr std::size_t kMost = 64;
+  // After so many calls in a row that found fewer than a quarter of kMost, the level falls.
+  static constexpr int kQuietTakes = 8;
+
+  // Any record; only kCollective matters. What was fused with others has no time of its own and is left out: NCCL's
+  // mark, or the same beginning as the communicator's collective before it.
+  void add(const RangeRecord& record);
+  [[nodiscard]] std::vector<CollectiveStamp> take();
+
+  struct Counters {
+    std::uint64_t seen = 0;
+    std::uint64_t fused = 0;
+    std::uint64_t unfit = 0;  // no communicator or function is known, or a single rank
+    std::uint64_t taken = 0;
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] std::uint32_t level() const { return level_; }
+
+ private:
+  struct Last {
+    CollectiveStamp stamp;
+    bool fused = false;
+    bool waits = false;  // for the next one, which may have the same beginning
+  };
+  void let_go(Last& last);
+  void keep(const CollectiveStamp& stamp);
+  void adapt(std::size_t taken);
+
+  static constexpr std::size_t kMostCommunicators = 1024;
+  std::map<std::uint64_t, Last> last_;  // by communicator
+  std::vector<CollectiveStamp> kept_;
+  std::uint32_t level_ = 0;
+  int quiet_ = 0;
+  Counters counters_;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,134 @@
+#pragma once
+
+// Whose work a kernel was: joins kernels with the ranges that launched them. A kLaunch record names a correlation id
+// and the innermost range that was open; the kernel carries the correlation id; the range is published when it ends.
+// The three come in any order. A range that is no operator's pass counts for the pass around it, on the same thread.
+//
+// A pass is given out when kernels have been seen that ended `settle_ns` after it, all its launches have found their
+// kernels, and none of its time is lost; otherwise it is dropped and counted, never given with a part of its kernels.
+// One launch may have many kernels (a graph).
+//
+// Memory is constant: tables are indexed by the low bits of the ids, which the producers count upwards, and a newer id
+// takes an older one's place. What was still waiting there is counted as evicted. Pure. Single-threaded.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "lost_windows.hpp"
+#include "ring_reader.hpp"
+
+namespace trimtab::agent {
+
+struct AttributionOptions {
+  std::uint64_t settle_ns = 6'500'000'000;
+  std::size_t launches = std::size_t{1} << 18;  // powers of two
+  std::size_t kernels = std::size_t{1} << 14;   // that came before their launch
+  std::size_t ranges = std::size_t{1} << 17;
+  std::size_t passes = std::size_t{1} << 16;
+};
+
+struct AttributionCounters {
+  std::uint64_t attributed = 0;  // kernels whose range was known
+  std::uint64_t outside = 0;     // kernels launched in no range
+  std::uint64_t passes = 0;      // given out
+  std::uint64_t without_kernels = 0;
+  std::uint64_t incomplete = 0;  // passes with a launch whose kernel never came
+  std::uint64_t windowed = 0;    // passes that ran while not all was recorded
+  std::uint64_t evicted = 0;     // launches, kernels and ranges that made room unjoined
+};
+
+// One occurrence of an operator's pass.
+struct PassTime {
+  RangeRecord range;            // as it was published; its own times are the host's
+  std::uint64_t device_ns = 0;  // the sum of its kernels' times
+  std::uint64_t kernels = 0;
+};
+
+class KernelAttribution final {
+ public:
+  // `lost` must outlive it.
+  explicit KernelAttribution(const LostWindows& lost, AttributionOptions options = {});
+
+  void add_range(const RangeRecord& record);
+  void add_launch(std::uint32_t correlation, std::uint32_t range);
+  void add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns);
+
+  // Gives what is settled to `sink`, in the order in which the ranges ended; `all` = at the end, settled or not.
+  template <typename Sink>
+  void take(const Sink& sink, bool all = false) {
+    while (!order_.empty() && (all || passes_.at(order_.front()).settled(newest_ns_, options_.settle_ns))) {
+      const Pass pass = passes_.extract(order_.front()).mapped();
+      order_.pop_front();
+      if (judge(pass)) sink(PassTime{pass.range, pass.work.device_ns, pass.work.kernels});
+    }
+  }
+  // What still waits will not be given out: it ran under what no longer holds (a plan), or at another time than it
+  // says. Passes that go are counted as evicted.
+  void forget();
+  [[nodiscard]] const AttributionCounters& counters() const { return counters_; }
+  // The id that a range was published under; 0 = it has none.
+  [[nodiscard]] static std::uint32_t id_of(const RangeRecord& range) {
+    return range.detail[0] | static_cast<std::uint32_t>(range.detail[1]) << 16U;
+  }
+
+ private:
+  struct Work {
+    std::uint64_t device_ns = 0;
+    std::uint64_t kernels = 0;
+    std::uint64_t last_ns = 0;
+    std::uint32_t launches = 0;
+    std::uint32_t matched = 0;  // launches that have a kernel
+    void merge(const Work& other);
+  };
+  struct Launch {
+    std::uint32_t correlation = 0;
+    std::uint32_t range = 0;
+    bool known = false;
+    bool matched = false;
+  };
+  struct Waiting {  // kernels whose launch has not come
+    std::uint32_t correlation = 0;
+    Work work;
+  };
+  struct Range {
+    std::uint32_t id = 0;
+    std::uint32_t pass = 0;  // the id of the pass that it counts for; 0 = not known yet
+    Work work;               // until then
+  };
+  struct Pass {
+    RangeRecord range;
+    Work work;
+    [[nodiscard]] bool settled(std::uint64_t newest_ns, std::uint64_t settle_ns) const {
+      return newest_ns > range.end_ns + settle_ns;
+    }
+  };
+  struct Orphan {  // a range that ended and waits for the one around it
+    std::uint32_t id;
+    std::uint16_t depth;
+    std::uint64_t begin_ns;
+  };
+
+  void apply(Launch& launch, const Work& work);
+  [[nodiscard]] Work* work_of(std::uint32_t range);
+  [[nodiscard]] Range& range_at(std::uint32_t id);
+  void count_for(std::uint32_t range, std::uint32_t pass);
+  void begin_pass(const RangeRecord& record, std::uint32_t id);
+  [[nodiscard]] bool judge(const Pass& pass);
+  void make_tables();
+
+  const LostWindows& lost_;
+  AttributionOptions options_;
+  AttributionCounters counters_;
+  std::vector<Launch> launches_;  // made with the first launch or kernel: most jobs have none
+  std::vector<Waiting> waiting_;
+  std::vector<Range> ranges_;
+  std::unordered_map<std::uint32_t, Pass> passes_;
+  std::deque<std::uint32_t> order_;                                 // their ids, as they ended
+  std::unordered_map<std::uint32_t, std::vector<Orphan>> orphans_;  // by thread
+  std::uint64_t newest_ns_ = 0;
+};
+
+}  // namespace trimtab::agent

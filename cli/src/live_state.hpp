@@ -1,0 +1,50 @@
+#pragma once
+
+// What a job's ranks do right now, from the coordinator's JSON, and as a page for people. Missing fields keep their
+// defaults. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace trimtab::cli {
+
+struct BusyKernel {
+  std::string name;
+  std::string kernel_class;
+  bool collective = false;
+  double share = 0;  // of the time since the last look
+  std::int64_t count = 0;
+  double mean_us = 0;
+};
+
+struct LiveRank {
+  std::int64_t rank = 0;
+  std::string node;
+  std::string source;  // "kernels" or "ranges"
+  std::string step_found_by;
+  double confidence = 1;
+  std::optional<std::int64_t> step;
+  std::int64_t steps = 0;
+  std::int64_t steps_measured = 0;  // 0 = the rest of what follows is not known
+  std::int64_t steps_left_out = 0;
+  double step_ms = 0;
+  double steps_per_second = 0;
+  double computation = 0;
+  double exposed_communication = 0;
+  double exposed_copy = 0;
+  double idle = 0;
+  double overlapped_communication = 0;
+  double age_s = 0;
+  std::vector<BusyKernel> busiest;
+};
+
+[[nodiscard]] Result<std::vector<LiveRank>> parse_live_ranks(std::string_view json);
+// A table of ranks, what the shares mean where that is not plain, and the kernels and collectives that take longest.
+[[nodiscard]] std::string describe(const std::vector<LiveRank>& ranks);
+
+}  // namespace trimtab::cli

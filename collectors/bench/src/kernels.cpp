@@ -1,0 +1,99 @@
+#include "kernels.hpp"
+
+#include <array>
+
+namespace trimtab::bench {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kDtypes{"float32", "float16", "bfloat16"};
+
+struct Touched {
+  Bytes element;
+
+  Bytes operator()(const Gemm& gemm) const {
+    return gemm.batch * element * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n);
+  }
+  Bytes operator()(const RowKernel& rows) const { return rows.rows * rows.columns * element * (rows.backward ? 3 : 2); }
+  Bytes operator()(const Elementwise& pass) const { return pass.elements * element * (pass.reads + pass.writes); }
+  Bytes operator()(const Lookup& lookup) const { return lookup.tokens * lookup.hidden * element * 2; }
+  Bytes operator()(const HostCopy& copy) const { return copy.bytes; }
+  Bytes operator()(const ChannelKernel& channel) const { return channel.pace == Pace::kSpin ? 0 : 2 * channel.bytes; }
+  Bytes operator()(const Spin&) const { return 0; }
+  Bytes operator()(const Collective& collective) const { return 2 * collective.bytes; }
+};
+
+struct Named {
+  std::string operator()(const Gemm& gemm) const {
+    const std::string batch = gemm.batch == 1 ? "" : std::to_string(gemm.batch) + " times ";
+    return "gemm " + batch + std::to_string(gemm.m) + "x" + std::to_string(gemm.n) + "x" + std::to_string(gemm.k);
+  }
+  std::string operator()(const RowKernel& rows) const {
+    return std::string(rows.function == RowFunction::kSoftmax ? "softmax" : "layernorm") +
+           (rows.backward ? " backward " : " ") + std::to_string(rows.rows) + "x" + std::to_string(rows.columns);
+  }
+  std::string operator()(const Elementwise& pass) const { return "elementwise " + std::to_string(pass.elements); }
+  std::string operator()(const Lookup& lookup) const {
+    return "lookup of " + std::to_string(lookup.tokens) + " in " + std::to_string(lookup.vocabulary);
+  }
+  std::string operator()(const HostCopy& copy) const {
+    return std::string(to_string(copy.direction)) + " " + format_bytes(copy.bytes);
+  }
+  std::string operator()(const ChannelKernel& channel) const {
+    return "channel_" + std::string(to_string(channel.pace)) + " on " + std::to_string(channel.channels) + " channels";
+  }
+  std::string operator()(const Spin& spin) const { return "spin " + std::to_string(spin.nanoseconds) + " ns"; }
+  std::string operator()(const Collective& collective) const {
+    return collective.primitive + " " + format_bytes(collective.bytes) + " among " +
+           std::to_string(collective.group_size);
+  }
+};
+
+}  // namespace
+
+std::string_view to_string(Dtype dtype) {
+  return kDtypes[static_cast<std::size_t>(dtype)];
+}
+
+Result<Dtype> parse_dtype(std::string_view text) {
+  for (std::size_t i = 0; i < kDtypes.size(); ++i) {
+    if (text == kDtypes[i]) return static_cast<Dtype>(i);
+  }
+  return bad_input("dtype must be float32, float16 or bfloat16, found \"" + std::string(text) + "\"");
+}
+
+Bytes element_bytes(Dtype dtype) {
+  return dtype == Dtype::kFloat32 ? 4 : 2;
+}
+
+std::string_view to_string(CopyDirection direction) {
+  return direction == CopyDirection::kHostToDevice ? "host_to_device" : "device_to_host";
+}
+
+std::string_view to_string(Pace pace) {
+  switch (pace) {
+    case Pace::kMemory:
+      return "memory";
+    case Pace::kLink:
+      return "link";
+    case Pace::kSpin:
+      return "spin";
+  }
+  return "?";
+}
+
+Bytes touched_bytes(const Kernel& kernel) {
+  return std::visit(Touched{element_bytes(kernel.dtype)}, kernel.work);
+}
+
+Bytes touched_bytes(const Chain& chain) {
+  Bytes sum = 0;
+  for (const Kernel& kernel : chain) sum += touched_bytes(kernel);
+  return sum;
+}
+
+std::string describe(const Kernel& kernel) {
+  return std::visit(Named{}, kernel.work) + " " + std::string(to_string(kernel.dtype));
+}
+
+}  // namespace trimtab::bench

@@ -1,0 +1,93 @@
+#pragma once
+
+// CUPTI's activity interface in use: callbacks registered, kinds switched on and off, buffers lent and decoded. Never
+// subscribes: on the interface that torch.profiler uses there is one subscriber, and it would no longer be that.
+//
+// open(), begin(), resume(), pause() and flush() are for one thread at a time; the callbacks come on any thread, and no
+// lock is held in them.
+
+#include <atomic>
+#include <cstdint>
+
+#include "activity_buffers.hpp"
+#include "activity_decoder.hpp"
+#include "cupti_library.hpp"
+#include "kernel_names.hpp"
+#include "session.hpp"
+#include "settings.hpp"
+
+namespace trimtab::inject::cupti {
+
+// Since the process began.
+struct RecordingCounts {
+  std::atomic<std::uint64_t> requested{0};
+  std::atomic<std::uint64_t> completed{0};
+  std::atomic<std::uint64_t> kernels{0};
+  std::atomic<std::uint64_t> foreign{0};  // records that others have switched on
+};
+
+class ActivityRecording {
+ public:
+  constexpr ActivityRecording() = default;
+
+  // Finds CUPTI and allocates. The recording is for this process and `session`, which must outlive it.
+  CuptiState open(const CuptiSettings& settings, Session& session);
+  // Takes the callbacks and switches on. Also after another profiler has had them. Refused: all is off.
+  CuptiState begin();
+  CuptiState resume();
+  CuptiState pause();
+  // Takes what is complete; `forced`, at the end, also what is not. Counts what CUPTI had to drop.
+  CuptiState flush(bool forced);
+
+  // The calling thread's CPU time is counted by itself: decoding on it is not counted again.
+  void accounts_for_itself(unsigned long thread) { accounting_thread_.store(thread, std::memory_order_relaxed); }
+
+  [[nodiscard]] const Library& library() const { return library_; }
+  [[nodiscard]] const RecordingCounts& counts() const { return counts_; }
+  [[nodiscard]] bool correlates() const { return library_.correlates() && !no_correlation_; }
+  // CUPTI is left to another profiler: a graph's kernels are to be its records again. resume() takes them back.
+  void give_up_graphs();
+  // Takes back the buffers that another profiler was handed instead of us: many flushes after begin() had the callbacks
+  // again, CUPTI cannot still hold one in which all is finished. suspect_lost() marks them; after one more flush that
+  // succeeded, reclaim_lost() lends those again that still look so.
+  void suspect_lost();
+  void reclaim_lost();
+  // A lent buffer has finished records in it and no unfinished one: a flush should have brought it back.
+  [[nodiscard]] bool stranded() const;
+  // CUPTI said that kernels are recorded, and says so no longer. Always false before 13.3, which says nothing.
+  [[nodiscard]] bool kinds_gone() const;
+
+ private:
+  static void requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records);
+  static void completed(void* context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
+                        std::size_t valid_bytes);
+  void lend(std::uint8_t** buffer, std::size_t* bytes);
+  void take(std::uint8_t* buffer, std::size_t valid_bytes);
+  void decode(std::uint8_t* buffer, std::size_t valid_bytes);
+  [[nodiscard]] std::uint64_t count_records(std::uint8_t* buffer, std::size_t valid_bytes) const;
+  [[nodiscard]] bool holds_finished_records(std::uint8_t* buffer) const;
+
+  [[nodiscard]] bool kernels_told() const;
+
+  CuptiState switch_needed(bool on);
+  void switch_optional(std::uint32_t kind, bool on, bool& refused);
+  void switch_launches(bool on);
+
+  Library library_;
+  ActivityBuffers buffers_;
+  KernelNames names_;
+  ActivityDecoder decoder_;
+  RecordingCounts counts_;
+  Session* session_ = nullptr;
+  int pid_ = 0;
+  std::uint64_t kernel_cost_ns_ = 0;
+  bool graph_nodes_ = false;
+  bool no_graphs_ = false;  // refused by this release
+  bool no_correlation_ = false;
+  bool no_overhead_ = false;
+  bool kinds_told_ = false;
+  bool suspected_[ActivityBuffers::kMaxBuffers] = {};
+  std::atomic<unsigned long> accounting_thread_{0};
+};
+
+}  // namespace trimtab::inject::cupti

@@ -1,0 +1,100 @@
+#pragma once
+
+// Kernels, copies and graph launches of this process into its ring: from InitializeInjection to the end of the process.
+// One thread of ours flushes CUPTI, watches for other profilers, keeps the budget and reports; CUPTI's callbacks
+// decode. Without an agent, a libcupti or a wish for it nothing of this runs, but where NCCL's plugin asks for the
+// thread, which then keeps the budget of the collectives alone.
+
+#include <atomic>
+#include <cstdint>
+
+#include "activity_recording.hpp"
+#include "budget_controller.hpp"
+#include "flush_thread.hpp"
+#include "loss_window.hpp"
+#include "range_ids.hpp"
+#include "session.hpp"
+#include "settings.hpp"
+#include "step_sampler.hpp"
+#include "takeover_watch.hpp"
+
+namespace trimtab::inject::cupti {
+
+class Collector {
+ public:
+  constexpr Collector() = default;
+
+  // Once a process, from InitializeInjection: CUDA is starting, on the application's thread.
+  void start(Session& session);
+  // From NCCL's plugin, which needs the thread: a process without CUPTI has none yet. Not at the same time as start().
+  void serve(Session& session);
+  // At exit: takes what CUPTI still has. Waits for that, but not for long.
+  void stop();
+  void restart_after_fork();
+
+  // For the recorder, on any thread.
+  [[nodiscard]] bool counts_steps() const { return counting_.load(std::memory_order_relaxed); }
+  void step_ended();
+  RangeIds range_ids;
+  // Somebody has put work on a device: silence of CUPTI's would be wrong.
+  void launched() { progress_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  CuptiState prepare(Session& session);
+  void adopt(Session& session);
+  bool register_exit_handler();
+  void run();
+  static std::uint64_t take_turn(void* self, bool last);
+  std::uint64_t turn(bool last);
+  void look_around(std::uint64_t now_ns);
+  void flush(bool forced);
+  void reclaim_lost();
+  void exit_before_cupti();
+  [[nodiscard]] WatchSample watch_sample(std::uint64_t now_ns) const;
+  void watch(std::uint64_t now_ns);
+  void back_off(const char* reason, std::uint64_t since_ns, CuptiState state);
+  void come_back(std::uint64_t now_ns);
+  void keep_budget(std::uint64_t now_ns);
+  void follow_budget_alone();
+  // What is to be recorded now: nullptr = everything, else why not.
+  [[nodiscard]] const char* reason_to_pause(std::uint64_t now_ns);
+  [[nodiscard]] bool full_detail_asked() const;
+  void follow(const char* reason);
+  void begin_phase();
+  void switch_on(CuptiState state);
+  void set_recording(bool on);
+  void note(CuptiState state);
+  void report(std::uint64_t now_ns);
+
+  ActivityRecording recording_;
+  FlushThread thread_;
+  TakeoverWatch watch_;
+  BudgetController budget_;
+  StepSampler sampler_;
+  LossWindow window_;
+  Session* session_ = nullptr;
+  CuptiSettings settings_;
+  CuptiState state_;
+  std::atomic<int> pid_{0};  // of the process that the thread belongs to; 0: none
+  bool on_ = false;
+  bool exit_handler_ = false;
+  bool late_exit_handler_ = false;
+  int failures_ = 0;  // flushes in a row
+  int flushes_to_reclaim_ = 0;
+  std::uint64_t phase_steps_ = 0;  // that ended in the last phase of recording
+  std::uint64_t on_since_steps_ = 0;
+  std::uint64_t seen_kernels_ = 0;
+  std::uint64_t on_since_ns_ = 0;
+  std::uint64_t recorded_ns_ = 0;
+  std::uint64_t flush_due_ns_ = 0;
+  std::uint64_t full_detail_since_ns_ = 0;  // real time; 0: nobody asks
+  std::atomic<bool> counting_{false};
+  std::atomic<bool> wants_steps_{false};  // the thread sleeps until a step ends
+  std::atomic<std::uint64_t> steps_{0};
+  std::atomic<std::uint64_t> progress_{0};
+};
+
+// The process's only one.
+extern Collector collector;
+
+}  // namespace trimtab::inject::cupti

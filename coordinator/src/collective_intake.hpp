@@ -1,0 +1,51 @@
+#pragma once
+
+// Collectives from the agents: joined over ranks, then the transfers into the cost database as passive costs, and
+// waiting and lateness into the counters that /metrics shows. Event loop's thread only.
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "collective_join.hpp"
+#include "schema/cost.hpp"
+#include "services.hpp"
+
+namespace trimtab::wire {
+class CollectiveStamps;
+}
+
+namespace trimtab::coordinator {
+
+class CollectiveIntake {
+ public:
+  static constexpr Nanoseconds kStorePeriod = std::chrono::seconds(10);
+  // Between two stores; what goes beyond is left out and counted.
+  static constexpr std::size_t kMostCosts = 16384;
+  static constexpr std::size_t kMostFingerprints = 256;
+
+  explicit CollectiveIntake(Services& services) : services_(services) {}
+
+  // `world_size` of the job that it names; 0 = no such job runs: its costs count, its ranks do not.
+  void take(const wire::CollectiveStamps& message, std::int32_t world_size);
+  // Gives up collectives whose stamps do not come, and stores costs when it is time.
+  void tick();
+  // What has been joined so far, now. False when the database does not take it; it is kept then.
+  bool store();
+
+ private:
+  using Costs = std::map<CostKey, Statistics>;
+  void fold(const JoinedCollective& joined, const std::string& fingerprint_json);
+  void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
+  bool store(const std::string& fingerprint_json, const Costs& costs);
+
+  Services& services_;
+  CollectiveJoin join_;
+  std::map<std::string, Costs> costs_;  // by fingerprint
+  std::size_t count_ = 0;
+  std::string origin_;  // of this process's batches
+  std::uint64_t batch_ = 0;
+  Nanoseconds stored_{0};
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,82 @@
+#pragma once
+
+// Traces on demand. Agents send what their ranks record in chunks, whoever asked fetches them one by one; a chunk is
+// kept until the next one is asked for. Bounded in number, bytes and time: a trace that nobody fetches is stopped. Loop
+// thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+
+struct TraceRequest {
+  double seconds = 0;  // one of the two is above 0
+  std::uint32_t steps = 0;
+};
+// {"seconds": 5} or {"steps": 3}.
+[[nodiscard]] Result<TraceRequest> parse_trace_request(const std::string& body);
+
+class Traces {
+ public:
+  static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMostBytes = std::size_t{128} << 20;  // of chunks that wait, per trace
+  static constexpr Nanoseconds kAbandonedAfter = std::chrono::seconds(60);
+
+  // False when the node is not connected.
+  using Send = std::function<bool(const std::string& node, const wire::ToAgent&)>;
+  Traces(const Clock& clock, Send send) : clock_(clock), send_(std::move(send)) {}
+
+  // Starts one on these nodes; its number. The error is kNo when this job or too many others are being traced.
+  [[nodiscard]] Result<std::uint64_t> start(const std::string& job, const std::vector<std::string>& nodes,
+                                            const TraceRequest& request);
+
+  void chunk(const wire::TraceChunk& chunk, std::string frame);
+  void ended(const wire::TraceEnd& end);
+  void node_gone(const std::string& node);
+  void tick();
+
+  // Who asks is still there.
+  // {"trace", "job", "state": "running" | "done", "nodes": [...], "chunks": how many came}; nothing for an unknown
+  // number.
+  [[nodiscard]] std::optional<std::string> document(std::uint64_t id);
+  // The chunk of this number (from 0), a serialized wire.FromAgent; empty when it has not come. Those before it go.
+  [[nodiscard]] std::optional<std::string> fetch(std::uint64_t id, std::uint64_t number);
+  // Whoever asked has all that it wants.
+  bool finish(std::uint64_t id);
+
+ private:
+  struct Node {
+    bool ended = false;
+    std::string remark;
+    wire::TraceEnd account;
+    double clock_ahead_s = 0;  // its CLOCK_REALTIME less ours, and the time that its last message took
+  };
+  struct Trace {
+    std::string job;
+    std::map<std::string, Node> nodes;
+    std::deque<std::string> chunks;
+    std::uint64_t first = 0;  // the number of the first chunk that is kept
+    std::size_t bytes = 0;
+    std::uint64_t dropped = 0;  // records, for want of room here
+    Nanoseconds touched{0};
+  };
+  [[nodiscard]] static bool done(const Trace& trace);
+  void stop(std::uint64_t id, const Trace& trace);
+
+  const Clock& clock_;
+  Send send_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Trace> traces_;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,109 @@
+"""The sections that are right or wrong rather than fast or slow."""
+import json
+import subprocess
+
+from . import arms, child
+from .installation import ROOT, grown
+from .overhead import chains_in
+from .sections import Failed, Skipped
+
+MODEL = "examples/gpt-gpu/gpt.toml"
+JOB = "examples/gpt-gpu/job.toml"
+NOT_LOST = ("trimtab_agent_records_dropped_total", "trimtab_agent_records_malformed_total",
+            "trimtab_agent_records_skipped_total")
+COLLECTIVES = 50
+
+
+def records(installation, daemons, inherited, budget):
+    """As many kernels and graph launches told of as were launched, and nothing lost."""
+    counts, problems = {}, []
+    for name, words in (("kernels", ()), ("graphs", ("--graph",))):
+        environment = {**arms.cleared(inherited), **arms.environment("kernels only", installation.library, daemons.socket)}
+        before = daemons.settled(budget)
+        output = child.run([installation.bench, "chain", "--kernel-us", "5", "--kernels", "500", "--steps", "40", *words],
+                           budget, environment=environment)
+        after = daemons.settled(budget)
+        launched = launched_in(output)
+        seen = grown(before, after, "trimtab_agent_kernels_total")
+        lost = {metric: grown(before, after, metric) for metric in NOT_LOST}
+        counts[name] = {"launched": launched, "recorded": seen, "lost": lost}
+        if seen != launched or any(lost.values()):
+            problems.append(f"{name}: {seen} of {launched} recorded, lost {sum(lost.values())}")
+    if problems:
+        raise Failed("; ".join(problems), counts)
+    return counts
+
+
+def launched_in(output):
+    """Kernels that were launched one by one, and graph launches: a graph in the cheap mode is one record."""
+    total = 0
+    for one in chains_in(output).values():
+        first_launch = 1
+        total += one["graph_launches"] + first_launch if one["graph"] else one["kernels"]
+    return total
+
+
+def overlap(installation, inherited, out, budget):
+    """The table of slowdowns, for the shapes of the example's model."""
+    environment = arms.cleared(inherited)
+    model = child.run(["python3", "trainer/describe.py", "--config", MODEL], budget, environment=environment, directory=ROOT)
+    path = installation.folder / "model.json"
+    path.write_text(model, encoding="utf-8")
+    output = child.run([installation.bench, "overlap", "--model", path, "--samples", "8", "--dtype", "bfloat16",
+                        "--classes", "gemm,attention", "--table", out / "overlap.txt"], budget, environment=environment)
+    rows = [json.loads(line)["overlap"] for line in output.splitlines() if line.startswith('{"overlap"')]
+    measured = [row for row in rows if "error" not in row]
+    if not measured:
+        raise Failed(f"none of {len(rows)} pairs could be measured: {rows[0]['error'] if rows else 'no output'}",
+                     {"rows": rows})
+    return {"rows": rows, "measured": len(measured), "not_measured_here": ["NVLink", "NVLS", "waiting for other ranks"]}
+
+
+def profiler(trainer, installation, daemons, inherited, budget):
+    """torch.profiler sees as much with Trimtab in the process as without, and the process ends well."""
+    settings = {"steps": 20, "profiled_steps": 5}
+    seen = {}
+    for arm in (arms.BARE, "full"):
+        environment = {**arms.cleared(inherited), **arms.environment(arm, installation.library, daemons.socket)}
+        seen[arm] = trainer.run(environment, settings, budget, "profiled")["events_on_device"]
+    result = {"events_on_device": seen, "agent": daemons.settled(budget).get("trimtab_agent_windows_incomplete_total")}
+    if seen[arms.BARE] == 0:
+        raise Skipped("torch.profiler sees no kernels here even without Trimtab")
+    if seen["full"] < 0.99 * seen[arms.BARE]:
+        raise Failed(f"torch.profiler saw {seen['full']} of {seen[arms.BARE]} events on the device", result)
+    return result
+
+
+def two_processes(trainers, installation, daemons, inherited, budget):
+    """Two ranks on one GPU that NCCL takes for two hosts: every collective told of by both."""
+    before = daemons.settled(budget)
+    store = installation.folder / "nccl-store"
+    store.unlink(missing_ok=True)
+    for rank, trainer in enumerate(trainers):
+        environment = {**arms.cleared(inherited), **arms.environment("full + KernelCh", installation.library, daemons.socket),
+                       "NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket",
+                       "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
+        trainer.start(environment, "collectives", {"rank": rank, "world_size": len(trainers), "store": str(store),
+                                                   "elements": 1 << 20, "count": COLLECTIVES})
+    results = [trainer.finish(budget) for trainer in trainers]
+    after = daemons.settled(budget)
+    result = {"launched": sum(one["collectives"] for one in results),
+              "recorded": grown(before, after, "trimtab_agent_collectives_total"),
+              "wrong_elements": sum(one["wrong_elements"] for one in results)}
+    if result["wrong_elements"] or result["recorded"] != result["launched"]:
+        raise Failed(f"{result['recorded']} of {result['launched']} collectives recorded, {result['wrong_elements']} "
+                     "wrong elements", result)
+    return result
+
+
+def tune(installation, inherited, out, budget):
+    """The whole loop on the reference trainer: which microbatch, what to recompute."""
+    trimtab, state = installation.program("trimtab"), installation.folder / "tune-state"
+    try:
+        child.run([trimtab, "tune", "--job", JOB, "--state", state, "--out", out], budget,
+                  environment=arms.cleared(inherited), directory=ROOT)
+    finally:  # A run that was cut off leaves its daemons.
+        subprocess.run([trimtab, "down", "--state", state], capture_output=True, timeout=30, check=False)
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    wanted = ("initial", "adopted", "speedup", "loss", "prediction_error", "profiled", "seconds")
+    return {name: report.get(name) for name in wanted}

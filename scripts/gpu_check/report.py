@@ -1,0 +1,47 @@
+"""The results as one JSON document and as a table for people. Pure."""
+
+
+def percent(ratio):
+    return f"{100 * (ratio['value'] - 1):+.2f} % [{100 * (ratio['low'] - 1):+.2f}, {100 * (ratio['high'] - 1):+.2f}]"
+
+
+def table(document):
+    lines = [f"gpu-check of {document['date']}"]
+    device = document.get("device") or {}
+    if device:
+        lines.append(f"{device.get('device')}, driver {device.get('driver')}, {device.get('multiprocessors')} "
+                     f"multiprocessors; PyTorch {document.get('pytorch') or 'not found'}")
+    lines += ["", f"{'section':<20}{'status':<9}{'seconds':>8}{'budget':>8}  "]
+    for section in document["sections"]:
+        reason = f"  {section['reason']}" if section.get("reason") else ""
+        lines.append(f"{section['section']:<20}{section['status']:<9}{section['seconds']:>8}{section['budget_s']:>8}{reason}")
+    for section in document["sections"]:
+        lines += details(section)
+    return "\n".join(lines) + "\n"
+
+
+def details(section):
+    result = section.get("result") or {}
+    if "workloads" in result:
+        return overhead(section["section"], result["workloads"])
+    if "rows" in result:
+        return ["", "overlap.txt has the table of slowdowns; not measured here: " + ", ".join(result.get(
+            "not_measured_here", []))]
+    if "speedup" in result and result["speedup"]:
+        speedup = result["speedup"]
+        return ["", f"tune: {speedup['ratio']:.3f} times as fast as the initial plan "
+                    f"[{speedup['low']:.3f}, {speedup['high']:.3f}]"]
+    return []
+
+
+def overhead(name, workloads):
+    """Cost over the bare runs, as the median of paired ratios; the last arm is bare over bare."""
+    lines = ["", f"{name}: cost over bare, median of paired ratios [95 %]"]
+    for workload, measures in workloads.items():
+        lines.append(f"  {workload}")
+        for arm, ratios in measures["step"].items():
+            lines.append(f"    {arm:<18}step {percent(ratios['median']):<28}p99 {percent(ratios['p99']):<28}"
+                         f"{ratios['median']['pairs']} pairs")
+    if name == "overhead-chain":
+        lines.append("  One process has no collectives: 'full + KernelCh' shows what the loaded plugin costs, not its events.")
+    return lines

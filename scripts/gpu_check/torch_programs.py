@@ -1,0 +1,140 @@
+"""The programs with PyTorch in them, each run in a process of its own: forked from one that has PyTorch loaded and no
+CUDA started, so that a run costs a fork and a start of CUDA, not an import. A fork before CUDA's start is injected
+afresh.
+
+Reads requests from standard input, one JSON object a line: {"program", "environment", "settings"}; answers each with
+one line, {"result"} or {"error"}.
+"""
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(width, width // 64, 4 * width, dropout=0.0, batch_first=True,
+                                                norm_first=True)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Training:
+    """A transformer in bfloat16 with Adam; gradients pass through a one-rank NCCL all-reduce."""
+
+    def __init__(self, width=1024, layers=4, batch=8, sequence=512):
+        torch.manual_seed(1)
+        self.model = nn.Sequential(*(Block(width) for _ in range(layers))).cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        self.x = torch.randn(batch, sequence, width, device="cuda")
+
+    def step(self):
+        with torch.cuda.nvtx.range("forward"), torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = self.model(self.x).float().pow(2).mean()
+        with torch.cuda.nvtx.range("backward"):
+            loss.backward()
+        with torch.cuda.nvtx.range("optimizer"):
+            for parameter in self.model.parameters():
+                torch.distributed.all_reduce(parameter.grad)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def timed_step(self):
+        begin = time.perf_counter_ns()
+        with torch.cuda.nvtx.range("step"):
+            self.step()
+            torch.cuda.synchronize()
+        return time.perf_counter_ns() - begin
+
+
+def join(settings):
+    """The NCCL group of the settings' rank and world size, on the first GPU."""
+    torch.cuda.set_device(0)
+    size = settings.get("world_size", 1)
+    store = torch.distributed.FileStore(settings["store"], size) if size > 1 else torch.distributed.HashStore()
+    torch.distributed.init_process_group("nccl", store=store, rank=settings.get("rank", 0), world_size=size)
+
+
+def training(settings):
+    join(settings)
+    work = Training()
+    for _ in range(10):
+        work.timed_step()
+    steps = [work.timed_step() for _ in range(settings["steps"])]
+    torch.distributed.destroy_process_group()
+    return {"step_ns": steps, "device_bytes": torch.cuda.max_memory_reserved()}
+
+
+def profiled(settings):
+    """Steps, then torch.profiler's, then steps: how many kernels the profiler saw."""
+    join(settings)
+    work = Training(layers=2)
+    for _ in range(settings["steps"]):
+        work.timed_step()
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler:
+        for _ in range(settings["profiled_steps"]):
+            work.timed_step()
+    on_device = torch.autograd.DeviceType.CUDA
+    kernels = sum(1 for event in profiler.events() if event.device_type == on_device)
+    for _ in range(settings["steps"]):
+        work.timed_step()
+    torch.distributed.destroy_process_group()
+    return {"events_on_device": kernels}
+
+
+def collectives(settings):
+    """All-reduces among processes that share the GPU; durations mean nothing there and are not taken."""
+    join(settings)
+    rank, size = settings["rank"], settings["world_size"]
+    tensor = torch.empty(settings["elements"], device="cuda")
+    for _ in range(settings["count"]):
+        tensor.fill_(rank + 1.0)
+        torch.distributed.all_reduce(tensor)
+    wanted = size * (size + 1) / 2
+    wrong = int((tensor != wanted).sum())
+    torch.distributed.destroy_process_group()
+    return {"wrong_elements": wrong, "collectives": settings["count"]}
+
+
+PROGRAMS = {"training": training, "profiled": profiled, "collectives": collectives}
+
+
+def in_child(request, out):
+    """The forked process: never returns."""
+    status = 0
+    try:
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        answer = {"result": PROGRAMS[request["program"]](request["settings"])}
+    except BaseException as error:
+        answer, status = {"error": f"{type(error).__name__}: {error}"}, 1
+    out.write(json.dumps(answer) + "\n")
+    out.flush()
+    sys.stderr.flush()
+    if status == 0:
+        sys.exit(0)  # The whole way out: what is registered for the end of a process is part of the run.
+    os._exit(status)
+
+
+def serve():
+    # What libraries print must not stand between the answers.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            in_child(json.loads(line), out)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        out.write(json.dumps({"ended": code}) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    serve()

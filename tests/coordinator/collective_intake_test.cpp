@@ -1,0 +1,157 @@
+#include "collective_intake.hpp"
+
+#include <spdlog/spdlog.h>
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "fake_agent.hpp"
+#include "schema/fingerprint.hpp"
+#include "schema/nccl.hpp"
+#include "wire/agent.pb.h"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+struct World {
+  TemporaryDirectory directory;
+  ManualClock clock;
+  net::EventLoop loop;
+  StateStore store = StateStore::open(directory.path() + "/state.db").value();
+  CostDatabase costs = CostDatabase::open(directory.path() + "/costs.db", OpenMode::kCreate).value();
+  SearchWorker worker{loop, clock};
+  Membership members{clock};
+  Services services{clock, store, costs, worker, members, {}, directory.path(), directory.path(), {}, {}};
+  CollectiveIntake intake{services};
+
+  World() { spdlog::set_level(spdlog::level::off); }
+
+  // What a rank says of `count` all-reduces in which rank 1 came 50 µs late.
+  wire::CollectiveStamps said(std::uint32_t rank, std::uint32_t first, std::uint32_t count) const {
+    wire::CollectiveStamps stamps;
+    stamps.set_job("gpt");
+    stamps.set_rank(rank);
+    stamps.set_fingerprint_json(fingerprint_json());
+    for (std::uint32_t i = first; i < first + count; ++i) {
+      wire::CollectiveStamp& one = *stamps.add_stamps();
+      one.set_communicator(77);
+      one.set_function(nccl::kAllReduce);
+      one.set_sequence(i);
+      one.set_ranks(2);
+      one.set_rank(rank);
+      one.set_nodes(2);
+      one.set_algorithm(nccl::kTree);
+      one.set_protocol(nccl::kLl128);
+      one.set_channels(16);
+      one.set_bytes(1 << 20);
+      one.set_begin_ns(1'000'000'000 + i * 1'000'000 + (rank == 1 ? 50'000 : 0));
+      one.set_duration_ns(rank == 1 ? 200'000 : 250'000);
+    }
+    return stamps;
+  }
+  std::vector<Cost> stored() {
+    return costs.costs(hash(parse_fingerprint(fingerprint_json(), "test").value()), {}, "passive").value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("transfers become passive costs, and waiting becomes the ranks' counts", "[nccl]") {
+  World world;
+  world.intake.take(world.said(0, 0, 20), 2);
+  world.intake.take(world.said(1, 0, 20), 2);
+  world.clock.advance(CollectiveIntake::kStorePeriod);
+  world.intake.tick();
+  const auto stored = world.stored();
+  REQUIRE(stored.size() == 1);
+  const CostKey& key = stored[0].key;
+  CHECK(key.kind == CostKind::kCollective);
+  CHECK(key.subject == "all_reduce");
+  CHECK(key.bytes == 1 << 20);
+  CHECK(key.group_size == 2);
+  CHECK(key.placement == "inter_node");
+  CHECK(key.algorithm == "tree");
+  CHECK(key.protocol == "ll128");
+  CHECK(key.channels == 16);
+  CHECK(stored[0].statistics.count() == 20);
+  CHECK(stored[0].statistics.mean() == 200'000);
+  const auto& waiting = world.services.counters.waiting;
+  REQUIRE(waiting.size() == 2);
+  CHECK(waiting.at({"gpt", 0}).waiting_seconds == Approx(20 * 50e-6));
+  CHECK(waiting.at({"gpt", 0}).late == 0);
+  CHECK(waiting.at({"gpt", 1}).waiting_seconds == 0);
+  CHECK(waiting.at({"gpt", 1}).late == 20);
+  CHECK(waiting.at({"gpt", 1}).collectives == 20);
+  CHECK(world.services.counters.collectives.joined == 20);
+}
+
+TEST_CASE("a message that comes twice, and a rank beyond the job, count for nothing more", "[nccl]") {
+  World world;
+  for (int times = 0; times < 2; ++times) {
+    world.intake.take(world.said(0, 0, 5), 1);
+    world.intake.take(world.said(1, 0, 5), 1);
+  }
+  CHECK(world.intake.store());
+  CHECK(world.intake.store());
+  CHECK(world.stored()[0].statistics.count() == 5);
+  CHECK(world.services.counters.waiting.size() == 1);
+  CHECK(world.services.counters.collectives.repeated == 10);
+}
+
+TEST_CASE("later collectives add to the same cost, and nothing is stored twice", "[nccl]") {
+  World world;
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    world.intake.take(world.said(0, round * 10, 10), 2);
+    world.intake.take(world.said(1, round * 10, 10), 2);
+    world.clock.advance(CollectiveIntake::kStorePeriod);
+    world.intake.tick();
+  }
+  CHECK(world.stored()[0].statistics.count() == 30);
+}
+
+TEST_CASE("a fingerprint that cannot be read costs its collectives only", "[nccl]") {
+  World world;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    wire::CollectiveStamps stamps = world.said(rank, 0, 3);
+    stamps.set_fingerprint_json("{");
+    world.intake.take(stamps, 2);
+    world.intake.take(world.said(rank, 10, 3), 2);
+  }
+  CHECK(world.intake.store());
+  CHECK(world.stored()[0].statistics.count() == 3);
+}
+
+TEST_CASE("absurd numbers from a peer are refused", "[nccl]") {
+  World world;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    wire::CollectiveStamps stamps = world.said(rank, 0, 4);
+    stamps.mutable_stamps(0)->set_duration_ns(~std::uint64_t{0});
+    stamps.mutable_stamps(1)->set_bytes(0);
+    stamps.mutable_stamps(2)->set_ranks(~std::uint32_t{0});
+    stamps.mutable_stamps(3)->set_function(~std::uint32_t{0});
+    world.intake.take(stamps, 2);
+  }
+  CHECK(world.services.counters.collectives.unfit == 8);
+  CHECK(world.intake.store());
+  CHECK(world.stored().empty());
+}
+
+TEST_CASE("ragged sizes share costs, to three significant bits", "[nccl]") {
+  World world;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    wire::CollectiveStamps stamps = world.said(rank, 0, 100);
+    for (int i = 0; i < 100; ++i) stamps.mutable_stamps(i)->set_bytes((1 << 20) + static_cast<std::uint64_t>(i) * 2000);
+    world.intake.take(stamps, 2);
+    wire::CollectiveStamps others = world.said(rank, 200, 3);
+    others.mutable_stamps(0)->set_bytes(7);
+    others.mutable_stamps(1)->set_bytes(15);
+    others.mutable_stamps(2)->set_bytes((7 << 20) - 1);
+    world.intake.take(others, 2);
+  }
+  CHECK(world.intake.store());
+  std::vector<std::int64_t> sizes;
+  for (const Cost& cost : world.stored()) sizes.push_back(cost.key.bytes);
+  std::sort(sizes.begin(), sizes.end());
+  CHECK(sizes == std::vector<std::int64_t>{7, 16, 1 << 20, 5 << 18, 7 << 20});
+}

@@ -1,0 +1,153 @@
+#include "traces.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "live_ranks.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+struct Rig {
+  Rig()
+      : traces(clock, [this](const std::string& node, const wire::ToAgent& message) {
+          if (node == "away") return false;
+          sent[node].push_back(message);
+          return true;
+        }) {}
+  std::uint64_t start(const std::string& job = "a") { return traces.start(job, {"n0", "n1"}, {2.0, 0}).value(); }
+  void chunk(std::uint64_t id, int records, std::size_t bytes = 10) {
+    wire::TraceChunk chunk;
+    chunk.set_id(id);
+    for (int i = 0; i < records; ++i) chunk.add_records();
+    traces.chunk(chunk, std::string(bytes, static_cast<char>('a' + next++ % 26)));
+  }
+  void end(std::uint64_t id, const std::string& node) {
+    wire::TraceEnd end;
+    end.set_id(id);
+    end.set_node(node);
+    end.set_sent_ns(static_cast<std::uint64_t>((clock.wall() + 3s).count()));
+    end.add_ranks()->set_records(5);
+    traces.ended(end);
+  }
+  json state(std::uint64_t id) { return json::parse(traces.document(id).value_or("null")); }
+  ManualClock clock;
+  std::map<std::string, std::vector<wire::ToAgent>> sent;
+  Traces traces;
+  int next = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done when all have ended") {
+  Rig rig;
+  const auto id = rig.start();
+  REQUIRE(rig.sent["n0"].size() == 1);
+  CHECK(rig.sent["n1"][0].trace_start().job() == "a");
+  CHECK(rig.sent["n1"][0].trace_start().seconds() == 2);
+  CHECK(rig.traces.fetch(id, 0).value().empty());
+  rig.chunk(id, 3);
+  rig.chunk(id, 3);
+  CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));
+  CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));  // asked again: still there
+  CHECK(rig.traces.fetch(id, 1).value() == std::string(10, 'b'));
+  CHECK(rig.traces.fetch(id, 0).value().empty());  // gone
+  CHECK(rig.state(id).at("chunks") == 2);
+  rig.end(id, "n0");
+  CHECK(rig.state(id).at("state") == "running");
+  rig.end(id, "n1");
+  CHECK(rig.state(id).at("state") == "done");
+  CHECK(rig.state(id).at("nodes")[0].at("clock_ahead_s") == Approx(3));
+  CHECK(rig.traces.finish(id));
+  CHECK_FALSE(rig.traces.document(id));
+  CHECK_FALSE(rig.traces.fetch(id, 0));
+}
+
+TEST_CASE("a reader that is too slow makes the coordinator drop, not grow") {
+  Rig rig;
+  const auto id = rig.start();
+  for (int i = 0; i < 40; ++i) rig.chunk(id, 7, std::size_t{4} << 20);
+  CHECK(rig.state(id).at("chunks") == 32);
+  CHECK(rig.state(id).at("dropped") == 8 * 7);
+  CHECK(rig.traces.fetch(id, 1).has_value());
+  rig.chunk(id, 7, std::size_t{4} << 20);
+  CHECK(rig.state(id).at("chunks") == 33);
+}
+
+TEST_CASE("what nobody fetches is stopped on the nodes and forgotten") {
+  Rig rig;
+  const auto id = rig.start();
+  rig.end(id, "n0");
+  rig.clock.advance(61s);
+  rig.traces.tick();
+  CHECK_FALSE(rig.traces.document(id));
+  CHECK(rig.sent["n0"].size() == 1);
+  REQUIRE(rig.sent["n1"].size() == 2);
+  CHECK(rig.sent["n1"][1].trace_stop().id() == id);
+}
+
+TEST_CASE("one trace a job, few at once, and only where somebody is") {
+  Rig rig;
+  const auto first = rig.start("a");
+  CHECK(rig.traces.start("a", {"n0"}, {1, 0}).error().kind == ErrorKind::kNo);
+  for (const char* job : {"b", "c", "d"}) CHECK(rig.start(job) > first);
+  CHECK(rig.traces.start("e", {"n0"}, {1, 0}).error().kind == ErrorKind::kNo);
+  Rig other;
+  CHECK(other.traces.start("a", {"away"}, {1, 0}).error().kind == ErrorKind::kUnavailable);
+  const auto id = other.traces.start("a", {"away", "n0"}, {1, 0}).value();
+  CHECK(other.state(id).at("nodes")[0].at("remark") == "the node is not connected");
+  other.traces.node_gone("n0");
+  CHECK(other.state(id).at("state") == "done");
+  // It may be back, and still record.
+  CHECK(other.traces.finish(id));
+  CHECK(other.sent["n0"].back().trace_stop().id() == id);
+}
+
+TEST_CASE("what a trace is asked for is checked") {
+  CHECK(parse_trace_request(R"({"seconds": 0.5})").value().seconds == 0.5);
+  CHECK(parse_trace_request(R"({"steps": 3})").value().steps == 3);
+  for (const char* body : {"", "[]", "{}", R"({"seconds": 1, "steps": 1})", R"({"seconds": 0})", R"({"seconds": -1})",
+                           R"({"seconds": 601})", R"({"seconds": "1"})", R"({"steps": 0})", R"({"steps": 1.5})",
+                           R"({"steps": 10001})", R"({"steps": -1})"}) {
+    INFO(body);
+    CHECK_FALSE(parse_trace_request(body).ok());
+  }
+}
+
+TEST_CASE("what ranks do is kept for a while, by job, and variants stand apart") {
+  LiveRanks live;
+  wire::RankActivity activity;
+  activity.set_job("a");
+  activity.set_step(-1);
+  activity.set_steps_measured(4);
+  activity.set_step_seconds(0.5);
+  activity.set_computation(0.75);
+  activity.add_busiest()->set_name("bad \xff name");
+  for (const std::uint32_t rank : {2U, 0U}) {
+    activity.set_rank(rank);
+    live.told(activity, "n0", 1s);
+  }
+  activity.set_variant("untuned");
+  live.told(activity, "n0", 1s);
+  activity.set_job("b");
+  activity.set_variant("");
+  live.told(activity, "n0", 20s);
+  const json document = json::parse(live.document("a", 3s));
+  REQUIRE(document.at("ranks").size() == 2);
+  CHECK(document.at("ranks")[0].at("rank") == 0);
+  CHECK(document.at("ranks")[0].at("steps_per_second") == 2);
+  CHECK(document.at("ranks")[0].at("shares").at("computation") == 0.75);
+  CHECK(document.at("ranks")[0].at("age_s") == 2);
+  CHECK_FALSE(document.at("ranks")[0].contains("step"));
+  live.forget_old(21s);
+  CHECK(json::parse(live.document("a", 21s)).at("ranks").empty());
+  CHECK(json::parse(live.document("b", 21s)).at("ranks").size() == 1);
+}

@@ -1,0 +1,84 @@
+"""The whole check with a program in the place of trimtab-gpu-bench: made-up timings, real daemons."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from harness import BIN, LIB, SCRIPT
+
+from gpu_check import arms
+
+# Answers as the real program does; a process with CUDA injected takes 0.1 % longer, and nothing reaches any ring.
+BENCH = """#!/usr/bin/python3
+import json, os, random, sys
+if sys.argv[1] == "device":
+    print(json.dumps({"device": "made up", "driver": "0", "multiprocessors": 1}))
+    sys.exit()
+factor = 1.001 if "CUDA_INJECTION64_PATH" in os.environ else 1.0
+for graph in (False, True):
+    steps = [round(1e6 * factor * random.gauss(1, 0.0005)) for _ in range(40)]
+    print(json.dumps({"chain": {"kernel_ns": 5000, "graph": graph, "kernels_per_step": 10, "kernels": 400, "copies": 40,
+                                "fills": 40, "graph_launches": 40 * graph, "first_launch_ns": 1, "resident_bytes": 1,
+                                "device_bytes": 1, "step_ns": steps, "host_ns_per_launch": steps,
+                                "gpu_ns_per_kernel": steps}}))
+"""
+
+
+def load_script():
+    loader = importlib.machinery.SourceFileLoader("gpu_check_script", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Rehearsal(unittest.TestCase):
+    def setUp(self):
+        if not (BIN / "trimtab-agent").exists():
+            self.skipTest(f"{BIN} lacks trimtab-agent")
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = pathlib.Path(held.name)
+        build = self.folder / "build"
+        (build / "bin").mkdir(parents=True)
+        os.symlink(LIB, build / "lib")
+        bench = build / "bin" / "trimtab-gpu-bench"
+        bench.write_text(BENCH)
+        bench.chmod(0o755)
+        self.script = load_script()
+        self.build = build
+
+    def check(self, *words):
+        options = self.script.arguments(["--out", str(self.folder / "out"), "--programs", str(BIN), *words])
+        with mock.patch.object(self.script.machine, "pytorch_version", lambda: None):
+            check = self.script.Check(options, self.folder / "installed")
+        check._installation._build = self.build
+        check._installation.build = lambda budget: check._installation.assemble()
+        passed = check.run()
+        document = json.loads((self.folder / "out" / "gpu-check.json").read_text())
+        return passed, {section["section"]: section for section in document["sections"]}
+
+    def test_each_section_stands_alone_and_the_results_are_written(self):
+        passed, by_name = self.check("--sections", "device,records,profiler,overhead-chain")
+        self.assertFalse(passed)
+        self.assertEqual(by_name["device"]["status"], "passed")
+        self.assertEqual(by_name["records"]["status"], "failed", "the made-up program published nothing")
+        self.assertEqual(by_name["profiler"]["status"], "skipped")
+        self.assertIn("no PyTorch", by_name["profiler"]["reason"])
+        self.assertEqual(by_name["overhead-chain"]["status"], "passed", by_name["overhead-chain"].get("reason"))
+        step = by_name["overhead-chain"]["result"]["workloads"]["5 us kernels"]["step"]
+        self.assertAlmostEqual(step["full"]["median"]["value"], 1.001, delta=0.0005)
+        self.assertEqual(set(step), set(arms.ARMS) - {arms.BARE})
+        table = (self.folder / "out" / "gpu-check.txt").read_text()
+        self.assertIn("made up, driver 0", table)
+        self.assertIn("graph of 5 us kernels", table)
+        # A later call for another section keeps these.
+        _, again = self.check("--sections", "profiler")
+        self.assertEqual(again["overhead-chain"], by_name["overhead-chain"])
+
+
+if __name__ == "__main__":
+    unittest.main()

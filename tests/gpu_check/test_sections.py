@@ -1,0 +1,179 @@
+"""Sections with programs that stand for a GPU's, and the real daemons where they are built."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from harness import BIN, LIB, SCRIPT, ManualClock
+
+from gpu_check import checks, child, sections
+from gpu_check.installation import Daemons, Installation, grown, sums
+from gpu_check.sections import Budget, Failed, Skipped
+from gpu_check.trainer import Trainer
+
+
+class Running(unittest.TestCase):
+    def test_each_section_ends_in_its_own_way(self):
+        clock = ManualClock()
+
+        def passes(budget):
+            clock.now += 3
+            return {"figure": 1}
+
+        def fails(budget):
+            raise Failed("wrong", {"seen": 2})
+
+        def skips(budget):
+            raise Skipped("not here")
+
+        def breaks(budget):
+            return {}["missing"]
+        documents = [sections.run(work.__name__, 10, work, clock) for work in (passes, fails, skips, breaks)]
+        self.assertEqual([one["status"] for one in documents], ["passed", "failed", "skipped", "failed"])
+        self.assertEqual(documents[0]["seconds"], 3)
+        self.assertEqual(documents[0]["result"], {"figure": 1})
+        self.assertEqual(documents[1]["result"], {"seen": 2})
+        self.assertIn("KeyError", documents[3]["reason"])
+        json.dumps(documents)
+
+
+class Children(unittest.TestCase):
+    def test_output_or_the_reason(self):
+        self.assertEqual(child.run(["echo", "a"], Budget(10)), "a\n")
+        with self.assertRaisesRegex(Failed, "ended with 4: no GPU"):
+            child.run(["sh", "-c", "echo no GPU >&2; exit 4"], Budget(10))
+
+    def test_what_takes_too_long_is_ended_with_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pid_file = os.path.join(folder, "pid")
+            with self.assertRaisesRegex(Failed, "did not end within"):
+                child.run(["sh", "-c", f"sleep 60 & echo $! > {pid_file}; wait"], Budget(0.5))
+            pid = int(pathlib.Path(pid_file).read_text())
+            state = pathlib.Path(f"/proc/{pid}/stat")
+            self.assertTrue(not state.exists() or state.read_text().split()[2] == "Z")
+
+
+class Metrics(unittest.TestCase):
+    def test_a_page_is_summed_over_labels(self):
+        page = '# HELP a b\na{x="1"} 2\na{x="2"} 3\nb 1.5\n'
+        self.assertEqual(sums(page), {"a": 5.0, "b": 1.5})
+        self.assertEqual(grown({"a": 2.0}, {"a": 5.0}, "a"), 3)
+        with self.assertRaisesRegex(Failed, "no metric c"):
+            grown({}, {"a": 5.0}, "c")
+
+
+class FakeDaemons(Daemons):
+    """Pages of metrics, one for each time that things have settled."""
+
+    def __init__(self, kernels, dropped=0):
+        self.socket = "/nowhere"
+        self._pages = []
+        for count in kernels:
+            self._pages.append({"trimtab_agent_kernels_total": count, "trimtab_agent_records_dropped_total": 0.0,
+                                "trimtab_agent_records_malformed_total": 0.0, "trimtab_agent_records_skipped_total": 0.0})
+        self._pages[-1]["trimtab_agent_records_dropped_total"] = dropped
+
+    def settled(self, budget, quiet_s=0):
+        return self._pages.pop(0)
+
+
+def chain_line(kernels, graph_launches, graph):
+    return json.dumps({"chain": {"kernel_ns": 5000, "graph": graph, "kernels": kernels, "graph_launches": graph_launches}})
+
+
+class Records(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        (self.folder / "bin").mkdir()
+        self.installation = Installation(self.folder, "/nowhere", "/nowhere")
+        plain, graph = chain_line(1001, 0, False), chain_line(20000, 45, True)
+        self.installation.bench.write_text(
+            f"#!/bin/sh\ncase \"$*\" in *--graph*) echo '{plain}'; echo '{graph}';; *) echo '{plain}';; esac\n")
+        self.installation.bench.chmod(0o755)
+
+    def check(self, kernels, dropped=0):
+        return checks.records(self.installation, FakeDaemons(kernels, dropped), dict(os.environ), Budget(10))
+
+    def test_equal_totals_pass(self):
+        counts = self.check([10, 1011, 1011, 1011 + 1001 + 46])
+        self.assertEqual(counts["graphs"]["launched"], 1047)
+
+    def test_missing_records_and_losses_fail(self):
+        with self.assertRaisesRegex(Failed, "kernels: 1000 of 1001 recorded"):
+            self.check([10, 1010, 1010, 1010 + 1047])
+        with self.assertRaisesRegex(Failed, "lost 3"):
+            self.check([10, 1011, 1011, 1011 + 1047], dropped=3.0)
+
+
+class Pytorch(unittest.TestCase):
+    """The process that others are forked from, with a PyTorch that has no GPU."""
+
+    def test_a_failed_run_says_why_and_the_next_is_answered_too(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{sys.executable} has no PyTorch")
+        with tempfile.NamedTemporaryFile("w") as log:
+            trainer = Trainer(dict(os.environ), log)
+            try:
+                for _ in range(2):
+                    with self.assertRaisesRegex(Failed, "Error|RuntimeError"):
+                        trainer.run(dict(os.environ), {"steps": 1}, Budget(60))
+                with self.assertRaisesRegex(Failed, "within the budget"):
+                    trainer.run(dict(os.environ), {"steps": 1}, Budget(0))
+                with self.assertRaisesRegex(Failed, "KeyError: 'teleport'"):
+                    trainer.run(dict(os.environ), {}, Budget(60), "teleport")
+            finally:
+                trainer.close()
+            with self.assertRaisesRegex(Failed, "is gone"):
+                trainer = Trainer({**os.environ, "PYTHONHOME": "/nowhere"}, log)
+                try:
+                    trainer.run({}, {}, Budget(30))
+                finally:
+                    trainer.close()
+
+
+class RealDaemons(unittest.TestCase):
+    def test_they_come_up_answer_and_end(self):
+        missing = [name for name in ("trimtab", "trimtab-agent", "trimtab-coordinator") if not (BIN / name).exists()]
+        if missing:
+            self.skipTest(f"{BIN} lacks {missing}")
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder) / "build"
+            (build / "bin").mkdir(parents=True)
+            (build / "bin" / "trimtab-gpu-bench").write_text("#!/bin/sh\n")
+            os.symlink(LIB, build / "lib")
+            installation = Installation(pathlib.Path(folder) / "installed", BIN, build)
+            self.assertIn("libtrimtab-inject.so", installation.assemble()["libraries"])
+            with installation.daemons() as daemons:
+                page = daemons.settled(Budget(20), quiet_s=0.2)
+                self.assertIn("trimtab_agent_records_total", page)
+            with self.assertRaises(OSError):
+                daemons.metrics()
+
+    def test_programs_that_were_not_brought_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(Failed, "lacks trimtab, trimtab-agent"):
+                Installation(folder, "/nowhere", "/nowhere").assemble()
+
+
+class Script(unittest.TestCase):
+    def run_script(self, *words):
+        return subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_dry_run_measures_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_script("--dry-run", "--out", f"{folder}/out")
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("no GPU figure will be measured", done.stdout)
+            self.assertFalse(os.path.exists(f"{folder}/out"))
+
+    def test_an_unknown_section_is_refused(self):
+        done = self.run_script("--sections", "records,teleport")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no section teleport", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+"""Ratios, rounds and verdicts on made-up timings."""
+import pathlib
+import random
+import statistics
+import unittest
+
+from harness import ManualClock
+
+from gpu_check import arms, overhead, report
+from gpu_check.paired import median_ratio, noise, paired, percentile
+from gpu_check.sections import Budget, Failed
+
+
+class Percentile(unittest.TestCase):
+    def test_values(self):
+        self.assertEqual(percentile(list(range(1, 101)), 0.99), 99)
+        self.assertEqual(percentile([5, 1, 9], 0.99), 9)
+        self.assertEqual(percentile([5, 1, 9], 0.5), 5)
+        self.assertEqual(percentile([7], 0.01), 7)
+        with self.assertRaises(ValueError):
+            percentile([], 0.5)
+
+
+class Ratios(unittest.TestCase):
+    def test_the_interval_holds_the_true_ratio(self):
+        seed = random.randrange(1 << 30)
+        generator = random.Random(seed)
+        held = 0
+        for _ in range(100):
+            ratio = median_ratio([1.004 + generator.gauss(0, 0.003) for _ in range(12)])
+            self.assertLessEqual(ratio.low, ratio.value)
+            self.assertLessEqual(ratio.value, ratio.high)
+            held += ratio.low <= 1.004 <= ratio.high
+        self.assertGreaterEqual(held, 82, f"seed {seed}")
+
+    def test_no_pairs_is_no_ratio(self):
+        with self.assertRaises(ValueError):
+            median_ratio([])
+
+    def test_a_drift_cancels_and_incomplete_rounds_do_not_count(self):
+        rounds = [{"bare": 100.0 * speed, "full": 102.0 * speed, "bare again": 104.0 * speed} for speed in (1, 2, 4)]
+        rounds.append({"full": 1.0, "bare": 1.0})
+        self.assertEqual(paired(rounds, "full", ("bare", "bare again"), lambda run: run), [1.0] * 3)
+        self.assertEqual(noise(rounds, "bare", "bare again", lambda run: run), [1.04] * 3)
+
+
+class Rounds(unittest.TestCase):
+    def test_each_round_turns_the_order_and_the_first_does_not_count(self):
+        ran = []
+        rounds = overhead.collect(("a", "b"), lambda arm: ran.append(arm) or len(ran), Budget(100, ManualClock()), rounds=3)
+        self.assertEqual(ran, ["a", "b", "b", "a", "a", "b", "b", "a"])
+        self.assertEqual(rounds, [{"b": 3, "a": 4}, {"a": 5, "b": 6}, {"b": 7, "a": 8}])
+
+    def test_a_round_that_would_not_fit_is_not_begun(self):
+        clock = ManualClock()
+
+        def run(arm):
+            clock.now += 2
+        rounds = overhead.collect(("a", "b"), run, Budget(15, clock), rounds=50)
+        self.assertEqual(len(rounds), 2)
+        self.assertLessEqual(clock.now, 15)
+
+
+class Arms(unittest.TestCase):
+    def test_bare_has_nothing_of_ours_in_it(self):
+        library = pathlib.Path("/x/lib/libtrimtab-inject.so")
+        self.assertEqual(arms.environment(arms.BARE, library, "/s"), {})
+        inherited = {"PATH": "/bin", "TRIMTAB_SOCKET": "/t", "CUDA_INJECTION64_PATH": "/y", "NCCL_PROFILER_PLUGIN": "z"}
+        self.assertEqual(arms.cleared(inherited), {"PATH": "/bin"})
+        full = arms.environment("full + KernelCh", library, "/s")
+        self.assertEqual(full["CUDA_INJECTION64_PATH"], str(library))
+        self.assertEqual(full["NCCL_PROFILER_PLUGIN"], "/x/lib/libnccl-profiler-trimtab.so")
+        self.assertEqual(full["TRIMTAB_SOCKET"], "/s")
+        self.assertNotIn("TRIMTAB_BUDGET", arms.environment("guarded", library, "/s"))
+        self.assertNotIn("NVTX_INJECTION64_PATH", arms.environment("kernels only", library, "/s"))
+
+
+def chain_rounds(cost, count, seed):
+    """`count` rounds of chains in which an arm of Trimtab costs its share of the step, with 0.1 % noise."""
+    generator = random.Random(seed)
+
+    def steps(factor):
+        return [1e6 * factor * (1 + generator.gauss(0, 0.001)) for _ in range(40)]
+    return [{arm: {"step_ns": steps(1 + cost.get(arm, 0.0))} for arm in arms.ARMS} for _ in range(count)]
+
+
+class Verdict(unittest.TestCase):
+    def judged(self, cost, count=12):
+        seed = random.randrange(1 << 30)
+        rounds = chain_rounds(cost, count, seed)
+        workloads = {"chain": {"step": overhead.compare(rounds, tuple(arms.ARMS), lambda run: run["step_ns"])}}
+        return workloads, overhead.verdict(workloads), seed
+
+    def test_a_cheap_collector_passes(self):
+        workloads, problems, seed = self.judged({"guarded": 0.002, "full": 0.03})
+        self.assertEqual(problems, [], f"seed {seed}")
+        step = workloads["chain"]["step"]
+        self.assertAlmostEqual(step["full"]["median"]["value"], 1.03, delta=0.002)
+        self.assertAlmostEqual(step[arms.BARE_AGAIN]["median"]["value"], 1.0, delta=0.002)
+        self.assertEqual(step["guarded"]["median"]["pairs"], 12)
+
+    def test_one_that_may_cost_too_much_fails(self):
+        _, problems, seed = self.judged({"guarded": 0.006})
+        self.assertEqual(len(problems), 1, f"seed {seed}")
+        self.assertIn("0.5 % are allowed", problems[0])
+        with self.assertRaises(Failed) as failed:
+            overhead.finish({"workloads": self.judged({"guarded": 0.02})[0]})
+        self.assertIn("workloads", failed.exception.result)
+
+    def test_too_few_pairs_are_no_verdict(self):
+        _, problems, _ = self.judged({}, count=4)
+        self.assertEqual(problems, ["chain: 4 pairs, 10 are needed"])
+
+
+class Table(unittest.TestCase):
+    def test_it_tells_what_was_measured_and_what_failed(self):
+        rounds = chain_rounds({"guarded": 0.002, "full": 0.03}, 12, 4)
+        workloads = {"5 us kernels": {"step": overhead.compare(rounds, tuple(arms.ARMS), lambda run: run["step_ns"])}}
+        text = report.table({"date": "2026-01-01", "pytorch": None, "device": {"device": "some GPU", "driver": "1"},
+                             "sections": [
+                                 {"section": "overhead-chain", "status": "passed", "seconds": 12.5, "budget_s": 130,
+                                  "result": {"workloads": workloads}},
+                                 {"section": "tune", "status": "failed", "seconds": 1.0, "budget_s": 90,
+                                  "reason": "no agent", "result": {}}]})
+        self.assertIn("some GPU", text)
+        self.assertIn("no agent", text)
+        self.assertIn("5 us kernels", text)
+        full = [line for line in text.splitlines() if line.startswith("    full  ")][0]
+        self.assertRegex(full, r"step \+[23]\.\d\d % \[")
+        self.assertIn("its events", text)
+
+
+class KernelCost(unittest.TestCase):
+    def test_the_shortest_kernels_tell(self):
+        def chain(bare, injected):
+            return {"medians": {arms.BARE: {"gpu_ns_per_kernel": bare}, "kernels only": {"gpu_ns_per_kernel": injected}}}
+        workloads = {"100 us kernels": chain(100e3, 105e3), "5 us kernels": chain(5000, 5400.4),
+                     "graph of 5 us kernels": chain(4000, 9000)}
+        self.assertEqual(overhead.kernel_cost_ns(workloads), 400)
+        self.assertEqual(overhead.kernel_cost_ns({"5 us kernels": chain(5000, 4990)}), 0)
+
+
+class Medians(unittest.TestCase):
+    def test_figures_of_an_arm(self):
+        run = {"step_ns": [1, 2, 3], "host_ns_per_launch": [5], "gpu_ns_per_kernel": [7], "first_launch_ns": 9,
+               "resident_bytes": 11, "device_bytes": 13}
+        rounds = [{"bare": {"chain": run}}] * 3
+        self.assertEqual(overhead.medians(rounds, "bare", "chain")["step_ns"], statistics.median([1, 2, 3]))
+        self.assertEqual(overhead.medians(rounds, "bare", "chain")["device_bytes"], 13)
+
+
+if __name__ == "__main__":
+    unittest.main()

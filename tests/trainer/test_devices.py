@@ -1,0 +1,175 @@
+"""Which device a rank takes, and how times are read on it; what needs no GPU of it."""
+import contextlib
+import os
+import types
+import unittest
+from unittest import mock
+
+import torch
+from harness import JobTest
+
+import benchmark
+import config
+import device_time
+import operator_state
+import overlap_slowdown
+import rank_process
+import slowdown_table
+from benchmark_items import ItemError
+from errors import BadInput
+
+
+def gpus(count):
+    return mock.patch.multiple(torch.cuda, is_available=lambda: count > 0, device_count=lambda: count)
+
+
+class Choice(unittest.TestCase):
+    def test_each_rank_has_the_gpu_of_its_place(self):
+        with gpus(2):
+            self.assertEqual(rank_process.device_of("auto", 1), torch.device("cuda", 1))
+            self.assertEqual(rank_process.device_of("cpu", 1), torch.device("cpu"))
+
+    def test_without_a_gpu_auto_is_the_cpu_and_cuda_is_refused(self):
+        with gpus(0):
+            self.assertEqual(rank_process.device_of("auto", 0), torch.device("cpu"))
+            with self.assertRaisesRegex(BadInput, "sees no GPU"):
+                rank_process.device_of("cuda", 0)
+
+    def test_more_ranks_than_gpus_are_refused(self):
+        with gpus(1), self.assertRaisesRegex(BadInput, "local rank 1 needs a GPU of its own, PyTorch sees 1"):
+            rank_process.device_of("auto", 1)
+
+
+class FakeClock:
+    """Stands for torch.cuda: an event is a moment of a counter that work advances."""
+
+    def __init__(self):
+        self.now = 0.0
+        clock = self
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                self.at = clock.now
+
+            def elapsed_time(self, end):
+                return end.at - self.at
+
+        self.Event = Event
+
+    def work(self, milliseconds):
+        def run():
+            self.now += milliseconds
+        return run
+
+
+@contextlib.contextmanager
+def fake_cuda():
+    clock = FakeClock()
+    with mock.patch.multiple(torch.cuda, Event=clock.Event, synchronize=lambda device: None):
+        yield clock
+
+
+class Times(unittest.TestCase):
+    def test_on_a_cpu_by_its_clock(self):
+        spans = device_time.spans_ns(torch.device("cpu"), lambda: sum(range(100000)), lambda: None)
+        self.assertEqual(len(spans), 2)
+        self.assertGreater(spans[0], spans[1])
+
+    def test_on_a_gpu_by_events(self):
+        with fake_cuda() as clock:
+            spans = device_time.spans_ns(torch.device("cuda", 0), clock.work(1.5), clock.work(0.25))
+        self.assertEqual(spans, [1_500_000, 250_000])
+
+
+class OverlapOnGpus(unittest.TestCase):
+    """The arithmetic of GpuOverlap; what is queued is recorded instead of run."""
+
+    def overlap(self, computation_end, communication_end):
+        """As if both alone took 1 ms a piece."""
+        one = overlap_slowdown.GpuOverlap.__new__(overlap_slowdown.GpuOverlap)
+        one._counts, one._covers = [1, 1], [3, 3]
+        one._alone = lambda queue, count: count * 1_000_000
+        one._together = lambda computations, communications: (
+            [0.0, computation_end[computations]], [0.0, communication_end[communications]])
+        return one
+
+    def test_ratios_are_disturbed_over_alone(self):
+        ratios = self.overlap({1: 1.3e6, 3: 9e6}, {3: 9e6, 1: 1.1e6}).ratios()
+        self.assertAlmostEqual(ratios[0], 1.3)
+        self.assertAlmostEqual(ratios[1], 1.1)
+
+    def test_an_early_cover_gives_nothing(self):
+        self.assertIsNone(self.overlap({1: 4e6, 3: 9e6}, {3: 3e6, 1: 1.1e6}).ratios())
+        self.assertIsNone(self.overlap({1: 1.3e6, 3: 3e6}, {3: 9e6, 1: 4e6}).ratios())
+
+    def test_counts_are_bounded(self):
+        self.assertEqual(overlap_slowdown._times(10, 3), 4)
+        self.assertEqual(overlap_slowdown._times(1, 1000), 1)
+        self.assertEqual(overlap_slowdown._times(10**9, 1), overlap_slowdown.COVER_MAX)
+
+
+class OutOfMemory(unittest.TestCase):
+    def measured(self, world_size, message):
+        def fails(item, bench):
+            raise RuntimeError(message)
+            yield  # A generator, as the items are.
+
+        bench = types.SimpleNamespace(groups=types.SimpleNamespace(world_size=world_size),
+                                      device=torch.device("cpu"))
+        with mock.patch.dict(benchmark.KINDS, {"operator": fails}):
+            return list(benchmark.measured({"kind": "operator"}, bench, types.SimpleNamespace(gpu_bench="")))
+
+    def test_a_rank_alone_answers_and_goes_on(self):
+        with self.assertRaisesRegex(ItemError, "CUDA out of memory"):
+            self.measured(1, "CUDA out of memory. Tried to allocate 2 GiB\nmore")
+
+    def test_others_and_other_errors_end_the_rank(self):
+        with self.assertRaises(RuntimeError):
+            self.measured(2, "CUDA out of memory")
+        with self.assertRaisesRegex(RuntimeError, "illegal"):
+            self.measured(1, "an illegal memory access")
+
+
+class SlowdownTable(JobTest):
+    LINES = ['{"item": 0, "cost": {"kind": "overlap_computation"}, "values": [1000000]}', "a log line",
+             '{"overlap": {}}', '{"item_done": 0}']
+
+    def program(self, text, code):
+        path = self.write("bench.sh", f"#!/bin/sh\ncat <<'END'\n{text}\nEND\necho no GPU >&2\nexit {code}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def lines(self, text, code):
+        return slowdown_table.lines_of(self.program(text, code), config.load(self.config), 1, 0)
+
+    def test_cost_lines_are_passed_on(self):
+        self.assertEqual(self.lines("\n".join(self.LINES), 0), [({"kind": "overlap_computation"}, [1000000])])
+
+    def test_a_failure_carries_the_reason(self):
+        with self.assertRaisesRegex(RuntimeError, "ended with 3: no GPU"):
+            self.lines("", 3)
+
+
+class Update(unittest.TestCase):
+    def test_the_size_of_pieces_does_not_change_the_result(self):
+        recipe = operator_state.Recipe(1e-3, 0.01)
+        results = []
+        for size in (7, 1 << 20):
+            state = operator_state.OperatorState.__new__(operator_state.OperatorState)
+            generator = torch.Generator().manual_seed(3)
+            state.count = 1000
+            state.state = torch.randn(3, 1000, generator=generator).abs_()
+            state.gradient = torch.randn(1000, generator=generator)
+            with mock.patch.object(operator_state, "UPDATE_PIECE", size):
+                norm = float(state.update(recipe, 5))
+            results.append((norm, state.state))
+            self.assertEqual(float(state.gradient.abs().sum()), 0.0)
+        self.assertEqual(results[0][0], results[1][0])
+        self.assertTrue(torch.equal(results[0][1], results[1][1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
