@@ -23,7 +23,9 @@ struct TruthSettings {
   double overlap = 0;  // on the part of a slowdown beyond 1
   double memory = 0;
   double error = 0.2;           // of the factors that are drawn
-  double spread = 0.03;         // of each single time around its class's factor: what no factor explains
+  // What no factor explains: of each operator's times together, and of each single time.
+  double operators = 0.08;
+  double spread = 0.03;
   double step_overhead_ms = 0;  // per step, owned by nothing
 };
 

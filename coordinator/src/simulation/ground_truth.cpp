@@ -47,9 +47,25 @@ Cost with_mean(const Cost& cost, double mean) {
 
 constexpr double kPartsPerMillion = 1e6;
 
+// Each subject's own error, drawn when it is first met.
+class OperatorErrors {
+ public:
+  OperatorErrors(double sigma, std::uint64_t seed) : sigma_(sigma), random_(seed) {}
+  [[nodiscard]] double factor(const std::string& subject) {
+    const auto [found, fresh] = factors_.try_emplace(subject, 1.0);
+    if (fresh) found->second = std::exp(sigma_ * random_.normal());
+    return found->second;
+  }
+
+ private:
+  double sigma_;
+  Random random_;
+  std::map<std::string, double> factors_;
+};
+
 // Memory is counted by allocators, not measured with noise: no spread.
-Cost wronged(const Cost& cost, const TrueFactors& factors, double spread, Random& random) {
-  const double own = std::exp(spread * random.normal());
+Cost wronged(const Cost& cost, const TrueFactors& factors, double spread, OperatorErrors& operators, Random& random) {
+  const double own = std::exp(spread * random.normal()) * operators.factor(cost.key.subject);
   const double mean = cost.statistics.mean();
   switch (class_of(cost.key.kind)) {
     case CostClass::kComputation:
@@ -80,8 +96,10 @@ Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster
   truth.factors_ = {
       drawn(settings.computation, settings.error, random), drawn(settings.communication, settings.error, random),
       drawn(settings.overlap, settings.error, random), drawn(settings.memory, settings.error / 4, random)};
+  OperatorErrors operators(settings.operators, seed ^ 0x09e7a);
   for (const Cost& cost : costs) {
-    if (!cost.statistics.empty()) truth.costs_.push_back(wronged(cost, truth.factors_, settings.spread, random));
+    if (cost.statistics.empty()) continue;
+    truth.costs_.push_back(wronged(cost, truth.factors_, settings.spread, operators, random));
   }
   for (Link& link : truth.cluster_.links) {
     link.bandwidth_bytes_per_s /= truth.factors_.communication;

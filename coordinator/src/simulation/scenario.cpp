@@ -22,12 +22,13 @@ struct NumberKey {
 };
 
 constexpr double kMany = 1e12;
-constexpr std::array<NumberKey<TruthSettings>, 7> kTruth{
+constexpr std::array<NumberKey<TruthSettings>, 8> kTruth{
     {{"computation", &TruthSettings::computation, 0, 100},
      {"communication", &TruthSettings::communication, 0, 100},
      {"overlap", &TruthSettings::overlap, 0, 100},
      {"memory", &TruthSettings::memory, 0, 100},
      {"error", &TruthSettings::error, 0, 2},
+     {"operators", &TruthSettings::operators, 0, 2},
      {"spread", &TruthSettings::spread, 0, 2},
      {"step_overhead_ms", &TruthSettings::step_overhead_ms, 0, kMany}}};
 constexpr std::array<NumberKey<NoiseSettings>, 6> kNoise{

@@ -73,7 +73,12 @@ void Verdict::judge(const Trial& trial, const TuningState& state) {
 }
 
 void Verdict::first_answer(const SearchReply& reply) {
-  if (model_alone_.empty() && !reply.candidates.empty()) model_alone_ = reply.candidates.front().plan.json;
+  if (first_answered_) return;
+  first_answered_ = true;
+  const auto best = std::min_element(
+      reply.candidates.begin(), reply.candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+  if (best != reply.candidates.end()) model_alone_ = best->plan.json;
 }
 
 std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
@@ -118,7 +123,8 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"phase", to_string(state.phase)},
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
-                             {"best_true_ms", best},
+                             {"drifts", state.drifts.size()},
+      {"best_true_ms", best},
                              {"initial_true_ms", true_ms(state.initial.json)},
                              {"adopted_true_ms", adopted_ms},
                              {"regret", adopted_ms / best - 1},

@@ -53,6 +53,7 @@ class Verdict {
   std::vector<JudgedTrial> trials_;
   std::int32_t begun_ = 0;  // id of the last trial whose incumbent was noted
   std::string beside_;      // the incumbent that it is compared with
+  bool first_answered_ = false;
   std::string model_alone_;
 };
 

@@ -132,6 +132,8 @@ void Tuning::relaunch(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
+  if (crashed_at_) account_change(std::chrono::duration<double, std::milli>(now_.monotonic - *crashed_at_).count());
+  crashed_at_.reset();
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
@@ -157,10 +159,14 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!has_ranks()) return;
+  if (state_.phase == Phase::kTrials) crashed_at_ = now_.monotonic;
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
     const bool moving = change_ && change_->plan.hash == candidate;
-    fail_trial(reason, why, moving || running_hash_ == candidate || running_hash_.empty());
+    const bool blamed = moving || running_hash_ == candidate || running_hash_.empty();
+    fail_trial(reason, why, blamed);
+    // The incumbent ran up to here: launches that candidates make necessary are not the job's failures in a row.
+    if (blamed) state_.relaunches = 0;
   }
   relaunch(why);
 }
