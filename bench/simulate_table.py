@@ -3,7 +3,10 @@
 
 Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25] [--first-seed 1]
                                [--only SETTING] [--planners tuner,random,hill-climb] [--jobs 1]
-                               [--scenario FILE] [--out bench/results/simulate.md] [--raw FILE]
+                               [--scenario FILE] [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
+
+--raw keeps every run as it ends, so that an interrupted table is not lost: --from takes the runs that a file has, and
+only the others are made.
 
 Every run is `trimtab simulate`: the coordinator's tuning machine, planner and statistics against a hidden truth that is
 wrong by a random factor for each class of costs, differs for each single cost, and is measured with noise. The same
@@ -20,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -164,7 +168,7 @@ def report(arguments, runs):
     false = sum(run["false_adoptions"] for run in tuner)
     text = f"""# Simulated tuning over the published Aceso profiles
 
-Made by `{' '.join(['bench/simulate_table.py', *sys.argv[1:]])}`. {len(tuner)} runs of the tuner: {len(SETTINGS)} settings, seeds
+Made by `{' '.join(['bench/simulate_table.py', *sys.argv[1:]])}`. {len(tuner)} runs of the tuner: {len({run["setting"] for run in tuner})} settings, seeds
 {arguments.first_seed} to {arguments.first_seed + arguments.seeds - 1}; searches of {arguments.budget}, the true best by two strategies on the true costs with
 {arguments.best_budget} each (or any plan a run met, if faster). Truth, noise and switching are the defaults of `trimtab simulate` unless
 a scenario is named above. Every job has 5,000 steps and at most 12 trials. Regret is what the plan at the end takes beyond
@@ -210,8 +214,14 @@ def main():
     parser.add_argument("--scenario", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--raw", type=pathlib.Path, help="every run's document, one a line")
+    parser.add_argument("--raw", type=pathlib.Path, help="every run's document, one a line, appended")
+    parser.add_argument("--from", dest="earlier", type=pathlib.Path, help="runs that need not be made again")
     arguments = parser.parse_args()
+    earlier = {}
+    if arguments.earlier and arguments.earlier.exists():
+        for line in arguments.earlier.read_text().splitlines():
+            one = json.loads(line)
+            earlier[one["setting"], one["planner"], one["seed"]] = one
     settings = [one for one in SETTINGS if arguments.only in name_of(one)]
     with tempfile.TemporaryDirectory() as directory:
         laboratory = Laboratory(arguments, directory)
@@ -223,10 +233,21 @@ def main():
             for planner in arguments.planners.split(",")
             for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
         ]
+        lock = threading.Lock()
+
+        def make(task):
+            setting, planner, seed = task
+            if (name_of(setting), planner, seed) in earlier:
+                return earlier[name_of(setting), planner, seed]
+            run = attempt(laboratory, *task)
+            with lock:
+                if arguments.raw and "error" not in run:
+                    with arguments.raw.open("a") as out:
+                        out.write(json.dumps(run) + "\n")
+            return run
+
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            runs = list(pool.map(lambda task: attempt(laboratory, *task), tasks))
-    if arguments.raw:
-        arguments.raw.write_text("".join(json.dumps(run) + "\n" for run in runs))
+            runs = list(pool.map(make, tasks))
     text = report(arguments, runs)
     if arguments.out:
         arguments.out.write_text(text)
