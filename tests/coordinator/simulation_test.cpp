@@ -121,6 +121,23 @@ TEST_CASE("a lost node comes back and the job goes on", "[simulation]") {
   CHECK(done.verdict["phase"] == "training");
 }
 
+TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins again, seeds 1 to 8", "[simulation]") {
+  int noticed = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0});
+    const Done done = run(input);
+    INFO(done.transcript);
+    CHECK(done.verdict["phase"] == "training");
+    CHECK(done.verdict["drifts"].get<int>() <= 2);
+    const bool told = done.transcript.find("drift: since step 1") != std::string::npos;
+    noticed += told && done.verdict["drifts"].get<int>() >= 1 ? 1 : 0;
+    CHECK(done.verdict["false_adoptions"].get<int>() <= 1);
+  }
+  INFO(noticed << " of 8 noticed");
+  CHECK(noticed >= 7);
+}
+
 TEST_CASE("what a scenario may say is checked, with the place", "[simulation]") {
   const auto message = [](const char* text) {
     const auto scenario = parse_scenario(text, "lab.toml");
