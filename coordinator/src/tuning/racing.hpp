@@ -8,7 +8,7 @@
 // (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There are at
 // most `looks` looks, one after each pair, and each is allowed an equal part of the error rate (Bonferroni): whatever
 // depends on what, a plan that is no faster is called faster with at most kErrorRate. Group-sequential boundaries
-// (Pocock 1977) would be about 7 % narrower and hold only for independent increments.
+// (Pocock 1977) would be narrower and hold only for independent increments.
 
 #include "tuning/comparison.hpp"
 
