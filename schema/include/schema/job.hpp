@@ -76,6 +76,9 @@ struct ParsedJob {
 [[nodiscard]] Result<Job> load_job(const std::string& path);
 
 [[nodiscard]] std::string to_json(const Job& job);
+// The keys of the jobs' JSON that differ, "steps" or "trials.blocks", in the order of the alphabet; none = the same
+// job.
+[[nodiscard]] std::vector<std::string> differing_keys(const Job& first, const Job& second);
 [[nodiscard]] Result<Job> parse_job(std::string_view json, std::string_view source);
 
 }  // namespace trimtab
