@@ -60,14 +60,19 @@ def operator(item, bench):
 
 
 def optimizer(item, bench):
-    state = OperatorBench(bench.spec(item), bench.config, 1, bench.device).state
+    placement = item.get("placement", "")
+    if placement not in ("", "host"):
+        raise ItemError(f"placement must be host or absent, found {placement!r}")
+    device = torch.device("cpu") if placement == "host" else bench.device
+    state = OperatorBench(bench.spec(item), bench.config, 1, device).state
 
     def once():
         state.gradient.fill_(1e-3)
-        return (span_ns(bench.device, lambda: state.update(bench.recipe, 1)),)
+        return (span_ns(device, lambda: state.update(bench.recipe, 1)),)
 
     (values,) = repeat(once, bench.precision, bench.groups)
-    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32"}, values
+    where = {"placement": placement} if placement else {}
+    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32", **where}, values
 
 
 def collective(item, bench):

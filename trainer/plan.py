@@ -207,9 +207,6 @@ def _check_schedule(schedule, stages):
     if schedule.sliced_microbatches > len(stages) - 1:
         raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
                           f"the last, found {schedule.sliced_microbatches}")
-    if schedule.sub_batches > 1 and all(segment.tp == 1 for stage in stages for segment in stage.segments):
-        raise PlanRefused("plan.schedule.sub_batches: needs a segment of tp 2 or more, for nothing else communicates "
-                          f"between operators, found {schedule.sub_batches}")
 
 
 class _Stages:

@@ -27,6 +27,8 @@ ITEMS = [
     *({"kind": "operator", "cost_key": key, "dtype": "float32", "samples": 2, "tp": 2} for key in KEYS),
     {"kind": "collective", "primitive": "reduce_scatter", "bytes": 4092, "group_size": 2},
     {"kind": "collective", "primitive": "all_to_all", "bytes": 4096, "group_size": 2},
+    {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "host"},
+    {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "moon"},
 ]
 OPERATOR = ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"]
 WANTED = {
@@ -35,6 +37,7 @@ WANTED = {
     3: ["optimizer_step"], 4: ["collective"], 5: ["collective"], 6: ["collective"], 7: ["point_to_point"],
     8: ["overlap_computation", "overlap_communication"], 9: [], 10: [], 11: [], 12: [],
     **{item: [*OPERATOR, "operator_parameter_bytes"] for item in range(13, 17)}, 17: ["collective"], 18: ["collective"],
+    19: ["optimizer_step"], 20: [],
 }
 
 

@@ -22,8 +22,6 @@ BAD = [
     ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="interleaved")),
     ("plan.microbatch: 1 must be a multiple of 2", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
     ("plan.microbatch: 1 must be a multiple of 3", lambda plan: plan["schedule"].update(sub_batches=3)),
-    ("plan.schedule.sub_batches: needs",
-     lambda plan: (plan["schedule"].update(sub_batches=3), plan.update(microbatch=6))),
     ("plan.schedule.sliced_microbatches: must be at most 1",
      lambda plan: (plan["schedule"].update(sliced_microbatches=2), plan.update(microbatch=6))),
     ("plan.schedule.sliced_microbatches", lambda plan: plan["schedule"].update(sliced_microbatches=13)),

@@ -28,6 +28,8 @@ struct Knobs {
   bool microbatch = true;
   bool data_parallel = true;
   bool recompute = true;
+  // Of other papers; few targets honour them.
+  bool sliced_microbatches = false;
 };
 
 struct TrialSettings {
