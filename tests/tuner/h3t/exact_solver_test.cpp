@@ -125,7 +125,7 @@ TEST_CASE("the exact solver equals enumeration of random layers", "[h3t]") {
   }
 }
 
-TEST_CASE("the exact solver equals enumeration of four layers", "[h3t][long]") {
+TEST_CASE("the exact solver equals enumeration of four layers", "[.][h3t][long]") {
   const std::uint64_t seed = 99;
   Random random(seed);
   for (std::int32_t round = 0; round < 12; ++round) {
