@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "json_text.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "text_table.hpp"
@@ -20,11 +21,6 @@ constexpr std::size_t kMostRanks = 32;
 constexpr std::size_t kMostKernels = 8;
 constexpr std::size_t kMostStreams = 24;
 constexpr std::size_t kLongestName = 72;
-
-template <typename Value>
-void take(const json& object, const char* name, Value& value) {
-  if (object.contains(name) && !object[name].is_null()) value = object[name].get<Value>();
-}
 
 BusyKernel kernel_of(const json& object) {
   BusyKernel kernel;

@@ -4,14 +4,13 @@
 #include <cmath>
 #include <map>
 
+#include "h3t_model/layer_sums.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
-constexpr double kTicksPerMs = 1e6;
-
-std::int64_t whole(double value) {
-  return static_cast<std::int64_t>(std::llround(value));
-}
+using h3t::kTicksPerMs;
+using h3t::whole;
 
 double ms_of(h3t::Ticks ticks) {
   return static_cast<double>(ticks) / kTicksPerMs;
@@ -52,29 +51,19 @@ class SwitchStage::Layers {
 
   [[nodiscard]] h3t::LayerProfile layer(const Range& range) {
     sums_ = {};
+    reserve_ = 0;
     for (std::int32_t i = range.begin; i < range.end; ++i) add(i);
-    const double computing = calibration_.computation.value * kTicksPerMs;
     const double memory = calibration_.memory.value;
-    const bool last = range.end == tables_.operators();
-    const double output = last ? 0 : tables_.output[range.end - 1] * split_.samples;
-    const double working = std::max(sums_.working, sums_.reserve);
-    const std::int32_t replicas = split_.split.dp;
-    h3t::LayerProfile of;
-    of.input = range.begin == 0 ? 0 : whole(tables_.output[range.begin - 1] * split_.samples * memory);
-    of.forward_no_grad = of.forward_with_grad = whole(sums_.forward * computing);
-    of.backward = whole(sums_.backward * computing);
-    of.optimizer_step = whole(sums_.optimizer * computing / replicas);
-    of.gathered_parameters = whole(sums_.parameters);
-    of.partitioned_parameters = (of.gathered_parameters + replicas - 1) / replicas;
-    of.gathered_gradients = whole(sums_.parameters * tables_.gradient_factor);
-    of.partitioned_gradients = (of.gathered_gradients + replicas - 1) / replicas;
-    of.host_bytes = whole(sums_.parameters * (1 + tables_.gradient_factor + tables_.optimizer_factor) / replicas);
-    const Bytes kept = std::max<Bytes>(0, whole((sums_.stored - output) * memory));
-    const Bytes passing = whole(output * memory);
-    const Bytes beside = whole(working * memory);
-    of.no_grad = {0, whole(sums_.widest * memory)};
-    of.with_grad = {kept, kept + passing + beside};
-    of.backward_change = {-kept - of.input, passing + of.input + beside};
+    h3t::LayerSums of_layer = sums_;
+    of_layer.forward_ms *= calibration_.computation.value;
+    of_layer.backward_ms *= calibration_.computation.value;
+    of_layer.optimizer_ms *= calibration_.computation.value;
+    of_layer.stored *= memory;
+    of_layer.widest *= memory;
+    of_layer.working = std::max(sums_.working, reserve_) * memory;
+    of_layer.input = range.begin == 0 ? 0 : tables_.output[range.begin - 1] * split_.samples * memory;
+    of_layer.output = range.end == tables_.operators() ? 0 : tables_.output[range.end - 1] * split_.samples * memory;
+    h3t::LayerProfile of = h3t::profile_of(of_layer, tables_, split_.split.dp);
     of.gather_parameters = collective(Primitive::kAllGather, of.partitioned_parameters);
     of.scatter_gradients = collective(Primitive::kReduceScatter, of.gathered_gradients);
     of.prefetch_parameters = copy(HostCopy::kHostToDevice, of.partitioned_parameters);
@@ -97,41 +86,26 @@ class SwitchStage::Layers {
   }
 
  private:
-  struct Sums {
-    double forward = 0, backward = 0, optimizer = 0;  // ms
-    double stored = 0, working = 0, reserve = 0, parameters = 0, widest = 0;
-  };
-
   void add(std::int32_t i) {
     const OperatorPrice& price = inputs_.price(i);
     const std::int32_t group = tables_.group_of[i];
-    sums_.forward += price.forward;
-    sums_.backward += price.backward;
+    sums_.forward_ms += price.forward;
+    sums_.backward_ms += price.backward;
     sums_.stored += price.stored;
     sums_.working = std::max(sums_.working, price.working);
-    sums_.reserve = std::max(sums_.reserve, price.forward_reserve + price.backward_reserve);
+    reserve_ = std::max(reserve_, price.forward_reserve + price.backward_reserve);
     const double input = i == 0 ? 0 : tables_.output[i - 1] * split_.samples;
     sums_.widest = std::max(sums_.widest, input + price.stored + price.working);
     const double parameters = costs_.of_group[group].parameters;
     const auto all = static_cast<double>(tables_.operator_of(group).parameter_bytes);
     sums_.parameters += parameters;
-    if (all > 0) sums_.optimizer += host_optimizer(group) * parameters / all;
+    if (all > 0) sums_.optimizer_ms += used_host_optimizer(group) * parameters / all;
   }
 
-  // An update on the device stands for one on the host where estimates were asked for.
-  double host_optimizer(std::int32_t group) {
-    Value value = tables_.host_optimizer_of_group[group];
-    const Value& device = tables_.optimizer_of_group[group];
-    if (value.quality == Quality::kMissing && tables_.links.allows_estimates()) {
-      value = {device.mean, 0, Quality::kEstimated};
-    }
-    CostKey key;
-    key.kind = CostKind::kOptimizerStep;
-    key.subject = tables_.group_names[group];
-    key.dtype = tables_.model.dtype;
-    key.placement = "host";
-    note(value.quality, key, "optimizer " + tables_.group_names[group] + " with placement host");
-    return value.mean;
+  double used_host_optimizer(std::int32_t group) {
+    const h3t::HostOptimizer of = h3t::host_optimizer(tables_, group);
+    note(of.value.quality, of.key, of.benchmark);
+    return of.value.mean;
   }
 
   h3t::Ticks collective(Primitive primitive, Bytes bytes) {
@@ -173,7 +147,8 @@ class SwitchStage::Layers {
   std::int32_t sharers_;
   std::vector<SwitchCost>* unmeasured_;
   const OperatorTable& costs_;
-  Sums sums_;
+  h3t::LayerSums sums_;
+  double reserve_ = 0;  // of the widest operator, where the allocator reserves more than it works with
   bool complete_ = true;
 };
 

@@ -1,20 +1,12 @@
 #include "step_inputs.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "schema/cost.hpp"
-#include "tables.hpp"
+#include "layer_sums.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {
-
-constexpr double kTicksPerMs = 1e6;
-
-std::int64_t whole(double value) {
-  return static_cast<std::int64_t>(std::llround(value));
-}
 
 class Inputs {
  public:
@@ -36,36 +28,16 @@ class Inputs {
 
  private:
   LayerProfile layer(const Range& range) {
-    LayerProfile of;
-    Sums sums;
+    LayerSums sums;
     for (std::int32_t i = range.begin; i < range.end; ++i) add_operator(i, sums);
-    const bool last = range.end == tables_.operators();
-    of.input = range.begin == 0 ? 0 : whole(tables_.output[range.begin - 1] * samples_);
-    const double output = tables_.output[range.end - 1] * samples_;
-    of.forward_no_grad = of.forward_with_grad = whole(sums.forward_ms * kTicksPerMs);
-    of.backward = whole(sums.backward_ms * kTicksPerMs);
-    of.optimizer_step = whole(sums.optimizer_ms * kTicksPerMs / devices_);
-    of.gathered_parameters = whole(sums.parameters);
-    of.partitioned_parameters = (of.gathered_parameters + devices_ - 1) / devices_;
-    of.gathered_gradients = whole(sums.parameters * tables_.gradient_factor);
-    of.partitioned_gradients = (of.gathered_gradients + devices_ - 1) / devices_;
-    of.host_bytes = whole(sums.parameters * (1 + tables_.gradient_factor + tables_.optimizer_factor) / devices_);
-    const Bytes kept = std::max<Bytes>(0, whole(sums.stored - (last ? 0 : output)));
-    const Bytes passing = whole(last ? 0 : output);
-    of.no_grad = {0, whole(sums.widest)};
-    of.with_grad = {kept, kept + passing + whole(sums.working)};
-    of.backward_change = {-kept - of.input, passing + of.input + whole(sums.working)};
+    sums.input = range.begin == 0 ? 0 : tables_.output[range.begin - 1] * samples_;
+    sums.output = range.end == tables_.operators() ? 0 : tables_.output[range.end - 1] * samples_;
+    LayerProfile of = profile_of(sums, tables_, devices_);
     add_communication(of);
     return of;
   }
 
-  struct Sums {
-    double forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
-    double stored = 0, working = 0, parameters = 0;
-    double widest = 0;  // of one operator alone, its input included
-  };
-
-  void add_operator(std::int32_t i, Sums& sums) {
+  void add_operator(std::int32_t i, LayerSums& sums) {
     const std::int32_t group = tables_.group_of[i];
     const OperatorCosts& costs = costs_.of_group[group];
     sums.forward_ms += used(costs.forward, CostKind::kOperatorForward, group);
@@ -79,7 +51,7 @@ class Inputs {
     sums.widest = std::max(sums.widest, input + stored + working);
     const auto parameters = static_cast<double>(tables_.operator_of(group).parameter_bytes);
     sums.parameters += parameters;
-    if (parameters > 0) sums.optimizer_ms += host_optimizer(group);
+    if (parameters > 0) sums.optimizer_ms += used_host_optimizer(group);
   }
 
   double used(const Value& value, CostKind kind, std::int32_t group) {
@@ -92,22 +64,10 @@ class Inputs {
     return value.mean;
   }
 
-  // An update on the device is an estimate for one on the host where estimates were asked for.
-  double host_optimizer(std::int32_t group) {
-    Value value = tables_.host_optimizer_of_group[group];
-    const Value& device = tables_.optimizer_of_group[group];
-    if (value.quality == Quality::kMissing && allow_estimates(device)) value = {device.mean, 0, Quality::kEstimated};
-    CostKey key;
-    key.kind = CostKind::kOptimizerStep;
-    key.subject = tables_.group_names[group];
-    key.dtype = tables_.model.dtype;
-    key.placement = "host";
-    note(value.quality, key, "optimizer " + key.subject + " with placement host");
-    return value.mean;
-  }
-
-  [[nodiscard]] bool allow_estimates(const Value& device) const {
-    return tables_.links.allows_estimates() && device.quality != Quality::kMissing;
+  double used_host_optimizer(std::int32_t group) {
+    const HostOptimizer of = host_optimizer(tables_, group);
+    note(of.value.quality, of.key, of.benchmark);
+    return of.value.mean;
   }
 
   void add_communication(LayerProfile& of) {

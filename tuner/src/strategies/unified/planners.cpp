@@ -6,9 +6,7 @@
 namespace trimtab::tuner::unified {
 namespace {
 
-constexpr std::array<Strategy, 4> kOfPapers{
-    {{"autopipe", run_autopipe}, {"galvatron", run_galvatron}, {"h3t", run_h3t}, {"oases", run_oases}}};
-constexpr std::array<Strategy, 4> kGeneral{
+constexpr std::array<Strategy, 4> kPlanners{
     {{"autopipe", run_autopipe}, {"oases", run_oases}, {"galvatron", run_galvatron}, {"h3t", run_h3t}}};
 
 }  // namespace
@@ -16,12 +14,12 @@ constexpr std::array<Strategy, 4> kGeneral{
 const Strategy* planner_of(std::string_view cost_model) {
   const std::string_view paper = cost_model.substr(0, cost_model.find(':'));
   const auto* const found =
-      std::find_if(kOfPapers.begin(), kOfPapers.end(), [&](const Strategy& planner) { return planner.name == paper; });
-  return found == kOfPapers.end() ? nullptr : found;
+      std::find_if(kPlanners.begin(), kPlanners.end(), [&](const Strategy& planner) { return planner.name == paper; });
+  return found == kPlanners.end() ? nullptr : found;
 }
 
 std::span<const Strategy> general_planners() {
-  return kGeneral;
+  return kPlanners;
 }
 
 }  // namespace trimtab::tuner::unified
