@@ -129,14 +129,13 @@ def run_rank(options):
     import rank_process
     from job import Settings, TrainingJob
     from memory import PeakMemory
-    from model import operator_specs
     from trimtab.ranges import Ranges
 
     documents = json.loads(pathlib.Path(options.plans).read_text())
 
     def work(process):
         config = model_config.load(options.config)
-        first = plans.parse(documents[0], config, len(operator_specs(config)), options.world_size)
+        first = plans.parse(documents[0], config, options.world_size)
         groups = process.connect()
         script = Script(documents, options.measure, options.warmup, Ranges({}), announce=options.rank == 0)
         job = TrainingJob(
@@ -149,7 +148,7 @@ def run_rank(options):
         job.close()
         process.close()
 
-    options.timeout, options.pin = 120, "auto"
+    options.timeout, options.pin, options.device = 120, "auto", "auto"
     rank_process.run_as_rank(options, work)
 
 

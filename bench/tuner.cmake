@@ -11,6 +11,10 @@ add_executable(native_bound native_bound.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/g
 target_link_libraries(native_bound PRIVATE tuner trimtab_warnings)
 target_include_directories(native_bound PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
 
+add_executable(autopipe_table autopipe_table.cpp)
+target_link_libraries(autopipe_table PRIVATE tuner trimtab_warnings)
+target_include_directories(autopipe_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+
 # Against Aceso's published profile; they say so and end where it is absent.
 foreach(name aceso_table aceso_variants aceso_evaluations)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
@@ -18,3 +22,33 @@ foreach(name aceso_table aceso_variants aceso_evaluations)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
+
+add_executable(oases_table oases_table.cpp)
+foreach(name cbc chains published)
+  target_sources(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tests/tuner/oases/${name}.cpp)
+endforeach()
+target_link_libraries(oases_table PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+target_compile_definitions(oases_table PRIVATE TRIMTAB_OASES_DATA="${PROJECT_SOURCE_DIR}/tests/tuner/oases")
+
+# Against Galvatron's published profiles; it says so and ends where they are absent.
+add_executable(galvatron_table galvatron_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/galvatron/peer.cpp)
+target_link_libraries(galvatron_table PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_include_directories(galvatron_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+target_compile_definitions(galvatron_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
+# H3T's solvers on analytic layers, and the same layers as a job's documents.
+add_executable(h3t_table h3t_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_layers.cpp)
+target_link_libraries(h3t_table PRIVATE tuner trimtab_warnings)
+add_executable(h3t_documents h3t_documents.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_documents.cpp
+                             ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_layers.cpp)
+target_link_libraries(h3t_documents PRIVATE tuner schema_store trimtab_warnings)
+foreach(name h3t_table h3t_documents)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+endforeach()
+
+# `unified` beside every other strategy, and what each family of knobs brings it.
+add_executable(unified_table unified_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp
+                             ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
+target_link_libraries(unified_table PRIVATE tuner schema_published trimtab_warnings)
+target_compile_definitions(unified_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

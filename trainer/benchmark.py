@@ -7,18 +7,18 @@ import compute_environment  # First: it sets what PyTorch reads when it is loade
 import argparse
 import json
 
-import torch
-import torch.distributed as dist
-
 import config as model_config
 import rank_process
 import slowdown_table
 from benchmark_items import KINDS, ItemError
+from collectives import Launcher, NoRanges
 from errors import BadInput
 from memory import PeakMemory, release_unused
-from model import operator_specs, warm_up
+from model import operator_specs
 from operator_state import Recipe
 from repetition import Precision
+from tensor_parallel import ALONE, TensorParallel
+from warm_up import warm_up
 
 SCHEMA = "trimtab.benchmark_requests/1"
 
@@ -55,16 +55,20 @@ class Bench:
         return self._specs[item["cost_key"]]
 
     def block(self, size):
-        """The group of this rank among blocks of `size` neighbouring ranks; None for a rank left over."""
+        """The Group of this rank among blocks of `size` neighbouring ranks; None for a rank left over."""
         if size not in self._blocks:
-            mine = None
-            for begin in range(0, self.groups.world_size - size + 1, size):
-                members = list(range(begin, begin + size))
-                group = dist.new_group(members)
-                if self.groups.rank in members:
-                    mine = group
-            self._blocks[size] = mine
+            blocks = [tuple(range(begin, begin + size))
+                      for begin in range(0, self.groups.world_size - size + 1, size)]
+            groups = [self.groups.make_group(members) for members in blocks]
+            self._blocks[size] = next((group for group in groups if group is not None), None)
         return self._blocks[size]
+
+    def tensor_parallel(self, ranks):
+        """This rank's part where so many neighbouring ranks share an operator; None for a rank left over."""
+        if ranks == 1:
+            return ALONE
+        group = self.block(ranks)
+        return group and TensorParallel(group, group.index, Launcher(NoRanges(), self.device))
 
     def groups_maximum(self, value):
         return -self.groups.minimum(-value)

@@ -7,12 +7,13 @@ import threading
 import time
 
 import torch
-import torch.distributed as dist
 
 from control import Control
 from data import TokenStream
-from operator_bench import OperatorBench
 from device_time import span_ns, spans_ns
+from holding import ELEMENT_BYTES
+from model import why_not_split
+from operator_bench import OperatorBench
 from overlap_slowdown import GpuOverlap
 from pipeline import StepResult
 from repetition import elapsed_ns, repeat
@@ -21,6 +22,7 @@ INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or
 INNER_MAX = 64
 OVERLAP_CALLS_MAX = 256
 OVERLAP_ATTEMPTS = 5
+PRIMITIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class ItemError(Exception):
@@ -28,11 +30,19 @@ class ItemError(Exception):
 
 
 def operator(item, bench):
-    for name, only in (("tp", 1), ("sharding", "default")):
-        if item.get(name, only) != only:
-            raise ItemError(f"{name} must be {only}: this trainer does not split operators")
-    samples = _positive(item, "samples")
-    alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
+    if item.get("sharding", "default") != "default":
+        raise ItemError("sharding must be default: this trainer splits operators in one way")
+    spec, samples, tp = bench.spec(item), _positive(item, "samples"), _positive({"tp": 1, **item}, "tp")
+    if tp > bench.groups.world_size:
+        raise ItemError(f"tp must be at most the {bench.groups.world_size} ranks, found {tp}")
+    why = why_not_split(spec, bench.config, tp)
+    if why:
+        raise ItemError(f"tp {tp} does not divide what is split: {why}")
+    tensor = bench.tensor_parallel(tp)
+    if tensor is None:  # A rank left over only keeps step.
+        repeat(lambda: (0, 0), bench.precision, bench.groups)
+        return
+    alone = OperatorBench(spec, bench.config, samples, bench.device, tensor)
     stored, working = alone.memory()
 
     def once():
@@ -40,22 +50,29 @@ def operator(item, bench):
         return spans_ns(bench.device, lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop()))
 
     forward, backward = repeat(once, bench.precision, bench.groups)
-    key = {"subject": item["cost_key"], "dtype": "float32", "samples": samples, "tp": 1, "sharding": "default"}
+    key = {"subject": item["cost_key"], "dtype": "float32", "samples": samples, "tp": tp, "sharding": "default"}
     yield {"kind": "operator_forward", **key}, forward
     yield {"kind": "operator_backward", **key}, backward
     yield {"kind": "operator_stored_bytes", **key}, [stored]
     yield {"kind": "operator_working_bytes", **key}, [working]
+    if tp > 1:  # Not a tp-th of the whole: some parameters are not split.
+        yield {"kind": "operator_parameter_bytes", **key}, [ELEMENT_BYTES * alone.state.holding.count]
 
 
 def optimizer(item, bench):
-    state = OperatorBench(bench.spec(item), bench.config, 1, bench.device).state
+    placement = item.get("placement", "")
+    if placement not in ("", "host"):
+        raise ItemError(f"placement must be host or absent, found {placement!r}")
+    device = torch.device("cpu") if placement == "host" else bench.device
+    state = OperatorBench(bench.spec(item), bench.config, 1, device).state
 
     def once():
         state.gradient.fill_(1e-3)
-        return (span_ns(bench.device, lambda: state.update(bench.recipe, 1)),)
+        return (span_ns(device, lambda: state.update(bench.recipe, 1)),)
 
     (values,) = repeat(once, bench.precision, bench.groups)
-    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32"}, values
+    where = {"placement": placement} if placement else {}
+    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32", **where}, values
 
 
 def collective(item, bench):
@@ -189,8 +206,8 @@ def _positive(item, name):
 
 def _collective_fields(item, bench):
     primitive, size = item.get("primitive"), _positive(item, "group_size")
-    if primitive not in ("all_reduce", "broadcast", "all_gather"):
-        raise ItemError(f"primitive must be all_reduce, broadcast or all_gather, found {primitive!r}")
+    if primitive not in PRIMITIVES:
+        raise ItemError(f"primitive must be one of {', '.join(PRIMITIVES)}, found {primitive!r}")
     if not 2 <= size <= bench.groups.world_size:
         raise ItemError(f"group_size must lie in [2, {bench.groups.world_size}], found {size}")
     return primitive, _positive(item, "bytes"), size
@@ -200,14 +217,35 @@ def _primitive(primitive, bytes_, size, group, bench):
     """A function that starts the collective and returns its work; ranks without a group only keep step."""
     if group is None:
         return _Nothing
-    tensor = torch.zeros(max(bytes_ // 4, 1), device=bench.device)
+    elements = max(bytes_ // 4, 1)
+    if primitive in ("reduce_scatter", "all_to_all"):
+        elements = -(-elements // size) * size  # As many for each rank.
+    tensor = torch.zeros(elements, device=bench.device)
     if primitive == "all_reduce":
-        return lambda: dist.all_reduce(tensor, group=group, async_op=True)
+        return lambda: group.all_reduce(tensor)
+    if primitive == "reduce_scatter":
+        return lambda: group.reduce_scatter(tensor)
     if primitive == "broadcast":
-        source = bench.groups.rank // size * size
-        return lambda: dist.broadcast(tensor, source, group=group, async_op=True)
+        return lambda: group.broadcast(tensor, group.members[0])
+    if primitive == "all_to_all":
+        received = torch.empty_like(tensor)
+        return lambda: _Exchange(group, tensor.view(size, -1), received.view(size, -1))
     everyone = [torch.empty_like(tensor) for _ in range(size)]
-    return lambda: dist.all_gather(everyone, tensor, group=group, async_op=True)
+    return lambda: group.all_gather(everyone, tensor)
+
+
+class _Exchange:
+    """Everyone's piece to everyone, as between the segments of a stage."""
+
+    def __init__(self, group, pieces, received):
+        others = [place for place in range(group.size) if place != group.index]
+        received[group.index].copy_(pieces[group.index])
+        self._works = group.exchange([(pieces[place], group.members[place]) for place in others],
+                                     [(received[place], group.members[place]) for place in others])
+
+    def wait(self):
+        for work in self._works:
+            work.wait()
 
 
 class _Nothing:

@@ -13,6 +13,11 @@ from model import operator_specs, parameter_count
 from operator_bench import OperatorBench
 
 
+# Sums of its output over tensor-parallel ranks that both passes end with. What embedding and head sum differs between
+# their passes, and counts as part of them.
+_TENSOR_ALL_REDUCES = {"embedding": 0, "attention": 1, "feedforward": 1, "head": 0}
+
+
 def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", required=True, help="the model's TOML file")
@@ -47,6 +52,7 @@ def model_document(config):
             "output_bytes": 4 if is_head else 4 * config.sequence * config.hidden,
             "forward_flops": forward_flops(spec, config),
             "shardings": ["default"],
+            "tensor_all_reduces": _TENSOR_ALL_REDUCES[spec.kind],
         })
     divisors = [size for size in range(1, config.global_batch + 1) if config.global_batch % size == 0]
     return {

@@ -9,14 +9,16 @@ import time
 from control import Control
 from data import TokenStream
 from errors import OutsideFailure
+from holding import of_rank
 from memory import release_unused
-from model import operator_specs, warm_up
-from operator_state import OperatorState, Recipe, held_bytes
+from model import operator_specs
+from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
 from plan import parse
 from snapshot import SnapshotStore
-from switch import move_states, peak_state_bytes
+from switch import move_values, peak_state_bytes
 from trimtab import Refused
+from warm_up import warm_up
 
 MIB = 1 << 20
 
@@ -57,13 +59,13 @@ class TrainingJob:
         need = self._base_bytes + self._settled_bytes(self._plan)
         if self._settings.limit_bytes and need > self._settings.limit_bytes:
             raise OutsideFailure(self._over_limit_message(self._rank, need))
-        stage = self._plan.stage_of_rank(self._rank)
-        snapshot = self._snapshots.load(stage, self._device) if self._snapshots else None
-        for index in range(stage.begin, stage.end):
-            state = snapshot.states.pop(index) if snapshot else None
-            self._states.append(OperatorState(self._specs[index], self._config, self._device, state))
+        snapshot = self._snapshots.load(self._plan, self._device) if self._snapshots else None
         if snapshot:
-            self._step = snapshot.step
+            self._step, values = snapshot.step, snapshot.values
+        else:
+            values = {spec.index: initial(spec, self._config, holding, self._device)
+                      for spec, holding in self._holdings(self._plan)}
+        self._train(values)
         self._build()
         self._client.begin(self._step)
         return self._step
@@ -112,7 +114,7 @@ class TrainingJob:
 
     def _validate(self, document):
         """Refuse a proposed plan that this rank cannot run, or cannot switch to within its memory."""
-        plan = parse(document, self._config, len(self._specs), self._groups.world_size)
+        plan = parse(document, self._config, self._groups.world_size)
         need = self._switch_bytes(plan)
         limit = self._settings.limit_bytes
         if limit and need > limit:
@@ -123,12 +125,21 @@ class TrainingJob:
         return self._base_bytes + peak_state_bytes(self._plan, plan, self._rank, self._specs, self._config)[0]
 
     def _settled_bytes(self, plan):
+        return sum(holding.held_bytes for _, holding in self._holdings(plan))
+
+    def _holdings(self, plan):
+        """[(operator, this rank's Holding)] of its stage."""
         stage = plan.stage_of_rank(self._rank)
-        return sum(held_bytes(spec, self._config) for spec in self._specs[stage.begin : stage.end])
+        return [(spec, of_rank(plan, self._rank, spec, self._config)) for spec in self._specs[stage.begin : stage.end]]
+
+    def _train(self, values):
+        """Train these values (operator -> Values, in order) from now on."""
+        self._states = [OperatorState(self._specs[index], self._config, self._device, kept)
+                        for index, kept in values.items()]
 
     def _adopt(self, change):
         """Switch to an agreed plan, or report why all ranks stay."""
-        plan = parse(change.plan, self._config, len(self._specs), self._groups.world_size)
+        plan = parse(change.plan, self._config, self._groups.world_size)
         began = time.perf_counter_ns()
         previous = (self._plan, self._epoch)
         fits = not self._settings.limit_bytes or self._switch_bytes(plan) <= self._settings.limit_bytes
@@ -158,10 +169,12 @@ class TrainingJob:
         self._memory.mark()
         self._save_if(True)
         self._faults.reach("after_snapshot", self._step)
-        for state in self._states:
-            state.keep_only_state()
-        self._states = move_states(self._plan, plan, self._rank, self._specs, self._config, self._groups,
-                                   self._states, self._device, self._faults, self._step)
+        values = {state.spec.index: state.values for state in self._states}
+        self._states = []  # Gradients and modules go before values move.
+        release_unused()
+        move_values(self._plan, plan, self._rank, self._specs, self._config, self._groups, values, self._device,
+                    self._faults, self._step)
+        self._train(values)
         self._faults.reach("moved", self._step)
         self._plan = plan
         peak = self._memory.peak_bytes()

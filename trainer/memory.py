@@ -55,13 +55,18 @@ def keep_freed_memory():
     mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
 
 
-def release_unused():
-    """Give freed memory back to the system, so that what remains is what is held."""
-    gc.collect()
+def give_back_freed():
+    """Let the allocator return freed memory to the system, in the middle of its heap too."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):
         pass  # Another C library; its allocator decides.
+
+
+def release_unused():
+    """Give freed memory back to the system, so that what remains is what is held."""
+    gc.collect()
+    give_back_freed()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

@@ -1,18 +1,19 @@
 """The GPT as an ordered list of operators: the unit that plans cut at, and that benchmarks time.
 
-Each operator is a module from one tensor to one tensor. It knows nothing of stages, ranks or microbatches; the
-`Pass` it is given says which samples stand in the batch. Parameters depend only on (seed, operator index), so every
-plan starts from the same model.
+Each operator is a module from one tensor to one tensor. It knows nothing of stages or microbatches, and of ranks only
+those that it is split over; the `Pass` it is given says which samples stand in the batch. Initial parameters depend
+only on (seed, operator index), so every plan starts from the same model.
 """
 import dataclasses
+import functools
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from config import ModelConfig
 from data import derived_seed
+from tensor_parallel import ALONE, cross_entropy_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,109 +63,165 @@ def dropout(x, probability, run, *, seed, site, training=True):
     return x * keep.div_(1.0 - probability)
 
 
+@dataclasses.dataclass(frozen=True)
+class ParameterSpec:
+    name: str
+    shape: tuple
+    split: bool  # Over tensor-parallel ranks, along the first axis. The others are whole on every rank.
+
+    @property
+    def count(self):
+        return math.prod(self.shape)
+
+    def local_shape(self, tensor_ranks):
+        return (self.shape[0] // tensor_ranks, *self.shape[1:]) if self.split else self.shape
+
+
+@functools.lru_cache(maxsize=None)
+def parameters_of(spec, config):
+    """The operator's parameters in their order. The order and the shapes number its elements: a rank's share of each is
+    one contiguous piece, so weights that are split along their inputs are stored transposed."""
+    hidden, heads = config.hidden, config.heads
+    norm = (ParameterSpec("norm_weight", (hidden,), False), ParameterSpec("norm_bias", (hidden,), False))
+    return {
+        "embedding": (ParameterSpec("position", (config.sequence, hidden), False),
+                      ParameterSpec("token", (config.vocabulary, hidden), True)),
+        "attention": (*norm, ParameterSpec("output_bias", (hidden,), False),
+                      ParameterSpec("query_key_value", (heads, 3, hidden // heads, hidden), True),
+                      ParameterSpec("query_key_value_bias", (heads, 3, hidden // heads), True),
+                      ParameterSpec("output", (heads, hidden // heads, hidden), True)),
+        "feedforward": (*norm, ParameterSpec("outer_bias", (hidden,), False),
+                        ParameterSpec("inner", (4 * hidden, hidden), True),
+                        ParameterSpec("inner_bias", (4 * hidden,), True),
+                        ParameterSpec("outer", (4 * hidden, hidden), True)),
+        "head": (*norm, ParameterSpec("projection", (config.vocabulary, hidden), True)),
+    }[spec.kind]
+
+
+def parameter_count(spec, config):
+    """Elements of the operator's parameters."""
+    return sum(parameter.count for parameter in parameters_of(spec, config))
+
+
+_SPLIT_BY = {"embedding": "vocabulary", "attention": "heads", "feedforward": "hidden", "head": "vocabulary"}
+
+
+def why_not_split(spec, config, tensor_ranks):
+    """Why the operator cannot be split over so many ranks; empty where it can."""
+    name = _SPLIT_BY[spec.kind]
+    extent = 4 * config.hidden if spec.kind == "feedforward" else getattr(config, name)
+    if extent % tensor_ranks == 0:
+        return ""
+    return f"{spec.name} is split along its {'inner width' if spec.kind == 'feedforward' else name}, {extent}"
+
+
 class Operator(nn.Module):
-    def __init__(self, spec, config):
+    """In three parts, between which tensor-parallel ranks communicate: before() is the same on all ranks, body() is
+    this rank's share, whose sum over the ranks goes into after()."""
+
+    def __init__(self, spec, config, tensor=ALONE):
         super().__init__()
-        self.spec = spec
-        self.config = config
+        self.spec, self.config, self.tensor = spec, config, tensor
+        for parameter in parameters_of(spec, config):
+            self.register_parameter(parameter.name, nn.Parameter(torch.empty(0)))  # Set by who holds the values.
+
+    summed = True  # Are the shares of body() summed over the ranks?
+
+    def forward(self, x, run):
+        share = self.body(self.tensor.copied(self.before(x)), run)
+        return self.after(x, self.tensor.summed(share) if self.summed else share, run)
 
     def _dropout(self, x, run):
         return dropout(x, self.config.dropout, run, seed=self.config.seed, site=self.spec.index)
 
+    def _normalised(self, x):
+        return functional.layer_norm(x, (self.config.hidden,), self.norm_weight, self.norm_bias)
+
 
 class Embedding(Operator):
-    def __init__(self, spec, config):
-        super().__init__(spec, config)
-        self.token = nn.Parameter(torch.empty(config.vocabulary, config.hidden))
-        self.position = nn.Parameter(torch.empty(config.sequence, config.hidden))
+    def before(self, tokens):
+        return tokens
 
-    def forward(self, tokens, run):
-        return self._dropout(functional.embedding(tokens, self.token) + self.position, run)
+    def body(self, tokens, run):
+        if self.tensor.size == 1:
+            return functional.embedding(tokens, self.token)
+        rows = self.token.shape[0]
+        local = tokens - self.tensor.index * rows
+        elsewhere = (local < 0) | (local >= rows)
+        found = functional.embedding(local.masked_fill(elsewhere, 0), self.token)
+        return found.masked_fill(elsewhere.unsqueeze(-1), 0.0)
+
+    def after(self, tokens, total, run):
+        return self._dropout(total + self.position, run)
 
 
 class Attention(Operator):
-    def __init__(self, spec, config):
-        super().__init__(spec, config)
-        hidden = config.hidden
-        self.norm = nn.LayerNorm(hidden)
-        self.query_key_value = nn.Linear(hidden, 3 * hidden)
-        self.output = nn.Linear(hidden, hidden)
+    def __init__(self, spec, config, tensor=ALONE):
+        super().__init__(spec, config, tensor)
         future = torch.full((config.sequence, config.sequence), float("-inf")).triu(1)
         self.register_buffer("future", future, persistent=False)
 
-    def forward(self, x, run):
+    def before(self, x):
+        return self._normalised(x)
+
+    def body(self, x, run):
         batch, sequence, hidden = x.shape
-        heads = self.config.heads
-        joint = self.query_key_value(self.norm(x)).view(batch, sequence, 3, heads, hidden // heads)
-        query, key, value = joint.permute(2, 0, 3, 1, 4)
-        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(hidden // heads)) + self.future
-        mixed = (torch.softmax(scores, -1) @ value).transpose(1, 2).reshape(batch, sequence, hidden)
-        return x + self._dropout(self.output(mixed), run)
+        heads, _, width, _ = self.query_key_value.shape
+        joint = functional.linear(x, self.query_key_value.view(-1, hidden), self.query_key_value_bias.view(-1))
+        query, key, value = joint.view(batch, sequence, heads, 3, width).permute(3, 0, 2, 1, 4)
+        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(width)) + self.future
+        mixed = (torch.softmax(scores, -1) @ value).transpose(1, 2).reshape(batch, sequence, heads * width)
+        return mixed @ self.output.view(-1, hidden)
+
+    def after(self, x, total, run):
+        return x + self._dropout(total + self.output_bias, run)
 
 
 class FeedForward(Operator):
-    def __init__(self, spec, config):
-        super().__init__(spec, config)
-        self.norm = nn.LayerNorm(config.hidden)
-        self.inner = nn.Linear(config.hidden, 4 * config.hidden)
-        self.outer = nn.Linear(4 * config.hidden, config.hidden)
+    def before(self, x):
+        return self._normalised(x)
 
-    def forward(self, x, run):
-        return x + self._dropout(self.outer(functional.gelu(self.inner(self.norm(x)))), run)
+    def body(self, x, run):
+        return functional.gelu(functional.linear(x, self.inner, self.inner_bias)) @ self.outer
+
+    def after(self, x, total, run):
+        return x + self._dropout(total + self.outer_bias, run)
 
 
 class Head(Operator):
     """Final norm, projection on the vocabulary and loss: this batch's share of the global batch's mean loss."""
 
-    def __init__(self, spec, config):
-        super().__init__(spec, config)
-        self.norm = nn.LayerNorm(config.hidden)
-        self.projection = nn.Parameter(torch.empty(config.vocabulary, config.hidden))
+    summed = False  # Every rank has the whole loss.
 
-    def forward(self, x, run):
-        logits = functional.linear(self.norm(x), self.projection)
-        total = functional.cross_entropy(logits.flatten(0, 1), run.targets.flatten(), reduction="sum")
+    def before(self, x):
+        return self._normalised(x)
+
+    def body(self, x, run):
+        logits = functional.linear(x, self.projection).flatten(0, 1)
+        total = cross_entropy_sum(logits, run.targets.flatten(), self.tensor)
         return total / (self.config.sequence * self.config.global_batch)
+
+    def after(self, x, total, run):
+        return total
 
 
 _KINDS = {"embedding": Embedding, "attention": Attention, "feedforward": FeedForward, "head": Head}
 
 
-def build(spec, config, initialise=True):
-    """The operator's module; `initialise` false where the caller supplies the parameters' values."""
-    module = _KINDS[spec.kind](spec, config)
-    if not initialise:
-        return module
+def build(spec, config):
+    """The operator's module without values: whoever holds them sets its parameters."""
+    return _KINDS[spec.kind](spec, config)
+
+
+def initial_values(spec, config):
+    """The operator's parameters one after the other, each whole: what every plan starts from."""
     generator = torch.Generator().manual_seed(derived_seed(config.seed, 3, spec.index))
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if name.endswith("bias"):
-                parameter.zero_()
-            elif name.startswith("norm"):
-                parameter.fill_(1.0)
-            else:
-                narrow = name.startswith("output") or name.startswith("outer")
-                scale = 0.02 / math.sqrt(2 * config.layers) if narrow else 0.02
-                parameter.normal_(0.0, scale, generator=generator)
-    return module
-
-
-def parameter_count(spec, config):
-    """Elements of the operator's parameters, without building it."""
-    hidden = config.hidden
-    return {
-        "embedding": (config.vocabulary + config.sequence) * hidden,
-        "attention": 4 * hidden * hidden + 6 * hidden,
-        "feedforward": 8 * hidden * hidden + 7 * hidden,
-        "head": config.vocabulary * hidden + 2 * hidden,
-    }[spec.kind]
-
-
-def warm_up(device):
-    """One tiny pass through every operator kind, so that the libraries' own memory is resident and is not a plan's."""
-    config = ModelConfig("warm-up", layers=1, hidden=8, heads=2, sequence=8, vocabulary=16, global_batch=1)
-    tokens = torch.zeros(1, config.sequence, dtype=torch.int64, device=device)
-    x = tokens
-    for spec in operator_specs(config):
-        x = build(spec, config).to(device)(x, Pass(0, [0], tokens))
-    x.backward()
+    for parameter in parameters_of(spec, config):
+        values = torch.zeros(parameter.count)
+        if parameter.name == "norm_weight":
+            values.fill_(1.0)
+        elif not parameter.name.endswith("bias"):
+            narrow = parameter.name in ("output", "outer")
+            scale = 0.02 / math.sqrt(2 * config.layers) if narrow else 0.02
+            values.normal_(0.0, scale, generator=generator)
+        yield values

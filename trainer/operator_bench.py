@@ -1,17 +1,22 @@
 """One operator alone, run the way the pipeline runs it: for describing it and for timing it."""
 import torch
 
+import holding
 from allocations import traced
 from data import TokenStream
 from model import Pass
-from operator_state import OperatorState
+from operator_state import OperatorState, initial
+from tensor_parallel import ALONE
 
 
 class OperatorBench:
     """The operator with its state, an input, and the gradient of its output. Main thread only."""
 
-    def __init__(self, spec, config, samples, device):
-        self.state = OperatorState(spec, config, device)
+    def __init__(self, spec, config, samples, device, tensor=ALONE):
+        """`tensor`: with whom the operator is shared; forward() and backward() then contain what they sum."""
+        share = holding.alone(spec, config, tensor.size, tensor.index)
+        self.state = OperatorState(spec, config, device, initial(spec, config, share, device))
+        self.state.module.tensor = tensor
         tokens, targets = TokenStream(config).batch(range(samples))
         self._run = Pass(0, list(range(samples)), targets.to(device))
         shape = (samples, config.sequence, config.hidden)

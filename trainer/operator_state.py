@@ -1,71 +1,147 @@
-"""What a rank holds of one operator: its module, and parameters with Adam's moments in one flat tensor.
+"""What a rank holds of one operator: its module, and flat tensors of parameters, Adam's moments and gradients.
 
-Flat, because then the optimizer is a few vector operations, a gradient all-reduce needs no copy, and a snapshot or a
-move to another rank is one contiguous piece. The module's parameters are views into it. Not thread-safe.
+Flat, because then the optimizer is a few vector operations, a collective needs no copy, and a snapshot or a move to
+another rank is a few contiguous pieces. The module's parameters are views into them; holding.py says which elements
+they are. Not thread-safe.
 """
 import dataclasses
 import math
 
 import torch
 
-from model import build, parameter_count
+import intervals
+from model import build, initial_values, parameters_of
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-STATE_ROWS = 3  # Parameters, first moment, second moment.
+MOMENTS = 2
 # The update needs one temporary; in pieces of this many elements it stays in cache and out of the memory peak. A GPU
 # wants fewer and larger launches.
 UPDATE_PIECE = 1 << 17
 UPDATE_PIECE_GPU = 1 << 24
 
 
-def state_bytes(spec, config):
-    """Bytes of the operator's parameters and moments: what moves and what a snapshot holds."""
-    return 4 * STATE_ROWS * parameter_count(spec, config)
+class Values:
+    """An operator's values and moments as one rank holds them: what outlives a change of plan."""
+
+    def __init__(self, holding, device):
+        """Unset, except for the padding, which stays zero."""
+        self.holding = holding
+        self.parameters = torch.empty(holding.parameter_elements, device=device)
+        self.moments = torch.empty(MOMENTS, holding.piece, device=device)
+        kept = intervals.size(holding.parameters)
+        self.parameters[kept:].zero_()
+        self.moments[:, intervals.size(holding.owned):].zero_()
+
+    @property
+    def own(self):
+        """The part of the values that this rank updates."""
+        holding = self.holding
+        if holding.shards_parameters or holding.degree == 1:
+            return self.parameters
+        return self.parameters[holding.shard * holding.piece : (holding.shard + 1) * holding.piece]
 
 
-def held_bytes(spec, config):
-    """The same with its gradients: what a training rank keeps resident."""
-    return 4 * (STATE_ROWS + 1) * parameter_count(spec, config)
+def initial(spec, config, holding, device):
+    """The Values of a job that begins."""
+    values = Values(holding, device)
+    values.moments.zero_()
+    begin = 0
+    for whole in initial_values(spec, config):
+        here = ((begin, begin + len(whole)),)
+        for position, at, length in intervals.common(holding.parameters, here):
+            values.parameters[position : position + length].copy_(whole[at : at + length])
+        begin += len(whole)
+    return values
 
 
 class OperatorState:
-    def __init__(self, spec, config, device, state=None):
-        """Starts from `state` (a [3, n] tensor, kept, not copied) or from the initial parameters."""
-        self.spec = spec
-        self.module = build(spec, config, initialise=state is None)
-        self.count = parameter_count(spec, config)
-        if state is None:
-            state = torch.zeros(STATE_ROWS, self.count, device=device)
-            with torch.no_grad():
-                state[0].copy_(torch.cat([parameter.flatten() for parameter in self.module.parameters()]))
-        self.state = state
-        self.gradient = torch.zeros(self.count, device=device)
-        self.module.to(device)
-        offset = 0
-        for parameter in self.module.parameters():
-            end = offset + parameter.numel()
-            parameter.data = state[0, offset:end].view(parameter.shape)
-            parameter.grad = self.gradient[offset:end].view(parameter.shape)
-            offset = end
-        assert offset == self.count, f"{spec.name}: parameter_count disagrees with the module"
+    def __init__(self, spec, config, device, values):
+        """Trains `values`, which it keeps and does not copy."""
+        self.spec, self.values, self.holding = spec, values, values.holding
+        self.module = build(spec, config).to(device)
+        holding = self.holding
+        self._shapes = _local_shapes(spec, config, holding)
+        assert sum(math.prod(shape) for shape in self._shapes) == holding.count, f"{spec.name}: another share"
+        # Where the parameters are sharded: room for all of them, which exists only around a pass.
+        self.gathered = None
+        if holding.shards_parameters:
+            self.gathered = torch.empty(holding.padded, device=device)
+        self._set(values.parameters if self.gathered is None else self.gathered, "data")
+        if self.gathered is not None:
+            self.release_parameters()
+        self.gradient = torch.zeros(holding.piece if holding.shards_gradients else holding.padded, device=device)
+        self._whole_gradient = None
+        if not holding.shards_gradients:
+            self._set(self.gradient, "grad")
 
-    def keep_only_state(self):
-        """Free the gradient and the module before the state moves; nothing but `state` is usable afterwards."""
-        self.module = self.gradient = None
+    def make_room_for_parameters(self):
+        _resize(self.gathered, self.holding.padded)
+
+    def release_parameters(self):
+        """Free the gathered parameters. What autograd has saved refers to the same storage and comes back with them."""
+        _resize(self.gathered, 0)
+
+    def begin_backward(self):
+        """Where gradients are sharded a pass needs room for a whole one."""
+        if self.holding.shards_gradients and self._whole_gradient is None:
+            self._whole_gradient = torch.zeros(self.holding.padded, device=self.gradient.device)
+            self._set(self._whole_gradient, "grad")
+
+    def take_gradient(self):
+        """The pass's whole gradient, which the caller now holds; only where gradients are sharded."""
+        whole, self._whole_gradient = self._whole_gradient, None
+        for parameter in self.module.parameters():
+            parameter.grad = None
+        return whole
 
     def update(self, recipe, step):
-        """One Adam step (the `step`-th counted from 1), then cleared gradients.
+        """One Adam step (the `step`-th counted from 1) of the owned elements, then cleared gradients.
 
-        Returns the gradient's squared norm as a tensor: reading it waits for a GPU, once for all operators is enough.
+        Returns the squared norm of the gradient that this rank answers for, as a tensor: reading it waits for a GPU,
+        once for all operators is enough.
         """
-        squared_norm = torch.dot(self.gradient, self.gradient)
-        size = UPDATE_PIECE if self.gradient.device.type == "cpu" else UPDATE_PIECE_GPU
-        for begin in range(0, self.count, size):
+        gradient = self.own_gradient
+        squared_norm = torch.zeros((), device=gradient.device)
+        for position, _, length in intervals.common(self.holding.owned, self.holding.unique):
+            part = gradient[position : position + length]
+            squared_norm += torch.dot(part, part)
+        size = UPDATE_PIECE if gradient.device.type == "cpu" else UPDATE_PIECE_GPU
+        for begin in range(0, self.holding.piece, size):
             piece = slice(begin, begin + size)
-            _adam(self.state[:, piece], self.gradient[piece], recipe, step)
+            _adam(self.values.own[piece], self.values.moments[:, piece], gradient[piece], recipe, step)
         self.gradient.zero_()
         return squared_norm
+
+    @property
+    def own_gradient(self):
+        holding = self.holding
+        if holding.shards_gradients or holding.degree == 1:
+            return self.gradient
+        return self.gradient[holding.shard * holding.piece : (holding.shard + 1) * holding.piece]
+
+    def _set(self, flat, attribute):
+        offset = 0
+        for parameter, shape in zip(self.module.parameters(), self._shapes):
+            end = offset + math.prod(shape)
+            setattr(parameter, attribute, flat[offset:end].view(shape))
+            offset = end
+
+
+def _local_shapes(spec, config, holding):
+    """The shapes of this rank's share of each parameter, from how much it holds in all."""
+    parameters = parameters_of(spec, config)
+    whole = sum(parameter.count for parameter in parameters if not parameter.split)
+    split = sum(parameter.count for parameter in parameters if parameter.split)
+    return [parameter.local_shape(split // (holding.count - whole)) for parameter in parameters]
+
+
+def _resize(tensor, elements):
+    """Give a flat tensor's storage this many elements; the tensor and all views of it stay what they are."""
+    if hasattr(tensor, "untyped_storage"):
+        tensor.untyped_storage().resize_(elements * tensor.element_size())
+    else:
+        tensor.storage().resize_(elements)  # PyTorch 1.13
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +150,8 @@ class Recipe:
     weight_decay: float
 
 
-def _adam(state, gradient, recipe, step):
-    parameter, first, second = state
+def _adam(parameter, moments, gradient, recipe, step):
+    first, second = moments
     first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
     denominator = second.sqrt().div_(math.sqrt(1 - BETAS[1] ** step)).add_(EPSILON)

@@ -3,6 +3,7 @@ import dataclasses
 import json
 
 from errors import BadInput
+from model import operator_specs, why_not_split
 
 SCHEMA = "trimtab.plan/1"
 
@@ -14,16 +15,98 @@ class PlanRefused(BadInput):
 
 
 @dataclasses.dataclass(frozen=True)
+class Schedule:
+    kind: str = "1f1b"  # Or gpipe: all forward passes of a step, then all backward passes.
+    eager: bool = False  # Receives are posted before the computation that precedes their use.
+    sliced_microbatches: int = 0  # This many are passed on in halves while the pipeline fills.
+    sub_batches: int = 1  # So many parts of a microbatch are passed together, one computing beside another's sums.
+    cross_pass: bool = False  # With several: recompute and backward are one pass, without a barrier between them.
+    recompute_after_communication: bool = False  # And recomputing an operator leaves out the sum that ends it.
+
+    @property
+    def parts(self):
+        """Into how many equal parts a microbatch is divided at most."""
+        return 2 if self.sliced_microbatches else self.sub_batches
+
+    def parts_of(self, microbatch):
+        """Into how many a microbatch is divided for everybody: each rank has a slice of each part."""
+        return 1 if self.sub_batches == 1 and microbatch >= self.sliced_microbatches else self.parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A rank's part in a segment."""
+
+    replica: int
+    tensor_rank: int  # Among the ranks that share the replica's operators.
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """Neighbouring operators of a stage that are split alike."""
+
+    devices: tuple  # The stage's.
+    begin: int  # First operator.
+    end: int  # One past the last operator.
+    dp: int
+    tp: int
+    consecutive: bool  # The tensor-parallel rank varies fastest along `devices`.
+    sharded: str  # none | optimizer | gradients | parameters
+    degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
+
+    def place_of(self, rank):
+        position = self.devices.index(rank)
+        if self.consecutive:
+            return Place(position // self.tp, position % self.tp)
+        return Place(position % self.dp, position // self.dp)
+
+    def rank_at(self, place):
+        if self.consecutive:
+            return self.devices[place.replica * self.tp + place.tensor_rank]
+        return self.devices[place.tensor_rank * self.dp + place.replica]
+
+    # Groups of ranks, each ascending: the order in which pieces lie.
+
+    def tensor_members(self, place):
+        """The ranks of one replica."""
+        return self._members(Place(place.replica, rank) for rank in range(self.tp))
+
+    def data_members(self, place):
+        """The ranks that hold the same share of operators."""
+        return self._members(Place(replica, place.tensor_rank) for replica in range(self.dp))
+
+    def shard_members(self, place):
+        """Of those, the ones that share one copy of the sharded states."""
+        first = place.replica // self.degree * self.degree
+        return self._members(Place(replica, place.tensor_rank) for replica in range(first, first + self.degree))
+
+    def copy_members(self, place):
+        """And the ones that hold the same shard of other copies."""
+        shard = self.shard_members(place).index(self.rank_at(place))
+        blocks = range(0, self.dp, self.degree)
+        return tuple(sorted(self.shard_members(Place(first, place.tensor_rank))[shard] for first in blocks))
+
+    def _members(self, places):
+        return tuple(sorted(self.rank_at(place) for place in places))
+
+
+@dataclasses.dataclass(frozen=True)
 class Stage:
     index: int
     devices: tuple
-    begin: int  # First operator.
-    end: int  # One past the last operator.
+    segments: tuple
     recompute: frozenset
 
     @property
-    def replicas(self):
-        return len(self.devices)
+    def begin(self):
+        return self.segments[0].begin
+
+    @property
+    def end(self):
+        return self.segments[-1].end
+
+    def segment_of_operator(self, operator):
+        return next(segment for segment in self.segments if operator < segment.end)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +114,7 @@ class Plan:
     document: dict = dataclasses.field(compare=False, repr=False)
     global_batch: int
     microbatch: int
-    eager: bool  # Receives are posted before the computation that precedes their use.
+    schedule: Schedule
     stages: tuple
 
     @property
@@ -42,15 +125,10 @@ class Plan:
         return next(stage for stage in self.stages if rank in stage.devices)
 
     def stage_of_operator(self, operator):
-        return next(stage for stage in self.stages if stage.begin <= operator < stage.end)
-
-    def owner(self, operator):
-        """The one replica that writes, sends and accounts for this operator; spread over the stage's replicas."""
-        stage = self.stage_of_operator(operator)
-        return stage.devices[operator % stage.replicas]
+        return next(stage for stage in self.stages if operator < stage.end)
 
 
-def load(path, config, operator_count, world_size):
+def load(path, config, world_size):
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
@@ -59,12 +137,12 @@ def load(path, config, operator_count, world_size):
     except ValueError as error:
         raise PlanRefused(f"{path}: not JSON: {error}") from error
     try:
-        return parse(document, config, operator_count, world_size)
+        return parse(document, config, world_size)
     except PlanRefused as error:
         raise PlanRefused(f"{path}: {error}") from error
 
 
-def parse(document, config, operator_count, world_size):
+def parse(document, config, world_size):
     """The validated plan. Raises PlanRefused with the path of the offending field."""
     fields = _Fields(document, "plan")
     if fields.take("schema", None) != SCHEMA:
@@ -77,84 +155,144 @@ def parse(document, config, operator_count, world_size):
     microbatch = fields.integer("microbatch", None)
     if global_batch % microbatch:
         fields.refuse("microbatch", f"must divide global_batch ({global_batch})")
-    eager = _parse_schedule(_Fields(fields.take("schedule", {}), "plan.schedule"))
+    specs = operator_specs(config)
+    schedule = _parse_schedule(_Fields(fields.take("schedule", {}), "plan.schedule"), global_batch // microbatch)
     stage_documents = fields.take("stages", [])
     if not isinstance(stage_documents, list) or not stage_documents:
         fields.refuse("stages", "must be a list of at least one stage")
     fields.nothing_else()
-    stages, begin = [], 0
+    reader, stages, begin = _Stages(specs, config, microbatch, schedule.parts), [], 0
     for index, stage_document in enumerate(stage_documents):
-        stage = _parse_stage(stage_document, index, begin, operator_count, microbatch)
+        stage = reader.parse(stage_document, index, begin)
         stages.append(stage)
         begin = stage.end
-    if begin != operator_count:
-        raise PlanRefused(f"plan.stages: cover operators [0, {begin}), but the model has {operator_count}")
+    if begin != len(specs):
+        raise PlanRefused(f"plan.stages: cover operators [0, {begin}), but the model has {len(specs)}")
     devices = [device for stage in stages for device in stage.devices]
     if sorted(devices) != list(range(world_size)):
         raise PlanRefused(
             f"plan.stages: their devices must be 0 to {world_size - 1}, each once, found {devices}")
-    return Plan(document, global_batch, microbatch, eager, tuple(stages))
+    _check_schedule(schedule, stages)
+    return Plan(document, global_batch, microbatch, schedule, tuple(stages))
 
 
-def _parse_schedule(fields):
-    if fields.take("kind", "1f1b") != "1f1b":
-        fields.refuse("kind", "must be 1f1b, the only schedule this trainer has")
+def _parse_schedule(fields, microbatches):
+    kind = fields.take("kind", "1f1b")
+    if kind not in ("1f1b", "gpipe"):
+        fields.refuse("kind", "must be 1f1b or gpipe, the schedules that this trainer has")
     transfers = fields.take("transfers", "blocking")
     if transfers not in ("blocking", "eager"):
         fields.refuse("transfers", "must be blocking or eager")
-    if fields.take("sub_batches", 1) not in (0, 1):
-        fields.refuse("sub_batches", "must be 1: this trainer does not split microbatches")
+    sub_batches = max(1, fields.integer("sub_batches", 1, least=0))
+    sliced = fields.integer("sliced_microbatches", 0, least=0)
+    if sliced > microbatches:
+        fields.refuse("sliced_microbatches", f"must be at most the {microbatches} microbatches of a step")
+    if sliced and kind != "1f1b":
+        fields.refuse("sliced_microbatches", "must be 0 with gpipe, which has no warm-up to shorten")
+    if sliced and sub_batches > 1:
+        fields.refuse("sliced_microbatches", "must be 0 with sub-batches: they divide microbatches already")
+    flags = {}
+    for name in ("cross_pass", "recompute_after_communication"):
+        flags[name] = fields.take(name, False)
+        if type(flags[name]) is not bool:
+            fields.refuse(name, "must be true or false")
+        if flags[name] and sub_batches == 1:
+            fields.refuse(name, "needs schedule.sub_batches of 2 or more")
     fields.nothing_else()
-    return transfers == "eager"
+    return Schedule(kind, transfers == "eager", sliced, sub_batches, **flags)
 
 
-def _parse_stage(document, index, begin, operator_count, microbatch):
-    path = f"plan.stages[{index}]"
-    fields = _Fields(document, path)
-    devices = fields.take("devices", [])
-    if not isinstance(devices, list) or not devices or any(type(device) is not int for device in devices):
-        fields.refuse("devices", "must be a list of at least one device number")
-    if microbatch % len(devices):
-        raise PlanRefused(
-            f"plan.microbatch: {microbatch} must be a multiple of the {len(devices)} replicas of {path}")
-    segments = fields.take("segments", [])
-    if not isinstance(segments, list) or not segments:
-        fields.refuse("segments", "must be a list of at least one segment")
-    fields.nothing_else()
-    recompute, end = set(), begin
-    for number, segment in enumerate(segments):
-        end = _parse_segment(_Fields(segment, f"{path}.segments[{number}]"), end, operator_count, len(devices), recompute)
-    return Stage(index, tuple(devices), begin, end, frozenset(recompute))
+def _check_schedule(schedule, stages):
+    """What the schedule needs of the stages."""
+    if schedule.sliced_microbatches > len(stages) - 1:
+        raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
+                          f"the last, found {schedule.sliced_microbatches}")
 
 
-def _parse_segment(fields, begin, operator_count, replicas, recompute):
-    first, end = fields.operator_range("operators", fields.take("operators", None), begin, operator_count)
-    if first != begin:
-        fields.refuse("operators", f"must begin at {begin}, where the segment before ends")
-    for name in ("tp", "cp"):
-        if fields.take(name, 1) != 1:
-            fields.refuse(name, "must be 1: this trainer does not split operators")
-    if fields.integer("dp", 1) != replicas:
-        fields.refuse("dp", f"must be {replicas}, the number of the stage's devices")
-    if fields.take("sharded", "none") != "none":
-        fields.refuse("sharded", "must be none: this trainer does not shard parameters")
-    # Degree 1 shards nothing, and with tp = 1 the order of tensor-parallel ranks does not exist.
-    if fields.take("sharded_degree", 1) not in (0, 1, replicas):
-        fields.refuse("sharded_degree", "has no meaning without sharding")
-    fields.take("tp_consecutive", True)
-    switches = fields.take("switches", {})
-    if isinstance(switches, dict):
-        _Fields(switches, f"{fields.path}.switches").nothing_else()
-    else:
-        fields.refuse("switches", "must be an object")
-    ranges = fields.take("recompute", [])
-    if not isinstance(ranges, list):
-        fields.refuse("recompute", "must be a list of operator ranges")
-    for number, pair in enumerate(ranges):
-        low, high = fields.operator_range(f"recompute[{number}]", pair, first, end)
-        recompute.update(range(low, high))
-    fields.nothing_else()
-    return end
+class _Stages:
+    """Reads the stages of a plan."""
+
+    def __init__(self, specs, config, microbatch, parts):
+        self._specs, self._config, self._microbatch, self._parts = specs, config, microbatch, parts
+
+    def parse(self, document, index, begin):
+        fields = _Fields(document, f"plan.stages[{index}]")
+        devices = fields.take("devices", [])
+        if not isinstance(devices, list) or not devices or any(type(device) is not int for device in devices):
+            fields.refuse("devices", "must be a list of at least one device number")
+        if len(set(devices)) != len(devices):
+            fields.refuse("devices", "must name each device once")
+        documents = fields.take("segments", [])
+        if not isinstance(documents, list) or not documents:
+            fields.refuse("segments", "must be a list of at least one segment")
+        fields.nothing_else()
+        segments, recompute, end = [], set(), begin
+        for number, segment_document in enumerate(documents):
+            segment_fields = _Fields(segment_document, f"{fields.path}.segments[{number}]")
+            segments.append(self._segment(segment_fields, tuple(devices), end, recompute))
+            end = segments[-1].end
+        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute))
+
+    def _segment(self, fields, devices, begin, recompute):
+        operators = len(self._specs)
+        first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
+        if first != begin:
+            fields.refuse("operators", f"must begin at {begin}, where the segment before ends")
+        tp, dp = self._degrees(fields, len(devices))
+        for spec in self._specs[first:end]:
+            why = why_not_split(spec, self._config, tp)
+            if why:
+                fields.refuse("tp", f"must divide what is split: {why}")
+        sharded, degree = _sharding(fields, dp)
+        consecutive = fields.take("tp_consecutive", True)
+        if type(consecutive) is not bool:
+            fields.refuse("tp_consecutive", "must be true or false")
+        switches = fields.take("switches", {})
+        if isinstance(switches, dict):
+            _Fields(switches, f"{fields.path}.switches").nothing_else()
+        else:
+            fields.refuse("switches", "must be an object")
+        ranges = fields.take("recompute", [])
+        if not isinstance(ranges, list):
+            fields.refuse("recompute", "must be a list of operator ranges")
+        for number, pair in enumerate(ranges):
+            low, high = fields.operator_range(f"recompute[{number}]", pair, first, end)
+            recompute.update(range(low, high))
+        fields.nothing_else()
+        # With one replica, or one rank in each, both orders are the same.
+        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree)
+
+    def _degrees(self, fields, devices):
+        if fields.take("cp", 1) != 1:
+            fields.refuse("cp", "must be 1: this trainer does not split sequences")
+        tp = fields.integer("tp", 1)
+        if devices % tp:
+            fields.refuse("tp", f"must divide the number of the stage's devices, {devices}")
+        dp = fields.integer("dp", 1)
+        if dp * tp != devices:
+            fields.refuse("dp", f"must be {devices // tp}: dp * tp is the number of the stage's devices, {devices}")
+        if self._microbatch % (dp * self._parts):
+            parts = f" in {self._parts} parts" if self._parts > 1 else ""
+            raise PlanRefused(f"plan.microbatch: {self._microbatch} must be a multiple of {dp * self._parts}, for the "
+                              f"{dp} replicas of {fields.path}{parts}")
+        return tp, dp
+
+
+def _sharding(fields, dp):
+    """(level, degree), with ("none", 1) for whatever shards nothing."""
+    level = fields.take("sharded", "none")
+    degree = fields.take("sharded_degree", 0)
+    if level not in ("none", "optimizer", "gradients", "parameters"):
+        fields.refuse("sharded", "must be none, optimizer, gradients or parameters")
+    if type(degree) is not int or degree < 0 or (degree and dp % degree):
+        fields.refuse("sharded_degree", f"must divide dp, {dp}, or be 0 for all of it")
+    if level == "none":
+        return level, 1
+    if dp < 2:
+        fields.refuse("sharded", "needs two replicas or more to shard over")
+    if degree == 1:
+        fields.refuse("sharded_degree", f"must be 2 or more, or 0 for all of dp {dp}")
+    return level, degree or dp
 
 
 class _Fields:
@@ -170,10 +308,10 @@ class _Fields:
     def take(self, name, default):
         return self._left.pop(name, default)
 
-    def integer(self, name, default):
+    def integer(self, name, default, least=1):
         value = self.take(name, default)
-        if type(value) is not int or value < 1:
-            self.refuse(name, "must be an integer of 1 or more")
+        if type(value) is not int or value < least:
+            self.refuse(name, f"must be an integer of {least} or more")
         return value
 
     def operator_range(self, name, pair, low, high):

@@ -1,4 +1,4 @@
-"""The job's process groups: rendezvous, neighbours' transfers, data-parallel groups, and the control exchange.
+"""The job's process groups: rendezvous, neighbours' transfers, the groups of a plan, and the control exchange.
 
 Main thread only. With one rank there is no process group at all and every exchange is with oneself.
 """
@@ -11,11 +11,13 @@ import urllib.parse
 import torch
 import torch.distributed as dist
 
+import layout_change
+from collectives import DATA, TENSOR, Group
 from errors import BadInput, OutsideFailure
 from schedule import FORWARD
 
-# More member sets than any search keeps in turn; beyond it the least recently used group is destroyed.
-GROUPS_KEPT = 16
+# More than plans of a few ranks have in turn; beyond it the least recently used group is destroyed.
+GROUPS_KEPT = 32
 
 
 def open_store(rendezvous, rank, world_size, timeout):
@@ -36,6 +38,25 @@ def open_store(rendezvous, rank, world_size, timeout):
     raise BadInput(f"--rendezvous must be file:///path or tcp://host:port, found {rendezvous}")
 
 
+def groups_of(plan):
+    """[(purpose, members)] of a plan, each once, in an order that all ranks share."""
+    wanted = {}
+    for stage in plan.stages:
+        for segment in stage.segments:
+            for rank in segment.devices:
+                place = segment.place_of(rank)
+                wanted[TENSOR, segment.tensor_members(place)] = None
+                if segment.sharded == "none":
+                    wanted[DATA, segment.data_members(place)] = None
+                else:
+                    wanted[DATA, segment.shard_members(place)] = None
+                    wanted[DATA, segment.copy_members(place)] = None
+        for before, after in zip(stage.segments, stage.segments[1:]):
+            for members in layout_change.groups_of(before, after) + layout_change.groups_of(after, before):
+                wanted[TENSOR, members] = None
+    return [key for key in wanted if len(key[1]) > 1]
+
+
 def _prefer_loopback():
     """Ranks of one machine need no name resolution to find each other. A set variable wins (shared file systems)."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -46,10 +67,11 @@ class ProcessGroups:
         self.rank, self.world_size = rank, world_size
         self._groups = collections.OrderedDict()
         self._control = self._forward = self._backward = None
-        self._timeout = timeout
+        self._timeout, self._native = timeout, False
         if world_size == 1:
             return
         backend = "nccl" if device.type == "cuda" else "gloo"
+        self._native = backend == "nccl"  # It has a reduce-scatter of its own.
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
         self._control = self._forward = self._backward = dist.group.WORLD
         if backend == "nccl":
@@ -72,22 +94,28 @@ class ProcessGroups:
         dist.recv(tensor, peer, group=self._forward)
 
     def prepare(self, plan):
-        """Make the data-parallel groups of a plan. All ranks call it at the same point, with the same plan."""
-        for stage in plan.stages:
-            members = stage.devices
-            if len(members) == 1:
-                continue
-            if members not in self._groups:
-                self._groups[members] = dist.new_group(list(members), timeout=self._timeout)
-            self._groups.move_to_end(members)
-        while len(self._groups) > max(GROUPS_KEPT, len(plan.stages)):
+        """Make the groups of a plan. All ranks call it at the same point, with the same plan."""
+        wanted = groups_of(plan)
+        for key in wanted:
+            self._make(key)
+        while len(self._groups) > max(GROUPS_KEPT, len(wanted)):
             _, group = self._groups.popitem(last=False)
             if group is not dist.GroupMember.NON_GROUP_MEMBER:
                 dist.destroy_process_group(group)
 
-    def data_parallel(self, members):
-        """The group of a prepared plan's stage, or None for a single replica."""
-        return _Group(self._groups[members]) if len(members) > 1 else None
+    def _make(self, key):
+        if key not in self._groups:
+            self._groups[key] = dist.new_group(list(key[1]), timeout=self._timeout)
+        self._groups.move_to_end(key)
+
+    def group(self, purpose, members):
+        """The Group of these ranks, of which this is one, in a prepared plan."""
+        return Group(self._groups[purpose, members], members, self.rank, self._native)
+
+    def make_group(self, members):
+        """A group that no plan needs, on all ranks at the same point; None for those outside it."""
+        self._make((DATA, members))
+        return self.group(DATA, members) if self.rank in members else None
 
     def gather_integers(self, values):
         """Every rank's list of 64-bit integers, in rank order: the control exchange."""
@@ -115,14 +143,6 @@ class ProcessGroups:
     def close(self):
         if self.world_size > 1:
             dist.destroy_process_group()
-
-
-class _Group:
-    def __init__(self, group):
-        self._group = group
-
-    def all_reduce(self, tensor):
-        return dist.all_reduce(tensor, group=self._group, async_op=True)
 
 
 def own_address_towards(rendezvous):

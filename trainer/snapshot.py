@@ -1,7 +1,8 @@
-"""Snapshots on disk: every operator's state once, by operator, so that any plan can be resumed from any other's.
+"""Snapshots on disk: every element's state once, by operator, so that any plan can be resumed from any other's.
 
-    DIR/step-00000040.0/rank0.state ... rankN.state   raw [3, n] float32 tensors, one after the other
-    DIR/step-00000040.0/manifest.json                 which operator lies where, with its checksum; written last
+    DIR/step-00000040.0/rank0.state ... rankN.state   raw [3, n] float32 tensors, one after the other: values, moments
+    DIR/step-00000040.0/manifest.json                 which elements of which operator lie where, with their checksums;
+                                                      written last
 
 A snapshot without a manifest does not exist. Files are written under a temporary name, flushed to the disk, read back
 and compared, then renamed. All ranks call save() and load() together; DIR must be the same place for all of them.
@@ -15,10 +16,13 @@ import shutil
 
 import torch
 
+import intervals
 from errors import OutsideFailure
-from operator_state import STATE_ROWS, state_bytes
+from holding import ELEMENT_BYTES, of_rank
+from operator_state import MOMENTS, Values
 
-SCHEMA = "trimtab.snapshot/1"
+SCHEMA = "trimtab.snapshot/2"
+_ROWS = 1 + MOMENTS
 KEPT = 2
 _NAME = re.compile(r"step-(\d{8})\.(\d+)")
 _MANIFEST = "manifest.json"
@@ -27,7 +31,7 @@ _MANIFEST = "manifest.json"
 @dataclasses.dataclass
 class Snapshot:
     step: int  # Steps done: the next to run.
-    states: dict  # Operator index -> tensor, for the operators that were asked for.
+    values: dict  # Operator index -> Values, for the operators of this rank's stage.
 
 
 class SnapshotStore:
@@ -36,11 +40,14 @@ class SnapshotStore:
         self._specs, self._config = specs, config
 
     def save(self, step, plan, states):
-        """Write the state of all operators as of before `step`; when it returns, every rank's part is verified."""
+        """Write the state of all operators as of before `step`; when it returns, every rank's part is verified.
+
+        `states`: what this rank has in hand, with .spec and .values.
+        """
         name = self._groups.gather_objects(self._unused_name(step) if self._rank == 0 else None)[0]
         failure, entries = None, []
         try:
-            entries = self._write_part(name, [s for s in states if plan.owner(s.spec.index) == self._rank])
+            entries = self._write_part(name, states)
         except OSError as error:
             failure = f"rank {self._rank}: cannot write a snapshot in {self._directory}: {error.strerror or error}"
         parts = self._groups.gather_objects((failure, entries))
@@ -54,8 +61,8 @@ class SnapshotStore:
         if failures:
             raise OutsideFailure(f"{failures[0]}; free the disk or choose another --snapshots folder")
 
-    def load(self, plan_stage, device):
-        """The newest snapshot that every rank can read and verify, or None where there is none.
+    def load(self, plan, device):
+        """This rank's part, under `plan`, of the newest snapshot that every rank can read and verify, if there is one.
 
         Raises OutsideFailure where snapshots exist and none of them is whole: starting anew would lose the work.
         """
@@ -63,7 +70,7 @@ class SnapshotStore:
         for name in reversed(names):
             snapshot, why = None, ""
             try:
-                snapshot = self._read(name, range(plan_stage.begin, plan_stage.end), device)
+                snapshot = self._read(name, plan, device)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 why = f"{name}: {error}"
             problems = [problem for problem in self._groups.gather_objects(why) if problem]
@@ -90,11 +97,15 @@ class SnapshotStore:
         entries, offset = [], 0
         with open(path + ".tmp", "wb") as file:
             for state in states:
-                content = memoryview(state.state.cpu().contiguous().numpy()).cast("B")
-                file.write(content)
-                entries.append({"operator": state.spec.name, "file": file_name, "offset": offset,
-                                "bytes": len(content), "checksum": _checksum(content)})
-                offset += len(content)
+                for begin, end, pieces in _contents(state.values):
+                    length, digest = 0, _digest()
+                    for piece in pieces:
+                        file.write(piece)
+                        digest.update(piece)
+                        length += len(piece)
+                    entries.append({"operator": state.spec.name, "begin": begin, "end": end, "file": file_name,
+                                    "offset": offset, "bytes": length, "checksum": digest.hexdigest()})
+                    offset += length
             file.flush()
             os.fsync(file.fileno())
         with open(path + ".tmp", "rb") as file:
@@ -137,7 +148,7 @@ class SnapshotStore:
             if name not in kept:
                 shutil.rmtree(os.path.join(self._directory, name), ignore_errors=True)
 
-    def _read(self, name, operators, device):
+    def _read(self, name, plan, device):
         folder = os.path.join(self._directory, name)
         with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)
@@ -145,32 +156,73 @@ class SnapshotStore:
             raise ValueError(f"schema is {manifest['schema']}, this trainer reads {SCHEMA}")
         if manifest["model_config"] != dataclasses.asdict(self._config):
             raise ValueError("written for another model configuration")
-        entries = {entry["operator"]: entry for entry in manifest["operators"]}
-        states = {index: self._read_operator(folder, entries[self._specs[index].name], self._specs[index], device)
-                  for index in operators}
-        return Snapshot(int(manifest["step"]), states)
+        entries = {}
+        for entry in manifest["operators"]:
+            entries.setdefault(entry["operator"], []).append(entry)
+        values = {}
+        for spec in self._specs:
+            holding = of_rank(plan, self._rank, spec, self._config)
+            if holding is not None:
+                values[spec.index] = self._read_operator(folder, entries[spec.name], spec, holding, device)
+        return Snapshot(int(manifest["step"]), values)
 
-    def _read_operator(self, folder, entry, spec, device):
-        wanted = state_bytes(spec, self._config)
-        if entry["bytes"] != wanted:
-            raise ValueError(f"{spec.name} has {entry['bytes']} bytes, needs {wanted}")
-        with open(os.path.join(folder, os.path.basename(entry["file"])), "rb") as file:
-            file.seek(entry["offset"])
-            content = bytearray(wanted)
-            if file.readinto(content) != wanted:
-                raise ValueError(f"{entry['file']} is too short")
-        if _checksum(content) != entry["checksum"]:
-            raise ValueError(f"{spec.name} in {entry['file']} does not match its checksum")
-        return torch.frombuffer(content, dtype=torch.float32).view(STATE_ROWS, -1).to(device)
+    def _read_operator(self, folder, entries, spec, holding, device):
+        values, found, found_moments = Values(holding, device), 0, 0
+        for entry in entries:
+            here = ((entry["begin"], entry["end"]),)
+            kept = intervals.common(holding.parameters, here)
+            owned = intervals.common(holding.owned, here)
+            if not kept and not owned:
+                continue
+            content = _read_entry(folder, entry, spec)
+            for to, at, length in kept:
+                values.parameters[to : to + length] = content[0, at : at + length]
+            for to, at, length in owned:
+                values.moments[:, to : to + length] = content[1:, at : at + length]
+            found += sum(length for _, _, length in kept)
+            found_moments += sum(length for _, _, length in owned)
+        if (found, found_moments) != (intervals.size(holding.parameters), intervals.size(holding.owned)):
+            raise ValueError(f"{spec.name} is not all there")
+        return values
+
+
+def _contents(values):
+    """(begin, end, pieces of bytes) of the elements that this rank answers for; on a CPU nothing is copied."""
+    holding = values.holding
+    for begin, end in holding.unique:
+        rows = ((values.parameters, holding.parameters), *((row, holding.owned) for row in values.moments))
+        yield begin, end, (memoryview(flat[at : at + length].cpu().numpy()).cast("B") for flat, held in rows
+                           for at, _, length in intervals.common(held, ((begin, end),)))
+
+
+def _read_entry(folder, entry, spec):
+    """The entry's [3, n] tensor, verified."""
+    wanted = ELEMENT_BYTES * _ROWS * (entry["end"] - entry["begin"])
+    if entry["bytes"] != wanted:
+        raise ValueError(f"{spec.name} has {entry['bytes']} bytes, needs {wanted}")
+    with open(os.path.join(folder, os.path.basename(entry["file"])), "rb") as file:
+        file.seek(entry["offset"])
+        content = bytearray(wanted)
+        if file.readinto(content) != wanted:
+            raise ValueError(f"{entry['file']} is too short")
+    if _checksum(content) != entry["checksum"]:
+        raise ValueError(f"{spec.name} in {entry['file']} does not match its checksum")
+    return torch.frombuffer(content, dtype=torch.float32).view(_ROWS, -1)
+
+
+def _digest():
+    return hashlib.blake2b(digest_size=16)
 
 
 def _checksum(content):
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    digest = _digest()
+    digest.update(content)
+    return digest.hexdigest()
 
 
 def _checksum_of_file(file, length):
     """Of the next `length` bytes, in pieces: the check must not cost the memory of what it checks."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = _digest()
     while length:
         piece = file.read(min(length, 1 << 20))
         if not piece:

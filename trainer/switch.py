@@ -1,68 +1,142 @@
-"""A live change of plan: which operator's state goes where, what that costs in memory, and the move itself.
+"""A live change of plan: which elements of which operator go where, what that costs in memory, and the move itself.
 
-Operators move one after the other in one global order, each with a blocking send and receive, so no cycle of waiting
-exists and never more than one operator is held twice. Who moves what is a pure function of the two plans.
-Main thread only.
+Operators move one after the other, each rank's messages in one order that all ranks share, each with a blocking send
+and receive: no cycle of waiting exists, and no rank holds more than one operator twice. Who sends what is a pure
+function of the two plans. Main thread only.
 """
 import dataclasses
 
 import torch
 
-from operator_state import STATE_ROWS, OperatorState, held_bytes, state_bytes
+import intervals
+from holding import ELEMENT_BYTES, of_rank
+from memory import give_back_freed
+from operator_state import MOMENTS, Values
 
 
 @dataclasses.dataclass(frozen=True)
-class Move:
-    operator: int
+class Message:
+    """Elements of one operator that a rank needs under the new plan and did not hold."""
+
     source: int
-    destinations: tuple  # Ranks that hold it under the new plan and did not before.
+    destination: int
+    parameters: tuple  # Intervals of elements whose values go,
+    moments: tuple  # and of those whose moments go.
+
+    @property
+    def elements(self):
+        return intervals.size(self.parameters) + MOMENTS * intervals.size(self.moments)
 
 
-def moves(old, new, operator_count):
-    """One Move for each operator, in order; destinations are empty where nothing moves."""
+def messages(old, new, spec, config):
+    """The Messages of one operator, in order. What a rank holds under both plans it keeps."""
+    before = {rank: of_rank(old, rank, spec, config) for rank in old.stage_of_operator(spec.index).devices}
     result = []
-    for operator in range(operator_count):
-        before = old.stage_of_operator(operator).devices
-        after = new.stage_of_operator(operator).devices
-        result.append(Move(operator, old.owner(operator), tuple(rank for rank in after if rank not in before)))
+    for place, destination in enumerate(new.stage_of_operator(spec.index).devices):
+        after = of_rank(new, destination, spec, config)
+        parameters, moments = after.parameters, after.owned
+        if destination in before:
+            parameters = intervals.without(parameters, before[destination].parameters)
+            moments = intervals.without(moments, before[destination].owned)
+        for source in _rotated(list(before), spec.index + place):  # Spread over those who hold the same.
+            from_here = Message(source, destination, intervals.intersection(parameters, before[source].parameters),
+                                intervals.intersection(moments, before[source].owned))
+            if from_here.elements:
+                result.append(from_here)
+            parameters = intervals.without(parameters, from_here.parameters)
+            moments = intervals.without(moments, from_here.moments)
+        assert not parameters and not moments, f"{spec.name}: nobody holds {parameters or moments}"
     return result
+
+
+def _rotated(ranks, by):
+    by %= len(ranks)
+    return ranks[by:] + ranks[:by]
 
 
 def peak_state_bytes(old, new, rank, specs, config):
     """The most bytes of operator state that `rank` holds at any moment of the change, and under the new plan."""
-    stays = {op.index for op in specs if rank in new.stage_of_operator(op.index).devices}
-    held = {op.index for op in specs if rank in old.stage_of_operator(op.index).devices}
     # Gradients are dropped first and made anew last.
-    now = peak = sum(state_bytes(op, config) for op in specs if op.index in held)
-    for op in specs:
-        if op.index in stays and op.index not in held:
-            now += state_bytes(op, config)
-            peak = max(peak, now)
-        elif op.index in held and op.index not in stays:
-            now -= state_bytes(op, config)
-    settled = sum(held_bytes(op, config) for op in specs if op.index in stays)
-    return max(peak, settled), settled
+    held = [of_rank(new, rank, spec, config) for spec in specs]
+    settled = sum(holding.held_bytes for holding in held if holding)
+    return max(peak_of_move(old, new, rank, specs, config), settled), settled
 
 
-def move_states(old, new, rank, specs, config, groups, states, device, faults, step):
-    """Bring `states` (OperatorStates in order) from the old plan to the new; returns the new list.
+def peak_of_move(old, new, rank, specs, config):
+    """The most bytes of values, moments and messages that `rank` holds while they move."""
+    before = [of_rank(old, rank, spec, config) for spec in specs]
+    after = [of_rank(new, rank, spec, config) for spec in specs]
+    now = peak = sum(holding.state_bytes for holding in before if holding)
+    for spec, leaves, comes in zip(specs, before, after):
+        if leaves and comes and leaves.same_buffers(comes):
+            leaves = comes = None
+        in_hand = [message.elements for message in messages(old, new, spec, config)
+                   if rank in (message.source, message.destination)]
+        now += comes.state_bytes if comes else 0
+        peak = max(peak, now + ELEMENT_BYTES * max(in_hand, default=0))
+        now -= leaves.state_bytes if leaves else 0
+    return peak
 
-    Takes the list's contents over: what this rank no longer needs is freed as the move goes. A failure in the middle
-    leaves no usable state behind; the snapshot written before is what remains.
+
+def move_values(old, new, rank, specs, config, groups, values, device, faults, step):
+    """Bring `values` (operator -> Values of this rank) from the old plan to the new.
+
+    What this rank no longer needs is freed as the move goes. A failure in the middle leaves no usable state behind;
+    the snapshot written before is what remains.
     """
-    flat = {state.spec.index: state.state for state in states}
-    states.clear()
-    stage = new.stage_of_rank(rank)
-    for move in moves(old, new, len(specs)):
-        if move.operator == len(specs) // 2:
+    for spec in specs:
+        if spec.index == len(specs) // 2:
             faults.reach("moving", step)
-        if rank == move.source:
-            for peer in move.destinations:
-                groups.send_state(flat[move.operator], peer)
-        elif rank in move.destinations:
-            count = state_bytes(specs[move.operator], config) // (4 * STATE_ROWS)
-            flat[move.operator] = torch.empty(STATE_ROWS, count, device=device)
-            groups.receive_state(flat[move.operator], move.source)
-        if not stage.begin <= move.operator < stage.end:
-            flat.pop(move.operator, None)
-    return [OperatorState(specs[index], config, device, flat.pop(index)) for index in range(stage.begin, stage.end)]
+        here, wanted = values.pop(spec.index, None), of_rank(new, rank, spec, config)
+        fresh = _carried_over(here, wanted, device)
+        moved = here is not fresh
+        for message in messages(old, new, spec, config):
+            if rank == message.source:
+                groups.send_state(_packed(here, message), message.destination)
+            elif rank == message.destination:
+                _receive(message, fresh, groups, device)
+            if rank in (message.source, message.destination):
+                give_back_freed()  # What an allocator keeps counts as held.
+        if fresh is not None:
+            values[spec.index] = fresh
+        del here, fresh
+        if moved:
+            give_back_freed()
+
+
+def _carried_over(here, wanted, device):
+    """The Values of the new plan with what this rank held before; None where it holds nothing under it."""
+    if wanted is None:
+        return None
+    if here is not None and here.holding.same_buffers(wanted):
+        here.holding = wanted
+        return here
+    fresh = Values(wanted, device)
+    if here is not None:
+        for to, at, length in intervals.common(wanted.parameters, here.holding.parameters):
+            fresh.parameters[to : to + length] = here.parameters[at : at + length]
+        for to, at, length in intervals.common(wanted.owned, here.holding.owned):
+            fresh.moments[:, to : to + length] = here.moments[:, at : at + length]
+    return fresh
+
+
+def _pieces(values, message):
+    """Views of the message's elements in `values`, in the order in which they travel."""
+    for at, _, length in intervals.common(values.holding.parameters, message.parameters):
+        yield values.parameters[at : at + length]
+    for row in values.moments:
+        for at, _, length in intervals.common(values.holding.owned, message.moments):
+            yield row[at : at + length]
+
+
+def _packed(values, message):
+    return torch.cat(list(_pieces(values, message)))
+
+
+def _receive(message, values, groups, device):
+    packed = torch.empty(message.elements, device=device)
+    groups.receive_state(packed, message.source)
+    position = 0
+    for piece in _pieces(values, message):
+        piece.copy_(packed[position : position + len(piece)])
+        position += len(piece)

@@ -18,7 +18,6 @@ import rank_process
 from errors import BadInput
 from job import Settings, TrainingJob
 from memory import PeakMemory
-from model import operator_specs
 from trimtab import Client
 
 
@@ -52,7 +51,7 @@ def train(options, process):
     config = model_config.load(options.config)
     if not options.plan:
         raise BadInput("--plan is missing: give a plan.json, or set TRIMTAB_PLAN")
-    plan = plans.load(options.plan, config, len(operator_specs(config)), options.world_size)
+    plan = plans.load(options.plan, config, options.world_size)
     termination = Termination()
     groups = process.connect()
     settings = Settings(options.steps, options.memory_limit, options.snapshots, options.snapshot_every, options.log)

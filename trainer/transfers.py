@@ -1,80 +1,99 @@
 """What moves between neighbouring stages: activations on, gradients back.
 
-Stages may have different numbers of replicas. Each replica holds a contiguous slice of the microbatch; two replicas
-exchange the samples that both their slices contain. Sends do not wait; receives do.
-Main thread only.
+Stages may have different numbers of replicas, and of ranks in each; sample_routes.py says who sends what to whom. Each
+part of a microbatch is its own messages. Sends do not wait; receives do. Main thread only.
 """
 import collections
 
 import torch
 
+from sample_routes import messages, samples_of
 from schedule import FORWARD
 
 
-def slice_of(replica, replicas, microbatch):
-    """[begin, end) of the microbatch's samples that this replica computes."""
-    share = microbatch // replicas
-    return replica * share, (replica + 1) * share
+class _Neighbour:
+    """One rank's messages to or from one neighbouring stage, for one direction of passes."""
 
+    def __init__(self, have, want, rank):
+        self._have, self._want, self._rank = have, want, rank
 
-def overlaps(stage, rank, neighbour, microbatch):
-    """[(peer rank, begin, end)]: the samples shared with each replica of `neighbour`, relative to rank's slice."""
-    low, high = slice_of(stage.devices.index(rank), stage.replicas, microbatch)
-    shared = []
-    for replica, peer in enumerate(neighbour.devices):
-        begin, end = slice_of(replica, neighbour.replicas, microbatch)
-        begin, end = max(begin, low), min(end, high)
-        if begin < end:
-            shared.append((peer, begin - low, end - low))
-    return shared
+    def sends(self, samples):
+        """[(peer, begin, end)] relative to this rank's samples."""
+        low = samples_of(self._have, self._rank, samples)[0]
+        return [(peer, begin - low, end - low) for source, peer, begin, end in self._routes(samples)
+                if source == self._rank]
+
+    def receives(self, samples):
+        low = samples_of(self._want, self._rank, samples)[0]
+        return [(peer, begin - low, end - low) for peer, destination, begin, end in self._routes(samples)
+                if destination == self._rank]
+
+    def held(self, samples):
+        """How many of a part's samples the receiving rank has."""
+        return samples // self._want.dp
+
+    def _routes(self, samples):
+        return messages(self._have, self._want, samples)
 
 
 class StageTransfers:
     """One rank's transfers for one plan."""
 
     def __init__(self, plan, rank, groups, ranges, sample_shape, device):
-        self._groups, self._ranges, self._device = groups, ranges, device
-        stage = plan.stage_of_rank(rank)
-        self._samples = plan.microbatch // stage.replicas
+        self._plan, self._groups, self._ranges, self._device = plan, groups, ranges, device
         self._sample_shape = sample_shape
-        self._eager = plan.eager
+        stage = plan.stage_of_rank(rank)
         count = len(plan.stages)
-        self.has_previous, self.has_next = stage.index > 0, stage.index < count - 1
-        self._previous = self._next = ()
-        if self.has_previous:
-            self._previous = overlaps(stage, rank, plan.stages[stage.index - 1], plan.microbatch)
-        if self.has_next:
-            self._next = overlaps(stage, rank, plan.stages[stage.index + 1], plan.microbatch)
+        self._from, self._to = {}, {}  # Kind of pass -> _Neighbour.
+        if stage.index > 0:
+            self._connect(plan.stages[stage.index - 1], stage, rank, self._from, self._to)
+        if stage.index < count - 1:
+            self._connect(plan.stages[stage.index + 1], stage, rank, self._from, self._to)
         # When the stage before does forward j it has done all backwards before j - lag (its warm-up's length).
-        self._lag = min(count - stage.index, plan.microbatches)
+        self._lag = plan.microbatches
+        if plan.schedule.kind == "1f1b":
+            self._lag = min(count - stage.index, plan.microbatches)
         self._posted = {}
         self._sent_forward = collections.deque()
         self._sent_backward = collections.deque()
 
-    def post(self, kind, microbatch):
-        """Announce the next receive early where the plan's transfers are eager; else it happens in receive()."""
-        if self._eager and self._needs(kind):
-            self._posted[kind, microbatch] = self._begin_receive(kind, microbatch)
+    @staticmethod
+    def _connect(neighbour, stage, rank, receives, sends):
+        if neighbour.index < stage.index:
+            receives["forward"] = _Neighbour(neighbour.segments[-1], stage.segments[0], rank)
+            sends["backward"] = _Neighbour(stage.segments[0], neighbour.segments[-1], rank)
+        else:
+            sends["forward"] = _Neighbour(stage.segments[-1], neighbour.segments[0], rank)
+            receives["backward"] = _Neighbour(neighbour.segments[0], stage.segments[-1], rank)
 
-    def receive(self, kind, microbatch):
-        """The activation (forward) or gradient (backward) for this rank's slice, or None at the pipeline's ends."""
-        if not self._needs(kind):
+    def post(self, action):
+        """Announce the action's receives early where the plan's transfers are eager; else it happens in receive()."""
+        if self._plan.schedule.eager and action.kind in self._from:
+            for parts in action.batches:
+                key = (action.kind, action.microbatch, parts)
+                self._posted[key] = self._begin_receive(*key)
+
+    def receive(self, kind, microbatch, parts):
+        """The activation (forward) or gradient (backward) of this rank's samples, or None at the pipeline's ends."""
+        if kind not in self._from:
             return None
-        tensor, works = self._posted.pop((kind, microbatch), None) or self._begin_receive(kind, microbatch)
+        key = (kind, microbatch, parts)
+        tensor, works = self._posted.pop(key, None) or self._begin_receive(*key)
         with self._ranges.range("transfer/recv", tensor.numel() * tensor.element_size()):
             for work in works:
                 work.wait()
         self._release(kind, microbatch)
         return tensor
 
-    def send(self, kind, microbatch, tensor):
+    def send(self, kind, microbatch, parts, tensor):
         """Start sending; the tensor is kept until its peers have it and must not be written to."""
-        peers = self._next if kind == FORWARD else self._previous
-        if not peers:
+        if kind not in self._to:
             return
         tensor = tensor.contiguous()
+        routes = self._to[kind].sends(self._samples(microbatch))
         with self._ranges.range("transfer/send", tensor.numel() * tensor.element_size()):
-            works = [self._groups.send(tensor[begin:end], peer, kind, microbatch) for peer, begin, end in peers]
+            works = [self._groups.send(piece[begin:end], peer, kind, self._tag(microbatch, part))
+                     for part, piece in zip(parts, tensor.chunk(len(parts))) for peer, begin, end in routes]
         kept = self._sent_forward if kind == FORWARD else self._sent_backward
         kept.append((microbatch, tensor, works))
 
@@ -83,13 +102,21 @@ class StageTransfers:
         _drain(self._sent_forward, None)
         _drain(self._sent_backward, None)
 
-    def _needs(self, kind):
-        return bool(self._previous if kind == FORWARD else self._next)
+    def _samples(self, microbatch):
+        """Of one part of the microbatch, over all replicas."""
+        return self._plan.microbatch // self._plan.schedule.parts_of(microbatch)
 
-    def _begin_receive(self, kind, microbatch):
-        peers = self._previous if kind == FORWARD else self._next
-        tensor = torch.empty((self._samples, *self._sample_shape), device=self._device)
-        works = [self._groups.receive(tensor[begin:end], peer, kind, microbatch) for peer, begin, end in peers]
+    def _tag(self, microbatch, part):
+        return microbatch * self._plan.schedule.parts + part
+
+    def _begin_receive(self, kind, microbatch, parts):
+        samples = self._samples(microbatch)
+        neighbour = self._from[kind]
+        held = neighbour.held(samples)
+        tensor = torch.empty((held * len(parts), *self._sample_shape), device=self._device)
+        works = [self._groups.receive(piece[begin:end], peer, kind, self._tag(microbatch, part))
+                 for part, piece in zip(parts, tensor.split(held))
+                 for peer, begin, end in neighbour.receives(samples)]
         return tensor, works
 
     def _release(self, kind, microbatch):

@@ -137,7 +137,7 @@ void ActivityFold::add_collective(const RangeRecord& record) {
   if (collectives_.size() >= kMostCollectives) collectives_.pop_front();
   auto place = collectives_.end();  // by beginning; they come almost in order
   while (place != collectives_.begin() && std::prev(place)->begin_ns > record.begin_ns) --place;
-  collectives_.insert(place, {record.begin_ns, record.end_ns, key});
+  collectives_.insert(place, {record.begin_ns, record.end_ns, key, record.uncertainty_ns});
   if (collective_kernels_) return;
   DeviceInterval interval{record.begin_ns, record.end_ns, kCollectiveStream, key | kIsCommunication,
                           Activity::kCommunication};
@@ -257,18 +257,32 @@ void ActivityFold::end_step(std::uint64_t end_ns) {
   latest_.push_back(std::move(shares));
 }
 
-// What a kernel of NCCL's did: as the one kCollective record at the same time says, else as its name says.
+// How long both may have run at once, the collective shifted by as much as its clock is unsure; 0 where they cannot
+// have.
+std::uint64_t ActivityFold::common_ns(const SeenCollective& seen, const DeviceInterval& interval) {
+  const std::uint64_t from = std::max(seen.begin_ns, interval.begin_ns);
+  const std::uint64_t until = std::min(seen.end_ns, interval.end_ns) + seen.uncertainty_ns;
+  const std::uint64_t shorter = std::min(seen.end_ns - seen.begin_ns, interval.length_ns());
+  return until > from ? std::min(until - from, shorter) : 0;
+}
+
+// What a kernel of NCCL's did: as the one kCollective record at the same time says, else as its name says. Where the
+// clocks are so unsure that more than one may have been at that time, none is taken.
 std::uint32_t ActivityFold::communication_of(const DeviceInterval& interval) {
   if ((interval.subject & kIsCommunication) != 0) return interval.subject & ~kIsCommunication;
   std::uint32_t found = 0;
   int matches = 0;
-  while (!collectives_.empty() && collectives_.front().end_ns + kClocksDifferNs < interval.begin_ns) {
-    collectives_.pop_front();
-  }
-  for (auto seen = collectives_.begin(); seen != collectives_.end() && seen->begin_ns < interval.end_ns; ++seen) {
-    const std::uint64_t from = std::max(seen->begin_ns, interval.begin_ns);
-    const std::uint64_t until = std::min(seen->end_ns, interval.end_ns);
-    if (until <= from || 2 * (until - from) < std::min(seen->end_ns - seen->begin_ns, interval.length_ns())) continue;
+  const auto over = [&](const SeenCollective& one) {
+    return one.end_ns + kClocksDifferNs + one.uncertainty_ns < interval.begin_ns;
+  };
+  while (!collectives_.empty() && over(collectives_.front())) collectives_.pop_front();
+  const auto yet_to_come = [&](const SeenCollective& one) {
+    return one.begin_ns >= interval.end_ns + kClocksDifferNs + one.uncertainty_ns;
+  };
+  for (auto seen = collectives_.begin(); seen != collectives_.end() && !yet_to_come(*seen); ++seen) {
+    const std::uint64_t shorter = std::min(seen->end_ns - seen->begin_ns, interval.length_ns());
+    const std::uint64_t common = common_ns(*seen, interval);
+    if (common == 0 || 2 * common < shorter) continue;
     found = seen->key;
     ++matches;
   }

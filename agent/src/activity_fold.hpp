@@ -95,6 +95,7 @@ class ActivityFold final {
     std::uint64_t begin_ns;
     std::uint64_t end_ns;
     std::uint32_t key;
+    std::uint64_t uncertainty_ns;
   };
   struct Lane {
     std::uint32_t stream;
@@ -105,6 +106,7 @@ class ActivityFold final {
   void add_kernel(const RangeRecord& record);
   void add_copy(const RangeRecord& record);
   void add_collective(const RangeRecord& record);
+  [[nodiscard]] static std::uint64_t common_ns(const SeenCollective& seen, const DeviceInterval& interval);
   void put(const DeviceInterval& interval);
   void clock_set_back();
   void fold(DeviceInterval interval);

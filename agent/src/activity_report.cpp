@@ -22,6 +22,23 @@ constexpr Share kShares[] = {{"computation", &RankActivity::computation},
                              {"idle", &RankActivity::idle},
                              {"overlapped_communication", &RankActivity::overlapped_communication}};
 
+struct StreamShare {
+  std::string_view name;
+  std::uint64_t StreamShares::*value;
+};
+constexpr StreamShare kStreamShares[] = {{"computation", &StreamShares::computation_ns},
+                                         {"communication", &StreamShares::communication_ns},
+                                         {"copy", &StreamShares::copy_ns}};
+// Series are kept for ever by who scrapes them: of a rank with very many streams those with the smallest numbers.
+constexpr std::size_t kMostStreams = 16;
+
+std::vector<StreamShares> first_streams(const RankActivity& activity) {
+  std::vector<StreamShares> streams = activity.streams;
+  std::ranges::sort(streams, {}, &StreamShares::stream);
+  streams.resize(std::min(streams.size(), kMostStreams));
+  return streams;
+}
+
 std::string labels_of(const RankIdentity& id, std::string_view share = {}) {
   std::string labels = "{job=\"" + label_value(id.job) + "\"";
   if (!id.variant.empty()) labels += ",variant=\"" + label_value(id.variant) + "\"";
@@ -97,10 +114,30 @@ void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities
       [](const RankActivity& one) { return one.collector.lost_stamps; });
   add("trimtab_rank_cupti_records_dropped_total", true, "Records that CUPTI had no buffer for.",
       [](const RankActivity& one) { return one.collector.cupti_dropped; });
+  const auto add_clock = [&](const char* name, const char* help, const auto& ns_of) {
+    for (const auto& [id, activity] : activities) {
+      if (!activity.gpu_clock) continue;
+      into.push_back({name, false, help, static_cast<double>(ns_of(*activity.gpu_clock)) * 1e-9, labels_of(id)});
+    }
+  };
+  add_clock("trimtab_rank_gpu_clock_offset_seconds", "How far the GPU's clock is ahead of the host's.",
+            [](const GpuClock::Offset& offset) { return offset.ns; });
+  add_clock("trimtab_rank_gpu_clock_uncertainty_seconds", "The true offset lies within this, either way.",
+            [](const GpuClock::Offset& offset) { return offset.uncertainty_ns; });
   for (const auto& [id, activity] : activities) {
     for (const Share& share : kShares) {
       into.push_back({"trimtab_rank_step_share", false, "Parts of the latest steps' time.", activity.*share.value,
                       labels_of(id, share.name)});
+    }
+  }
+  for (const auto& [id, activity] : activities) {
+    for (const StreamShares& stream : first_streams(activity)) {
+      for (const StreamShare& share : kStreamShares) {
+        std::string labels = labels_of(id, share.name);
+        labels.insert(labels.size() - 1, ",stream=\"" + std::to_string(stream.stream) + "\"");
+        into.push_back({"trimtab_rank_stream_share", false, "Parts of the latest step in which a stream was busy.",
+                        part(stream.*share.value, activity.stream_seconds), std::move(labels)});
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <utility>
 
 #include "child_process.hpp"
@@ -35,7 +36,16 @@ Status LaunchedRanks::adopt() {
       process_ended(entry.id, {});
     }
   }
+  for (const std::string& path : scratch_paths(state_)) remove_old_tables(path);
   return {};
+}
+
+void LaunchedRanks::remove_old_tables(const std::string& path) const {
+  std::set<std::uint64_t> running;
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.watch && scratch(id).path() == path) running.insert(rank.entry.launch);
+  }
+  keep_nccl_tables(path, running);
 }
 
 Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const {
@@ -63,6 +73,7 @@ Status LaunchedRanks::start(const std::vector<RankStart>& ranks, bool fresh) {
     if (has_started(start)) continue;
     if (const auto one = start_one(start); !one.ok()) {
       end_these(started, Nanoseconds(0), [] {});
+      remove_old_tables(scratch(start.id).path());
       return wrap("couldn't launch " + describe(start.id), one.error());
     }
     started.push_back(start.id);
@@ -111,6 +122,7 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
   remember(rank.entry);
   spdlog::info("{} (pid {}) {}", describe(id), rank.entry.pid, describe(end));
   ended_(LedgerRank(rank.entry));
+  remove_old_tables(scratch(id).path());
   settle_endings();
 }
 

@@ -37,7 +37,8 @@ class LaunchedRanks final {
   LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended);
   ~LaunchedRanks();
 
-  // Takes up the ranks of an earlier agent on this state. Ended is called for those that have ended, too.
+  // Takes up the ranks of an earlier agent on this state, and removes what its ended launches left. Ended is called for
+  // those that have ended, too.
   [[nodiscard]] Status adopt();
 
   // All or none: each is written down before it may run, and where one cannot be started the others end again. Those
@@ -73,6 +74,8 @@ class LaunchedRanks final {
     net::EventLoop::Timer grace;
   };
 
+  // The tables of NCCL choices in a scratch's path of launches that no rank of this node runs any more.
+  void remove_old_tables(const std::string& path) const;
   Status start_one(const RankStart& start);
   Status watch(Rank& rank);
   void process_ended(const RankIdentity& id, const ProcessEnd& end);

@@ -22,6 +22,12 @@ constexpr std::uint64_t kClocksDifferNs = 60'000'000'000;
 constexpr std::uint64_t kDeviceGraceNs = 10'000'000'000;
 
 constexpr Nanoseconds kKernelsPeriod = std::chrono::seconds(30);
+constexpr std::size_t kMostGpuClocks = 512;  // as many communicators as a process's plugin follows
+
+// Times are a GPU's.
+bool is_nccl(const RangeRecord& record) {
+  return record.kind >= record::kCollective && record.kind <= record::kClock;
+}
 
 FoldOptions fold_options() {
   FoldOptions options;
@@ -87,15 +93,8 @@ void RankRings::drain(net::LocalPeerId peer, Ring& ring) {
   spdlog::warn("the record ring of process {} is broken and was given up", ring.reader->pid());
 }
 
-void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records) {
-  const std::uint64_t latest_ns = static_cast<std::uint64_t>(clock_.wall().count()) + kClocksDifferNs;
-  const auto from_future = [=](const RangeRecord& record) { return record.end_ns > latest_ns; };
-  if (std::ranges::any_of(records, from_future)) {
-    std::vector<RangeRecord> credible;
-    std::ranges::remove_copy_if(records, std::back_inserter(credible), from_future);
-    counters_.malformed += records.size() - credible.size();
-    return take_in(peer, ring, credible);
-  }
+void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> batch) {
+  const std::span<const RangeRecord> records = credible(ring, batch);
   for (const RangeRecord& record : records) {
     if (record.kind <= record::kThreadName) {
       ring.fold->add(record);
@@ -103,13 +102,53 @@ void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const Range
       if (picture && on_picture) on_picture(peer, *picture);
     }
     ring.activity->add(record);
-    ring.collectives.add(record);
     const bool names = record.kind == record::kThreadName;
     if (names && (ring.threads.size() < kMostThreadNames || ring.threads.contains(record.thread))) {
       ring.threads[record.thread] = record;
     }
   }
   if (traces_ != nullptr) traces_->records(peer, records);
+}
+
+// The batch by the host's clock, without what cannot be. The join over ranks compares GPUs' clocks itself: it gets
+// their own stamps, before anything is changed.
+std::span<const RangeRecord> RankRings::credible(Ring& ring, std::span<const RangeRecord> records) {
+  const std::uint64_t latest_ns = static_cast<std::uint64_t>(clock_.wall().count()) + kClocksDifferNs;
+  const auto usual = [=](const RangeRecord& record) { return !is_nccl(record) && record.end_ns <= latest_ns; };
+  if (std::ranges::all_of(records, usual)) return records;
+  credible_.clear();
+  for (RangeRecord record : records) {
+    if (is_nccl(record)) {
+      ring.collectives.add(record);
+      align(ring, record);
+    }
+    if (record.kind == record::kClock) continue;
+    if (record.end_ns <= latest_ns) {
+      credible_.push_back(record);
+    } else {
+      ++counters_.malformed;
+    }
+  }
+  return credible_;
+}
+
+void RankRings::align(Ring& ring, RangeRecord& record) {
+  if (record.kind == record::kClock) {
+    auto known = ring.gpu_clocks.find(record.domain);
+    if (known == ring.gpu_clocks.end() && ring.gpu_clocks.size() < kMostGpuClocks) {
+      known = ring.gpu_clocks.emplace(std::string(record.domain), GpuClock()).first;
+    }
+    if (known == ring.gpu_clocks.end() || record.detail[0] > record::kReadBefore) return;
+    return known->second.add(record.begin_ns, record.payload, record.detail[0] == record::kReadAfter);
+  }
+  const auto known = ring.gpu_clocks.find(record.domain);
+  const auto offset = known == ring.gpu_clocks.end() ? std::nullopt : known->second.at(record.begin_ns);
+  if (!offset) return;
+  const std::uint64_t length = record.end_ns - record.begin_ns;
+  record.begin_ns -= static_cast<std::uint64_t>(offset->ns);
+  record.end_ns = record.begin_ns + length;
+  record.uncertainty_ns = offset->uncertainty_ns;
+  ring.gpu_offset = offset;
 }
 
 void RankRings::note_loss(Ring& ring, const RingDrain& drained) {
@@ -186,6 +225,7 @@ std::map<RankIdentity, RankActivity> RankRings::activities() {
     if (!ring.rank) continue;
     RankActivity activity = ring.activity->activity();
     activity.collector = ring.reader->collector();
+    activity.gpu_clock = ring.gpu_offset;
     const auto known = all.find(*ring.rank);
     if (known == all.end()) {
       all.emplace(*ring.rank, std::move(activity));

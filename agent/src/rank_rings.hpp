@@ -15,6 +15,7 @@
 #include "activity_fold.hpp"
 #include "collective_samples.hpp"
 #include "cost_batches.hpp"
+#include "gpu_clock.hpp"
 #include "net/local_server.hpp"
 #include "range_fold.hpp"
 #include "rank_identity.hpp"
@@ -98,14 +99,18 @@ class RankRings final {
     CollectiveSamples collectives;
     CollectiveSamples::Counters counted;  // of those, what counters_ has
     std::unique_ptr<ActivityFold> activity;
-    std::map<std::uint32_t, RangeRecord> threads = {};  // the latest kThreadName of each
-    std::uint64_t drained_ns = 0;                       // CLOCK_REALTIME, when it was last read
+    std::map<std::string, GpuClock, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
+    std::optional<GpuClock::Offset> gpu_offset = {};               // of the latest collective
+    std::map<std::uint32_t, RangeRecord> threads = {};             // the latest kThreadName of each
+    std::uint64_t drained_ns = 0;                                  // CLOCK_REALTIME, when it was last read
     Nanoseconds kernels_taken{0};
     Counters told = {};  // what has been added to the counters
     bool gone = false;
   };
   void drain(net::LocalPeerId peer, Ring& ring);
   void take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records);
+  [[nodiscard]] std::span<const RangeRecord> credible(Ring& ring, std::span<const RangeRecord> records);
+  static void align(Ring& ring, RangeRecord& record);
   void count(Ring& ring, const RingDrain& drained);
   void note_loss(Ring& ring, const RingDrain& drained);
   void fold_activity(net::LocalPeerId peer, Ring& ring);
@@ -117,6 +122,7 @@ class RankRings final {
   std::map<net::LocalPeerId, Ring> rings_;
   CostCollection collected_;                  // of rings that have gone
   std::vector<RankCollectives> collectives_;  // likewise
+  std::vector<RangeRecord> credible_;         // of the batch at hand
   TraceRecorder* traces_ = nullptr;
   Counters counters_;
 };

@@ -29,7 +29,7 @@ struct RangeRecord {
   std::string_view name;    // "(unnamed)" when the producer had no room for it
   std::string_view domain;  // empty for the default domain
   std::int64_t payload = 0;
-  std::uint64_t begin_ns = 0;  // CLOCK_REALTIME
+  std::uint64_t begin_ns = 0;  // CLOCK_REALTIME; of NCCL's kinds the GPU's, until RankRings has aligned them
   std::uint64_t end_ns = 0;    // not before begin_ns
   std::uint32_t thread = 0;
   std::uint16_t kind = record::kRange;  // kRange, kMark or kThreadName
@@ -37,6 +37,8 @@ struct RangeRecord {
   std::uint16_t depth = 0;
   std::uint32_t domain_value = 0;         // the slot's `domain` where it is no name (record::Kind says so)
   std::array<std::uint16_t, 7> detail{};  // by kind (record::RecordSlot)
+
+  std::uint64_t uncertainty_ns = 0;  // of NCCL's kinds, once aligned: so much earlier or later it may have been
 
   [[nodiscard]] std::int64_t duration_ns() const { return static_cast<std::int64_t>(end_ns - begin_ns); }
 };

@@ -1,14 +1,17 @@
 #include "scratch.hpp"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 namespace trimtab::agent {
 
@@ -24,6 +27,18 @@ std::string tail_of(const std::string& path, std::size_t count) {
   const auto size = file ? static_cast<std::size_t>(file.tellg()) : 0;
   file.seekg(static_cast<std::streamoff>(size - std::min(size, count)));
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Of "nccl-<launch>.table", and of what writing it may have left; nothing for any other file.
+std::optional<std::uint64_t> launch_of_table(std::string_view name) {
+  constexpr std::string_view kPrefix = "nccl-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  std::uint64_t launch = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), launch);
+  const std::string_view rest(end, static_cast<std::size_t>(name.data() + name.size() - end));
+  const bool table = error == std::errc{} && (rest == ".table" || rest == ".table.new");
+  return table ? std::optional(launch) : std::nullopt;
 }
 
 Status write_all(int descriptor, std::string_view text) {
@@ -49,6 +64,26 @@ Scratch::Scratch(const std::string& state, const std::string& job, const std::st
 
 Status Scratch::create() const {
   return make_directories(path_);
+}
+
+std::vector<std::string> scratch_paths(const std::string& state) {
+  std::vector<std::string> paths;
+  std::error_code none_yet;
+  for (const auto& entry : std::filesystem::directory_iterator(state + "/jobs", none_yet)) {
+    paths.push_back(entry.path().string());
+  }
+  return paths;
+}
+
+void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches) {
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(path, absent)) {
+    const auto launch = launch_of_table(entry.path().filename().string());
+    if (!launch || launches.contains(*launch)) continue;
+    std::error_code refused;
+    std::filesystem::remove(entry.path(), refused);
+    if (refused) spdlog::warn("couldn't remove {}: {}", entry.path().string(), refused.message());
+  }
 }
 
 Status Scratch::remove_snapshots() const {

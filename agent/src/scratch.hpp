@@ -4,8 +4,10 @@
 // variants.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/units.hpp"
@@ -39,6 +41,12 @@ class Scratch {
  private:
   std::string path_;
 };
+
+// The paths of all there are under the state.
+[[nodiscard]] std::vector<std::string> scratch_paths(const std::string& state);
+// Removes the tables of NCCL choices in a scratch's path but those of these launches. What cannot be removed is logged,
+// and tried again next time.
+void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches);
 
 [[nodiscard]] Status make_directories(const std::string& path);
 // Whole or not at all: written beside and renamed.

@@ -19,6 +19,8 @@ svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica
 .forward { fill:var(--forward) } .backward { fill:var(--backward) } .recompute { fill:var(--recompute) }
 .transfer { fill:var(--transfer) } .gradient_sync { fill:var(--sync) } .optimizer { fill:var(--optimizer) }
 .event { stroke:var(--paper); stroke-width:.5 }
+.critical { fill:none; stroke:var(--ink); stroke-width:1.8 } .critical-hop { stroke:var(--ink); stroke-width:1.8 }
+.master { font-weight:bold; fill:var(--ink) }
 .mark-before { fill:none; stroke:var(--soft); stroke-width:1.5 } .mark-after { fill:var(--accent) }
 .series { fill:none; stroke:var(--accent); stroke-width:2 } .series-other { fill:none; stroke:var(--backward); stroke-width:2; stroke-dasharray:3 3 }
 .ideal { stroke:var(--soft); stroke-dasharray:4 4 }

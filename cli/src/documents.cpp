@@ -16,11 +16,12 @@ struct KnobName {
   const char* name;
   bool Knobs::*field;
 };
-constexpr std::array<KnobName, 5> kKnobs{{{"pipeline", &Knobs::pipeline},
+constexpr std::array<KnobName, 6> kKnobs{{{"pipeline", &Knobs::pipeline},
                                           {"uneven_stages", &Knobs::uneven_stages},
                                           {"microbatch", &Knobs::microbatch},
                                           {"data_parallel", &Knobs::data_parallel},
-                                          {"recompute", &Knobs::recompute}}};
+                                          {"recompute", &Knobs::recompute},
+                                          {"sliced_microbatches", &Knobs::sliced_microbatches}}};
 
 std::string list_of(const std::vector<std::string>& words) {
   std::string text;

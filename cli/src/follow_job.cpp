@@ -12,7 +12,6 @@ namespace {
 
 constexpr Nanoseconds kPoll = std::chrono::milliseconds(250);
 constexpr Nanoseconds kAbsence = std::chrono::seconds(30);
-constexpr Nanoseconds kStopPatience = std::chrono::minutes(2);
 
 class Follower {
  public:

@@ -12,6 +12,9 @@
 
 namespace trimtab::cli {
 
+// How long a job that was asked to stop may take.
+inline constexpr Nanoseconds kStopPatience = std::chrono::minutes(2);
+
 struct Followed {
   JobState last;
   bool interrupted = false;  // by Ctrl-C; the job was asked to stop

@@ -64,27 +64,68 @@ std::vector<Bar> bars_of(const std::vector<TimelineEvent>& timeline, double pixe
   return bars;
 }
 
+double top_of(const TimelineEvent& event) {
+  return kTop + event.stage * kRow + (is_computation(event.kind) ? 0 : kComputation + 2);
+}
+
+double height_of(const TimelineEvent& event) {
+  return is_computation(event.kind) ? kComputation : kCommunication;
+}
+
 void draw_bar(Svg& svg, const Bar& bar, double pixels_per_ms) {
   const TimelineEvent& event = bar.event;
   const bool computation = is_computation(event.kind);
   const double x = kLeft + event.begin_ms * pixels_per_ms;
-  const double y = kTop + event.stage * kRow + (computation ? 0 : kComputation + 2);
+  const double y = top_of(event);
   const double width = std::max(0.4, (event.end_ms - event.begin_ms) * pixels_per_ms);
-  const double height = computation ? kComputation : kCommunication;
+  const double height = height_of(event);
   const std::string what = bar.events == 1 ? tooltip(event) : std::to_string(bar.events) + " events: " + tooltip(event);
   svg.rectangle(x, y, width, height, std::string(to_string(event.kind)) + (width > 3 ? " event" : ""), what);
   const bool labelled = bar.events == 1 && computation && event.microbatch >= 0 && width >= kLabelWidth;
   if (labelled) svg.text(x + width / 2, y + 16, std::to_string(event.microbatch), "inside", Anchor::kMiddle);
 }
 
-void draw_frame(Svg& svg, std::int32_t stages, double span_ms, double pixels_per_ms) {
+// Stays of the critical path: actions of one stage's lane that follow one another, as one event each.
+std::vector<TimelineEvent> stays_of(const std::vector<TimelineEvent>& actions, double pixels_per_ms) {
+  std::vector<TimelineEvent> stays;
+  for (const TimelineEvent& action : actions) {
+    const bool goes_on = !stays.empty() && stays.back().stage == action.stage &&
+                         is_computation(stays.back().kind) == is_computation(action.kind) &&
+                         (action.begin_ms - stays.back().end_ms) * pixels_per_ms < 0.75;
+    if (goes_on) {
+      stays.back().end_ms = action.end_ms;
+    } else {
+      stays.push_back(action);
+    }
+  }
+  return stays;
+}
+
+void draw_path(Svg& svg, const std::vector<TimelineEvent>& actions, double pixels_per_ms) {
+  const std::vector<TimelineEvent> stays = stays_of(actions, pixels_per_ms);
+  for (std::size_t i = 0; i < stays.size(); ++i) {
+    const TimelineEvent& stay = stays[i];
+    const double begin = kLeft + stay.begin_ms * pixels_per_ms;
+    const double end = kLeft + stay.end_ms * pixels_per_ms;
+    svg.rectangle(begin, top_of(stay), std::max(0.4, end - begin), height_of(stay), "critical",
+                  "critical path, stage " + std::to_string(stay.stage) + ": " + format_ms(stay.begin_ms) + " to " +
+                      format_ms(stay.end_ms) + " (" + format_ms(stay.end_ms - stay.begin_ms) + ")");
+    if (i + 1 == stays.size()) continue;
+    svg.line(end, top_of(stay) + height_of(stay) / 2, kLeft + stays[i + 1].begin_ms * pixels_per_ms,
+             top_of(stays[i + 1]) + height_of(stays[i + 1]) / 2, "critical-hop");
+  }
+}
+
+void draw_frame(Svg& svg, std::int32_t stages, std::int32_t master, double span_ms, double pixels_per_ms) {
   const double bottom = kTop + stages * kRow - 6;
   const std::vector<double> values = ticks(0, span_ms, 8);
   const double step = values.size() > 1 ? values[1] - values[0] : span_ms;
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     const double y = kTop + stage * kRow;
     svg.rectangle(kLeft, y, kPlot, kRow - 8, "lane");
-    svg.text(kLeft - 8, y + 16, "stage " + std::to_string(stage), "label", Anchor::kEnd);
+    svg.text(kLeft - 8, y + 16, "stage " + std::to_string(stage), stage == master ? "label master" : "label",
+             Anchor::kEnd);
+    if (stage == master) svg.text(kLeft - 8, y + 29, "master", "small master", Anchor::kEnd);
   }
   for (const double value : values) {
     const double x = kLeft + value * pixels_per_ms;
@@ -94,7 +135,7 @@ void draw_frame(Svg& svg, std::int32_t stages, double span_ms, double pixels_per
   svg.text(kLeft + kPlot, bottom + 30, "milliseconds", "small", Anchor::kEnd);
 }
 
-void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline) {
+void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline, bool path) {
   double x = kLeft;
   for (const EventKind kind : kTimelineKinds) {
     const bool used =
@@ -105,11 +146,17 @@ void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline) {
     svg.text(x + 17, 22, title, "small");
     x += 34 + 6.2 * static_cast<double>(title.size());
   }
+  if (!path) return;
+  svg.rectangle(x, 12, 12, 12, "critical");
+  svg.text(x + 17, 22, "critical path", "small");
 }
 
-std::string summary(std::int32_t stages, double end_ms) {
+std::string summary(std::int32_t stages, double end_ms, std::int32_t master) {
   return "Timeline of one iteration over " + std::to_string(stages) + " pipeline stages, " + format_ms(end_ms) +
-         " long. Each bar is the pass of one microbatch; the number on it is the microbatch's.";
+         " long. Each bar is the pass of one microbatch; the number on it is the microbatch's." +
+         (master < 0 ? ""
+                     : " The critical path is outlined; it stays longest on stage " + std::to_string(master) +
+                           ", the master stage.");
 }
 
 }  // namespace
@@ -131,11 +178,12 @@ std::string gantt_svg(const std::vector<TimelineEvent>& timeline, const GanttOpt
   std::int32_t stages = 1;
   for (const TimelineEvent& event : timeline) stages = std::max(stages, event.stage + 1);
   const double height = kTop + stages * kRow + 34;
-  Svg svg(kLeft + kPlot + kRight, height, options.title, summary(stages, end));
+  Svg svg(kLeft + kPlot + kRight, height, options.title, summary(stages, end, options.path.master_stage));
   if (options.standalone) svg.rectangle(0, 0, kLeft + kPlot + kRight, height, "paper");
-  draw_legend(svg, timeline);
-  draw_frame(svg, stages, span, pixels_per_ms);
+  draw_legend(svg, timeline, !options.path.actions.empty());
+  draw_frame(svg, stages, options.path.master_stage, span, pixels_per_ms);
   for (const Bar& bar : bars_of(timeline, pixels_per_ms)) draw_bar(svg, bar, pixels_per_ms);
+  draw_path(svg, options.path.actions, pixels_per_ms);
   return svg.str(options.standalone ? chart_style() : "");
 }
 

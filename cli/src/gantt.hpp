@@ -13,6 +13,7 @@ struct GanttOptions {
   std::string title = "One iteration";
   double span_ms = 0;       // what the width stands for; 0 = the last event's end. Equal spans make drawings comparable
   bool standalone = false;  // a file of its own, with its style inside
+  tuner::StepPath path = {};  // outlined, its master stage marked; empty: none
 };
 
 [[nodiscard]] std::string gantt_svg(const std::vector<tuner::TimelineEvent>& timeline, const GanttOptions& options);

@@ -2,17 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
+
 namespace trimtab::cli {
 
 namespace {
 
 using nlohmann::json;
-
-template <typename Value>
-void take(const json& object, const char* field, Value& value) {
-  const auto found = object.find(field);
-  if (found != object.end() && !found->is_null()) found->get_to(value);
-}
 
 std::optional<Plan> plan_of(const json& object) {
   const auto found = object.find("plan");

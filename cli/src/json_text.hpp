@@ -11,4 +11,11 @@ namespace trimtab::cli {
   return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// The field, where the object has it and it is not null. Throws what the library throws on another type.
+template <typename Value>
+void take(const nlohmann::json& object, const char* field, Value& value) {
+  const auto found = object.find(field);
+  if (found != object.end() && !found->is_null()) found->get_to(value);
+}
+
 }  // namespace trimtab::cli

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "json_text.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "text_table.hpp"
@@ -18,12 +19,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMostRanks = 32;
 constexpr std::size_t kMostKernels = 8;
+constexpr std::size_t kMostStreams = 24;
 constexpr std::size_t kLongestName = 72;
-
-template <typename Value>
-void take(const json& object, const char* name, Value& value) {
-  if (object.contains(name) && !object[name].is_null()) value = object[name].get<Value>();
-}
 
 BusyKernel kernel_of(const json& object) {
   BusyKernel kernel;
@@ -34,6 +31,15 @@ BusyKernel kernel_of(const json& object) {
   take(object, "count", kernel.count);
   take(object, "mean_us", kernel.mean_us);
   return kernel;
+}
+
+LiveStream stream_of(const json& object) {
+  LiveStream stream;
+  take(object, "stream", stream.stream);
+  take(object, "computation", stream.computation);
+  take(object, "communication", stream.communication);
+  take(object, "copy", stream.copy);
+  return stream;
 }
 
 LiveRank rank_of(const json& object) {
@@ -56,6 +62,8 @@ LiveRank rank_of(const json& object) {
   take(shares, "exposed_copy", rank.exposed_copy);
   take(shares, "idle", rank.idle);
   take(shares, "overlapped_communication", rank.overlapped_communication);
+  const json streams = object.value("streams", json::array());
+  for (const json& stream : streams) rank.streams.push_back(stream_of(stream));
   const json busiest = object.value("busiest", json::array());
   for (const json& kernel : busiest) rank.busiest.push_back(kernel_of(kernel));
   return rank;
@@ -69,6 +77,28 @@ std::string found_by(const LiveRank& rank) {
   std::string text = rank.source;
   if (rank.step_found_by == "period") text += ", step found (" + format_fixed(rank.confidence, 2) + ")";
   return rank.age_s > 3 ? text + ", " + format_fixed(rank.age_s, 0) + " s ago" : text;
+}
+
+double busy_share(const LiveStream& stream) {
+  return stream.computation + stream.communication + stream.copy;
+}
+
+std::string streams_text(const std::vector<LiveRank>& ranks) {
+  TextTable table({{"rank", true}, {"stream", true}, {"compute", true}, {"communication", true}, {"copies", true}});
+  std::size_t shown = 0;
+  std::size_t all = 0;
+  for (const LiveRank& rank : ranks) {
+    std::vector<LiveStream> streams = rank.streams;
+    std::ranges::stable_sort(streams, std::greater(), busy_share);
+    for (const LiveStream& stream : streams) {
+      if (all++ >= kMostStreams) continue;
+      ++shown;
+      table.add({std::to_string(rank.rank), std::to_string(stream.stream), percent(stream.computation),
+                 percent(stream.communication), percent(stream.copy)});
+    }
+  }
+  if (table.empty()) return "";
+  return "\n" + table.str() + (all > shown ? "and " + std::to_string(all - shown) + " more\n" : "");
 }
 
 // Of all ranks together: means of the shares.
@@ -146,7 +176,7 @@ std::string describe(const std::vector<LiveRank>& ranks) {
   }
   std::string text = table.str();
   if (ranks.size() > kMostRanks) text += "and " + std::to_string(ranks.size() - kMostRanks) + " more\n";
-  return text + busiest_text(ranks, false) + busiest_text(ranks, true);
+  return text + streams_text(ranks) + busiest_text(ranks, false) + busiest_text(ranks, true);
 }
 
 }  // namespace trimtab::cli

@@ -22,6 +22,14 @@ struct BusyKernel {
   double mean_us = 0;
 };
 
+// Shares of a step's time in which the stream (on a CPU job: the thread) was busy.
+struct LiveStream {
+  std::int64_t stream = 0;
+  double computation = 0;
+  double communication = 0;
+  double copy = 0;
+};
+
 struct LiveRank {
   std::int64_t rank = 0;
   std::string node;
@@ -40,11 +48,13 @@ struct LiveRank {
   double idle = 0;
   double overlapped_communication = 0;
   double age_s = 0;
+  std::vector<LiveStream> streams;
   std::vector<BusyKernel> busiest;
 };
 
 [[nodiscard]] Result<std::vector<LiveRank>> parse_live_ranks(std::string_view json);
-// A table of ranks, what the shares mean where that is not plain, and the kernels and collectives that take longest.
+// A table of ranks, one of their streams, the busiest of each rank first, and the kernels and collectives that take
+// longest.
 [[nodiscard]] std::string describe(const std::vector<LiveRank>& ranks);
 
 }  // namespace trimtab::cli

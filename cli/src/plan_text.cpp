@@ -163,13 +163,23 @@ std::string plan_drawing(const Plan& plan) {
   return text.substr(text.find('\n') + 1);  // the columns have no titles
 }
 
+namespace {
+
+std::string sub_batches_text(const Schedule& schedule) {
+  if (schedule.sub_batches < 2) return "";
+  return ", " + std::to_string(schedule.sub_batches) + " sub-batches" + (schedule.cross_pass ? " across passes" : "") +
+         (schedule.recompute_after_communication ? ", recompute after communication" : "");
+}
+
+}  // namespace
+
 std::string describe(const Plan& plan, const Model* model) {
   const std::string microbatches =
       std::to_string(plan.microbatches()) + (plan.microbatches() == 1 ? " pass" : " passes");
   std::string text = "plan " + semantic_hash(plan) + " for the model " + plan.model + "\n";
   text += "  global batch " + std::to_string(plan.global_batch) + ", microbatch " + std::to_string(plan.microbatch) +
           " (" + microbatches + "), schedule " + std::string(describe(plan.schedule.kind)) + ", " +
-          std::string(describe(plan.schedule.transfers)) + " transfers\n\n";
+          std::string(describe(plan.schedule.transfers)) + " transfers" + sub_batches_text(plan.schedule) + "\n\n";
   return text + plan_drawing(plan) + "  ('#' keeps activations, 'r' recomputes them)\n\n" + plan_table(plan, model);
 }
 

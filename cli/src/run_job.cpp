@@ -1,11 +1,65 @@
 #include "run_job.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "interrupt.hpp"
 #include "json_text.hpp"
 
 namespace trimtab::cli {
 
-Status submit_job(const CoordinatorClient& client, const Job& job, const std::string& target) {
-  const nlohmann::json body = {{"job", nlohmann::json::parse(to_json(job))}, {"tune", target == "/v1/jobs"}};
-  TRIMTAB_TRY(const std::string ignored, client.post(target, json_text(body)));
+namespace {
+
+constexpr Nanoseconds kPoll = std::chrono::milliseconds(100);
+
+Result<bool> runs(const CoordinatorClient& client, const std::string& name) {
+  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
+  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  return std::any_of(cluster.jobs.begin(), cluster.jobs.end(),
+                     [&](const JobState& job) { return job.name == name && job.active; });
+}
+
+Status stop_running(const CoordinatorClient& client, const std::string& name, const Clock& clock, Console& console) {
+  TRIMTAB_TRY(bool running, runs(client, name));
+  if (!running) return {};
+  console.err << "trimtab: stopping the job " << name << " that is running\n";
+  const auto asked = client.post(job_target(name, "/stop"), "");
+  // It may have ended in the meantime.
+  if (!asked.ok() && asked.error().kind != ErrorKind::kNo) return asked.error();
+  const Nanoseconds end = clock.monotonic() + kStopPatience;
+  while (running) {
+    if (InterruptGuard::interrupted()) return unavailable("interrupted; the job " + name + " was asked to stop");
+    if (clock.monotonic() > end) {
+      return unavailable("the job " + name + " has not stopped in two minutes; 'trimtab status' shows what it does");
+    }
+    std::this_thread::sleep_for(kPoll);
+    TRIMTAB_TRY(running, runs(client, name));
+  }
+  return {};
+}
+
+bool was_running(const std::string& reply) {
+  const auto document = nlohmann::json::parse(reply, nullptr, false);
+  const auto found = document.is_object() ? document.find("was_running") : document.end();
+  return found != document.end() && found->is_boolean() && found->get<bool>();
+}
+
+}  // namespace
+
+Status submit_job(const Session& session, const Job& job, const Submission& how, const Clock& clock, Console& console) {
+  const CoordinatorClient& client = session.client();
+  if (how.replace) TRIMTAB_TRY_STATUS(stop_running(client, job.name, clock, console));
+  const nlohmann::json body = {{"job", nlohmann::json::parse(to_json(job))}, {"tune", how.verb == "tune"}};
+  const auto reply = client.post(how.target, json_text(body));
+  if (!reply.ok() && reply.error().kind == ErrorKind::kNo) {
+    return no(reply.error().message + "; 'trimtab " + how.verb + " --job " + how.path + session.flag() +
+              " --replace' does so and starts this one. Or give this one another name");
+  }
+  if (!reply.ok()) return reply.error();
+  if (was_running(*reply)) {
+    console.err << "trimtab: the job " << job.name << " is running already, handed in by an earlier command; "
+                << "following it\n";
+  }
   return {};
 }
 

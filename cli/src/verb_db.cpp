@@ -301,9 +301,10 @@ void add_db(CLI::App& root, Selection& selection) {
                   "Read published profiles, or what nccl-tests measured (-J); importing twice changes nothing",
                   "trimtab db import --format aceso profiles/ costs.db --documents documents/");
   add_value(verb, "--format", arguments->format, formats, "Whose format")->required();
-  verb->add_option("paths", arguments->sources,
-                   "What to read (aceso: a directory; nccl-tests: JSON files), then the cost database to add to, made "
-                   "when missing")
+  verb->add_option(
+          "paths", arguments->sources,
+          "What to read (aceso, galvatron, oases: a directory; nccl-tests: JSON files), then the cost database "
+          "to add to, made when missing")
       ->type_name("PATH")
       ->required();
   add_value(verb, "--documents", arguments->documents, "DIR", "Write the published models and clusters there");

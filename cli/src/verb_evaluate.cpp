@@ -26,8 +26,8 @@ Status write_drawings(const Arguments& arguments, const tuner::CostModel& model,
   if (arguments.gantt.empty() && arguments.trace.empty()) return {};
   const auto timeline = model.timeline(plan);
   if (!arguments.gantt.empty()) {
-    TRIMTAB_TRY_STATUS(
-        write_file(arguments.gantt, gantt_svg(timeline, {"One iteration of " + one_line(plan), 0, true})));
+    const GanttOptions options{"One iteration of " + one_line(plan), 0, true, model.step_path(plan)};
+    TRIMTAB_TRY_STATUS(write_file(arguments.gantt, gantt_svg(timeline, options)));
   }
   if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_json(timeline)));
   return {};

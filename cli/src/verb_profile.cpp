@@ -13,6 +13,7 @@ namespace {
 struct Arguments {
   SessionFlags session;
   std::string job;
+  bool replace = false;
   bool json = false;
 };
 
@@ -21,7 +22,8 @@ Result<int> profile(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
   const InterruptGuard guard;
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
-  TRIMTAB_TRY_STATUS(submit_job(session->client(), job, "/v1/profile"));
+  TRIMTAB_TRY_STATUS(
+      submit_job(*session, job, {"/v1/profile", "profile", arguments.job, arguments.replace}, clock, console));
   Result<Followed> followed = [&] {
     LiveOutput output(console.err, console.err_is_terminal);
     return follow_job(session->client(), job.name, output, clock);
@@ -48,6 +50,7 @@ void add_profile(CLI::App& root, Selection& selection) {
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml")->required();
   add_coordinator_flags(verb, arguments->session);
   verb->add_flag("--keep-up", arguments->session.keep_up, "Leave the embedded daemons running afterwards");
+  verb->add_flag("--replace", arguments->replace, "Stop another job of this name first, if one is running");
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return profile(*arguments, console); };

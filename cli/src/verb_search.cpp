@@ -30,7 +30,11 @@ struct Arguments {
   std::string start;
   std::string trace;
   std::string max_hops = "7";
+  std::string oases_degrees = "0";
   bool no_heuristic_2 = false;
+  std::string h3t_solver = "exact";
+  std::vector<std::string> without;
+  bool h3t_free_sync = false;
   bool explain = false;
   bool json = false;
 };
@@ -76,7 +80,14 @@ Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
   if (hops < 1 || hops > 100)
     return bad_input("--aceso-max-hops: expected 1 to 100, but found '" + arguments.max_hops + "'");
   options.max_hops = static_cast<int>(hops);
+  TRIMTAB_TRY(const std::uint64_t degrees, parse_count("--oases-degrees", arguments.oases_degrees));
+  if (degrees > 16) return bad_input("--oases-degrees: expected 0 to 16, but found '" + arguments.oases_degrees + "'");
+  options.oases_degrees = static_cast<std::int32_t>(degrees);
   options.use_heuristic_2 = !arguments.no_heuristic_2;
+  TRIMTAB_TRY_STATUS(check_choice("--h3t-solver", arguments.h3t_solver, tuner::h3t_solvers()));
+  options.h3t_solver = arguments.h3t_solver;
+  options.without = arguments.without;
+  options.h3t_free_synchronization = arguments.h3t_free_sync;
   if (!arguments.start.empty()) {
     TRIMTAB_TRY(options.start, read_plan(arguments.start));
   }
@@ -149,13 +160,25 @@ void add_search(CLI::App& root, Selection& selection) {
   add_value(verb, "--threads", arguments->threads, "N", "Most threads to use; this release's strategies run on one");
   add_value(verb, "--budget", arguments->budget, "TIME|Nev", "Time (2s) or evaluations (100000ev)")
       ->capture_default_str();
-  add_value(verb, "--knobs", arguments->knobs, "LIST", "Knobs that may be turned, separated by commas (default: all)");
+  add_value(verb, "--knobs", arguments->knobs, "LIST",
+            "Knobs that may be turned, separated by commas (default: those of a job that names none)");
   add_value(verb, "--plans", arguments->plans, "N", "How many plans to return")->capture_default_str();
   add_value(verb, "--start", arguments->start, "FILE", "plan.json to start from (default: the strategy's own)");
   add_value(verb, "--aceso-max-hops", arguments->max_hops, "N", "aceso: primitives in a row before it backtracks")
       ->capture_default_str();
   verb->add_flag("--aceso-no-heuristic-2", arguments->no_heuristic_2,
                  "aceso: try resources and primitives in random order");
+  add_value(verb, "--oases-degrees", arguments->oases_degrees, "N",
+            "oases: most tensor-parallel degrees, each on operators in a row (0: any, anywhere)")
+      ->capture_default_str();
+  verb->add_option("--without", arguments->without, "Families of knobs to leave out, to see what they are worth")
+      ->type_name("recompute,tensor_parallel,...")
+      ->delimiter(',');
+  add_value(verb, "--h3t-solver", arguments->h3t_solver, joined(tuner::h3t_solvers()),
+            "h3t: the exact solver, or one of the paper's")
+      ->capture_default_str();
+  verb->add_flag("--h3t-free-sync", arguments->h3t_free_sync,
+                 "h3t: then try layers that do not synchronize; the proven bound does not count them");
   add_value(verb, "--trace", arguments->trace, "FILE", "Write every iteration as CSV");
   verb->add_flag("--explain", arguments->explain, "Say why the best plan is the best, and how it was found");
   add_json(verb, arguments->json);

@@ -15,9 +15,8 @@
 #include "session.hpp"
 #include "status_text.hpp"
 #include "trace_events.hpp"
-#include "trace_wait.hpp"
+#include "trace_fetch.hpp"
 #include "verb.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::cli {
 
@@ -76,53 +75,36 @@ class RunningTrace {
  public:
   RunningTrace(const CoordinatorClient& client, std::uint64_t id)
       : client_(client), target_("/v1/traces/" + std::to_string(id)) {}
-  ~RunningTrace() { (void)client_.post(target_ + "/finish", ""); }
+  ~RunningTrace() {
+    // A coordinator that is lost stops by itself what nobody asks for.
+    if (!lost_) (void)client_.post(target_ + "/finish", "");
+  }
   RunningTrace(const RunningTrace&) = delete;
   RunningTrace& operator=(const RunningTrace&) = delete;
-  [[nodiscard]] Result<json> state() const { return parsed(client_.get(target_)); }
-  // Empty when it has not come.
-  [[nodiscard]] Result<std::string> chunk(std::uint64_t number) const {
-    return client_.get(target_ + "/chunk?number=" + std::to_string(number));
+  FetchedTrace fetch(Nanoseconds length, TraceEvents& events) {
+    const SystemClock clock;
+    const TraceSource source{
+        [this] { return client_.get(target_); },
+        [this](std::uint64_t number) { return client_.get(target_ + "/chunk?number=" + std::to_string(number)); }};
+    FetchedTrace fetched = fetch_trace(
+        source, length, events, clock, [] { std::this_thread::sleep_for(kPoll); }, InterruptGuard::interrupted);
+    lost_ = !fetched.lost.empty();
+    return fetched;
   }
 
  private:
   const CoordinatorClient& client_;
   std::string target_;
+  bool lost_ = false;
 };
 
-Status fetch(const RunningTrace& trace, Nanoseconds length, TraceEvents& events, json& state) {
-  const SystemClock clock;
-  TraceWait wait(length, clock.monotonic());
-  std::uint64_t next = 0;
-  bool interrupted = false;
-  while (true) {
-    TRIMTAB_TRY(state, trace.state());
-    const auto chunks = state.value("chunks", std::uint64_t{0});
-    for (; next < chunks && !interrupted; ++next) {
-      TRIMTAB_TRY(const std::string frame, trace.chunk(next));
-      wire::FromAgent message;
-      if (message.ParseFromString(frame)) (void)events.add(message.trace_chunk());  // counted there
-      interrupted = InterruptGuard::interrupted();
-      wait.came(clock.monotonic());
-    }
-    interrupted = interrupted || InterruptGuard::interrupted();
-    if (interrupted || (state.value("state", "") == "done" && next >= chunks)) break;
-    if (wait.over(clock.monotonic())) {
-      state["given_up"] = true;
-      break;
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
-  if (interrupted) state["interrupted"] = true;
-  return {};
-}
-
 // What somebody who reads the file must know, in lines.
-std::vector<std::string> remarks_of(const json& state, const TraceEvents& events) {
+std::vector<std::string> remarks_of(const FetchedTrace& fetched, const json& state, const TraceEvents& events) {
   std::vector<std::string> remarks;
   const auto say = [&](const std::string& who, const std::string& what) { remarks.push_back(who + ": " + what); };
-  if (state.value("interrupted", false)) remarks.emplace_back("interrupted: the rest was not fetched");
-  if (state.value("given_up", false)) remarks.emplace_back("given up: not every node said that it is done");
+  if (fetched.interrupted) remarks.emplace_back("interrupted: the rest was not fetched");
+  if (!fetched.lost.empty()) say("coordinator", "lost, the rest was not fetched: " + fetched.lost);
+  if (fetched.given_up) remarks.emplace_back("given up: not every node said that it is done");
   if (const auto lost = state.value("dropped", std::uint64_t{0}); lost > 0) {
     say("coordinator", std::to_string(lost) + " records dropped, this reader was too slow");
   }
@@ -130,7 +112,7 @@ std::vector<std::string> remarks_of(const json& state, const TraceEvents& events
   for (const json& node : state.value("nodes", json::array())) {
     const std::string name = node.value("node", "");
     if (node.contains("remark")) say("node " + name, node.value("remark", ""));
-    if (state.value("given_up", false) && !node.value("ended", false)) say("node " + name, "it is silent");
+    if (fetched.given_up && !node.value("ended", false)) say("node " + name, "it is silent");
     if (node.value("ended", false) && !node.contains("remark") && node.value("ranks", json::array()).empty()) {
       say("node " + name, "no rank of this job has a record ring here");
     }
@@ -172,12 +154,16 @@ Result<int> trace(const Arguments& arguments, Console& console) {
   const bool by_steps = arguments.steps > 0;
   const json request = by_steps ? json{{"steps", arguments.steps}} : json{{"seconds", seconds}};
   const Nanoseconds length = by_steps ? kLongestSteps : Nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-  TRIMTAB_TRY(json state, parsed(client.post(job_target(job, "/trace"), request.dump())));
-  const RunningTrace running(client, state.value("trace", std::uint64_t{0}));
+  TRIMTAB_TRY(const json begun, parsed(client.post(job_target(job, "/trace"), request.dump())));
+  RunningTrace running(client, begun.value("trace", std::uint64_t{0}));
   TraceEvents events(file.out());
-  TRIMTAB_TRY_STATUS(fetch(running, length, events, state));
-  const std::vector<std::string> remarks = remarks_of(state, events);
+  const FetchedTrace fetched = running.fetch(length, events);
+  const json state = json::parse(fetched.state_json);
+  const std::vector<std::string> remarks = remarks_of(fetched, state, events);
   events.finish(json_text(other_data(job, state, remarks)));
+  if (events.counts().records == 0 && !fetched.lost.empty()) {
+    return unavailable("lost the coordinator before anything of the trace had come: " + fetched.lost);
+  }
   if (events.counts().records == 0) {
     std::string why;
     for (const std::string& remark : remarks) why += "; " + printable(remark);
@@ -185,6 +171,10 @@ Result<int> trace(const Arguments& arguments, Console& console) {
   }
   TRIMTAB_TRY_STATUS(file.keep());
   const TraceEvents::Counts& counts = events.counts();
+  if (!fetched.lost.empty()) {
+    return unavailable("lost the coordinator while the trace was fetched: " + fetched.lost + "; " + arguments.file +
+                       " holds the " + std::to_string(counts.records) + " records that had come");
+  }
   if (arguments.json) {
     console.out << json_text({{"file", arguments.file},
                               {"job", job},

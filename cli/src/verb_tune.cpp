@@ -16,6 +16,7 @@ struct Arguments {
   SessionFlags session;
   std::string job;
   std::string out = "out";
+  bool replace = false;
   bool json = false;
 };
 
@@ -51,7 +52,7 @@ Result<int> tune(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
   const InterruptGuard guard;
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
-  TRIMTAB_TRY_STATUS(submit_job(session->client(), job, "/v1/jobs"));
+  TRIMTAB_TRY_STATUS(submit_job(*session, job, {"/v1/jobs", "tune", arguments.job, arguments.replace}, clock, console));
   Result<Followed> followed = [&] {
     LiveOutput output(console.err, console.err_is_terminal);
     return follow_job(session->client(), job.name, output, clock);
@@ -78,6 +79,7 @@ void add_tune(CLI::App& root, Selection& selection) {
   add_coordinator_flags(verb, arguments->session);
   verb->add_flag("--keep-up", arguments->session.keep_up,
                  "Leave the embedded daemons running although the job has ended");
+  verb->add_flag("--replace", arguments->replace, "Stop another job of this name first, if one is running");
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return tune(*arguments, console); };

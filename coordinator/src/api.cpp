@@ -68,9 +68,9 @@ net::HttpResponse get_job(const Call& call) {
 net::HttpResponse submit(const Call& call, bool may_tune) {
   auto submission = parse_submission(call.request.body);
   if (!submission.ok()) return failure(submission.error());
-  const auto job = call.jobs.submit(std::move(submission->job), submission->tune && may_tune);
-  if (!job.ok()) return failure(job.error());
-  return {201, "application/json", job_document(**job)};
+  const auto submitted = call.jobs.submit(std::move(submission->job), submission->tune && may_tune);
+  if (!submitted.ok()) return failure(submitted.error());
+  return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
 }
 
 net::HttpResponse post_job(const Call& call) {

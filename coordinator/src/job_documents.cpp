@@ -83,6 +83,28 @@ json trial_summary(const Trial& trial) {
           {"steps", trial.steps}};
 }
 
+json job_json(const JobRun& job) {
+  const TuningState& state = job.state();
+  json document = summary_json(job);
+  document["fingerprint"] = state.fingerprint;
+  document["launch"] = state.launch;
+  document["evaluations"] = state.evaluations;
+  document["incumbent"] = {{"hash", state.incumbent.hash},
+                           {"plan", carried(state.incumbent.json)},
+                           {"predicted_ms", state.incumbent_predicted.mean_ms},
+                           {"measured_ms", state.incumbent_measured.mean_ms}};
+  document["initial"] = {{"hash", state.initial.hash},
+                         {"predicted_ms", state.initial_predicted.mean_ms},
+                         {"measured_ms", state.initial_measured.mean_ms}};
+  double best = state.incumbent_predicted.mean_ms;
+  if (!state.trials.empty()) best = std::min(best, state.trials.back().predicted.mean_ms);
+  document["best_prediction_ms"] = best;
+  document["recommendation"] = carried(state.recommendation_json);
+  document["awaiting_approval"] =
+      state.doing == Doing::kAwaitingApproval ? trial_summary(state.trials.back()) : json(nullptr);
+  return document;
+}
+
 }  // namespace
 
 Result<Submission> parse_submission(const std::string& body) {
@@ -118,24 +140,12 @@ std::string jobs_document(const JobTable& jobs) {
 }
 
 std::string job_document(const JobRun& job) {
-  const TuningState& state = job.state();
-  json document = summary_json(job);
-  document["fingerprint"] = state.fingerprint;
-  document["launch"] = state.launch;
-  document["evaluations"] = state.evaluations;
-  document["incumbent"] = {{"hash", state.incumbent.hash},
-                           {"plan", carried(state.incumbent.json)},
-                           {"predicted_ms", state.incumbent_predicted.mean_ms},
-                           {"measured_ms", state.incumbent_measured.mean_ms}};
-  document["initial"] = {{"hash", state.initial.hash},
-                         {"predicted_ms", state.initial_predicted.mean_ms},
-                         {"measured_ms", state.initial_measured.mean_ms}};
-  double best = state.incumbent_predicted.mean_ms;
-  if (!state.trials.empty()) best = std::min(best, state.trials.back().predicted.mean_ms);
-  document["best_prediction_ms"] = best;
-  document["recommendation"] = carried(state.recommendation_json);
-  document["awaiting_approval"] =
-      state.doing == Doing::kAwaitingApproval ? trial_summary(state.trials.back()) : json(nullptr);
+  return text(job_json(job));
+}
+
+std::string submitted_document(const Submitted& submitted) {
+  json document = job_json(*submitted.job);
+  document["was_running"] = submitted.was_running;
   return text(document);
 }
 

@@ -23,6 +23,8 @@ struct Submission {
 [[nodiscard]] std::string nodes_document(const Services& services);
 [[nodiscard]] std::string jobs_document(const JobTable& jobs);
 [[nodiscard]] std::string job_document(const JobRun& job);
+// The job, and "was_running": whether it ran before it was handed in.
+[[nodiscard]] std::string submitted_document(const Submitted& submitted);
 [[nodiscard]] std::string trials_document(const TuningState& state);
 [[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
 [[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);

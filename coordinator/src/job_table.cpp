@@ -10,6 +10,25 @@
 
 namespace trimtab::coordinator {
 
+namespace {
+
+// Handing in a job that runs already is no mistake: who lost sight of it finds it again.
+Status check_same(const JobRun& present, const Job& job, bool tune) {
+  const TuningState& state = present.state();
+  std::string difference;
+  for (const std::string& key : differing_keys(state.job, job)) difference += (difference.empty() ? "" : ", ") + key;
+  if (state.tune != tune) {
+    difference = state.tune ? "it is tuned, and not only profiled" : "it is only profiled, and not tuned";
+  } else if (!difference.empty()) {
+    difference = "it differs in " + difference;
+  }
+  if (difference.empty()) return {};
+  return no("another job " + job.name + " is running (phase " + std::string(to_string(state.phase)) +
+            "): " + difference + ". POST /v1/jobs/" + job.name + "/stop stops it");
+}
+
+}  // namespace
+
 Status check_job(const Job& job, bool tune) {
   if (job.delivery == Delivery::kRestart && tune && job.mode != JobMode::kObserve) {
     return bad_input(
@@ -41,12 +60,11 @@ Status JobTable::restore() {
   return {};
 }
 
-Result<JobRun*> JobTable::submit(Job job, bool tune) {
+Result<Submitted> JobTable::submit(Job job, bool tune) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
-  JobRun* present = find(job.name);
-  if (present != nullptr && present->active()) {
-    return no("job " + job.name + " is running already (phase " + std::string(to_string(present->state().phase)) +
-              "). Stop it first, or give this one another name");
+  if (JobRun* present = find(job.name); present != nullptr && present->active()) {
+    TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
+    return Submitted{present, true};
   }
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
@@ -58,7 +76,7 @@ Result<JobRun*> JobTable::submit(Job job, bool tune) {
   slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
   remove_old_tables();
   slot->begin();
-  return slot.get();
+  return Submitted{slot.get(), false};
 }
 
 void JobTable::remove_old_tables() const {

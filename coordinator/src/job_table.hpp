@@ -13,14 +13,19 @@
 
 namespace trimtab::coordinator {
 
+struct Submitted {
+  JobRun* job = nullptr;     // owned by the table
+  bool was_running = false;  // the same document was handed in before, and that run is not over
+};
+
 class JobTable {
  public:
   explicit JobTable(Services& services) : services_(services) {}
 
   // Takes up what an earlier coordinator left.
   [[nodiscard]] Status restore();
-  // The error is kNo when a job of this name runs already, kBadInput when the job cannot be tuned as it asks.
-  [[nodiscard]] Result<JobRun*> submit(Job job, bool tune);
+  // The error is kNo when another job of this name runs already, kBadInput when the job cannot be tuned as it asks.
+  [[nodiscard]] Result<Submitted> submit(Job job, bool tune);
   [[nodiscard]] JobRun* find(const std::string& name);
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "job_names.hpp"
 #include "json_reader.hpp"
@@ -100,6 +101,22 @@ std::string to_json(const Job& job) {
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
   return dump(json);
+}
+
+std::vector<std::string> differing_keys(const Job& first, const Job& second) {
+  const auto document = [](const Job& job) { return nlohmann::json::parse(to_json(job)); };
+  std::set<std::string> keys;
+  for (const auto& change : nlohmann::json::diff(document(first), document(second))) {
+    // A pointer such as /commands/train/3: two levels say where to look.
+    std::string path = change.at("path").get<std::string>().substr(1);
+    const std::size_t below = path.find('/');
+    if (below != std::string::npos) {
+      path.resize(std::min(path.find('/', below + 1), path.size()));
+      path[below] = '.';
+    }
+    keys.insert(std::move(path));
+  }
+  return {keys.begin(), keys.end()};
 }
 
 }  // namespace trimtab

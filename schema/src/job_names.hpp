@@ -24,11 +24,10 @@ struct KnobName {
   std::string_view name;
   bool Knobs::*knob;
 };
-inline constexpr KnobName kKnobs[] = {{"pipeline", &Knobs::pipeline},
-                                      {"uneven_stages", &Knobs::uneven_stages},
-                                      {"microbatch", &Knobs::microbatch},
-                                      {"data_parallel", &Knobs::data_parallel},
-                                      {"recompute", &Knobs::recompute}};
+inline constexpr KnobName kKnobs[] = {
+    {"pipeline", &Knobs::pipeline},     {"uneven_stages", &Knobs::uneven_stages},
+    {"microbatch", &Knobs::microbatch}, {"data_parallel", &Knobs::data_parallel},
+    {"recompute", &Knobs::recompute},   {"sliced_microbatches", &Knobs::sliced_microbatches}};
 
 struct TrialCount {
   std::string_view name;

@@ -7,6 +7,7 @@ namespace trimtab {
 namespace {
 
 constexpr std::string_view kSchema = "trimtab.model/1";
+constexpr std::string_view kGalvatronFamilies[] = {"bert", "t5", "vit", "swin", "gpt"};
 
 std::vector<std::int32_t> read_sizes(const JsonReader& array) {
   std::vector<std::int32_t> sizes;
@@ -31,6 +32,9 @@ Operator read_operator(const JsonReader& in) {
     op.shardings = shardings.texts();
     if (op.shardings.empty()) shardings.fail("an array of at least one");
   }
+  if (const JsonReader reduces = in.at("tensor_all_reduces"); reduces.present()) {
+    op.tensor_all_reduces = reduces.integer32(kNonNegative32);
+  }
   return op;
 }
 
@@ -51,6 +55,37 @@ AcesoFacts read_aceso(const JsonReader& in) {
   return facts;
 }
 
+GalvatronEnds read_ends(const JsonReader& in) {
+  return {in.at("states_mib").number_or(0), in.at("activation_mib").number_or(0)};
+}
+
+GalvatronFacts read_galvatron(const JsonReader& in) {
+  GalvatronFacts facts;
+  constexpr auto kOther = static_cast<std::size_t>(GalvatronFamily::kGpt);
+  facts.family = static_cast<GalvatronFamily>(in.at("family").choice_or(kOther, kGalvatronFamilies));
+  facts.overhead_ms = in.at("overhead_ms").number_or(0);
+  facts.node = read_ends(in.at("node"));
+  facts.whole = read_ends(in.at("whole"));
+  facts.first = read_ends(in.at("first"));
+  facts.last = read_ends(in.at("last"));
+  facts.microbatch_relief_mib = in.at("microbatch_relief_mib").number_or(0);
+  return facts;
+}
+
+OrderedJson write_ends(const GalvatronEnds& ends) {
+  return {{"states_mib", ends.states_mib}, {"activation_mib", ends.activation_mib}};
+}
+
+OrderedJson write_galvatron(const GalvatronFacts& facts) {
+  return {{"family", kGalvatronFamilies[static_cast<std::size_t>(facts.family)]},
+          {"overhead_ms", facts.overhead_ms},
+          {"node", write_ends(facts.node)},
+          {"whole", write_ends(facts.whole)},
+          {"first", write_ends(facts.first)},
+          {"last", write_ends(facts.last)},
+          {"microbatch_relief_mib", facts.microbatch_relief_mib}};
+}
+
 OrderedJson write_operator(const Operator& op) {
   OrderedJson json{{"name", op.name},
                    {"kind", op.kind},
@@ -63,6 +98,7 @@ OrderedJson write_operator(const Operator& op) {
                    {"output_bytes", op.output_bytes},
                    {"forward_flops", op.forward_flops},
                    {"shardings", op.shardings}};
+  if (op.tensor_all_reduces) json["tensor_all_reduces"] = *op.tensor_all_reduces;
   return json;
 }
 
@@ -84,6 +120,7 @@ Result<Model> parse_model(std::string_view json, std::string_view source) {
   model.gradient_bytes_per_parameter_byte = root.at("gradient_bytes_per_parameter_byte").number_or(1.0);
   model.optimizer_bytes_per_parameter_byte = root.at("optimizer_bytes_per_parameter_byte").number_or(2.0);
   if (const JsonReader aceso = root.at("aceso"); aceso.present()) model.aceso = read_aceso(aceso);
+  if (const JsonReader in = root.at("galvatron"); in.present()) model.galvatron = read_galvatron(in);
   TRIMTAB_TRY_STATUS(document.status());
   return model;
 }
@@ -101,6 +138,7 @@ std::string to_json(const Model& model) {
                      {"resharding", model.aceso->resharding},
                      {"mixed_splits", model.aceso->mixed_splits}};
   }
+  if (model.galvatron) json["galvatron"] = write_galvatron(*model.galvatron);
   json["operators"] = OrderedJson::array();
   for (const Operator& op : model.operators) json["operators"].push_back(write_operator(op));
   for (const TiedParameters& tied : model.tied_parameters) {

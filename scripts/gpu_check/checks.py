@@ -18,7 +18,8 @@ def records(installation, daemons, inherited, budget):
     """As many kernels and graph launches told of as were launched, and nothing lost."""
     counts, problems = {}, []
     for name, words in (("kernels", ()), ("graphs", ("--graph",))):
-        environment = {**arms.cleared(inherited), **arms.environment("kernels only", installation.library, daemons.socket)}
+        added = arms.environment("kernels only", installation.library, daemons.socket)
+        environment = {**arms.cleared(inherited), **installation.bench_environment(added)}
         before = daemons.settled(budget)
         output = child.run([installation.bench, "chain", "--kernel-us", "5", "--kernels", "500", "--steps", "40", *words],
                            budget, environment=environment)

@@ -1,5 +1,6 @@
 """Trimtab on this machine for the length of the check: what was built here beside what was carried, and its daemons."""
 import contextlib
+import json
 import pathlib
 import shutil
 import socket
@@ -7,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-from . import child
+from . import child, machine
 from .sections import Failed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,7 +45,27 @@ class Installation:
         (self.folder / "bin").mkdir(exist_ok=True)
         for source in [self._build / "bin" / self.bench.name, *(self._carried / name for name in PROGRAMS)]:
             shutil.copy2(source, self.folder / "bin")
-        return {"libraries": sorted(path.name for path in (self.folder / "lib").iterdir())}
+        return {"libraries": sorted(path.name for path in (self.folder / "lib").iterdir()),
+                "libcupti": str(machine.libcupti() or "not found here: the loader's, or /usr/local/cuda's")}
+
+    def bench_environment(self, added):
+        """What an arm adds, for a program that does not bring libcupti along as PyTorch does."""
+        found = machine.libcupti() if "CUDA_INJECTION64_PATH" in added else None
+        return {**added, "TRIMTAB_CUPTI_LIBRARY": str(found)} if found else added
+
+    def doctor(self):
+        """What trimtab doctor says of this machine; the reason where it cannot say anything."""
+        done = subprocess.run([str(self.program("trimtab")), "doctor", "--json", "--state", str(self.folder / "state")],
+                              capture_output=True, text=True, timeout=30, check=False)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            return {"error": (done.stderr or done.stdout).strip()[-600:]}
+
+    def keep_logs(self, out):
+        """The daemons' logs beside the results: a failed section is explained there."""
+        for log in (self.folder / "state").glob("*.log"):
+            shutil.copy2(log, out)
 
     @contextlib.contextmanager
     def daemons(self):

@@ -1,5 +1,7 @@
 """Whether there is a GPU here, and what stands beside it."""
 import ctypes
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -25,3 +27,20 @@ def pytorch_version():
     done = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
                           check=False)
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def libcupti(nvcc=None, python_path=None):
+    """The libcupti of the toolkit that nvcc belongs to, else one among Python's packages; None where there is none. A
+    program without PyTorch has loaded none, and the injected library looks in /usr/local/cuda and where the loader does."""
+    nvcc = nvcc or shutil.which("nvcc")
+    places = []
+    if nvcc:
+        root = pathlib.Path(nvcc).resolve().parents[1]
+        places += [root / "extras/CUPTI/lib64", root / "lib64", root / "lib", root / "targets/x86_64-linux/lib"]
+    for place in sys.path if python_path is None else python_path:
+        places += sorted(pathlib.Path(place).glob("nvidia/*/lib"))
+    for place in places:
+        for name in ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"):
+            if (place / name).exists():
+                return place / name
+    return None

@@ -67,7 +67,8 @@ def finish(result):
 def chain(installation, daemons, inherited, budget):
     """Kernel chains of three lengths and a graph's replay."""
     def run_arm(arm):
-        environment = {**arms.cleared(inherited), **arms.environment(arm, installation.library, daemons.socket)}
+        added = arms.environment(arm, installation.library, daemons.socket)
+        environment = {**arms.cleared(inherited), **installation.bench_environment(added)}
         return chains_in(child.run([installation.bench, *CHAIN_WORDS], budget, environment=environment, most_s=60))
 
     names = tuple(arms.ARMS)

@@ -19,6 +19,7 @@ RankActivity sample() {
   activity.idle = 0.25;
   activity.stream_seconds = 0.2;
   activity.streams.push_back({7, 100'000'000, 0, 0});
+  activity.gpu_clock = GpuClock::Offset{2'500'000'000, 1000};
   activity.busiest_seconds = 2;
   activity.busiest.push_back({"gemm", KernelClass::kGemm, false, 1'000'000'000, 500});
   return activity;
@@ -45,7 +46,7 @@ TEST_CASE("metrics of ranks have bounded labels, and one family after the other"
   add_activity_metrics({{{"j\"x", "", 0}, sample()}, {{"j\"x", "untuned", 1}, sample()}}, metrics);
   const std::string text = render_metrics(metrics);
   INFO(text);
-  CHECK(metrics.size() == 2 * (4 + 6 + 5));
+  CHECK(metrics.size() == 2 * (4 + 6 + 5 + 3 + 2));
   CHECK(text.find("trimtab_rank_steps_total{job=\"j\\\"x\",rank=\"0\"} 12\n") != std::string::npos);
   CHECK(text.find("trimtab_rank_step_share{job=\"j\\\"x\",rank=\"0\",share=\"idle\"} 0.25\n") != std::string::npos);
   CHECK(text.find("trimtab_rank_step_seconds{job=\"j\\\"x\",variant=\"untuned\",rank=\"1\"} 0.25\n") !=
@@ -53,7 +54,11 @@ TEST_CASE("metrics of ranks have bounded labels, and one family after the other"
   CHECK(text.find("trimtab_rank_collector_cost_seconds_total{job=\"j\\\"x\",rank=\"0\"} 1.5\n") != std::string::npos);
   CHECK(text.find("trimtab_rank_cupti_state{job=\"j\\\"x\",rank=\"0\"} 1\n") != std::string::npos);
   CHECK(text.find("trimtab_rank_cupti_records_dropped_total{job=\"j\\\"x\",rank=\"0\"} 5\n") != std::string::npos);
-  for (const char* family : {"trimtab_rank_steps_total", "trimtab_rank_step_share"}) {
+  CHECK(text.find("trimtab_rank_stream_share{job=\"j\\\"x\",rank=\"0\",share=\"computation\",stream=\"7\"} 0.5\n") !=
+        std::string::npos);
+  CHECK(text.find("trimtab_rank_gpu_clock_offset_seconds{job=\"j\\\"x\",rank=\"0\"} 2.5\n") != std::string::npos);
+  for (const char* family : {"trimtab_rank_steps_total", "trimtab_rank_step_share", "trimtab_rank_stream_share",
+                             "trimtab_rank_gpu_clock_uncertainty_seconds"}) {
     const std::string type = std::string("# TYPE ") + family + " ";
     CHECK(text.find(type) == text.rfind(type));
   }

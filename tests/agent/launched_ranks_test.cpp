@@ -190,3 +190,43 @@ TEST_CASE("only a process that was launched, or descends from one, is a rank") {
   CHECK_FALSE(life.ranks.find("other", 0, life.pid_of(0)).has_value());
   life.end_all();
 }
+
+TEST_CASE("tables of NCCL choices go with the last rank of their launch") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  const Scratch scratch = life.ranks.scratch({"j", "", 0});
+  REQUIRE(write_file(scratch.nccl_table(1), "one").ok());
+  REQUIRE(life.ranks.start({life.start_of(0, {"sleep", "60"}), life.start_of(1, {"true"})}, false).ok());
+  REQUIRE(run_until(life.loop, [&] { return life.ended.size() == 1; }));
+  CHECK(std::filesystem::exists(scratch.nccl_table(1)));  // rank 0 may still read it
+  life.end_all();
+  CHECK_FALSE(std::filesystem::exists(scratch.nccl_table(1)));
+  // One whose ranks could not be started.
+  REQUIRE(write_file(scratch.nccl_table(2), "two").ok());
+  REQUIRE_FALSE(life.ranks.start({life.start_of(0, {"no-such-program"}, 2)}, false).ok());
+  CHECK_FALSE(std::filesystem::exists(scratch.nccl_table(2)));
+}
+
+TEST_CASE("the next agent removes tables of launches that ended without it, of every job, and no other file") {
+  const TemporaryDirectory directory;
+  const Scratch job(directory.path(), "j", "");
+  const Scratch untuned(directory.path(), "j", "untuned");
+  {
+    Life first(directory);
+    REQUIRE(untuned.create().ok());
+    REQUIRE(first.ranks.start({first.start_of(0, {"sleep", "60"}, 7)}, false).ok());
+    for (const std::uint64_t launch : {6U, 7U}) REQUIRE(write_file(job.nccl_table(launch), "t").ok());
+    REQUIRE(write_file(job.nccl_table(6) + ".new", "cut off").ok());
+    REQUIRE(write_file(job.plan(6), "{}").ok());
+    REQUIRE(write_file(untuned.nccl_table(7), "t").ok());
+  }
+  Life second(directory);
+  REQUIRE(second.ranks.adopt().ok());
+  CHECK(std::filesystem::exists(job.nccl_table(7)));
+  CHECK(std::filesystem::exists(job.plan(6)));
+  CHECK_FALSE(std::filesystem::exists(job.nccl_table(6)));
+  CHECK_FALSE(std::filesystem::exists(job.nccl_table(6) + ".new"));
+  CHECK_FALSE(std::filesystem::exists(untuned.nccl_table(7)));
+  second.end_all();
+  CHECK_FALSE(std::filesystem::exists(job.nccl_table(7)));
+}

@@ -1,5 +1,6 @@
 #include "rank_rings.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -63,6 +64,10 @@ TEST_CASE("where CUPTI cannot say what the device does the host's time is no ope
   SECTION("there is no CUDA") {
     CHECK(rig.counts()[kForward] == 3);  // but for the first two
   }
+  SECTION("there is CUDA, and CUPTI is off or was never called") {
+    rig.ring.header().cupti_state = GENERATE(record::kCuptiSwitchedOff, record::kCuptiNotInjected);
+    CHECK_FALSE(rig.counts().contains(kForward));  // also when the process ends at once
+  }
   SECTION("there is CUDA and no CUPTI") {
     rig.ring.header().cupti_state = record::kCuptiNoLibrary;
     rig.rings.drain();
@@ -105,4 +110,123 @@ TEST_CASE("full detail is asked of the process whose ring it is") {
   CHECK(rig.ring.header().full_detail_until_ns == 0);
   rig.rings.ask_full_detail(1, 5);
   CHECK(rig.ring.header().full_detail_until_ns == 5);
+}
+
+namespace {
+
+constexpr std::uint64_t kAhead = 400'000'000'000;  // of the GPU's clock: more than any record's future
+
+void put(HandMadeRing& ring, const record::RecordSlot& fields) {
+  record::RecordSlot& slot = ring.claim();
+  slot.begin_ns = fields.begin_ns;
+  slot.end_ns = fields.end_ns;
+  slot.payload = fields.payload;
+  slot.name = fields.name;
+  slot.domain = fields.domain;
+  slot.thread = fields.thread;
+  slot.kind = fields.kind;
+  slot.flags = fields.flags;
+  slot.depth = fields.depth;
+  for (std::size_t i = 0; i < 7; ++i) slot.detail[i] = fields.detail[i];
+  slot.sequence.fetch_add(1);
+}
+
+void put_clock(HandMadeRing& ring, std::int64_t difference, record::ClockBound bound) {
+  record::RecordSlot clock{};
+  clock.kind = record::kClock;
+  clock.begin_ns = clock.end_ns = kNow + kAhead;
+  clock.payload = difference;
+  clock.domain = 4;
+  clock.detail[0] = bound;
+  put(ring, clock);
+}
+
+void put_collective(HandMadeRing& ring, std::uint64_t host_ns) {
+  record::RecordSlot collective{};
+  collective.kind = record::kCollective;
+  collective.begin_ns = host_ns + kAhead;
+  collective.end_ns = host_ns + kAhead + 100'000;
+  collective.payload = 1 << 20;
+  collective.flags = record::kPayloadValid;
+  collective.name = 3;
+  collective.domain = 4;
+  collective.depth = 8;
+  collective.detail[0] = 2;
+  collective.detail[2] = 1;
+  put(ring, collective);
+}
+
+}  // namespace
+
+TEST_CASE("a collective's stamps are put on the host's clock, and told to the other ranks as they are") {
+  Rig rig;
+  rig.ring.set_name(3, "AllReduce");
+  rig.ring.set_name(4, "00000000000000ab");
+  const auto ahead = static_cast<std::int64_t>(kAhead);
+  put_clock(rig.ring, ahead - 3'000, record::kReadAfter);
+  put_clock(rig.ring, ahead + 9'000, record::kReadBefore);
+  put_collective(rig.ring, kNow - 1'000'000);
+  rig.rings.drain();
+  CHECK(rig.rings.counters().malformed == 0);
+  CHECK(rig.rings.counters().collectives_folded == 1);
+  const auto activity = rig.rings.activities().at({"j", "", 0});
+  REQUIRE(activity.gpu_clock);
+  CHECK(activity.gpu_clock->ns == ahead + 3'000);
+  CHECK(activity.gpu_clock->uncertainty_ns == 6'000);
+  std::vector<CollectiveStamp> stamps;
+  rig.rings.take_collectives([&](const RankRings::RankCollectives& rank) { stamps = rank.stamps; });
+  REQUIRE(stamps.size() == 1);
+  CHECK(stamps[0].begin_ns == kNow - 1'000'000 + kAhead);
+}
+
+TEST_CASE("a kernel of NCCL's is known by its collective although the GPU's clock is another") {
+  // Kernels of NCCL's beside a computation: the cost's key has the collective's bytes only where the two were joined.
+  const auto keys = [](std::int64_t uncertainty_ns) {
+    Rig rig;
+    rig.ring.set_name(3, "AllReduce");
+    rig.ring.set_name(4, "00000000000000ab");
+    rig.ring.set_name(5, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+    rig.ring.set_name(6, "sm90_xmma_gemm_bf16");
+    std::map<std::string, std::uint64_t> found;
+    const auto kernel = [&](std::uint32_t name, std::uint32_t stream, std::uint64_t begin_ns, std::uint64_t length_ns) {
+      record::RecordSlot one{};
+      one.kind = record::kKernel;
+      one.name = name;
+      one.thread = stream;
+      one.begin_ns = begin_ns;
+      one.end_ns = begin_ns + length_ns;
+      one.domain = 8;
+      put(rig.ring, one);
+    };
+    const auto ahead = static_cast<std::int64_t>(kAhead);
+    std::uint64_t at = kNow - 20'000'000'000;
+    for (int i = 0; i < 4000; ++i, at += 1'000'000) {
+      if (uncertainty_ns > 0 && i == 0) {
+        put_clock(rig.ring, ahead - uncertainty_ns, record::kReadAfter);
+        put_clock(rig.ring, ahead + uncertainty_ns, record::kReadBefore);
+      }
+      if (i % 2 == 0) {
+        put_collective(rig.ring, at);
+        kernel(5, 20, at - 2'000, 104'000);
+        kernel(6, 7, at - 10'000, i % 4 == 0 ? 200'000 : 180'000);
+      } else {
+        kernel(6, 7, at, 100'000);
+      }
+      rig.rings.drain();
+    }
+    return rig.counts();
+  };
+  const auto with = [](const std::map<std::string, std::uint64_t>& counts, const std::string& part) {
+    return std::ranges::any_of(counts, [&](const auto& one) {
+      return one.first.find("overlap_computation") != std::string::npos && one.first.find(part) != std::string::npos;
+    });
+  };
+  const auto joined = keys(3'000);
+  const auto apart = keys(0);
+  const auto unsure = keys(2'500'000);  // there is a collective every two milliseconds
+  for (const auto& [key, count] : joined) UNSCOPED_INFO("joined: " << key << " " << count);
+  for (const auto& [key, count] : apart) UNSCOPED_INFO("apart: " << key << " " << count);
+  CHECK(with(joined, "1048576"));
+  CHECK_FALSE(with(apart, "1048576"));
+  CHECK_FALSE(with(unsure, "1048576"));
 }

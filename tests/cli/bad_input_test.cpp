@@ -79,6 +79,7 @@ TEST_CASE("an unknown strategy, cost model, space or budget names what is known"
   refuses(scene.with({"search", "--seed", "-1"}), 2, {"--seed"});
   refuses(scene.with({"search", "--threads", "0"}), 2, {"--threads"});
   refuses(scene.with({"search", "--aceso-max-hops", "0"}), 2, {"--aceso-max-hops"});
+  refuses(scene.with({"search", "--oases-degrees", "17"}), 2, {"--oases-degrees", "0 to 16"});
   refuses(scene.with({"search", "--start", "/nonexistent.json"}), 2, {"/nonexistent.json"});
   refuses(scene.with({"search", "--calibration", "nobody"}), 2, {"nobody"});
   refuses({"db", "import", "--format", "acseo", "x", "y"}, 2, {"--format", "aceso", "acseo"});

@@ -66,3 +66,20 @@ TEST_CASE("a trace keeps events that overlap on threads of their own") {
   CHECK(complete == 6);
   CHECK(events.back()["ts"] == 20000.0);
 }
+
+TEST_CASE("the critical path is outlined stay by stay and its master stage marked") {
+  const trimtab::tuner::StepPath path{1,
+                                      {{0, EventKind::kForward, 0, 0, 10},
+                                       {1, EventKind::kForward, 0, 12, 20},
+                                       {1, EventKind::kBackward, 0, 20, 30},
+                                       {0, EventKind::kBackward, 0, 30, 50},
+                                       {0, EventKind::kOptimizer, -1, 50, 55}}};
+  const std::string svg = gantt_svg(kTimeline, {"t", 0, false, path});
+  CHECK(count(svg, "class=\"critical\"") == 4);  // three stays and the legend
+  CHECK(count(svg, "class=\"critical-hop\"") == 2);
+  CHECK(count(svg, "critical path, stage 1: 12.0 ms to 30.0 ms (18.0 ms)") == 1);
+  CHECK(count(svg, "class=\"label master\"") == 1);
+  CHECK(count(svg, "it stays longest on stage 1, the master stage") == 1);
+  CHECK(count(gantt_svg(kTimeline, {}), "critical") == 0);
+  CHECK(count(gantt_svg(kTimeline, {}), "master") == 0);
+}

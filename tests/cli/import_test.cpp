@@ -137,3 +137,28 @@ TEST_CASE("an import without a database to write to is refused") {
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.err.find("last, the cost database") != std::string::npos);
 }
+
+TEST_CASE("Oases' profile: documents for what it measured, nothing stored of a malformed file") {
+  const Scratch scratch;
+  const std::string header =
+      "hidden_size,tp_degree,micro_batch,valid,attn_fwd_ms,attn_bwd_ms,mlp_fwd_ms,mlp_bwd_ms,allreduce_ms,"
+      "runtime_peak_increase_mib\n";
+  const std::string directory = scratch.path("profile");
+  std::filesystem::create_directory(directory);
+  const std::string database = scratch.path("costs.db");
+  const std::vector<std::string> command{"db",      "import", "--format",    "oases",
+                                         directory, database, "--documents", scratch.path("documents")};
+  static_cast<void>(scratch.file("profile/profile_3090.csv", header + "4096,4,2,1,3.1,4.2,2.3,nan,5.5,64\n"));
+  const Outcome refused = ::trimtab_program(command);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("profile_3090.csv:2: mlp_bwd_ms") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(database));
+  CHECK_FALSE(std::filesystem::exists(scratch.path("documents")));
+
+  static_cast<void>(scratch.file("profile/profile_3090.csv", header + "4096,4,2,1,3.1,4.2,2.3,3.4,5.5,64\n"));
+  const Outcome imported = ::trimtab_program(command);
+  INFO(imported.err);
+  CHECK(imported.exit_code == 0);
+  CHECK(std::filesystem::exists(scratch.path("documents/oases-llama-7B.json")));
+  CHECK(imported.err.find("remark: bert-large: profile_3090.csv has no row of hidden size 1024") != std::string::npos);
+}

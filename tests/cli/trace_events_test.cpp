@@ -204,6 +204,8 @@ TEST_CASE("what ranks do is a table of shares, then what takes longest") {
     {"rank":0,"node":"n0","source":"kernels","steps":120,"step":119,"steps_measured":32,"step_ms":250,"steps_per_second":4,
      "step_found_by":"ranges","shares":{"computation":0.7,"exposed_communication":0.2,"exposed_copy":0.01,"idle":0.09,
      "overlapped_communication":0.15},"age_s":0.5,
+     "streams":[{"stream":7,"computation":0.031,"communication":0.0,"copy":0.002},
+                {"stream":13,"computation":0.0,"communication":0.345,"copy":0.0}],
      "busiest":[{"name":"gemm","class":"gemm","collective":false,"share":0.5,"count":100,"mean_us":1000},
                 {"name":"ncclDevKernel_AllReduce","class":"other","collective":true,"share":0.2,"count":4,"mean_us":50}]},
     {"rank":1,"node":"n1","source":"kernels","steps":7,"steps_measured":0,"step_found_by":"period","confidence":0.93,
@@ -217,7 +219,21 @@ TEST_CASE("what ranks do is a table of shares, then what takes longest") {
     CHECK(text.find(part) != std::string::npos);
   }
   CHECK(text.find("collective") > text.find("kernel"));
+  // The busier stream first, each with its own shares; a rank without streams has no row.
+  const std::size_t busy = text.find("0      13    0.0 %         34.5 %   0.0 %");
+  const std::size_t idle = text.find("0       7    3.1 %          0.0 %   0.2 %");
+  CHECK(busy != std::string::npos);
+  CHECK(idle != std::string::npos);
+  CHECK(busy < idle);
   CHECK(describe(std::vector<LiveRank>{}).find("no rank") != std::string::npos);
   CHECK_FALSE(parse_live_ranks("[]").ok());
   CHECK_FALSE(parse_live_ranks("{").ok());
+}
+
+TEST_CASE("streams beyond what a page holds are counted") {
+  std::vector<LiveRank> ranks(10);
+  for (LiveRank& rank : ranks) rank.streams.assign(3, {1, 0.5, 0, 0});
+  CHECK(describe(ranks).find("and 6 more") != std::string::npos);
+  ranks.resize(8);
+  CHECK(describe(ranks).find("more") == std::string::npos);
 }

@@ -285,3 +285,30 @@ TEST_CASE("daemons of a tune that was killed are taken over by the next and go w
   CHECK(next.err.find("the job other failed") != std::string::npos);
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
 }
+
+TEST_CASE("a job that a killed tune has left running is followed by the next, and replaced when it has changed") {
+  if (!daemons_built()) return;
+  const Site site;
+  const std::string slow = job_file(site, "slow", "[\"/bin/sleep\", \"300\"]");
+  {
+    Running killed({"tune", slow, "--state", site.state()});
+    REQUIRE(says(killed, "phase: describing"));
+  }
+  {
+    Running again({"tune", slow, "--state", site.state()});
+    REQUIRE(says(again, "the job slow is running already"));
+  }
+  const std::string hopeless = job_file(site, "slow", "[\"/bin/false\"]");
+  const Outcome refused = site.run({"tune", hopeless});
+  INFO(refused.err);
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find("it differs in commands.describe") != std::string::npos);
+  const std::string command =
+      "'trimtab tune --job " + hopeless + " --state " + site.state() + " --replace' does so and starts this one";
+  CHECK(refused.err.find(command) != std::string::npos);
+  const Outcome replaced = site.run({"tune", hopeless, "--replace"});
+  INFO(replaced.err);
+  CHECK(replaced.exit_code == 3);
+  CHECK(replaced.err.find("stopping the job slow that is running") != std::string::npos);
+  CHECK(replaced.err.find("the job slow failed") != std::string::npos);
+}

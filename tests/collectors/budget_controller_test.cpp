@@ -24,9 +24,11 @@ struct Simulation {
   std::uint64_t drops_a_tick = 0;  // while recording
   std::uint64_t tick_ns = 50'000'000;
   std::uint64_t step_ns = 0;  // 0: the job tells no steps
+  bool held = false;          // another profiler has CUPTI: nothing is recorded, whatever the level
   BudgetSample sample;
   double spent = 0;
   int changes = 0;
+  int rises_to_all = 0;
   double recorded = 0;
   double seconds = 0;
   double most_since_start = 0;  // share of the time so far, looked at after a minute
@@ -46,10 +48,12 @@ struct Simulation {
       sample.ring_drops += recording ? drops_a_tick : 0;
       budget.update(sample);
       changes += budget.level() != level ? 1 : 0;
+      rises_to_all += level != record::kDetailAll && budget.level() == record::kDetailAll ? 1 : 0;
       level = budget.level();
       recording = level == record::kDetailAll;
       const std::uint64_t steps = step_ns == 0 ? 0 : sample.now_ns / step_ns;
       if (level == record::kDetailSampled) recording = sampler.update(budget.duty(), sample.now_ns, steps);
+      recording = recording && !held;
       seconds += tick;
       if (seconds > 60) most_since_start = std::max(most_since_start, spent / seconds);
     }
@@ -130,9 +134,26 @@ TEST_CASE("steps so short that a second holds little of their recording are meas
   simulation.tick_ns = 1'000'000;
   simulation.step_ns = 4'000'000;
   simulation.run(3600);
-  INFO("spent " << simulation.spent);
+  INFO("spent " << simulation.spent << " duty " << simulation.budget.duty() << " changes " << simulation.changes);
   CHECK(simulation.budget.level() == record::kDetailSampled);
-  CHECK(simulation.changes == 3);  // down to samples, to collectives, up to samples: never up to all, unmeasured
+  CHECK(simulation.rises_to_all == 0);  // a quarter of the time each time that it looks, if nothing was measured
+  CHECK(simulation.changes == 3);       // down to samples, to collectives, up to samples
+  // The duty is what the measured quarter affords, not the one for what is unknown.
+  CHECK(simulation.budget.duty() == Approx(0.9 * 0.005 / 0.25).epsilon(0.02));
+}
+
+TEST_CASE("what could not be measured is not taken to be cheap") {
+  Simulation simulation = job(1.0);
+  simulation.run(60);
+  REQUIRE(simulation.budget.level() == record::kDetailCollectives);
+  simulation.held = true;
+  simulation.run(3600);
+  CHECK(simulation.budget.level() == record::kDetailSampled);  // it would look, but nothing is recorded
+  CHECK(simulation.rises_to_all == 0);
+  simulation.held = false;
+  simulation.run(60);
+  CHECK(simulation.budget.level() == record::kDetailCollectives);
+  CHECK(simulation.rises_to_all == 0);
 }
 
 TEST_CASE("a job of short steps that costs nothing gets all its kernels back") {

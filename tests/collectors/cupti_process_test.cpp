@@ -87,6 +87,46 @@ TEST_CASE("CUPTI is not touched where it is not wanted") {
   }
 }
 
+TEST_CASE("a process with CUDA that its driver was not to tell us of says why no kernel comes") {
+  struct Case {
+    std::string injection;
+    record::CuptiReason reason;
+  };
+  for (const Case& one : {Case{"none", record::kCuptiSwitchedOff}, Case{"", record::kCuptiNotInjected}}) {
+    INFO("CUDA_INJECTION64_PATH=" << one.injection);
+    CudaJob job;
+    job.environment["TRIMTAB_LIBRARY"] = INJECT_LIBRARY;
+    job.environment.erase("CUDA_INJECTION64_PATH");
+    if (!one.injection.empty()) job.environment["CUDA_INJECTION64_PATH"] = one.injection;
+    Agent agent(job.socket);
+    Program program = job.run({"ranges", "push:a", "pop", "wait:host", "init", "tick", "wait:device"});
+    const auto ring = agent.accept();
+    CHECK(program.read_line() == "host");
+    CHECK(reason_of(*ring) == record::kCuptiNotAsked);  // the driver is there, and has not begun
+    CHECK_FALSE(ring->reader().device_unseen());
+    program.write_line();
+    wait_until([&] { return reason_of(*ring) == one.reason; });  // looked at once a second
+    CHECK(ring->reader().device_unseen());
+    program.write_line();
+    CHECK(program.read_line() == "device");
+    program.write_line();
+    CHECK(program.wait() == 0);
+    CHECK(count_kind(ring->take(), record::kKernel) == 0);
+  }
+}
+
+TEST_CASE("a process with CUDA and without CUPTI that ends within a second has said so") {
+  CudaJob job;
+  job.environment["TRIMTAB_LIBRARY"] = INJECT_LIBRARY;
+  job.environment["CUDA_INJECTION64_PATH"] = "none";
+  Agent agent(job.socket);
+  Program program = job.run({"ranges", "push:a", "pop", "init", "push:b", "pop"});
+  const auto ring = agent.accept();
+  CHECK(program.wait() == 0);
+  CHECK(ring->reader().device_unseen());
+  CHECK(count(ring->take(), "b") == 1);
+}
+
 TEST_CASE("a libcupti that the process has loaded comes before all others") {
   CudaJob job("version=24");
   for (const char* name : {"libcupti.so.12", "libcupti.so.13"}) {

@@ -88,7 +88,7 @@ struct World {
     job.describe = {"describe"};
     job.benchmark = {"benchmark"};
     job.train = {"train"};
-    return *jobs.submit(job, true).value();
+    return *jobs.submit(job, true).value().job;
   }
   // Both ranks' stamps of one collective.
   void collective(const std::string& job, std::uint32_t sequence) {

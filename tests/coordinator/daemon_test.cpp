@@ -275,7 +275,19 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   const net::HttpReply posted = one.http("POST", "/v1/jobs", submission(small_job()));
   INFO(posted.body);
   REQUIRE(posted.status == 201);
-  CHECK(one.http("POST", "/v1/jobs", submission(small_job())).status == 409);
+  CHECK(json::parse(posted.body)["was_running"] == false);
+  // The same once more finds the job that runs; another one is refused, and so is profiling alone.
+  const net::HttpReply again = one.http("POST", "/v1/jobs", submission(small_job()));
+  CHECK(again.status == 200);
+  CHECK(json::parse(again.body)["was_running"] == true);
+  CHECK(json::parse(again.body)["run"] == json::parse(posted.body)["run"]);
+  Job other = small_job();
+  other.steps = 401;
+  const net::HttpReply refused = one.http("POST", "/v1/jobs", submission(other));
+  CHECK(refused.status == 409);
+  CHECK(refused.body.find("it differs in steps") != std::string::npos);
+  CHECK(refused.body.find("/v1/jobs/small/stop") != std::string::npos);
+  CHECK(one.http("POST", "/v1/profile", submission(small_job())).status == 409);
   // The initial plan is slow, every other one fast.
   std::string initial;
   agent.step_ms = [&initial](const std::string& plan) {

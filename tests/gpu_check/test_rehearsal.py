@@ -54,7 +54,7 @@ class Rehearsal(unittest.TestCase):
     def check(self, *words):
         options = self.script.arguments(["--out", str(self.folder / "out"), "--programs", str(BIN), *words])
         with mock.patch.object(self.script.machine, "pytorch_version", lambda: None):
-            check = self.script.Check(options, self.folder / "installed")
+            check = self.script.Check(options, tempfile.mkdtemp(dir=self.folder))
         check._installation._build = self.build
         check._installation.build = lambda budget: check._installation.assemble()
         passed = check.run()
@@ -75,8 +75,11 @@ class Rehearsal(unittest.TestCase):
         table = (self.folder / "out" / "gpu-check.txt").read_text()
         self.assertIn("made up, driver 0", table)
         self.assertIn("graph of 5 us kernels", table)
+        self.assertTrue((self.folder / "out" / "trimtab-agent.log").exists())
+        self.assertIn("checks", json.loads((self.folder / "out" / "gpu-check.json").read_text())["doctor"])
         # A later call for another section keeps these.
         _, again = self.check("--sections", "profiler")
+        self.assertEqual(again["build"]["status"], "passed", again["build"].get("reason"))
         self.assertEqual(again["overhead-chain"], by_name["overhead-chain"])
 
 

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from harness import BIN, LIB, SCRIPT, ManualClock
 
-from gpu_check import checks, child, sections
+from gpu_check import arms, checks, child, machine, sections
 from gpu_check.installation import Daemons, Installation, grown, sums
 from gpu_check.sections import Budget, Failed, Skipped
 from gpu_check.trainer import Trainer
@@ -63,6 +64,28 @@ class Metrics(unittest.TestCase):
         self.assertEqual(grown({"a": 2.0}, {"a": 5.0}, "a"), 3)
         with self.assertRaisesRegex(Failed, "no metric c"):
             grown({}, {"a": 5.0}, "c")
+
+
+class Libcupti(unittest.TestCase):
+    def test_the_toolkit_of_nvcc_comes_first_then_pythons_packages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path in ("cuda/bin/nvcc", "cuda/extras/CUPTI/lib64/libcupti.so.13", "site/nvidia/cu13/lib/libcupti.so.12"):
+                (root / path).parent.mkdir(parents=True)
+                (root / path).write_text("")
+            nvcc, site = str(root / "cuda/bin/nvcc"), [str(root / "site")]
+            self.assertEqual(machine.libcupti(nvcc, site), (root / "cuda/extras/CUPTI/lib64/libcupti.so.13").resolve())
+            (root / "cuda/extras/CUPTI/lib64/libcupti.so.13").unlink()
+            self.assertEqual(machine.libcupti(nvcc, site), root / "site/nvidia/cu13/lib/libcupti.so.12")
+            self.assertIsNone(machine.libcupti(nvcc, []))
+
+    def test_only_injected_programs_are_told_of_it(self):
+        installation = Installation("/nowhere", "/nowhere", "/nowhere")
+        with mock.patch.object(machine, "libcupti", lambda: pathlib.Path("/x/libcupti.so.13")):
+            self.assertEqual(installation.bench_environment({}), {})
+            added = arms.environment("kernels only", pathlib.Path("/lib.so"), "/socket")
+            told = installation.bench_environment(added)
+        self.assertEqual(told, {**added, "TRIMTAB_CUPTI_LIBRARY": "/x/libcupti.so.13"})
 
 
 class FakeDaemons(Daemons):

@@ -69,3 +69,34 @@ TEST_CASE("a server that accepts and stays silent ends the attempt") {
   CHECK(reason.empty());  // No callback after stop().
   CHECK_FALSE(link.open());
 }
+
+TEST_CASE("what waits to be sent is counted, bounded and gone once the other side has it") {
+  EventLoop loop;
+  std::size_t received = 0;
+  ServerOptions serving;
+  auto server =
+      Server::start(loop, serving, {{}, {}, [&](PeerId, std::string_view frame) { received += frame.size(); }, {}});
+  REQUIRE(server.ok());
+  LinkOptions options;
+  options.port = (*server)->port();
+  options.max_queued_bytes = 1000;
+  int opened = 0;
+  Link link(loop, options, {[&] { ++opened; }, {}, {}}, 3);
+  CHECK(link.queued_bytes() == 0);
+  CHECK_FALSE(link.send("too early"));
+  link.start();
+  REQUIRE(run_until(loop, [&] { return opened == 1; }));
+  // The loop stands still: nothing is sent.
+  CHECK(link.send(std::string(400, 'a')));
+  CHECK(link.queued_bytes() == 400);
+  CHECK(link.send(std::string(600, 'b')));
+  CHECK(link.queued_bytes() == 1000);
+  CHECK_FALSE(link.send("x"));
+  CHECK(link.queued_bytes() == 1000);
+  REQUIRE(run_until(loop, [&] { return received == 1000; }));
+  REQUIRE(run_until(loop, [&] { return link.queued_bytes() == 0; }));
+  CHECK(link.send(std::string(1000, 'c')));
+  (*server).reset();
+  REQUIRE(run_until(loop, [&] { return !link.open(); }));
+  CHECK(link.queued_bytes() == 0);
+}

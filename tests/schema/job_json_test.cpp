@@ -35,6 +35,23 @@ TEST_CASE("a job comes back from its JSON as it was") {
   CHECK(to_json(parse_job(text, "").value()) == text);
 }
 
+TEST_CASE("keys that differ between two jobs are named, and none between equal ones") {
+  Job first;
+  first.name = "gpt";
+  first.train = {"train", "--steps", "3"};
+  first.environment = {{"A", "1"}};
+  Job second = *parse_job(to_json(first), "copy");
+  CHECK(differing_keys(first, second).empty());
+  second.steps = 7;
+  second.train[2] = "4";
+  second.train.emplace_back("--more");
+  second.environment["B"] = "2";
+  second.trials.minimum_gain = 0.25;
+  second.model_json = "{}";
+  CHECK(differing_keys(first, second) ==
+        std::vector<std::string>{"commands.train", "environment.B", "model_json", "steps", "trials.minimum_gain"});
+}
+
 TEST_CASE("modes and deliveries have the names of the documents") {
   CHECK(to_string(JobMode::kObserve) == "observe");
   CHECK(to_string(JobMode::kApprove) == "approve");

@@ -35,6 +35,9 @@ TEST_CASE("every field of a model is read") {
   CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
   REQUIRE(model.aceso);
   CHECK(*model.aceso == AcesoFacts{2.0, Bytes{1000} << 20, false, true});
+  REQUIRE(model.galvatron);
+  CHECK(*model.galvatron ==
+        GalvatronFacts{GalvatronFamily::kT5, 60, {900, 350}, {940, 700}, {504, 250}, {630.5, 0}, 140});
 }
 
 TEST_CASE("missing fields of an operator mean the defaults, and its name is its cost key") {
@@ -51,6 +54,8 @@ TEST_CASE("a model comes back from its JSON as it was") {
 }
 
 TEST_CASE("an unsuitable field of a model is named by its path") {
+  CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"galvatron":{"family":"gtp"})"),
+             Catch::StartsWith("model.json: galvatron.family: expected \"bert\", \"t5\""));
   CHECK_THAT(error_of(R"("operators":[])"),
              Catch::StartsWith("model.json: operators: expected an array of at least one"));
   CHECK_THAT(error_of(R"("operators":[{"kind":"x"}])"),

@@ -36,6 +36,9 @@ constexpr const char* kModel = R"({
       "output_bytes": 8388608, "forward_flops": 20971520, "shardings": ["default", "alternate"] },
     { "name": "head", "kind": "linear", "layer": 24, "cut_before": false } ],
   "aceso": { "main_parameter_bytes_per_parameter_byte": 2.0, "recompute_headroom_bytes": 1048576000, "resharding": false, "mixed_splits": true },
+  "galvatron": { "family": "t5", "overhead_ms": 60, "node": { "states_mib": 900, "activation_mib": 350 },
+                 "whole": { "states_mib": 940, "activation_mib": 700 }, "first": { "states_mib": 504, "activation_mib": 250 },
+                 "last": { "states_mib": 630.5 }, "microbatch_relief_mib": 140 },
   "tied_parameters": [ { "operators": [0, 1], "bytes": 4096 } ] })";
 
 constexpr const char* kCluster = R"({

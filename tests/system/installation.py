@@ -83,7 +83,7 @@ class Installation:
         with open(self.directory / "tune.log", "w") as log:
             return subprocess.Popen(
                 [str(TRIMTAB), "tune", "--job", str(job), "--state", str(self.state), "--out", str(self.out), *map(str, arguments)],
-                stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+                stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True,
             )
 
     def tune_log(self):

@@ -7,6 +7,7 @@ import unittest
 
 from harness import OPERATORS, TRAINER, JobTest
 
+KEYS = ["embedding-v64-h32-t16", "attention-a4-h32-t16", "feedforward-h32-t16", "head-v64-h32-t16"]
 ITEMS = [
     {"kind": "process"},
     {"kind": "operator", "cost_key": "attention-a4-h32-t16", "dtype": "float32", "samples": 2, "tp": 1,
@@ -19,17 +20,24 @@ ITEMS = [
     {"kind": "point_to_point", "bytes": 65536},
     {"kind": "overlap", "primitive": "all_reduce", "bytes": 65536, "group_size": 2,
      "cost_key": "feedforward-h32-t16", "dtype": "float32", "samples": 1},
-    {"kind": "operator", "cost_key": "feedforward-h32-t16", "dtype": "float32", "samples": 1, "tp": 2},
+    {"kind": "operator", "cost_key": "feedforward-h32-t16", "dtype": "float32", "samples": 1, "tp": 4},
     {"kind": "operator", "cost_key": "no-such-operator", "dtype": "float32", "samples": 1},
     {"kind": "collective", "primitive": "all_reduce", "bytes": 4096, "group_size": 3},
     {"kind": "teleport"},
+    *({"kind": "operator", "cost_key": key, "dtype": "float32", "samples": 2, "tp": 2} for key in KEYS),
+    {"kind": "collective", "primitive": "reduce_scatter", "bytes": 4092, "group_size": 2},
+    {"kind": "collective", "primitive": "all_to_all", "bytes": 4096, "group_size": 2},
+    {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "host"},
+    {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "moon"},
 ]
+OPERATOR = ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"]
 WANTED = {
     0: ["process_bytes", "step_overhead"],
-    1: ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"],
-    2: ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"],
+    1: OPERATOR, 2: OPERATOR,
     3: ["optimizer_step"], 4: ["collective"], 5: ["collective"], 6: ["collective"], 7: ["point_to_point"],
     8: ["overlap_computation", "overlap_communication"], 9: [], 10: [], 11: [], 12: [],
+    **{item: [*OPERATOR, "operator_parameter_bytes"] for item in range(13, 17)}, 17: ["collective"], 18: ["collective"],
+    19: ["optimizer_step"], 20: [],
 }
 
 
@@ -78,6 +86,16 @@ class Commands(JobTest):
             by_kind = {line["cost"]["kind"]: line for line in lines if "cost" in line}
             self.assertGreaterEqual(min(by_kind["overlap_computation"]["values"]), 1_000_000)
             self.assertEqual(by_kind["collective"]["cost"]["group_size"], 2)
+            self.assert_a_share_is_smaller(lines)
+
+    def assert_a_share_is_smaller(self, lines):
+        """Of attention, at 2 ranks: half of what is split, and all of the rest."""
+        def value(item, kind):
+            return next(line["values"][0] for line in lines
+                        if line.get("item") == item and line.get("cost", {}).get("kind") == kind)
+
+        self.assertLess(value(14, "operator_stored_bytes"), value(1, "operator_stored_bytes"))
+        self.assertEqual(value(14, "operator_parameter_bytes"), 4 * ((4 * 32 * 32 + 3 * 32) // 2 + 3 * 32))
 
     def test_requests_of_another_schema_exit_with_2(self):
         self.benchmark(self.write("requests.json", {"schema": "x/9", "items": []}), [2, 2])

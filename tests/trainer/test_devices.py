@@ -1,22 +1,25 @@
 """Which device a rank takes, and how times are read on it; what needs no GPU of it."""
 import contextlib
 import os
+import tomllib
 import types
 import unittest
 from unittest import mock
 
 import torch
-from harness import JobTest
+from harness import MODEL, JobTest
 
 import benchmark
 import config
 import device_time
+import holding
 import operator_state
 import overlap_slowdown
 import rank_process
 import slowdown_table
 from benchmark_items import ItemError
 from errors import BadInput
+from model import operator_specs
 
 
 def gpus(count):
@@ -155,20 +158,22 @@ class SlowdownTable(JobTest):
 
 class Update(unittest.TestCase):
     def test_the_size_of_pieces_does_not_change_the_result(self):
+        model = config.from_document(tomllib.loads(MODEL))
+        spec, device = operator_specs(model)[1], torch.device("cpu")
         recipe = operator_state.Recipe(1e-3, 0.01)
         results = []
         for size in (7, 1 << 20):
-            state = operator_state.OperatorState.__new__(operator_state.OperatorState)
-            generator = torch.Generator().manual_seed(3)
-            state.count = 1000
-            state.state = torch.randn(3, 1000, generator=generator).abs_()
-            state.gradient = torch.randn(1000, generator=generator)
+            values = operator_state.initial(spec, model, holding.alone(spec, model), device)
+            values.moments.uniform_(0.1, 1.0, generator=torch.Generator().manual_seed(3))
+            state = operator_state.OperatorState(spec, model, device, values)
+            state.gradient.normal_(generator=torch.Generator().manual_seed(4))
             with mock.patch.object(operator_state, "UPDATE_PIECE", size):
                 norm = float(state.update(recipe, 5))
-            results.append((norm, state.state))
+            results.append((norm, values))
             self.assertEqual(float(state.gradient.abs().sum()), 0.0)
         self.assertEqual(results[0][0], results[1][0])
-        self.assertTrue(torch.equal(results[0][1], results[1][1]))
+        self.assertTrue(torch.equal(results[0][1].parameters, results[1][1].parameters))
+        self.assertTrue(torch.equal(results[0][1].moments, results[1][1].moments))
 
 
 if __name__ == "__main__":

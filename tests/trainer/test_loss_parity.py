@@ -12,6 +12,7 @@ PLANS = {
     "two replicas in the last stage only": (3, plan([([0], 0, 5, []), ([1, 2], 5, 8, [[5, 6]])], 4)),
     "slices that overlap unevenly, eager": (
         4, plan([([0, 1, 2], 0, 3, [[0, 1]]), ([3], 3, 8, [])], 6, transfers="eager")),
+    "sub-batches that have nothing to hide": (2, plan([([0], 0, 4, []), ([1], 4, 8, [])], 6, sub_batches=2)),
     "two replicas of two stages, one microbatch": (4, plan([([2, 0], 0, 4, []), ([1, 3], 4, 8, [])], GLOBAL_BATCH)),
     "three stages, cut inside layers": (3, plan([([0], 0, 2, []), ([1], 2, 7, [[3, 6]]), ([2], 7, 8, [])], 2)),
 }

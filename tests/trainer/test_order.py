@@ -2,35 +2,26 @@
 import random
 import unittest
 
-from harness import EVEN_RECOMPUTED, MODEL, OPERATORS, REPLICATED, SEED, plan
+from harness import SEED
 
-import tomllib
-
-import config
+import layout_change
 import plan as plans
-from model import build, operator_specs, parameter_count
-from operator_state import held_bytes
 from repetition import precise_enough
-from schedule import BACKWARD, FORWARD, one_forward_one_backward
-from switch import moves, peak_state_bytes
-from transfers import overlaps
-
-CONFIG = config.from_document(tomllib.loads(MODEL))
-
-
-def parsed(document, world_size):
-    return plans.parse(document, CONFIG, OPERATORS, world_size)
+from sample_routes import messages, samples_of
+from schedule import BACKWARD, FORWARD, actions, one_forward_one_backward, order_of
 
 
 class Schedule(unittest.TestCase):
     def test_no_number_of_stages_and_microbatches_deadlocks(self):
         for stages in range(1, 7):
             for microbatches in range(1, 10):
-                with self.subTest(stages=stages, microbatches=microbatches):
-                    self.run_to_the_end([one_forward_one_backward(s, stages, microbatches) for s in range(stages)])
+                for kind in ("1f1b", "gpipe"):
+                    with self.subTest(stages=stages, microbatches=microbatches, kind=kind):
+                        self.run_to_the_end([order_of(plans.Schedule(kind), s, stages, microbatches)
+                                             for s in range(stages)])
 
     def run_to_the_end(self, orders):
-        """Each stage waits only for what it receives; sends never wait."""
+        """Each stage waits only for what it receives; sends never wait. `orders`: (kind, microbatch[, parts])."""
         done = set()
         positions = [0] * len(orders)
         progress = True
@@ -38,14 +29,21 @@ class Schedule(unittest.TestCase):
             progress = False
             for stage, order in enumerate(orders):
                 while positions[stage] < len(order):
-                    kind, microbatch = order[positions[stage]]
+                    kind, *which = order[positions[stage]]
                     neighbour = stage - 1 if kind == FORWARD else stage + 1
-                    if 0 <= neighbour < len(orders) and (neighbour, kind, microbatch) not in done:
+                    # What is passed in halves comes in halves or, from where it was whole, at once.
+                    if 0 <= neighbour < len(orders) and not self.came(done, neighbour, kind, *which):
                         break
-                    done.add((stage, kind, microbatch))
+                    done.add((stage, kind, *which))
                     positions[stage] += 1
                     progress = True
         self.assertEqual(positions, [len(order) for order in orders])
+
+    @staticmethod
+    def came(done, stage, kind, microbatch, parts=(0,)):
+        passed = {part for (by, what, number, *rest) in done if (by, what, number) == (stage, kind, microbatch)
+                  for part in (rest[0] if rest else (0,))}
+        return passed >= set(parts)
 
     def test_a_stage_never_holds_more_forwards_than_stages_follow_it(self):
         order = one_forward_one_backward(1, 4, 9)
@@ -57,43 +55,79 @@ class Schedule(unittest.TestCase):
         self.assertEqual([m for kind, m in order if kind == BACKWARD], list(range(9)))
 
 
-class Transfers(unittest.TestCase):
-    def test_every_sample_is_exchanged_exactly_once(self):
+class Slices(unittest.TestCase):
+    """Sliced microbatches: what is sent apart is received apart, in the same order."""
+
+    def test_neighbours_pass_the_same_parts_and_none_deadlocks(self):
+        for stages in range(1, 5):
+            for microbatches in range(1, 7):
+                for sliced in range(microbatches + 1):
+                    schedule = plans.Schedule(sliced_microbatches=sliced)
+                    orders = [actions(schedule, stage, stages, microbatches) for stage in range(stages)]
+                    with self.subTest(stages=stages, microbatches=microbatches, sliced=sliced):
+                        self.assert_each_part_once(orders, schedule, microbatches)
+                        Schedule().run_to_the_end( [[(action.kind, action.microbatch, parts) for action in order
+                                                        for parts in action.batches] for order in orders])
+
+    def assert_each_part_once(self, orders, schedule, microbatches):
+        wanted = [(m, part) for m in range(microbatches) for part in range(schedule.parts_of(m))]
+        for order in orders:
+            for kind in (FORWARD, BACKWARD):
+                found = [(action.microbatch, part) for action in order if action.kind == kind
+                         for parts in action.batches for part in parts]
+                self.assertEqual(found, wanted)
+
+    def test_only_the_warm_up_is_taken_in_halves(self):
+        order = actions(plans.Schedule(sliced_microbatches=3), 2, 4, 6)
+        forward = [(action.microbatch, action.batches) for action in order if action.kind == FORWARD]
+        self.assertEqual(forward[:5], [(0, ((0,),)), (0, ((1,),)), (1, ((0,),)), (1, ((1,),)), (2, ((0, 1),))])
+
+
+def segment(devices, dp, consecutive=True, begin=0, end=1):
+    return plans.Segment(tuple(devices), begin, end, dp, len(devices) // dp, consecutive, "none", 1)
+
+
+class Samples(unittest.TestCase):
+    """Who sends which samples where the layout of samples changes."""
+
+    def test_every_rank_gets_what_it_lacks_exactly_once(self):
         generator = random.Random(SEED)
-        for _ in range(50):
-            left, right = generator.randint(1, 4), generator.randint(1, 4)
-            microbatch = left * right * generator.randint(1, 2)
-            here = plans.Stage(0, tuple(range(left)), 0, 1, frozenset())
-            there = plans.Stage(1, tuple(range(left, left + right)), 1, 2, frozenset())
-            pairs = {(rank, peer, begin + rank * microbatch // left, end + rank * microbatch // left)
-                     for rank in here.devices for peer, begin, end in overlaps(here, rank, there, microbatch)}
-            mirrored = {(peer, rank, begin + (rank - left) * microbatch // right, end + (rank - left) * microbatch // right)
-                        for rank in there.devices for peer, begin, end in overlaps(there, rank, here, microbatch)}
-            self.assertEqual(pairs, mirrored, f"seed {SEED}")
-            self.assertEqual(sum(end - begin for _, _, begin, end in pairs), microbatch, f"seed {SEED}")
+        for _ in range(200):
+            have, want = self.random_segments(generator)
+            samples = have.dp * want.dp * generator.randint(1, 2)
+            found = {rank: [] for rank in want.devices}
+            for source, destination, begin, end in messages(have, want, samples):
+                low, high = samples_of(have, source, samples)
+                self.assertTrue(low <= begin < end <= high, f"seed {SEED}: a sender without the samples")
+                found[destination].append((begin, end))
+            for rank, pieces in found.items():
+                own = samples_of(have, rank, samples) if rank in have.devices else (0, 0)
+                low, high = samples_of(want, rank, samples)
+                wanted = [sample for sample in range(low, high) if not own[0] <= sample < own[1]]
+                got = sorted(sample for begin, end in pieces for sample in range(begin, end))
+                self.assertEqual(got, wanted, f"seed {SEED}: {have} {want}")
 
+    def random_segments(self, generator):
+        """Of one stage, or of two."""
+        count = generator.choice([1, 2, 4, 6, 8])
+        here = list(range(count))
+        there = here if generator.random() < 0.5 else list(range(count, count + generator.choice([1, 2, 4, 6])))
+        return self.random_segment(generator, here), self.random_segment(generator, there)
 
-class Moves(unittest.TestCase):
-    def test_only_new_holders_receive_and_only_old_ones_send(self):
-        old, new = parsed(EVEN_RECOMPUTED, 2), parsed(REPLICATED, 2)
-        received = {move.operator: (move.source, move.destinations) for move in moves(old, new, OPERATORS)}
-        self.assertEqual(received, {**{i: (0, (1,)) for i in range(4)}, **{i: (1, (0,)) for i in range(4, 8)}})
-        self.assertTrue(all(not move.destinations for move in moves(new, new, OPERATORS)))
+    @staticmethod
+    def random_segment(generator, devices):
+        dp = generator.choice([d for d in range(1, len(devices) + 1) if len(devices) % d == 0])
+        return segment(generator.sample(devices, len(devices)), dp, generator.random() < 0.5)
 
-    def test_the_peak_of_a_change_counts_what_is_held_together(self):
-        old = parsed(EVEN_RECOMPUTED, 2)
-        swapped = parsed(plan([([1], 0, 4, []), ([0], 4, 8, [])], 1), 2)
-        specs = operator_specs(CONFIG)
-        peak, settled = peak_state_bytes(old, swapped, 0, specs, CONFIG)
-        self.assertEqual(settled, sum(held_bytes(spec, CONFIG) for spec in specs[4:]))
-        self.assertGreaterEqual(peak, settled)
-        stays, _ = peak_state_bytes(old, old, 0, specs, CONFIG)
-        self.assertEqual(stays, sum(held_bytes(spec, CONFIG) for spec in specs[:4]))
+    def test_fewer_and_wider_replicas_gather(self):
+        before, after = segment(range(8), 4), segment(range(8), 2)
+        self.assertEqual(layout_change.gather_groups(before, after), [(0, 2), (1, 3), (4, 6), (5, 7)])
+        self.assertEqual(layout_change.groups_of(after, before), [], "every rank has what it needs")
 
-    def test_parameter_counts_are_those_of_the_modules(self):
-        for spec in operator_specs(CONFIG):
-            count = sum(parameter.numel() for parameter in build(spec, CONFIG).parameters())
-            self.assertEqual(parameter_count(spec, CONFIG), count, spec.name)
+    def test_what_no_gather_gives_is_exchanged(self):
+        before, after = segment(range(4), 2, True), segment(range(4), 2, False)
+        self.assertIsNone(layout_change.gather_groups(before, after))
+        self.assertEqual(layout_change.groups_of(before, after), [(0, 1, 2, 3)])
 
 
 class Precision(unittest.TestCase):

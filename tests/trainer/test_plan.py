@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from harness import EVEN_RECOMPUTED, MODEL, OPERATORS, SINGLE, UNEVEN, JobTest
+from harness import EVEN_RECOMPUTED, MODEL, SINGLE, UNEVEN, JobTest
 
 import config
 import plan as plans
@@ -19,9 +19,19 @@ BAD = [
     ("plan.microbatch", lambda plan: plan.update(microbatch=5)),
     ("plan.microbatch", lambda plan: plan.update(microbatch="1")),
     ("plan.microbatch", lambda plan: plan.update(microbatch=True)),
-    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="gpipe")),
-    ("plan.schedule.sliced_microbatches", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
-    ("plan.schedule.sub_batches", lambda plan: plan["schedule"].update(sub_batches=2)),
+    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="interleaved")),
+    ("plan.microbatch: 1 must be a multiple of 2", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
+    ("plan.microbatch: 1 must be a multiple of 3", lambda plan: plan["schedule"].update(sub_batches=3)),
+    ("plan.schedule.sliced_microbatches: must be at most 1",
+     lambda plan: (plan["schedule"].update(sliced_microbatches=2), plan.update(microbatch=6))),
+    ("plan.schedule.sliced_microbatches", lambda plan: plan["schedule"].update(sliced_microbatches=13)),
+    ("plan.schedule.sliced_microbatches", lambda plan: plan["schedule"].update(sliced_microbatches=1, sub_batches=2)),
+    ("plan.schedule.sliced_microbatches: must be 0 with gpipe",
+     lambda plan: plan["schedule"].update(kind="gpipe", sliced_microbatches=1)),
+    ("plan.schedule.sub_batches", lambda plan: plan["schedule"].update(sub_batches=-1)),
+    ("plan.schedule.recompute_after_communication",
+     lambda plan: plan["schedule"].update(recompute_after_communication=True)),
+    ("plan.schedule.cross_pass", lambda plan: plan["schedule"].update(cross_pass=True)),
     ("plan.stages", lambda plan: plan.update(stages={})),
     ("plan.stages: cover operators", lambda plan: plan["stages"].pop()),
     ("plan.stages: their devices", lambda plan: plan["stages"][1].update(devices=[0])),
@@ -30,7 +40,12 @@ BAD = [
     ("plan.stages[1].segments[0].operators", lambda plan: segment(plan).update(operators=[4, 9])),
     ("plan.stages[1].segments[0].dp", lambda plan: segment(plan).update(dp=2)),
     ("plan.stages[1].segments[0].tp", lambda plan: segment(plan).update(tp=2)),
+    ("plan.stages[1].segments[0].cp", lambda plan: segment(plan).update(cp=2)),
+    ("plan.stages[1].segments[0].tp_consecutive", lambda plan: segment(plan).update(tp_consecutive=1)),
+    ("plan.stages[1].segments[0].alternate_dimension", lambda plan: segment(plan).update(alternate_dimension=[[4, 5]])),
     ("plan.stages[1].segments[0].sharded", lambda plan: segment(plan).update(sharded="optimizer")),
+    ("plan.stages[1].segments[0].sharded", lambda plan: segment(plan).update(sharded="everything")),
+    ("plan.stages[1].segments[0].sharded_degree", lambda plan: segment(plan).update(sharded_degree=2)),
     ("plan.stages[1].segments[0].recompute[0]", lambda plan: segment(plan).update(recompute=[[2, 5]])),
     ("plan.stages[1].segments[0].switches.offload_hidden",
      lambda plan: segment(plan).update(switches={"offload_hidden": [[4, 5]]})),
@@ -45,7 +60,7 @@ def segment(plan):
 
 class Plans(JobTest):
     def parse(self, document, world_size=2):
-        return plans.parse(document, config.load(self.config), OPERATORS, world_size)
+        return plans.parse(document, config.load(self.config), world_size)
 
     def test_what_cannot_be_honoured_is_refused_by_path(self):
         for path, spoil in BAD:
@@ -63,6 +78,35 @@ class Plans(JobTest):
         segment(document).update(cp=1, sharded="none", tp_consecutive=True, alternate_dimension=[], switches={})
         self.assertEqual(self.parse(document), self.parse(UNEVEN))
 
+    def test_degrees_that_do_not_divide_are_refused_by_what_they_split(self):
+        three = {**SINGLE, "stages": [{"devices": [0, 1, 2], "segments": [{"operators": [0, 8], "tp": 3}]}]}
+        with self.assertRaisesRegex(plans.PlanRefused, r"segments\[0\].tp: must divide what is split: embedding is "
+                                    "split along its vocabulary, 64, found 3"):
+            self.parse(three, 3)
+        three["stages"][0]["segments"] = [{"operators": [0, 2], "dp": 3}, {"operators": [2, 3], "tp": 3},
+                                          {"operators": [3, 8], "dp": 3}]
+        with self.assertRaisesRegex(plans.PlanRefused, r"segments\[1\].tp: .*layer0-feedforward is .* 128, found 3"):
+            self.parse(three, 3)
+
+    def test_sharding_over_some_replicas(self):
+        four = {**SINGLE, "stages": [{"devices": [0, 1, 2, 3], "segments": [
+            {"operators": [0, 8], "dp": 4, "sharded": "gradients", "sharded_degree": 2}]}]}
+        segment_ = self.parse(four, 4).stages[0].segments[0]
+        place = segment_.place_of(2)
+        self.assertEqual((segment_.shard_members(place), segment_.copy_members(place)), ((2, 3), (0, 2)))
+        for degree in (1, 3):
+            four["stages"][0]["segments"][0]["sharded_degree"] = degree
+            with self.assertRaisesRegex(plans.PlanRefused, "sharded_degree: must"):
+                self.parse(four, 4)
+
+    def test_the_two_orders_of_tensor_parallel_ranks(self):
+        four = {**SINGLE, "stages": [{"devices": [3, 2, 1, 0], "segments": [{"operators": [0, 8], "dp": 2, "tp": 2}]}]}
+        fields = four["stages"][0]["segments"][0]
+        for consecutive, members in ((True, (2, 3)), (False, (1, 3))):
+            fields["tp_consecutive"] = consecutive
+            segment_ = self.parse(four, 4).stages[0].segments[0]
+            self.assertEqual(segment_.tensor_members(segment_.place_of(3)), members)
+
     def test_several_segments_of_a_stage_are_one_after_the_other(self):
         document = copy.deepcopy(SINGLE)
         document["stages"][0]["segments"] = [{"operators": [0, 3], "recompute": [[1, 2]]}, {"operators": [3, 8]}]
@@ -79,13 +123,14 @@ class Plans(JobTest):
         with self.assertRaisesRegex(config.BadInput, "unknown key layer; did you mean layers"):
             config.load(path)
 
-    def test_the_example_is_a_plan_for_its_model(self):
+    def test_the_examples_are_plans_for_their_model(self):
         folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
                               "examples", "gpt-cpu")
         model = config.load(os.path.join(folder, "gpt.toml"))
-        with open(os.path.join(folder, "initial.json"), encoding="utf-8") as file:
-            plan = plans.parse(json.load(file), model, 2 * model.layers + 2, 2)
-        self.assertEqual([(stage.begin, stage.end) for stage in plan.stages], [(0, 9), (9, 18)])
+        for name, world_size, stages in (("initial.json", 2, [(0, 9), (9, 18)]), ("tensor.json", 4, [(0, 18)])):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                plan = plans.parse(json.load(file), model, world_size)
+            self.assertEqual([(stage.begin, stage.end) for stage in plan.stages], stages)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import torch
 from harness import OPERATORS, SINGLE, JobTest
 
 import config
+import holding
 import plan as plans
 from errors import OutsideFailure
 from model import operator_specs
-from operator_state import OperatorState
+from operator_state import OperatorState, initial
 from process_groups import ProcessGroups
 from snapshot import SnapshotStore
 
@@ -22,9 +23,12 @@ class Snapshots(JobTest):
         super().setUp()
         self.model = config.load(self.config)
         self.specs = operator_specs(self.model)
-        self.plan = plans.parse(SINGLE, self.model, OPERATORS, 1)
+        self.plan = plans.parse(SINGLE, self.model, 1)
         self.directory = os.path.join(self.folder, "snapshots")
-        self.states = [OperatorState(spec, self.model, CPU) for spec in self.specs]
+        self.states = []
+        for spec in self.specs:
+            values = initial(spec, self.model, holding.alone(spec, self.model), CPU)
+            self.states.append(OperatorState(spec, self.model, CPU, values))
         self.store = self.make_store(self.model)
 
     def make_store(self, model):
@@ -32,14 +36,15 @@ class Snapshots(JobTest):
 
     def save(self, step):
         for state in self.states:
-            state.state.fill_(float(step))
+            state.values.parameters.fill_(float(step))
+            state.values.moments.fill_(float(step))
         self.store.save(step, self.plan, self.states)
 
     def newest(self):
         return os.path.join(self.directory, sorted(os.listdir(self.directory))[-1])
 
     def load(self, store=None):
-        return (store or self.store).load(self.plan.stages[0], CPU)
+        return (store or self.store).load(self.plan, CPU)
 
     def test_nothing_there_is_not_a_failure(self):
         self.assertIsNone(self.load())
@@ -50,7 +55,7 @@ class Snapshots(JobTest):
         self.assertEqual(sorted(os.listdir(self.directory)), ["step-00000005.1", "step-00000008.0"])
         snapshot = self.load()
         self.assertEqual(snapshot.step, 8)
-        self.assertEqual(float(snapshot.states[OPERATORS - 1].min()), 8.0)
+        self.assertEqual(float(snapshot.values[OPERATORS - 1].moments.min()), 8.0)
 
     def test_one_without_manifest_is_as_if_it_were_not_there(self):
         self.save(3)

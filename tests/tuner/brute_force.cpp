@@ -111,6 +111,42 @@ class Brute {
         }
       }
       price(plan);
+      price_sliced(plan);
+      price_sub_batches(plan);
+    }
+  }
+
+  void price_sub_batches(const Plan& whole) {
+    if (!space_.sub_batches) return;
+    bool communicates = false;
+    for (const Stage& stage : whole.stages) {
+      for (const Segment& segment : stage.segments) {
+        if (whole.microbatch / segment.dp % 2 != 0) return;
+        communicates = communicates || segment.tp > 1;
+      }
+    }
+    if (!communicates) return;
+    Plan plan = whole;
+    plan.schedule.sub_batches = 2;
+    plan.schedule.cross_pass = true;
+    for (const bool after : {false, true}) {
+      plan.schedule.recompute_after_communication = after;
+      price(plan);
+    }
+  }
+
+  void price_sliced(const Plan& whole) {
+    if (!space_.sliced) return;
+    for (const Stage& stage : whole.stages) {
+      for (const Segment& segment : stage.segments) {
+        if (whole.microbatch / segment.dp % 2 != 0) return;
+      }
+    }
+    Plan plan = whole;
+    const auto most = std::min(static_cast<std::int32_t>(plan.stages.size()) - 1, plan.microbatches());
+    for (std::int32_t sliced = 1; sliced <= most; ++sliced) {
+      plan.schedule.sliced_microbatches = sliced;
+      price(plan);
     }
   }
 
@@ -148,6 +184,7 @@ BruteForceSpace brute_force_space(const World& world, const std::string& name) {
   space.tensor_parallel = powers_up_to(widest);
   space.mixed = name != "aceso-recompute";
   if (name == "all") {
+    space.sliced = space.sub_batches = true;
     space.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients, ShardedLevel::kParameters};
     return space;
   }

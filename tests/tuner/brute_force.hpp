@@ -17,6 +17,8 @@ struct BruteForceSpace {
   std::vector<std::int32_t> stage_devices;  // empty: any
   std::vector<ShardedLevel> levels{ShardedLevel::kNone};
   bool inside_nodes = false;  // no stage lies on two nodes
+  bool sliced = false;        // the warm-up, by every count that a plan may have
+  bool sub_batches = false;   // two, in every way that is searched
   bool mixed = false;         // each operator of a stage may be split in its own way, and along its second choice
 };
 

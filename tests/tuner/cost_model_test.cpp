@@ -206,17 +206,13 @@ TEST_CASE("what the native model does not price is said to be missing") {
   Plan plan = make_plan(world.model, 4, {1}, {2});
   plan.stages[0].segments[0].dp = 1;
   plan.stages[0].segments[0].cp = 2;
-  plan.stages[0].segments[0].switches.offload_optimizer = true;
-  plan.schedule.sub_batches = 2;
-  plan.schedule.sliced_microbatches = 1;
+  plan.schedule.sub_batches = 4;
   const NativeCostModel model(table);
   const std::vector<std::string> unpriced = model.unpriced(plan);
-  REQUIRE(unpriced.size() == 4);
-  CHECK_THAT(unpriced[0], Catch::Contains("schedule.sliced_microbatches: slicing"));
-  CHECK_THAT(unpriced[1], Catch::Contains("schedule: a schedule of sub-batches"));
-  CHECK_THAT(unpriced[2], Catch::Contains("stages[0].segments[0].cp: context parallelism is not priced"));
-  CHECK_THAT(unpriced[3], Catch::Contains("stages[0].segments[0].switches: a memory switch"));
-  CHECK(model.evaluate(plan).missing_costs.size() == 4);
+  REQUIRE(unpriced.size() == 2);
+  CHECK_THAT(unpriced[0], Catch::Contains("schedule.sub_batches: a microbatch in more than two sub-batches"));
+  CHECK_THAT(unpriced[1], Catch::Contains("stages[0].segments[0].cp: context parallelism is not priced"));
+  CHECK(model.evaluate(plan).missing_costs.size() == 2);
   CHECK(model.unpriced(make_plan(world.model, 4, {1}, {2})).empty());
 }
 

@@ -18,6 +18,7 @@ void list_all(const PlanSpace& space, const Model& model, std::int32_t microbatc
     return;
   }
   for (std::int32_t count = 1; used + count <= space.devices; ++count) {
+    if (space.equal_stages && count * static_cast<std::int32_t>(stages) != space.devices) continue;
     if (!space.allows_devices(used, count) || space.splits(model, microbatch, count).empty()) continue;
     chosen.push_back(count);
     list_all(space, model, microbatch, stages, chosen, out);

@@ -37,8 +37,11 @@ TEST_CASE("an unknown strategy is refused by naming the known ones") {
   options.strategy = "guess";
   const auto result = run(uneven_world(), options);
   REQUIRE_FALSE(result.ok());
-  CHECK_THAT(result.error().message, Catch::Contains("aceso, unified, exhaustive") && Catch::Contains("'guess'"));
-  CHECK(strategies() == std::vector<std::string_view>{"aceso", "unified", "exhaustive"});
+  CHECK_THAT(result.error().message, Catch::Contains("'guess'"));
+  REQUIRE(strategies().size() >= 4);
+  for (const std::string_view known : strategies()) {
+    CHECK_THAT(result.error().message, Catch::Contains(std::string(known)));
+  }
 }
 
 TEST_CASE("a search beats the usual guess and leaves a trace of how") {

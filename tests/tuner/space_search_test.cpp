@@ -13,11 +13,13 @@
 namespace trimtab::tuner {
 namespace {
 
-SearchOutcome run(const test::World& world, const char* strategy, const char* space) {
+SearchOutcome run(const test::World& world, const char* strategy, const char* space,
+                  const std::vector<std::string>& without = {}) {
   const NativeCostModel model(world.table());
   SearchOptions options;
   options.strategy = strategy;
   options.space = space;
+  options.without = without;
   return search(model, Knobs{}, options).value();
 }
 
@@ -93,6 +95,29 @@ class EveryPlan {
   }
 
   void price() {
+    price_sub_batches();
+    const auto most = static_cast<std::int32_t>(plan_.stages.size()) - 1;
+    for (plan_.schedule.sliced_microbatches = 0; plan_.schedule.sliced_microbatches <= most;
+         ++plan_.schedule.sliced_microbatches) {
+      const bool valid = plan_.schedule.sliced_microbatches == 0 ||
+                         (space_.sliced_microbatches && validate(plan_, world_.model, world_.cluster).empty());
+      if (valid) price_schedule();
+    }
+    plan_.schedule.sliced_microbatches = 0;
+  }
+
+  void price_sub_batches() {
+    for (const SubBatches& of : space_.sub_batches) {
+      if (of.count < 2) continue;
+      plan_.schedule.sub_batches = of.count;
+      plan_.schedule.cross_pass = of.cross_pass;
+      plan_.schedule.recompute_after_communication = of.recompute_after_communication;
+      if (validate(plan_, world_.model, world_.cluster).empty()) price_schedule();
+    }
+    plan_.schedule = {};
+  }
+
+  void price_schedule() {
     const Prediction prediction = model_.evaluate(plan_);
     const bool counts = prediction.feasible && prediction.missing_costs.empty();
     if (counts && (best_ == 0 || prediction.iteration_ms < best_)) best_ = prediction.iteration_ms;
@@ -134,13 +159,14 @@ struct Gaps {
   }
 };
 
-Gaps gaps_of(const char* space, std::uint64_t seed, int cases, const test::RandomWorldOptions& options, bool splits) {
+Gaps gaps_of(const char* space, std::uint64_t seed, int cases, const test::RandomWorldOptions& options, bool splits,
+             const std::vector<std::string>& without = {}) {
   Random random(seed);
   Gaps gaps;
   for (int i = 0; i < cases; ++i) {
     const test::World world = splits ? test::random_split_world(random, options) : test::random_world(random, options);
-    const SearchOutcome referee = run(world, "exhaustive", space);
-    const SearchOutcome found = run(world, "aceso", space);
+    const SearchOutcome referee = run(world, "exhaustive", space, without);
+    const SearchOutcome found = run(world, "aceso", space, without);
     INFO("space " << space << ", seed " << seed << ", case " << i);
     REQUIRE(found.result.plans.empty() == referee.result.plans.empty());
     if (referee.result.plans.empty()) {
@@ -177,8 +203,15 @@ TEST_CASE("aceso's gap with tensor parallelism and derived recompute: none in 95
   CHECK(gaps.all.back() <= 0.03);
 }
 
-TEST_CASE("aceso's gap with everything that the native model prices: none in 99 % of small worlds, never above 3 %") {
+// The last tenth is of sub-batches, which the paper's primitives do not know: a price chooses them after the fact.
+TEST_CASE("aceso's gap with everything that the native model prices: none in 99 % of small worlds, never above 10 %") {
   const Gaps gaps = gaps_of("all", 503, 400, {4, 2, 2}, true);
+  CHECK(gaps.at(0.99) < 1e-9);
+  CHECK(gaps.all.back() <= 0.1);
+}
+
+TEST_CASE("aceso's gap with all but sub-batches: none in 99 % of small worlds, never above 3 %") {
+  const Gaps gaps = gaps_of("all", 503, 400, {4, 2, 2}, true, {"sub_batches"});
   CHECK(gaps.at(0.99) < 1e-9);
   CHECK(gaps.all.back() <= 0.03);
 }

@@ -74,6 +74,8 @@ void cut_into_two_nodes(Random& random, World& world) {
 
 void add_splits(Random& random, World& world) {
   for (Operator& op : world.model.operators) {
+    // So many that an operator's time is now and then less than they take.
+    op.tensor_all_reduces = static_cast<std::int32_t>(random.below(3));
     if (random.below(2) == 0) op.shardings.push_back("alternate");
   }
   for (const std::int32_t tp : {2, 4}) {

@@ -12,6 +12,7 @@ namespace {
 struct Step {
   static constexpr bool kSkips = false;
   void forward(std::int32_t, std::int32_t, double, double, double) {}
+  void half(std::int32_t, std::int32_t, bool, double, double, double) {}
   void backward(std::int32_t, std::int32_t, double, double, double) {}
 };
 

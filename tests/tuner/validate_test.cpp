@@ -184,8 +184,13 @@ TEST_CASE("what no knob of a job covers is refused by name") {
   one.plan.stages[0].segments[0].tp = 2;
   CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("stages[0].segments[0].tp is not honoured"));
   one = Case();
-  one.plan.stages[0].segments[0].switches.offload_hidden = {{0, 1}};
-  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("switches is not honoured"));
+  one.plan.stages[0].segments[0].switches.offload_optimizer = true;
+  one.plan.stages[0].segments[0].sharded = ShardedLevel::kGradients;
+  CHECK(one.broken().empty());
+  const std::vector<std::string> switched = one.broken(Knobs{});
+  REQUIRE(switched.size() == 2);
+  CHECK_THAT(switched[0] + switched[1],
+             Catch::Contains("sharded is not honoured") && Catch::Contains("switches is not honoured"));
   one = Case();
   one.plan.stages[1].devices = {2};
   one.plan.stages[1].segments[0].dp = 1;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "link_costs.hpp"
 #include "plan_space.hpp"
 #include "tuner/needed_costs.hpp"
 
@@ -58,11 +59,15 @@ Json item_of(const CostKey& key, const std::optional<Companion>& beside) {
     case CostKind::kOperatorStoredBytes:
     case CostKind::kOperatorWorkingBytes:
       return operator_item(key);
-    case CostKind::kOptimizerStep:
-      return {{"kind", "optimizer"}, {"cost_key", key.subject}, {"dtype", key.dtype}};
+    case CostKind::kOptimizerStep: {
+      Json item = {{"kind", "optimizer"}, {"cost_key", key.subject}, {"dtype", key.dtype}};
+      if (!key.placement.empty()) item["placement"] = key.placement;
+      return item;
+    }
     case CostKind::kCollective:
       return collective_item(key);
     case CostKind::kPointToPoint: {
+      if (is_host_copy(key.subject)) return {{"kind", "copy"}, {"direction", key.subject}, {"bytes", key.bytes}};
       Json item = {{"kind", "point_to_point"}, {"bytes", key.bytes}};
       place(key, item);
       return item;

@@ -69,7 +69,7 @@ void BoundProgram::extend(std::int32_t left, const PlacedStage& place, std::size
       continue;
     }
     if (microbatches_ * way.floor.both >= limits_.best_ms) continue;
-    const double apart = transfer(place, to, way);
+    const TransferFloor apart = transfer(place, to, way);
     for (const Kept& after : at(left - 1, next, to)) {
       kept.floor = put_before(way.floor, apart, after.floor, left - 1, microbatches_);
       keep(kept, begin, place.first_device, floors);
@@ -78,13 +78,15 @@ void BoundProgram::extend(std::int32_t left, const PlacedStage& place, std::size
   }
 }
 
-double BoundProgram::transfer(const PlacedStage& place, std::size_t to, const StageWay& way) {
+TransferFloor BoundProgram::transfer(const PlacedStage& place, std::size_t to, const StageWay& way) {
   const std::int32_t boundary = place.first_device + place.devices;
-  double least = limits_.best_ms;
+  TransferFloor least{limits_.best_ms, limits_.best_ms};
   auto cut = std::lower_bound(space_.cuts.begin(), space_.cuts.end(), positions_[to]);
   for (; cut != space_.cuts.end() && *cut < positions_[to + 1]; ++cut) {
-    least = std::min(least, transfers_.ms(*cut, boundary, place.devices, way.dp, way.tp));
+    least.whole = std::min(least.whole, transfers_.ms(*cut, boundary, place.devices, way.dp, way.tp));
+    least.first = std::min(least.first, halves_.ms(*cut, boundary, place.devices, way.dp, way.tp));
   }
+  least.first = std::min(least.first, least.whole);
   return least;
 }
 

@@ -29,12 +29,13 @@ struct FlooredPlan {
 class BoundProgram {
  public:
   // All must outlive this. `summed` is of the same microbatch: what it says of the operators before a stage cuts the
-  // program short.
-  BoundProgram(const PlanSpace& space, StageFloors& stages, TransferFloors& transfers, const SummedStageFloors& summed,
-               std::int32_t microbatches, const BoundLimits& limits)
+  // program short. `halves` are transfers of half a microbatch, or, where none is sliced, the same as `transfers`.
+  BoundProgram(const PlanSpace& space, StageFloors& stages, TransferFloors& transfers, TransferFloors& halves,
+               const SummedStageFloors& summed, std::int32_t microbatches, const BoundLimits& limits)
       : space_(space),
         stages_(stages),
         transfers_(transfers),
+        halves_(halves),
         summed_(summed),
         microbatches_(microbatches),
         limits_(limits) {}
@@ -64,7 +65,7 @@ class BoundProgram {
   // Whether stages from `begin` on, at least on the devices from `device` on, cannot be part of a plan below best_ms.
   [[nodiscard]] bool hopeless(std::int32_t begin, std::int32_t device) const;
   // Least time between the stages on either side of a cut that the position stands for.
-  double transfer(const PlacedStage& place, std::size_t to, const StageWay& way);
+  TransferFloor transfer(const PlacedStage& place, std::size_t to, const StageWay& way);
   [[nodiscard]] bool ends_at(std::int32_t device) const {
     return limits_.idle_devices ? device <= space_.devices : device == space_.devices;
   }
@@ -75,6 +76,7 @@ class BoundProgram {
   const PlanSpace& space_;
   StageFloors& stages_;
   TransferFloors& transfers_;
+  TransferFloors& halves_;
   const SummedStageFloors& summed_;
   std::int32_t microbatches_;
   BoundLimits limits_;

@@ -1,6 +1,7 @@
 #include "candidate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace trimtab::tuner {
@@ -32,6 +33,11 @@ class Hash {
   std::uint64_t hash_ = 0x9e3779b97f4a7c15U;
 };
 
+std::array<const std::vector<Range>*, 6> lists_of(const Switches& switches) {
+  return {&switches.offload_hidden,     &switches.partition_parameters, &switches.lazy_prefetch,
+          &switches.economical_forward, &switches.economical_backward,  &switches.segment_sync};
+}
+
 void mix_stage(const CandidateStage& stage, Hash& hash) {
   hash.mix(stage.end);
   hash.mix(stage.devices);
@@ -45,6 +51,8 @@ void mix_stage(const CandidateStage& stage, Hash& hash) {
   hash.mix(stage.alternate);
   hash.mix(stage.recompute ? 1 : 0);
   if (stage.recompute) hash.mix(*stage.recompute);
+  if (!stage.switches) return;
+  for (const std::vector<Range>* const ranges : lists_of(*stage.switches)) hash.mix(*ranges);
 }
 
 std::vector<Range> inside(const std::vector<Range>& ranges, const Range& bounds) {
@@ -73,7 +81,12 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
   of.end = stage.operators().end;
   for (const Segment& segment : stage.segments) {
     const Split split = split_of(segment);
-    const bool plain = segment.cp == 1 && segment.switches == Switches{} && segment.tp_consecutive;
+    const bool switched = segment.switches != Switches{};
+    const bool plain = segment.cp == 1 && segment.tp_consecutive && (!switched || space.memory_switches);
+    if (switched) {
+      of.switches = segment.switches;
+      of.recompute = normalized(segment.recompute);
+    }
     const bool known = std::find(space.tensor_parallel.begin(), space.tensor_parallel.end(), split.tp) !=
                            space.tensor_parallel.end() &&
                        std::find(space.sharded.begin(), space.sharded.end(), split.sharded) != space.sharded.end();
@@ -101,11 +114,35 @@ void resize(Split& split, std::int32_t devices) {
   if (split.sharded_degree > 0 && split.dp % split.sharded_degree != 0) split.sharded_degree = 0;
 }
 
+template <typename Is>
+bool any_split(const Candidate& candidate, Is&& is) {
+  return std::any_of(candidate.stages.begin(), candidate.stages.end(), [&](const CandidateStage& stage) {
+    if (stage.segments.empty()) return is(stage.split);
+    return std::any_of(stage.segments.begin(), stage.segments.end(),
+                       [&](const CandidateSegment& segment) { return is(segment.split); });
+  });
+}
+
+bool any_odd(const Candidate& candidate) {
+  return any_split(candidate, [&](const Split& split) { return candidate.microbatch / split.dp % 2 != 0; });
+}
+
+bool any_switched(const Candidate& candidate) {
+  return std::any_of(candidate.stages.begin(), candidate.stages.end(),
+                     [](const CandidateStage& stage) { return stage.switches.has_value(); });
+}
+
 }  // namespace
 
 std::uint64_t hash_of(const Candidate& candidate) {
   Hash hash;
   hash.mix(candidate.microbatch);
+  if (candidate.sliced_microbatches) hash.mix(-1 - *candidate.sliced_microbatches);
+  if (candidate.sub_batches) {
+    hash.mix(candidate.sub_batches->count);
+    hash.mix(candidate.sub_batches->cross_pass ? 2 : 3);
+    hash.mix(candidate.sub_batches->recompute_after_communication ? 4 : 5);
+  }
   for (const CandidateStage& stage : candidate.stages) mix_stage(stage, hash);
   return hash.value();
 }
@@ -113,6 +150,16 @@ std::uint64_t hash_of(const Candidate& candidate) {
 std::vector<CandidateSegment> segments_of(const CandidateStage& stage) {
   if (!stage.segments.empty()) return stage.segments;
   return {{stage.end, stage.split}};
+}
+
+bool may_sub_batch(const Candidate& candidate) {
+  if (candidate.microbatch % 2 != 0 || any_switched(candidate)) return false;
+  return any_split(candidate, [](const Split& split) { return split.tp > 1; }) && !any_odd(candidate);
+}
+
+std::int32_t most_sliced(const Candidate& candidate, const Model& model) {
+  if (candidate.microbatch % 2 != 0 || any_switched(candidate) || any_odd(candidate)) return 0;
+  return std::min(static_cast<std::int32_t>(candidate.stages.size()) - 1, model.global_batch / candidate.microbatch);
 }
 
 void set_devices(CandidateStage& stage, std::int32_t devices) {
@@ -125,6 +172,8 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage) {
   const Range bounds{begin, stage.end};
   stage.alternate = inside(stage.alternate, bounds);
   if (stage.recompute) stage.recompute = inside(*stage.recompute, bounds);
+  // A moved cut may have cut a layer, and switches hold for whole ones.
+  stage.switches.reset();
   if (stage.segments.empty()) return;
   std::vector<CandidateSegment> kept;
   for (const CandidateSegment& segment : stage.segments) {
@@ -141,10 +190,12 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage) {
 std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) {
   const std::vector<std::int32_t>& allowed = space.microbatches;
   if (std::find(allowed.begin(), allowed.end(), plan.microbatch) == allowed.end()) return std::nullopt;
-  if (plan.schedule != Schedule{plan.schedule.kind, plan.schedule.transfers} ||
-      plan.schedule.kind != ScheduleKind::k1F1B) {
-    return std::nullopt;
-  }
+  const Schedule& schedule = plan.schedule;
+  if (schedule.kind != ScheduleKind::k1F1B) return std::nullopt;
+  if (schedule.sliced_microbatches > 0 && !space.sliced_microbatches) return std::nullopt;
+  const SubBatches sub_batches{schedule.sub_batches, schedule.cross_pass, schedule.recompute_after_communication};
+  const auto& known = space.sub_batches;
+  if (std::find(known.begin(), known.end(), sub_batches) == known.end()) return std::nullopt;
   Candidate candidate;
   candidate.microbatch = plan.microbatch;
   std::int32_t device = 0;
@@ -166,6 +217,15 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
   plan.model = model.name;
   plan.global_batch = model.global_batch;
   plan.microbatch = candidate.microbatch;
+  if (candidate.sub_batches && may_sub_batch(candidate)) {
+    plan.schedule.sub_batches = candidate.sub_batches->count;
+    plan.schedule.cross_pass = candidate.sub_batches->cross_pass;
+    plan.schedule.recompute_after_communication = candidate.sub_batches->recompute_after_communication;
+  }
+  if (plan.schedule.sub_batches == 1) {
+    plan.schedule.sliced_microbatches =
+        std::min(candidate.sliced_microbatches.value_or(0), most_sliced(candidate, model));
+  }
   std::int32_t device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     const CandidateStage& from = candidate.stages[s];
@@ -181,6 +241,7 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
       segment.sharded_degree = part.split.sharded_degree;
       segment.recompute = inside(recompute[s], segment.operators);
       segment.alternate_dimension = inside(from.alternate, segment.operators);
+      if (from.switches) segment.switches = *from.switches;
       stage.segments.push_back(std::move(segment));
       begin = part.end;
     }

@@ -27,6 +27,7 @@ struct CandidateStage {
   std::vector<CandidateSegment> segments;  // mixed splits inside the stage, ascending; the last ends with the stage
   std::vector<Range> alternate;            // operators split along their second choice, normalized
   std::optional<std::vector<Range>> recompute;  // spelled out, normalized; none = by the cost model's rule
+  std::optional<Switches> switches;             // memory switches, of whole layers; with them recompute is spelled out
   bool operator==(const CandidateStage&) const = default;
 };
 
@@ -41,6 +42,9 @@ struct CandidateStage {
 
 struct Candidate {
   std::int32_t microbatch = 1;
+  // Microbatches of the warm-up that are forwarded in halves; none = as many as is fastest, where the space slices.
+  std::optional<std::int32_t> sliced_microbatches;
+  std::optional<SubBatches> sub_batches;  // none = the fastest of the space
   std::vector<CandidateStage> stages;
 
   [[nodiscard]] std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : stages[stage - 1].end; }
@@ -56,6 +60,12 @@ struct Candidate {
 
 // The segments of a stage, one where its split is uniform.
 [[nodiscard]] std::vector<CandidateSegment> segments_of(const CandidateStage& stage);
+// Whether its microbatches may run in two sub-batches: with tensor-parallel ranks, an even number of samples on every
+// replica and no memory switches.
+[[nodiscard]] bool may_sub_batch(const Candidate& candidate);
+// How many whole microbatches may be sliced: none where a replica of some segment has an odd number of samples, or a
+// stage has memory switches.
+[[nodiscard]] std::int32_t most_sliced(const Candidate& candidate, const Model& model);
 // Gives the stage another number of devices: each split keeps its tp where that divides them and turns to replicas
 // alone where it does not.
 void set_devices(CandidateStage& stage, std::int32_t devices);
@@ -63,8 +73,8 @@ void set_devices(CandidateStage& stage, std::int32_t devices);
 // in operators take the split of the segment beside them.
 void fit_to_range(std::int32_t begin, CandidateStage& stage);
 
-// The shape of a plan, without its recompute; nothing where the space cannot express it (devices out of order, a split
-// that the space lacks, another schedule).
+// The shape of a plan, without its recompute, slices and sub-batches; nothing where the space cannot
+// express it (devices out of order, a split that the space lacks, another schedule).
 [[nodiscard]] std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space);
 
 // `recompute` by stage.

@@ -1,30 +1,16 @@
 #include "tuner/cost_model.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "memory_text.hpp"
 #include "recorded_step.hpp"
+#include "step_path.hpp"
 #include "uncertainty.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
 constexpr double kSigmasOf95Percent = 1.96;
-
-Bytes whole(double bytes) {
-  return static_cast<Bytes>(std::llround(bytes));
-}
-
-StageMemory memory_of(const StageBytes& bytes) {
-  StageMemory memory;
-  memory.states = whole(bytes.states);
-  memory.activations = whole(bytes.activations);
-  memory.recompute_peak = whole(bytes.recompute_peak);
-  memory.working = whole(bytes.working);
-  memory.reserved = whole(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered);
-  return memory;
-}
 
 // The reductions of tied parameters that the stage takes part in, without its wait for the others.
 double tied_ms(const PricedPlan& priced, const RecordedStep& step, std::size_t s) {
@@ -38,12 +24,22 @@ double tied_ms(const PricedPlan& priced, const RecordedStep& step, std::size_t s
   return std::min(ms, std::max(0.0, step.synchronized[s] - begin - of.tail + of.after));
 }
 
+// What a step's halves take beyond whole forwards; negative where they take less.
+double sliced_ms(const PricedPlan& priced, std::size_t s) {
+  if (priced.sliced_microbatches == 0) return 0;
+  const std::int32_t halved =
+      sliced_forwards(priced.sliced_microbatches, static_cast<std::int32_t>(priced.pipeline.size()),
+                      static_cast<std::int32_t>(s), priced.microbatches);
+  return halved * (2 * priced.halves[s].forward - priced.pipeline[s].forward);
+}
+
 // Every millisecond of the step belongs to one term of each stage; what is left is bubble.
 StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step, std::size_t s) {
   const StageTimes& times = priced.times[s];
   const double microbatches = priced.microbatches;
   StagePrediction stage;
-  stage.forward_ms = times.forward;
+  // Halves are part of the mean over all microbatches.
+  stage.forward_ms = times.forward + sliced_ms(priced, s) / microbatches;
   stage.backward_ms = times.backward;
   stage.recompute_ms = times.recompute;
   stage.exposed_communication_ms = step.exposed[s] / microbatches + times.forward_wait + times.backward_wait;
@@ -52,8 +48,7 @@ StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step
   const double each = stage.forward_ms + stage.backward_ms + stage.recompute_ms + stage.exposed_communication_ms;
   const double busy = microbatches * each + stage.gradient_sync_ms + times.optimizer;
   stage.bubble_ms = std::max(0.0, step.end_ms - busy);
-  stage.memory = memory_of(priced.bytes[s]);
-  stage.memory_bytes = whole(priced.bytes[s].total());
+  set_memory(priced.bytes[s], stage);
   return stage;
 }
 
@@ -86,15 +81,41 @@ void add_step_events(const PricedPlan& priced, const RecordedStep& step, std::in
   }
 }
 
+double forward_end(const PricedPlan& priced, const RecordedStep& step, std::int32_t s, std::int32_t k) {
+  if (step.halves(s, k)) return step.second_begin[step.at_half(s, k)] + priced.halves[s].forward;
+  return step.forward_begin[step.at(s, k)] + priced.pipeline[s].forward;
+}
+
 // The input of a forward from the stage before, or of a backward from the stage after.
 TimelineEvent transfer_event(const PricedPlan& priced, const RecordedStep& step, std::int32_t s, std::int32_t k,
                              bool forward) {
   const std::int32_t sender = forward ? s - 1 : s + 1;
   const PipelineStage& from = priced.pipeline[sender];
   const bool last = k == step.microbatches - 1;
-  const double sent = forward ? step.forward_begin[step.at(sender, k)] + from.forward
+  const double sent = forward ? forward_end(priced, step, sender, k)
                               : step.backward_begin[step.at(sender, k)] + (last ? from.last_backward : from.backward);
   return {s, EventKind::kTransfer, k, sent, sent + priced.pipeline[forward ? sender : s].transfer};
+}
+
+// A forward and what it waited for.
+void add_forward_events(const PricedPlan& priced, const RecordedStep& step, std::int32_t s, std::int32_t k,
+                        std::vector<TimelineEvent>& events) {
+  const double first = step.forward_begin[step.at(s, k)];
+  if (!step.halves(s, k)) {
+    events.push_back({s, EventKind::kForward, k, first, first + priced.pipeline[s].forward});
+    if (s > 0) events.push_back(transfer_event(priced, step, s, k, true));
+    return;
+  }
+  const double second = step.second_begin[step.at_half(s, k)];
+  for (const double begin : {first, second}) {
+    events.push_back({s, EventKind::kForward, k, begin, begin + priced.halves[s].forward});
+  }
+  if (s == 0) return;
+  const HalfPass& from = priced.halves[s - 1];
+  for (const double begin : {step.forward_begin[step.at(s - 1, k)], step.second_begin[step.at_half(s - 1, k)]}) {
+    const double sent = begin + from.forward;
+    events.push_back({s, EventKind::kTransfer, k, sent, sent + from.transfer});
+  }
 }
 
 void add_pass_events(const PricedPlan& priced, const RecordedStep& step, std::int32_t s,
@@ -102,15 +123,13 @@ void add_pass_events(const PricedPlan& priced, const RecordedStep& step, std::in
   const PipelineStage& times = priced.pipeline[s];
   const double recompute = priced.times[s].recompute;
   for (std::int32_t k = 0; k < step.microbatches; ++k) {
-    const double forward = step.forward_begin[step.at(s, k)];
     const double backward = step.backward_begin[step.at(s, k)];
     const bool last = k == step.microbatches - 1;
-    events.push_back({s, EventKind::kForward, k, forward, forward + times.forward});
+    add_forward_events(priced, step, s, k, events);
     // Operators are recomputed one by one between backwards; the picture shows all of it first.
     if (recompute > 0) events.push_back({s, EventKind::kRecompute, k, backward, backward + recompute});
     events.push_back(
         {s, EventKind::kBackward, k, backward + recompute, backward + (last ? times.last_backward : times.backward)});
-    if (s > 0) events.push_back(transfer_event(priced, step, s, k, true));
     if (s + 1 < static_cast<std::int32_t>(priced.pipeline.size())) {
       events.push_back(transfer_event(priced, step, s, k, false));
     }
@@ -174,6 +193,11 @@ std::vector<TimelineEvent> NativeCostModel::timeline(const Plan& plan) const {
                      [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin_ms < b.begin_ms; });
   }
   return events;
+}
+
+StepPath NativeCostModel::step_path(const Plan& plan) const {
+  const PricedPlan priced = price(table_.tables(), calibration_, plan);
+  return tuner::step_path(priced, record_step(priced));
 }
 
 }  // namespace trimtab::tuner

@@ -43,7 +43,33 @@ class StageNames {
     }
   }
 
+  // All-reduces of tensor-parallel ranks, and what they slow down.
+  void name_reduces() {
+    for (const SegmentShape& segment : shape_.segments) {
+      if (segment.split.split.tp < 2) continue;
+      std::set<std::int32_t> named;
+      bool reduces = false;
+      for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+        const std::int32_t group = tables_.group_of[i];
+        if (named.insert(group).second) reduces = name_reduce(segment.split, group) || reduces;
+      }
+      if (reduces) name_overlap_of(segment.split.split.tp, segment.split.tensor);
+    }
+  }
+
  private:
+  bool name_reduce(const SplitShape& split, std::int32_t group) {
+    const Operator& op = tables_.operator_of(group);
+    const std::optional<std::int32_t> reduces = tensor_all_reduces(op);
+    if (reduces && *reduces > 0) put_collective(tables_, tensor_use(tables_, split, group), names_);
+    if (!reduces && op.parameter_bytes > 0) {
+      names_.estimated.insert("operator " + tables_.group_names[group] +
+                              ": its all-reduces at tp=" + std::to_string(split.split.tp) +
+                              " are not known apart, none overlaps (the model's tensor_all_reduces says how many)");
+    }
+    return reduces && *reduces > 0;
+  }
+
   [[nodiscard]] bool alternate(std::int32_t i) const {
     return std::any_of(shape_.alternate.begin(), shape_.alternate.end(),
                        [i](const Range& range) { return range.contains(i); });
@@ -65,7 +91,7 @@ class StageNames {
                             ": tp=" + std::to_string(segment.split.split.tp) +
                             " over two nodes: operators are measured on the ranks of one node");
     }
-    if (segment.split.split.dp > 1 && trained) name_overlap(segment.split);
+    if (segment.split.split.dp > 1 && trained && !tables_.passes_only) name_overlap(segment.split);
   }
 
   [[nodiscard]] CostKey key_of(CostKind kind, std::int32_t group, const SplitShape& split, bool second) const {
@@ -98,7 +124,7 @@ class StageNames {
     optimizer.tp = 1;
     optimizer.sharding = "default";
     put(tables_.optimizer_of_group[group].quality, optimizer, "optimizer " + tables_.group_names[group], names_);
-    if (split.split.dp < 2) return;
+    if (split.split.dp < 2 || tables_.passes_only) return;
     const CollectiveUses uses = collective_uses(tables_, split, costs.parameters);
     for (const CollectiveUse& use : {uses.gather, uses.scatter, uses.last, uses.last_copies, uses.after}) {
       put_collective(tables_, use, names_);
@@ -106,8 +132,11 @@ class StageNames {
   }
 
   void name_overlap(const SplitShape& split) {
-    const std::int32_t group = split.sharded() ? split.split.sharded_degree : split.split.dp;
-    const Placement placement = split.sharded() ? split.shards : split.replicas;
+    name_overlap_of(split.sharded() ? split.split.sharded_degree : split.split.dp,
+                    split.sharded() ? split.shards : split.replicas);
+  }
+
+  void name_overlap_of(std::int32_t group, Placement placement) {
     if (tables_.links.overlap(group, placement).measured) return;
     names_.estimated.insert(
         "overlap_computation and overlap_communication all_reduce group_size=" + std::to_string(group) + " " +
@@ -142,13 +171,16 @@ void name_segment_features(const Segment& segment, const std::string& where, Tex
   if (segment.tp > 1 && segment.dp > 1 && !segment.tp_consecutive) {
     unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
   }
-  if (segment.switches != Switches{}) unpriced(where + ".switches", "a memory switch", names);
 }
 
 }  // namespace
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names) {
   StageNames(tables, shape, names).run();
+}
+
+void name_sub_batch_costs(const CostTable::Tables& tables, const StageShape& half, CostNames& names) {
+  StageNames(tables, half, names).name_reduces();
 }
 
 void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
@@ -175,6 +207,10 @@ void name_tied_costs(const CostTable::Tables& tables, const std::vector<TiedStag
   }
 }
 
+void name_cost(Quality quality, const CostKey& key, const std::string& benchmark, CostNames& names) {
+  put(quality, key, benchmark, names);
+}
+
 void name_process_cost(const CostTable::Tables& tables, CostNames& names) {
   CostKey key;
   key.kind = CostKind::kProcessBytes;
@@ -186,10 +222,10 @@ std::vector<std::string> unpriced_features(const Plan& plan) {
   Texts names;
   const Schedule& schedule = plan.schedule;
   if (schedule.kind == ScheduleKind::kInterleaved) unpriced("schedule.kind", "the interleaved schedule", names);
-  if (schedule.sliced_microbatches > 0) unpriced("schedule.sliced_microbatches", "slicing", names);
-  if (schedule.sub_batches > 1 || schedule.cross_pass || schedule.recompute_after_communication) {
-    unpriced("schedule", "a schedule of sub-batches", names);
+  if (schedule.sliced_microbatches > 0 && schedule.kind != ScheduleKind::k1F1B) {
+    unpriced("schedule.sliced_microbatches", "slicing outside of 1f1b", names);
   }
+  if (schedule.sub_batches > 2) unpriced("schedule.sub_batches", "a microbatch in more than two sub-batches", names);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<Segment>& segments = plan.stages[s].segments;
     for (std::size_t g = 0; g < segments.size(); ++g) name_segment_features(segments[g], segment_text(s, g), names);

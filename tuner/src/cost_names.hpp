@@ -19,10 +19,13 @@ struct CostNames {
 };
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names);
+// What a stage in sub-batches needs besides, at half of the microbatch.
+void name_sub_batch_costs(const CostTable::Tables& tables, const StageShape& half, CostNames& names);
 void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
                          const TransferSide& from, const TransferSide& to, double bytes_per_sample,
                          std::int32_t microbatch, CostNames& names);
 void name_tied_costs(const CostTable::Tables& tables, const std::vector<TiedStage>& stages, CostNames& names);
+void name_cost(Quality quality, const CostKey& key, const std::string& benchmark, CostNames& names);
 void name_process_cost(const CostTable::Tables& tables, CostNames& names);
 
 // What the native model does not price at all, each with its place: context parallelism, memory switches, ranks of a

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "measured_points.hpp"
+#include "operator_price.hpp"
 #include "plan_space.hpp"
 #include "tables.hpp"
 
@@ -18,12 +19,12 @@ constexpr std::int32_t kEveryDegree = 16;  // up to here every tensor-parallel d
 using Measured = std::map<std::string, MeasuredOperator>;
 
 void number_groups(const Model& model, CostTable::Tables& tables) {
-  std::map<std::tuple<std::string, Bytes, Bytes, Bytes>, std::int32_t> number;
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, std::int32_t>, std::int32_t> number;
   for (std::size_t i = 0; i < model.operators.size(); ++i) {
     const Operator& op = model.operators[i];
-    const auto [position, fresh] =
-        number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes, op.output_bytes),
-                       static_cast<std::int32_t>(number.size()));
+    const auto [position, fresh] = number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes,
+                                                             op.output_bytes, tensor_all_reduces(op).value_or(-1)),
+                                                  static_cast<std::int32_t>(number.size()));
     tables.group_of.push_back(position->second);
     tables.alternates = tables.alternates || op.shardings.size() > 1;
     if (!fresh) continue;
@@ -193,6 +194,8 @@ void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::
     const Statistics& optimizer = measured.at(name).optimizer;
     const Value unknown{0, 0, allow_estimates ? Quality::kEstimated : Quality::kMissing};
     tables.optimizer_of_group.push_back(optimizer.empty() ? unknown : tuner::measured(optimizer, kMsPerNs));
+    const Statistics& on_host = measured.at(name).host_optimizer;
+    tables.host_optimizer_of_group.push_back(on_host.empty() ? Value{} : tuner::measured(on_host, kMsPerNs));
   }
   tables.gradient_factor = model.gradient_bytes_per_parameter_byte;
   tables.optimizer_factor = model.optimizer_bytes_per_parameter_byte;
@@ -205,6 +208,12 @@ void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::
   }
 }
 
+void leave_out_optimizer(CostTable::Tables& tables) {
+  tables.passes_only = true;
+  std::fill(tables.optimizer_of_group.begin(), tables.optimizer_of_group.end(), Value{0, 0, Quality::kMeasured});
+  std::fill(tables.optimizer_sum.begin(), tables.optimizer_sum.end(), 0.0);
+}
+
 void fill_process(const std::vector<Cost>& costs, bool allow_estimates, CostTable::Tables& tables) {
   for (const Cost& cost : costs) {
     if (cost.statistics.empty()) continue;
@@ -214,6 +223,16 @@ void fill_process(const std::vector<Cost>& costs, bool allow_estimates, CostTabl
   if (tables.process_bytes.quality == Quality::kMissing && allow_estimates) {
     tables.process_bytes = {0, 0, Quality::kEstimated};
   }
+}
+
+// Samples per replica that some plan may use, halves for sliced microbatches and sub-batches included.
+std::vector<std::int32_t> sample_counts(const Model& model, const Cluster& cluster) {
+  const std::vector<std::int32_t> whole = possible_samples(model, possible_degrees(model, cluster, Knobs{}));
+  std::set<std::int32_t> counts(whole.begin(), whole.end());
+  for (const std::int32_t samples : whole) {
+    if (samples % 2 == 0) counts.insert(samples / 2);
+  }
+  return {counts.begin(), counts.end()};
 }
 
 // At least one cost that a plan on single ranks could use, or on several.
@@ -240,10 +259,10 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
                      " costs; profile the model on this hardware first");
   }
   fill_parameters(measured, options.allow_estimates, *tables);
+  if (options.passes_only) leave_out_optimizer(*tables);
   fill_process(costs, options.allow_estimates, *tables);
   // Any plan of the model may be priced, whatever the knobs of a job.
-  fill_operators(measured, possible_samples(model, possible_degrees(model, cluster, Knobs{})), options.allow_estimates,
-                 *tables);
+  fill_operators(measured, sample_counts(model, cluster), options.allow_estimates, *tables);
   return CostTable(std::move(tables));
 }
 

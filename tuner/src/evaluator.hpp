@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "candidate.hpp"
+#include "stage_chain.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
@@ -85,6 +86,8 @@ class Evaluator {
   // The same with times that no way to run a stage beats, for bounds; null where stage_pricer() is exact, or none is
   // known.
   virtual std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch);
+  // One stage over all devices, for `oases`. REQUIRES: the space has the microbatch.
+  virtual StageChain stage_chain(std::int32_t microbatch) { return computing_chain(*this, microbatch); }
   // No plan of the space takes less; 0 = unknown.
   [[nodiscard]] virtual double lower_bound_ms(const BoundRequest& /*request*/) { return 0; }
   // Plans that such a bound comes from, the most promising first; none where no bound knows plans.

@@ -24,6 +24,8 @@ Placement placement_named(const std::string& name) {
 
 constexpr std::array<const char*, kPrimitives> kNames{"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
 
+constexpr std::array<const char*, 2> kHostCopies{"host_to_device", "device_to_host"};
+
 std::optional<Primitive> primitive_named(const std::string& name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) return std::nullopt;
@@ -71,6 +73,14 @@ const char* to_string(Primitive primitive) {
   return kNames[static_cast<std::size_t>(primitive)];
 }
 
+const char* to_string(HostCopy direction) {
+  return kHostCopies[static_cast<std::size_t>(direction)];
+}
+
+bool is_host_copy(const std::string& subject) {
+  return std::find(kHostCopies.begin(), kHostCopies.end(), subject) != kHostCopies.end();
+}
+
 Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices) {
   const std::int32_t node = cluster.node_of(devices.front());
   const bool together =
@@ -84,12 +94,16 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   using Points = std::map<std::int64_t, Statistics>;
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
+  std::array<Points, 2> copies;
   std::map<Group, std::pair<Points, Points>> overlaps;
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
     if (key.particular()) continue;
     const Placement placement = placement_named(key.placement);
-    if (key.kind == CostKind::kPointToPoint) transfers[placement][key.bytes].merge(cost.statistics);
+    if (key.kind == CostKind::kPointToPoint) {
+      const bool host = is_host_copy(key.subject);
+      (host ? copies[key.subject == kHostCopies[0] ? 0 : 1] : transfers[placement])[key.bytes].merge(cost.statistics);
+    }
     const std::optional<Primitive> primitive = primitive_named(key.subject);
     if (!primitive || cost.statistics.empty()) continue;
     const Group group{key.group_size, placement};
@@ -104,6 +118,7 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
     for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points, kMsPerNs));
   }
   for (const auto& [placement, points] : transfers) point_to_point_.emplace(placement, Curve(points, kMsPerNs));
+  for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d], kMsPerNs);
   for (const auto& [group, both] : overlaps) {
     if (both.first.empty() || both.second.empty()) continue;
     // The largest size: small messages end before they can disturb anything.
@@ -163,6 +178,14 @@ Value LinkCosts::point_to_point(std::int64_t bytes, std::int32_t from_node, std:
     if (allow_estimates_) return found->second.nearest(bytes);
   }
   return from_link(link_between(from_node, to_node), 1, static_cast<double>(bytes));
+}
+
+Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
+  if (bytes <= 0) return {0, 0, Quality::kMeasured};
+  const Curve& curve = host_copies_[static_cast<std::size_t>(direction)];
+  if (curve.empty()) return {};
+  const Value value = curve.at(bytes);
+  return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.nearest(bytes);
 }
 
 OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {

@@ -19,9 +19,14 @@ namespace trimtab::tuner {
 enum class Placement : std::uint8_t { kIntraNode, kInterNode };
 enum class Primitive : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 inline constexpr std::size_t kPrimitives = 4;
+// Between a device and pinned memory of its host.
+enum class HostCopy : std::uint8_t { kHostToDevice, kDeviceToHost };
 
 [[nodiscard]] const char* to_string(Placement placement);
 [[nodiscard]] const char* to_string(Primitive primitive);
+[[nodiscard]] const char* to_string(HostCopy direction);
+// Whether a point-to-point cost of this subject is such a copy, not a transfer between devices.
+[[nodiscard]] bool is_host_copy(const std::string& subject);
 [[nodiscard]] Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices);
 
 // How much slower each side runs while the other does.
@@ -46,7 +51,10 @@ class LinkCosts {
     return collective(Primitive::kAllReduce, bytes, group_size, placement);
   }
   [[nodiscard]] Value point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const;
+  // As measured, or the nearest size where estimates are allowed: no link of a cluster says it.
+  [[nodiscard]] Value host_copy(HostCopy direction, std::int64_t bytes) const;
   [[nodiscard]] OverlapSlowdown overlap(std::int32_t group_size, Placement placement) const;
+  [[nodiscard]] bool allows_estimates() const { return allow_estimates_; }
 
  private:
   using Group = std::pair<std::int32_t, Placement>;
@@ -60,6 +68,7 @@ class LinkCosts {
   bool allow_estimates_ = false;
   std::array<Curves, kPrimitives> collectives_;
   std::map<Placement, Curve> point_to_point_;
+  std::array<Curve, 2> host_copies_;
   std::map<Group, OverlapSlowdown> overlap_;
   std::vector<Link> links_;
   std::vector<std::string> nodes_;

@@ -28,12 +28,24 @@ struct OperatorBounds {
   double latency_ms = std::numeric_limits<double>::infinity();  // one microbatch
 };
 
-void tighten(const OperatorCosts& of, double microbatches, double ranks, OperatorBounds& bounds) {
+// `half`: what half as many samples take, where microbatches may be halved; `reduces`: all-reduces of such a half that
+// another one's computing may hide.
+void tighten(const OperatorCosts& of, const OperatorCosts* half, double reduces, double microbatches, double ranks,
+             OperatorBounds& bounds) {
   if (of.forward.quality == Quality::kMissing || of.backward.quality == Quality::kMissing) return;
-  const double once = of.forward.mean + of.backward.mean;
+  double forward = of.forward.mean;
+  double backward = of.backward.mean;
+  double first = forward;  // until something of it has ended
+  if (half != nullptr && half->forward.quality != Quality::kMissing) {
+    const double computing = std::max(0.0, half->forward.mean - reduces);
+    forward = std::min(forward, 2 * computing);
+    first = std::min(first, computing);
+    if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half->backward.mean - reduces));
+  }
+  const double once = forward + backward;
   bounds.device_ms = std::min(bounds.device_ms, microbatches * once * ranks);
   bounds.stage_ms = std::min(bounds.stage_ms, microbatches * once);
-  bounds.latency_ms = std::min(bounds.latency_ms, once);
+  bounds.latency_ms = std::min(bounds.latency_ms, first + backward);
 }
 
 // Over every microbatch and split of the space that is priced for this operator's kind.
@@ -44,9 +56,14 @@ OperatorBounds bounds_of(const CostTable::Tables& tables, const PlanSpace& space
     for (const std::int32_t tp : space.tensor_parallel) {
       for (std::int32_t dp = 1; dp * tp <= space.devices && dp <= microbatch; ++dp) {
         if (!divides_well(tables.model, microbatch, dp) || (dp > 1 && !space.knobs.data_parallel)) continue;
-        tighten(tables.at(microbatch / dp, tp).of_group[group], microbatches, dp * tp, bounds);
-        if (!space.alternate_dimensions) continue;
-        tighten(tables.at(microbatch / dp, tp, true).of_group[group], microbatches, dp * tp, bounds);
+        const std::int32_t samples = microbatch / dp;
+        const bool halves = may_halve(space) && samples % 2 == 0;
+        for (const bool alternate : {false, true}) {
+          if (alternate && !space.alternate_dimensions) continue;
+          const OperatorCosts* const half = halves ? &tables.at(samples / 2, tp, alternate).of_group[group] : nullptr;
+          const double reduces = halves ? hidden_reduces_ms(tables, space, group, samples / 2, tp) : 0;
+          tighten(tables.at(samples, tp, alternate).of_group[group], half, reduces, microbatches, dp * tp, bounds);
+        }
       }
     }
   }
@@ -94,20 +111,22 @@ class MicrobatchBounds {
     const SplitsOfCounts splits = splits_of_counts(evaluator_.model(), space_, microbatch);
     const std::int32_t microbatches = evaluator_.model().global_batch / microbatch;
     TransferFloors transfers(cost_model_, space_, splits, microbatch);
+    const bool sliced = space_.sliced_microbatches && microbatch % 2 == 0;
+    TransferFloors halves(cost_model_, space_, splits, sliced ? microbatch / 2 : microbatch);
     SummedStageFloors summed(cost_model_, space_, splits, microbatch);
     const double shared = microbatches * summed.least_device_ms().back() / space_.devices;
     if (shared >= limits_.best_ms) return limits_.best_ms;
     const auto run = [&](StageFloors& stages, std::size_t cuts, std::uint64_t& left) {
       limits_.most_ways = std::min(left, kOneProgram);
       limits_.most_cuts = cuts;
-      BoundProgram program(space_, stages, transfers, summed, microbatches, limits_);
+      BoundProgram program(space_, stages, transfers, halves, summed, microbatches, limits_);
       const std::optional<double> bound = program.run();
       left -= std::min(left, program.ways());
       if (bound && plans_ != nullptr) add(program.plans(microbatch, kPlansOfCount));
       return bound;
     };
     const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1;
-    if (one_split && space_.operators <= kPricedOperators) {
+    if (one_split && space_.sub_batches.size() == 1 && space_.operators <= kPricedOperators) {
       PricedStageFloors priced(evaluator_, splits, microbatch);
       if (const auto bound = run(priced, kPricedOperators, priced_left_)) return std::max(shared, *bound);
     }

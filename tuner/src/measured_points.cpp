@@ -22,7 +22,10 @@ std::map<std::string, MeasuredOperator> measured_operators(const Model& model, c
     const auto found = operators.find(key.subject);
     const bool fits = key.dtype.empty() || key.dtype == model.dtype;
     if (found == operators.end() || !fits || cost.statistics.empty()) continue;
-    if (key.kind == CostKind::kOptimizerStep) found->second.optimizer.merge(cost.statistics);
+    if (key.kind == CostKind::kOptimizerStep) {
+      const bool on_host = key.placement == "host";
+      (on_host ? found->second.host_optimizer : found->second.optimizer).merge(cost.statistics);
+    }
     if (key.kind > CostKind::kOperatorBackwardReserveBytes) continue;
     const bool alternate = key.sharding == "alternate";
     if (!alternate && !key.sharding.empty() && key.sharding != "default") continue;

@@ -39,6 +39,7 @@ struct OperatorCurves {
 struct MeasuredOperator {
   std::map<std::pair<std::int32_t, bool>, OperatorCurves> at;  // (tp, alternate)
   Statistics optimizer;
+  Statistics host_optimizer;  // of an update on the host
 
   // nullptr where nothing was measured.
   [[nodiscard]] const OperatorCurves* find(std::int32_t tp, bool alternate) const {

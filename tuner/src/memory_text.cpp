@@ -1,5 +1,6 @@
 #include "memory_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "recompute_choice.hpp"
@@ -28,6 +29,7 @@ std::string ranges_text(const std::vector<Range>& ranges) {
 }
 
 std::string remedy(const Calibration& calibration, const PricedPlan& priced, std::size_t s, bool may_recompute) {
+  if (priced.switched[s] != nullptr) return "turn on more memory switches, or give the stage fewer operators";
   RecomputeFlags flags(priced.recompute.size(), 0);
   const RecomputeChoice choice =
       choose_recompute(calibration, priced.inputs[s], priced.limits[s], may_recompute, 0, flags);
@@ -37,12 +39,17 @@ std::string remedy(const Calibration& calibration, const PricedPlan& priced, std
   return how + more + ", fewer operators in this stage, more replicas or a smaller microbatch";
 }
 
+// A rounding error is not an excess: bytes are whole.
+double beyond(double bytes, double limit) {
+  const double excess = limit > 0 ? bytes - limit : 0;
+  return excess < 0.5 ? 0 : excess;
+}
+
 }  // namespace
 
 double excess_bytes(const PricedPlan& priced, std::size_t stage) {
-  if (priced.limits[stage] <= 0) return 0;
-  const double excess = priced.bytes[stage].total() - priced.limits[stage];
-  return excess < 0.5 ? 0 : excess;
+  const double device = beyond(priced.bytes[stage].total(), priced.limits[stage]);
+  return std::max(device, beyond(priced.host_bytes[stage], priced.host_limits[stage]));
 }
 
 std::int32_t worst_memory_stage(const PricedPlan& priced) {
@@ -61,6 +68,13 @@ std::string describe_excess(const CostTable::Tables& tables, const Calibration& 
                             const PricedPlan& priced, std::int32_t stage, bool may_recompute) {
   const auto s = static_cast<std::size_t>(stage);
   const StageBytes& bytes = priced.bytes[s];
+  const double on_host = beyond(priced.host_bytes[s], priced.host_limits[s]);
+  if (on_host > beyond(bytes.total(), priced.limits[s])) {
+    return "stage " + std::to_string(stage) + " (" + operators_text(tables.model, priced.shapes[s].operators) +
+           "): host memory: a rank needs " + bytes_text(priced.host_bytes[s]) + " for what memory switches offload, " +
+           "its share of the node has " + bytes_text(priced.host_limits[s]) + ": " + bytes_text(on_host) +
+           " too much; offload less, or give the stage more replicas";
+  }
   return "stage " + std::to_string(stage) + " (" + operators_text(tables.model, priced.shapes[s].operators) +
          "; device " + std::to_string(plan.stages[s].devices.front()) + "): memory: needs " +
          bytes_text(bytes.total()) + " (states " + bytes_text(bytes.states) + ", activations " +

@@ -1,6 +1,8 @@
 #include "native_evaluator.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "lower_bound.hpp"
@@ -15,6 +17,10 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr std::size_t kRemembered = 1 << 19;  // stages, some 200 MB
+constexpr std::int32_t kSwitched = -2;        // in keys: memory switches follow
+constexpr std::int32_t kSubBatchings = 5;     // in keys: ways to divide a microbatch
+constexpr std::int32_t kHalf = -1;            // in keys: half a microbatch's forward
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The device's number inside of its node where all nodes and the links between them are alike, else its own number.
 std::vector<std::int32_t> places(const Cluster& cluster) {
@@ -50,6 +56,44 @@ void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where
   }
   if (!of.alternate.empty()) append(of.alternate, key);
   if (of.recompute) append(*of.recompute, key);
+  if (!of.switches) return;
+  key.push_back(kSwitched);
+  const Switches& switches = *of.switches;
+  for (const auto* const ranges :
+       {&switches.offload_hidden, &switches.partition_parameters, &switches.lazy_prefetch, &switches.economical_forward,
+        &switches.economical_backward, &switches.segment_sync}) {
+    append(*ranges, key);
+  }
+}
+
+std::int32_t code_of(const SubBatches& of) {
+  if (of.count < 2) return 0;
+  return 1 + (of.cross_pass ? 2 : 0) + (of.recompute_after_communication ? 1 : 0);
+}
+
+void put_times(const StageTimes& times, StagePrice& price) {
+  price.forward = times.forward;
+  price.backward = times.backward;
+  price.recompute = times.recompute;
+  price.forward_wait = times.forward_wait;
+  price.backward_wait = times.backward_wait;
+  price.communication = times.forward_wait + times.backward_wait;
+  price.sync = times.exposed_sync();
+  price.optimizer = times.optimizer;
+  price.last_backward = times.last_backward;
+  price.tail = times.tail();
+  price.after = times.optimizer + times.gather_after;
+}
+
+double beyond(double bytes, double limit) {
+  const double excess = limit > 0 ? bytes - limit : 0;
+  return excess >= 0.5 ? excess : 0;
+}
+
+// What validate() asks of a stage with memory switches: a move may have changed its split.
+bool may_switch(const CandidateStage& of) {
+  const ShardedLevel level = of.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+  return of.segments.empty() && of.alternate.empty() && of.split.sharded == level && of.split.sharded_degree == 0;
 }
 
 }  // namespace
@@ -70,6 +114,7 @@ NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSp
 void NativeEvaluator::forget() {
   stages_.clear();
   transfers_.clear();
+  halves_of_.clear();
 }
 
 void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
@@ -88,15 +133,28 @@ void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, st
   }
 }
 
+// False where a cost is missing.
+bool NativeEvaluator::set_half_inputs(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                      std::int32_t half) {
+  set_shape(of, begin, first_device, half);
+  resolve(*tables_, shape_, catalog_, half_inputs_);
+  return half_inputs_.complete && std::none_of(half_inputs_.prices.begin(), half_inputs_.prices.end(),
+                                               [](const OperatorPrice* price) { return price->reduce_missing; });
+}
+
 StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
-                                        std::int32_t microbatch, std::int32_t held) {
+                                        std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches) {
+  const bool halved = sub_batches.count > 1;
+  StagePrice price;
+  price.priced = !halved || set_half_inputs(of, begin, first_device, microbatch / 2);
   set_shape(of, begin, first_device, microbatch);
   shape_.in_flight = held;
   resolve(*tables_, shape_, catalog_, inputs_);
-  StagePrice price;
-  price.priced = inputs_.complete;
+  if (halved && sub_batches.recompute_after_communication) keep_inner_outputs(inputs_);
+  price.priced = price.priced && inputs_.complete;
   if (!price.priced) return price;
   price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
+  if (of.switches) return may_switch(of) ? price_switched(of, first_device, price) : StagePrice{};
   if (of.recompute) {
     price.recompute_ranges = *of.recompute;
     set_flags(*of.recompute, shape_.operators, flags_);
@@ -106,21 +164,29 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.recompute_ranges = std::move(choice.recompute);
     price.least_recompute = choice.least_ms;
   }
-  const StageTimes times = stage_times(*calibration_, inputs_, flags_);
-  price.forward = times.forward;
-  price.backward = times.backward;
-  price.recompute = times.recompute;
-  price.forward_wait = times.forward_wait;
-  price.backward_wait = times.backward_wait;
-  price.communication = times.forward_wait + times.backward_wait;
-  price.sync = times.exposed_sync();
-  price.optimizer = times.optimizer;
-  price.last_backward = times.last_backward;
-  price.tail = times.tail();
-  price.after = times.optimizer + times.gather_after;
+  const StageTimes times =
+      halved ? sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_,
+                                      {sub_batches.cross_pass, sub_batches.recompute_after_communication})
+             : stage_times(*calibration_, inputs_, flags_);
+  put_times(times, price);
   price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
-  const double excess = price.memory_bytes - price.limit_bytes;
-  price.excess_bytes = price.limit_bytes > 0 && excess >= 0.5 ? excess : 0;
+  price.excess_bytes = beyond(price.memory_bytes, price.limit_bytes);
+  return price;
+}
+
+// Of the stage that shape_ and inputs_ hold.
+StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price) {
+  price.recompute_ranges = of.recompute.value_or(std::vector<Range>{});
+  set_flags(price.recompute_ranges, shape_.operators, flags_);
+  const std::int32_t* const devices = devices_.data() + first_device;
+  const SwitchedStage switched =
+      switch_stage_.price(*tables_, *calibration_, inputs_, shape_.segments.front().split, *of.switches, flags_,
+                          devices_sharing_node(node_of_, devices, of.devices));
+  price.priced = switched.complete;
+  put_times(switched.times, price);
+  price.memory_bytes = switched.bytes.total();
+  const double host = beyond(switched.host_bytes, host_limit(tables_->cluster, node_of_, devices, of.devices));
+  price.excess_bytes = std::max(beyond(price.memory_bytes, price.limit_bytes), host);
   return price;
 }
 
@@ -130,45 +196,48 @@ std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t 
 }
 
 const StagePrice& NativeEvaluator::stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
-                                               std::int32_t microbatch, std::int32_t held) {
-  put_key(of, {begin, place_of_[first_device], microbatch, held}, key_);
+                                               std::int32_t microbatch, std::int32_t held,
+                                               const SubBatches& sub_batches) {
+  put_key(of, {begin, place_of_[first_device], microbatch, held * kSubBatchings + code_of(sub_batches)}, key_);
   const auto found = stages_.find(key_);
   if (found != stages_.end()) return found->second;
   if (stages_.size() >= kRemembered) stages_.clear();
-  return stages_.emplace(key_, price_stage(of, begin, first_device, microbatch, held)).first->second;
+  return stages_.emplace(key_, price_stage(of, begin, first_device, microbatch, held, sub_batches)).first->second;
 }
 
 const StagePrice& NativeEvaluator::stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device) {
   return stage_alone(candidate.stages[stage], candidate.begin_of(stage), first_device, candidate.microbatch,
-                     flight_of(candidate, stage));
+                     flight_of(candidate, stage), sub_batches_);
 }
 
 const StagePrice& NativeEvaluator::stage(const Candidate& candidate, std::size_t stage) {
   const std::int32_t first_device = candidate.first_device_of(stage);
+  const bool halved = candidate.sub_batches && may_sub_batch(candidate);
+  sub_batches_ = halved ? *candidate.sub_batches : SubBatches{};
   answer_ = stage_at(candidate, stage, first_device);
   if (!answer_.priced) return answer_;
-  if (stage + 1 < candidate.stages.size()) answer_.communication += transfer(candidate, stage, first_device);
+  if (stage + 1 < candidate.stages.size()) {
+    answer_.communication += transfer(candidate, stage, first_device, candidate.microbatch);
+  }
   const double microbatches = model().global_batch / candidate.microbatch;
   const double each = answer_.forward + answer_.backward + answer_.recompute + answer_.communication;
   answer_.step_ms = microbatches * each + answer_.sync + answer_.optimizer;
   return answer_;
 }
 
-double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, std::int32_t first_device) {
+double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, std::int32_t first_device,
+                                 std::int32_t microbatch) {
   const CandidateStage& sender = candidate.stages[stage];
   const CandidateStage& receiver = candidate.stages[stage + 1];
   const Split& from = sender.segments.empty() ? sender.split : sender.segments.back().split;
   const Split& to = receiver.segments.empty() ? receiver.split : receiver.segments.front().split;
-  key_.assign(
-      {sender.end, candidate.microbatch, place_of_[first_device], sender.devices, from.dp, from.tp, to.dp, to.tp});
+  key_.assign({sender.end, microbatch, place_of_[first_device], sender.devices, from.dp, from.tp, to.dp, to.tp});
   const auto found = transfers_.find(key_);
   if (found != transfers_.end()) return found->second;
   const TransferSide left{devices_.data() + first_device, from.dp, from.tp};
   const TransferSide right{devices_.data() + first_device + sender.devices, to.dp, to.tp};
-  const Value value =
-      transfer_time(*tables_, node_of_, left, right, tables_->output[sender.end - 1], candidate.microbatch);
-  const double ms = value.quality == Quality::kMissing ? std::numeric_limits<double>::infinity()
-                                                       : value.mean * calibration_->communication.value;
+  const Value value = transfer_time(*tables_, node_of_, left, right, tables_->output[sender.end - 1], microbatch);
+  const double ms = value.quality == Quality::kMissing ? kNever : value.mean * calibration_->communication.value;
   return transfers_.emplace(key_, ms).first->second;
 }
 
@@ -185,42 +254,131 @@ Quality NativeEvaluator::set_ties(const Candidate& candidate) {
   return tied_reductions(*tables_, *calibration_, tied_stages_, ties_);
 }
 
-Score NativeEvaluator::price(const Candidate& candidate) {
-  count();
+bool NativeEvaluator::pipeline_of(const Candidate& candidate, std::vector<PipelineStage>& pipeline,
+                                  double& excess_bytes) {
   const std::size_t stages = candidate.stages.size();
-  pipeline_.resize(stages);
-  Score score;
-  score.priced = true;
+  pipeline.resize(stages);
+  excess_bytes = 0;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < stages; ++s) {
     const StagePrice& price = stage_at(candidate, s, first_device);
-    if (!price.priced) return {};
-    pipeline_[s] = {price.forward + price.forward_wait,
-                    price.backward + price.recompute + price.backward_wait,
-                    price.last_backward,
-                    price.tail,
-                    0,
-                    price.after};
-    score.excess_bytes = std::max(score.excess_bytes, price.excess_bytes);
-    if (s + 1 < stages) pipeline_[s].transfer = transfer(candidate, s, first_device);
+    if (!price.priced) return false;
+    pipeline[s] = {price.forward + price.forward_wait,
+                   price.backward + price.recompute + price.backward_wait,
+                   price.last_backward,
+                   price.tail,
+                   0,
+                   price.after};
+    excess_bytes = std::max(excess_bytes, price.excess_bytes);
+    if (s + 1 < stages) pipeline[s].transfer = transfer(candidate, s, first_device, candidate.microbatch);
     first_device += candidate.stages[s].devices;
   }
-  if (set_ties(candidate) == Quality::kMissing) return {};
-  score.ms = simulate(pipeline_.data(), static_cast<std::int32_t>(stages), model().global_batch / candidate.microbatch,
-                      ScheduleKind::k1F1B, scratch_, ties_) +
-             tables_->step_overhead_ms + calibration_->fixed_ms;
-  if (score.ms == std::numeric_limits<double>::infinity()) return {};
-  return score;
+  return true;
+}
+
+// Fills the pipeline and the ties; false where a cost is missing.
+bool NativeEvaluator::set_pipeline(const Candidate& candidate, Score& score) {
+  return pipeline_of(candidate, pipeline_, score.excess_bytes) && set_ties(candidate) != Quality::kMissing;
+}
+
+double NativeEvaluator::half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                     std::int32_t half) {
+  put_key(of, {begin, place_of_[first_device], half, kHalf}, key_);
+  const auto found = halves_of_.find(key_);
+  if (found != halves_of_.end()) return found->second;
+  if (halves_of_.size() >= kRemembered) halves_of_.clear();
+  set_shape(of, begin, first_device, half);
+  resolve(*tables_, shape_, catalog_, inputs_);
+  set_flags({}, shape_.operators, flags_);
+  const double ms = inputs_.complete ? stage_times(*calibration_, inputs_, flags_).forward_pass() : kNever;
+  return halves_of_.emplace(key_, ms).first->second;
+}
+
+// Fills the halves; false where one of them is not priced.
+bool NativeEvaluator::set_halves(const Candidate& candidate) {
+  const std::size_t stages = candidate.stages.size();
+  halves_.resize(stages);
+  const std::int32_t half = candidate.microbatch / 2;
+  std::int32_t first_device = 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    halves_[s].forward = half_forward(candidate.stages[s], candidate.begin_of(s), first_device, half);
+    halves_[s].transfer = s + 1 < stages ? transfer(candidate, s, first_device, half) : 0;
+    if (std::isinf(halves_[s].forward + halves_[s].transfer)) return false;
+    first_device += candidate.stages[s].devices;
+  }
+  return true;
+}
+
+double NativeEvaluator::pipeline_ms(const Candidate& candidate, std::int32_t sliced) {
+  return simulate(pipeline_.data(), static_cast<std::int32_t>(candidate.stages.size()),
+                  model().global_batch / candidate.microbatch, ScheduleKind::k1F1B, scratch_, ties_,
+                  {sliced, halves_.data()});
+}
+
+// How many microbatches are sliced is exact for a partition: every count is simulated.
+double NativeEvaluator::best_sliced(const Candidate& candidate, std::int32_t& sliced) {
+  const std::int32_t most = sub_batches_.count > 1 ? 0 : most_sliced(candidate, model());
+  const bool derived = !candidate.sliced_microbatches;
+  sliced = derived ? 0 : std::min(*candidate.sliced_microbatches, most);
+  if (sliced > 0) return set_halves(candidate) ? pipeline_ms(candidate, sliced) : kNever;
+  double best = pipeline_ms(candidate, 0);
+  if (!derived || !space().sliced_microbatches || most == 0 || !set_halves(candidate)) return best;
+  for (std::int32_t count = 1; count <= most; ++count) {
+    const double ms = pipeline_ms(candidate, count);
+    if (ms >= best) continue;
+    best = ms;
+    sliced = count;
+  }
+  return best;
+}
+
+NativeEvaluator::Step NativeEvaluator::step_with(const Candidate& candidate, const SubBatches& sub_batches) {
+  sub_batches_ = sub_batches;
+  Step step;
+  step.sub_batches = sub_batches;
+  step.score.priced = true;
+  if (set_pipeline(candidate, step.score)) {
+    step.score.ms = best_sliced(candidate, step.sliced) + tables_->step_overhead_ms + calibration_->fixed_ms;
+  }
+  if (step.score.ms == kNever) step.score = {};
+  return step;
+}
+
+// The schedule that the candidate spells out, or the best of the space.
+NativeEvaluator::Step NativeEvaluator::best_step(const Candidate& candidate) {
+  const bool single = candidate.sub_batches || space().sub_batches.size() < 2;
+  if (single || !may_sub_batch(candidate)) {
+    const bool halved = candidate.sub_batches && may_sub_batch(candidate);
+    return step_with(candidate, halved ? *candidate.sub_batches : SubBatches{});
+  }
+  Step best = step_with(candidate, space().sub_batches.front());
+  for (std::size_t i = 1; i < space().sub_batches.size(); ++i) {
+    const Step step = step_with(candidate, space().sub_batches[i]);
+    if (step.score.better_than(best.score)) best = step;
+  }
+  return best;
+}
+
+Score NativeEvaluator::price(const Candidate& candidate) {
+  count();
+  return best_step(candidate).score;
 }
 
 Plan NativeEvaluator::plan(const Candidate& candidate) {
+  const Step best = best_step(candidate);
+  sub_batches_ = best.sub_batches;
   std::vector<std::vector<Range>> recompute;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     recompute.push_back(stage_at(candidate, s, first_device).recompute_ranges);
     first_device += candidate.stages[s].devices;
   }
-  return plan_of(candidate, model(), recompute);
+  Plan plan = plan_of(candidate, model(), recompute);
+  plan.schedule.sub_batches = best.sub_batches.count;
+  plan.schedule.cross_pass = best.sub_batches.cross_pass;
+  plan.schedule.recompute_after_communication = best.sub_batches.recompute_after_communication;
+  plan.schedule.sliced_microbatches = best.sliced;
+  return plan;
 }
 
 std::string NativeEvaluator::excess_text(const Candidate& candidate) {

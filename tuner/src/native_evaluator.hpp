@@ -11,6 +11,8 @@
 #include "lookup_key.hpp"
 #include "pipeline.hpp"
 #include "stage_cost.hpp"
+#include "sub_batch_stage.hpp"
+#include "switch_stage.hpp"
 #include "tied_reduction.hpp"
 
 namespace trimtab::tuner {
@@ -31,16 +33,37 @@ class NativeEvaluator final : public Evaluator {
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.
   const StagePrice& stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
-                                std::int32_t microbatch, std::int32_t held);
+                                std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches = {});
+  // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
+  double half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
+
+  // The candidate's stages with their transfers, as the simulation takes them, and the worst stage's excess. Not
+  // priced: a cost is missing.
+  [[nodiscard]] bool pipeline_of(const Candidate& candidate, std::vector<PipelineStage>& pipeline,
+                                 double& excess_bytes);
 
  private:
   const StagePrice& stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
   [[nodiscard]] StagePrice price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
-                                       std::int32_t microbatch, std::int32_t held);
+                                       std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches);
+  [[nodiscard]] StagePrice price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price);
+  bool set_half_inputs(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
   void set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t microbatch);
   [[nodiscard]] std::int32_t flight_of(const Candidate& candidate, std::size_t stage) const;
   // To the next stage; ms, infinite where a cost is missing.
-  double transfer(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
+  double transfer(const Candidate& candidate, std::size_t stage, std::int32_t first_device, std::int32_t microbatch);
+  bool set_pipeline(const Candidate& candidate, Score& score);
+  bool set_halves(const Candidate& candidate);
+  struct Step {
+    Score score;
+    SubBatches sub_batches;
+    std::int32_t sliced = 0;
+  };
+  [[nodiscard]] double pipeline_ms(const Candidate& candidate, std::int32_t sliced);
+  // After set_pipeline().
+  [[nodiscard]] double best_sliced(const Candidate& candidate, std::int32_t& sliced);
+  [[nodiscard]] Step step_with(const Candidate& candidate, const SubBatches& sub_batches);
+  [[nodiscard]] Step best_step(const Candidate& candidate);
   Quality set_ties(const Candidate& candidate);
 
   const NativeCostModel* native_;
@@ -50,17 +73,23 @@ class NativeEvaluator final : public Evaluator {
   std::vector<std::int32_t> devices_;   // 0, 1, ...
   std::vector<std::int32_t> place_of_;  // by device: stages that begin at devices of equal place cost the same
   SplitCatalog catalog_;
+  SubBatches sub_batches_;  // that stage_at() prices
+  SubBatchStage sub_batch_stage_;
+  SwitchStage switch_stage_;
   std::unordered_map<LookupKey, StagePrice, LookupKeyHash> stages_;
   std::unordered_map<LookupKey, double, LookupKeyHash> transfers_;
+  std::unordered_map<LookupKey, double, LookupKeyHash> halves_of_;  // forwards of half a microbatch
   std::unordered_map<LookupKey, std::vector<double>, LookupKeyHash> sums_;
   LookupKey key_;      // the one looked up
   StagePrice answer_;  // of stage()
   std::vector<PipelineStage> pipeline_;
+  std::vector<HalfPass> halves_;
   PipelineScratch scratch_;
   TiedReductions ties_;
   std::vector<TiedStage> tied_stages_;
   StageShape shape_;
   StageInputs inputs_;
+  StageInputs half_inputs_;
   RecomputeFlags flags_;
 };
 

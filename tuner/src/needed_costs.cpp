@@ -68,8 +68,19 @@ class Needed {
     return static_cast<double>(op.activation_bytes) * samples <= static_cast<double>(most);
   }
 
+  // Halves of sliced microbatches included.
+  [[nodiscard]] std::vector<std::int32_t> sample_counts() const {
+    const std::vector<std::int32_t> whole = possible_samples(model_, degrees_);
+    if (!knobs_.sliced_microbatches) return whole;
+    std::set<std::int32_t> counts(whole.begin(), whole.end());
+    for (const std::int32_t samples : whole) {
+      if (samples % 2 == 0) counts.insert(samples / 2);
+    }
+    return {counts.begin(), counts.end()};
+  }
+
   void add_operators() {
-    const std::vector<std::int32_t> samples = possible_samples(model_, degrees_);
+    const std::vector<std::int32_t> samples = sample_counts();
     std::set<std::string> seen;
     for (const Operator& op : model_.operators) {
       if (!seen.insert(op.cost_key).second) continue;
@@ -155,7 +166,10 @@ class Needed {
     }
     if (largest == 0 || microbatches.empty()) return;
     // Two stages of different degree may exchange a single sample.
-    if (!knobs_.data_parallel) smallest *= microbatches.front();
+    if (!knobs_.data_parallel) {
+      const std::int32_t least = microbatches.front();
+      smallest *= knobs_.sliced_microbatches && least % 2 == 0 ? least / 2 : least;
+    }
     largest *= microbatches.back();
     for (const std::string& placement : placements(2)) {
       for (const std::int64_t bytes : sizes_between(smallest, largest)) {

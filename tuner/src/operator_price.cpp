@@ -45,10 +45,20 @@ class Pricing {
     price_.output = static_cast<double>(tables_.operator_of(group).output_bytes) * shape.samples;
     price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor == Placement::kIntraNode);
     if (costs.parameters > 0) add_parameters(group, costs.parameters);
+    if (shape.split.tp > 1) add_reduces(group);
     return price_;
   }
 
  private:
+  void add_reduces(std::int32_t group) {
+    price_.reduces = tensor_all_reduces(tables_.operator_of(group)).value_or(0);
+    if (price_.reduces == 0) return;
+    const CollectiveUse use = tensor_use(tables_, of_.shape, group);
+    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    price_.reduce_missing = value.quality == Quality::kMissing;
+    price_.reduce = value.mean;
+  }
+
   void add_parameters(std::int32_t group, double parameters) {
     const SplitShape& shape = of_.shape;
     const Value optimizer = tables_.optimizer_of_group[group];
@@ -59,6 +69,7 @@ class Pricing {
     if (shape.split.dp < 2) return;
     price_.gradient_buffer = parameters * tables_.gradient_factor;
     if (shape.split.sharded == ShardedLevel::kParameters) price_.gathered = parameters;
+    if (tables_.passes_only) return;
     const CollectiveUses uses = collective_uses(tables_, shape, parameters);
     price_.gather = cost(uses.gather);
     price_.scatter = cost(uses.scatter);
@@ -96,6 +107,17 @@ CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape
   return uses;
 }
 
+std::optional<std::int32_t> tensor_all_reduces(const Operator& op) {
+  if (op.tensor_all_reduces) return op.tensor_all_reduces;
+  if (op.kind == "attention" || op.kind == "mlp") return 1;
+  return std::nullopt;
+}
+
+CollectiveUse tensor_use(const CostTable::Tables& tables, const SplitShape& shape, std::int32_t group) {
+  const double bytes = static_cast<double>(tables.operator_of(group).output_bytes) * shape.samples;
+  return {Primitive::kAllReduce, whole(bytes), shape.split.tp, shape.tensor};
+}
+
 const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate) {
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const SplitPrices& of) {
     return of.alternate == alternate && of.shape == shape;
@@ -110,6 +132,7 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
   }
   const std::int32_t group = shape.sharded() ? shape.split.sharded_degree : shape.split.dp;
   of.overlap = tables_->links.overlap(group, shape.sharded() ? shape.shards : shape.replicas);
+  if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor);
   return of;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "schema/cost.hpp"
@@ -32,6 +33,10 @@ struct OperatorPrice {
   double last = 0;   // of gradients, after the last backward
   double after = 0;  // of parameters, after the optimizer
   double optimizer = 0;
+  // Of the tensor-parallel ranks: one all-reduce of the output, contained in both passes `reduces` times.
+  double reduce = 0;  // ms of one microbatch
+  std::int32_t reduces = 0;
+  bool reduce_missing = false;
   double link_error = 0;  // standard errors of all collectives, added up
   // Bytes on a rank.
   double stored = 0;
@@ -51,6 +56,7 @@ struct SplitPrices {
   const OperatorTable* table = nullptr;
   std::vector<OperatorPrice> of_group;
   OverlapSlowdown overlap;
+  OverlapSlowdown tensor_overlap;  // beside all-reduces of tensor-parallel ranks
 };
 
 // One collective that a group's operators cause.
@@ -67,6 +73,10 @@ struct CollectiveUses {
 };
 [[nodiscard]] CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape& shape,
                                              double parameter_bytes);
+
+// All-reduces that either pass of the operator contains at tp > 1; none = nobody has said.
+[[nodiscard]] std::optional<std::int32_t> tensor_all_reduces(const Operator& op);
+[[nodiscard]] CollectiveUse tensor_use(const CostTable::Tables& tables, const SplitShape& shape, std::int32_t group);
 
 class SplitCatalog {
  public:

@@ -7,6 +7,10 @@
 // 1F1B (PipeDream-Flush): stage s runs w = S - s - 1 forwards, then forward and backward in turn, then the rest of the
 // backwards. GPipe is the same with w = all forwards.
 //
+// A sliced warm-up (AutoPipe, Liu et al. 2022, section III-C) fills the pipeline sooner: of its first k microbatches,
+// each is forwarded in two halves on the stages that run it before or as their first forward of the steady rounds
+// (microbatch j up to w), and sent in halves to stages that do the same (j below w), else whole.
+//
 // Times are first rounded to a grid on which every sum of the step is a whole number that a double holds exactly (the
 // step changes by less than 1e-12 of itself). So rounds can be compared and skipped exactly (steady_rounds.hpp): a step
 // of thousands of microbatches costs what its filling and draining and a few rounds cost.
@@ -28,6 +32,18 @@ struct PipelineStage {
   double tail = 0;           // from the begin of the last backward to the end of the stage's step
   double transfer = 0;       // to the next stage, of an activation or a gradient; 0 on the last
   double after = 0;          // of the tail, what follows a reduction of tied parameters: the optimizer
+};
+
+// What a stage takes for half a microbatch.
+struct HalfPass {
+  double forward = 0;
+  double transfer = 0;  // of the activation to the next stage; 0 on the last
+};
+
+// The first `microbatches` of a 1F1B step are sliced; `halves` by stage.
+struct SlicedWarmup {
+  std::int32_t microbatches = 0;
+  const HalfPass* halves = nullptr;
 };
 
 // Reductions over stages between their synchronization and their optimizers. Reduction r's stages are
@@ -52,6 +68,8 @@ struct PipelineScratch {
   std::vector<double> free;      // when each stage is free
   std::vector<double> ready;     // when each stage has synchronized
   std::vector<PipelineStage> stages;
+  std::vector<HalfPass> halves;
+  std::vector<double> firsts;  // like arrivals, of first halves
   SteadyRounds steady;
 };
 
@@ -65,8 +83,15 @@ inline std::int32_t in_flight(ScheduleKind kind, std::int32_t stages, std::int32
   return kind == ScheduleKind::kGPipe ? microbatches : std::min(microbatches, stages - stage);
 }
 
+// Microbatches, from the first on, that a stage forwards in halves.
+inline std::int32_t sliced_forwards(std::int32_t sliced, std::int32_t stages, std::int32_t stage,
+                                    std::int32_t microbatches) {
+  return std::min({sliced, warmup_forwards(ScheduleKind::k1F1B, stages, stage, microbatches) + 1, microbatches});
+}
+
 // The grid: half of a double's last digit at the size of the longest possible step. 0 where a time is not finite.
-[[nodiscard]] inline double pipeline_grid(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches) {
+[[nodiscard]] inline double pipeline_grid(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches,
+                                          const SlicedWarmup& sliced = {}) {
   double passes = 0;
   double transfer = 0;
   double ends = 0;
@@ -74,15 +99,21 @@ inline std::int32_t in_flight(ScheduleKind kind, std::int32_t stages, std::int32
     passes = std::max(passes, stages[s].forward + stages[s].backward);
     transfer = std::max(transfer, stages[s].transfer);
     ends += stages[s].last_backward + stages[s].tail;
+    if (sliced.microbatches == 0) continue;
+    passes = std::max(passes, 2 * sliced.halves[s].forward + stages[s].backward);
+    transfer = std::max(transfer, sliced.halves[s].transfer);
   }
   const double longest = (microbatches + 2.0 * count) * (passes + 2 * transfer) + ends;
   if (!(longest > 0) || !std::isfinite(longest)) return 0;
   return std::ldexp(1.0, std::ilogb(longest) + 1 - 53);
 }
 
+[[nodiscard]] inline double on_grid(double value, double grid) {
+  return grid > 0 ? std::nearbyint(value / grid) * grid : value;
+}
+
 [[nodiscard]] inline PipelineStage on_grid(const PipelineStage& stage, double grid) {
-  if (grid <= 0) return stage;
-  const auto round = [grid](double value) { return std::nearbyint(value / grid) * grid; };
+  const auto round = [grid](double value) { return on_grid(value, grid); };
   return {round(stage.forward), round(stage.backward), round(stage.last_backward),
           round(stage.tail),    round(stage.transfer), round(stage.after)};
 }
@@ -90,23 +121,29 @@ inline std::int32_t in_flight(ScheduleKind kind, std::int32_t stages, std::int32
 struct NoRecord {
   static constexpr bool kSkips = true;  // sees nothing, so rounds may be skipped
   void forward(std::int32_t, std::int32_t, double, double, double) {}
+  void half(std::int32_t, std::int32_t, bool, double, double, double) {}
   void backward(std::int32_t, std::int32_t, double, double, double) {}
 };
 
 // A step's simulation, one action after the other. `record.forward(stage, microbatch, free, arrival, end)` and
-// `record.backward(...)` see each: `free` is when the stage was ready, `arrival` when its input was there (negative
-// where it needs none).
+// `record.backward(...)` see each, and `record.half(stage, microbatch, second?, ...)` each half of a forward: `free` is
+// when the stage was ready, `arrival` when its input was there (negative where it needs none).
 template <typename Record>
 class Simulation {
  public:
   Simulation(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
-             PipelineScratch& scratch, Record& record)
-      : count_(count), microbatches_(microbatches), kind_(kind), record_(record), steady_(scratch.steady) {
+             PipelineScratch& scratch, Record& record, const SlicedWarmup& sliced = {})
+      : count_(count),
+        microbatches_(microbatches),
+        sliced_(sliced.microbatches),
+        kind_(kind),
+        record_(record),
+        steady_(scratch.steady) {
     const std::int32_t arrivals = std::max(kind == ScheduleKind::kGPipe ? microbatches : 0, count);
     if (static_cast<std::int32_t>(scratch.arrivals.size()) < arrivals) scratch.arrivals.resize(arrivals);
     if (static_cast<std::int32_t>(scratch.free.size()) < count) scratch.free.resize(count);
     if (static_cast<std::int32_t>(scratch.stages.size()) < count) scratch.stages.resize(count);
-    const double grid = pipeline_grid(stages, count, microbatches);
+    const double grid = pipeline_grid(stages, count, microbatches, sliced);
     for (std::int32_t s = 0; s < count; ++s) scratch.stages[s] = on_grid(stages[s], grid);
     std::fill_n(scratch.free.begin(), count, 0.0);
     stages_ = scratch.stages.data();
@@ -115,19 +152,25 @@ class Simulation {
     // Rounds in which every stage runs a forward and a backward that is not the last.
     full_rounds_ = std::min(microbatches - count + 1, microbatches - 1);
     skips_ = grid > 0 && kind == ScheduleKind::k1F1B && full_rounds_ > kFewRounds;
+    if (sliced_ > 0) take_halves(sliced.halves, grid, scratch);
   }
 
   // When each stage's last backward has ended; valid as long as the scratch.
   const double* run() {
-    warm_up();
-    std::copy_n(free_, count_, arrivals_);
-    if constexpr (Record::kSkips) {
-      if (skips_) {
-        run_skipping();
-        return free_;
-      }
+    std::int32_t round = 0;
+    if (sliced_ > 0) {
+      sliced_warm_up();
+      std::copy_n(free_, count_, arrivals_);
+      first_forwards();
+      backwards(round++);
+    } else {
+      warm_up();
+      std::copy_n(free_, count_, arrivals_);
     }
-    for (std::int32_t round = 0; round < microbatches_; ++round) {
+    if constexpr (Record::kSkips) {
+      if (skips_) round = run_skipping(round);
+    }
+    for (; round < microbatches_; ++round) {
       forwards(round);
       backwards(round);
     }
@@ -139,17 +182,24 @@ class Simulation {
   static constexpr double kAtOnce = -1.0;
   static constexpr std::int32_t kFewRounds = 12;
 
-  void run_skipping() {
-    std::int32_t round = 0;
+  // All full rounds; returns the one that follows them.
+  std::int32_t run_skipping(std::int32_t round) {
     steady_.begin(count_);
     while (round < full_rounds_) {
       full_round(steady_.next(free_, arrivals_));
       round += 1 + steady_.skip(full_rounds_ - round - 1, free_, arrivals_);
     }
-    for (; round < microbatches_; ++round) {
-      forwards(round);
-      backwards(round);
+    return round;
+  }
+
+  void take_halves(const HalfPass* halves, double grid, PipelineScratch& scratch) {
+    if (static_cast<std::int32_t>(scratch.halves.size()) < count_) scratch.halves.resize(count_);
+    if (static_cast<std::int32_t>(scratch.firsts.size()) < count_) scratch.firsts.resize(count_);
+    for (std::int32_t s = 0; s < count_; ++s) {
+      scratch.halves[s] = {on_grid(halves[s].forward, grid), on_grid(halves[s].transfer, grid)};
     }
+    halves_ = scratch.halves.data();
+    firsts_ = scratch.firsts.data();
   }
 
   // A round in which every stage does both, with how long each action waited for its input (or, negative, its input for
@@ -183,6 +233,41 @@ class Simulation {
     }
   }
 
+  // The same; firsts_[k] is the end of the first half of forward k on the latest stage that sends it in halves.
+  void sliced_warm_up() {
+    for (std::int32_t s = 0; s < count_; ++s) {
+      const std::int32_t forwards = warmup_forwards(kind_, count_, s, microbatches_);
+      for (std::int32_t k = 0; k < forwards; ++k) {
+        if (k < sliced_) {
+          arrivals_[k] = both_halves(s, k, arrivals_[k]);
+        } else {
+          arrivals_[k] = forward(s, k, s > 0 ? arrivals_[k] + stages_[s - 1].transfer : kAtOnce);
+        }
+      }
+    }
+  }
+
+  // The first round's forwards, as forwards() takes them.
+  void first_forwards() {
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const std::int32_t k = warmup_forwards(kind_, count_, s, microbatches_);
+      if (k >= microbatches_) continue;
+      const double sent = s > 0 ? arrivals_[s - 1] : 0;
+      if (k < sliced_) {
+        arrivals_[s] = both_halves(s, k, sent);
+      } else {
+        arrivals_[s] = forward(s, k, s > 0 ? sent + stages_[s - 1].transfer : kAtOnce);
+      }
+    }
+  }
+
+  // `sent` is when the stage before ended the second half.
+  double both_halves(std::int32_t s, std::int32_t k, double sent) {
+    const double transfer = s > 0 ? halves_[s - 1].transfer : 0;
+    firsts_[k] = half(s, k, false, s > 0 ? firsts_[k] + transfer : kAtOnce);
+    return half(s, k, true, s > 0 ? sent + transfer : kAtOnce);
+  }
+
   // From here on arrivals_[s] is the end of stage s's latest forward. Stage s needs the forward that stage s - 1 ran in
   // the round before, which is still its latest when stages are visited last to first.
   void forwards(std::int32_t round) {
@@ -211,14 +296,24 @@ class Simulation {
     return free_[s];
   }
 
+  double half(std::int32_t s, std::int32_t k, bool second, double arrival) {
+    const double ready = free_[s];
+    free_[s] = std::max(ready, arrival) + halves_[s].forward;
+    record_.half(s, k, second, ready, arrival, free_[s]);
+    return free_[s];
+  }
+
   const PipelineStage* stages_ = nullptr;
+  const HalfPass* halves_ = nullptr;
   std::int32_t count_;
   std::int32_t microbatches_;
+  std::int32_t sliced_;
   ScheduleKind kind_;
   Record& record_;
   SteadyRounds& steady_;
   double* arrivals_ = nullptr;
   double* free_ = nullptr;
+  double* firsts_ = nullptr;
   std::int32_t full_rounds_ = 0;
   bool skips_ = false;
 };
@@ -249,9 +344,9 @@ inline void synchronize(const PipelineStage* stages, std::int32_t count, const d
 
 // The step's time alone: when the last stage to end has ended.
 inline double simulate(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
-                       PipelineScratch& scratch, const TiedReductions& ties = {}) {
+                       PipelineScratch& scratch, const TiedReductions& ties = {}, const SlicedWarmup& sliced = {}) {
   NoRecord record;
-  Simulation<NoRecord> simulation(stages, count, microbatches, kind, scratch, record);
+  Simulation<NoRecord> simulation(stages, count, microbatches, kind, scratch, record, sliced);
   const double* const ends = simulation.run();
   synchronize(simulation.stages(), count, ends, ties, scratch.ready, nullptr);
   double end = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schema/model.hpp"
+#include "schema/plan.hpp"
 
 namespace trimtab::tuner {
 
@@ -19,6 +20,9 @@ class Rules {
  private:
   std::vector<std::string> broken_;
 };
+
+// What memory switches ask of a plan (validate_switches.cpp).
+void check_switches(const Plan& plan, const Model& model, Rules& rules);
 
 [[nodiscard]] std::string stage_text(std::size_t stage);                         // "stages[1]"
 [[nodiscard]] std::string segment_text(std::size_t stage, std::size_t segment);  // "stages[1].segments[0]"

@@ -187,6 +187,10 @@ std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cl
   return degrees;
 }
 
+std::vector<SubBatches> every_sub_batches() {
+  return {{}, {2, true, false}, {2, true, true}};
+}
+
 PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& knobs, std::int32_t fixed_microbatch) {
   PlanSpace space;
   space.knobs = knobs;
@@ -198,6 +202,7 @@ PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& kn
   space.stages_max = std::min<std::int32_t>(space.devices, static_cast<std::int32_t>(space.cuts.size()) + 1);
   if (!knobs.pipeline) space.stages_max = 1;
   if (!knobs.data_parallel) space.stages_min = space.devices;
+  space.sliced_microbatches = knobs.sliced_microbatches;
   std::int32_t end = 0;
   for (const Node& node : cluster.nodes) space.node_ends.push_back(end += node.devices);
   return space;
@@ -207,7 +212,7 @@ std::vector<std::int32_t> PlanSpace::degrees(const Model& model, std::int32_t mi
   std::vector<std::int32_t> possible;
   for (std::int32_t degree = 1; degree <= devices; ++degree) {
     if (!device_counts.empty() && !listed(device_counts, degree)) continue;
-    if (!knobs.uneven_stages && degree * stages != devices) continue;
+    if ((!knobs.uneven_stages || equal_stages) && degree * stages != devices) continue;
     const bool any = std::any_of(tensor_parallel.begin(), tensor_parallel.end(), [&](std::int32_t tp) {
       return degree % tp == 0 && allows(model, microbatch, degree, {degree / tp, tp});
     });

@@ -42,6 +42,14 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// Microbatches in two sub-batches (Oases), or whole.
+struct SubBatches {
+  std::int32_t count = 1;
+  bool cross_pass = false;
+  bool recompute_after_communication = false;
+  bool operator==(const SubBatches&) const = default;
+};
+
 // What may vary from plan to plan.
 struct PlanSpace {
   std::string name = "job";
@@ -54,8 +62,12 @@ struct PlanSpace {
   std::int32_t stages_max = 0;                             // below stages_min where no plan uses every device
   std::vector<std::int32_t> tensor_parallel{1};            // degrees
   std::vector<ShardedLevel> sharded{ShardedLevel::kNone};  // levels
+  bool equal_stages = false;                               // every stage has as many devices
+  bool memory_switches = false;                            // of H3T
   bool mixed_splits = false;                               // segments of one stage may be split in different ways
   bool alternate_dimensions = false;                       // operators may be split along their second choice
+  bool sliced_microbatches = false;                        // the warm-up may be sliced
+  std::vector<SubBatches> sub_batches{{}};                 // whole microbatches first
   bool derived_recompute = false;                          // by the cost model's rule alone; else free
   std::vector<std::int32_t> device_counts;                 // of a stage; empty = any
   bool node_boundaries = false;                            // no stage lies on two nodes
@@ -81,14 +93,21 @@ struct PlanSpace {
                                                   std::int32_t stages) const;
 };
 
+// Whole, and in two sub-batches with passes that cross; without crossing nothing is faster.
+[[nodiscard]] std::vector<SubBatches> every_sub_batches();
+
 // What a job may change. `fixed_microbatch` is what a job that does not honour the microbatch knob runs with.
 [[nodiscard]] PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                    std::int32_t fixed_microbatch);
 
-// By name: "job"; "aceso", the space of that paper's published search; "all", everything that the native model prices.
-// Fails on another name, naming these.
+// By name: "job"; a paper's name, the space of that paper's published search; "all", everything that the native model
+// prices. Fails on another name, naming these.
 [[nodiscard]] Result<PlanSpace> named_space(std::string_view name, const Model& model, const Cluster& cluster,
                                             const Knobs& knobs, std::int32_t fixed_microbatch);
 [[nodiscard]] std::vector<std::string_view> spaces();
+
+// Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that is
+// none of them, naming them.
+[[nodiscard]] Status leave_out(const std::vector<std::string>& families, PlanSpace& space);
 
 }  // namespace trimtab::tuner

@@ -1,6 +1,7 @@
 #include "priced_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "recompute_choice.hpp"
 #include "tied_reduction.hpp"
@@ -9,7 +10,9 @@
 namespace trimtab::tuner {
 namespace {
 
-StageShape shape_of(const Plan& plan, std::size_t s, const std::vector<std::int32_t>& node_of) {
+// `microbatch` is the plan's or half of that.
+StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
+                    const std::vector<std::int32_t>& node_of) {
   const Stage& stage = plan.stages[s];
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
   const auto devices = static_cast<std::int32_t>(stage.devices.size());
@@ -19,7 +22,7 @@ StageShape shape_of(const Plan& plan, std::size_t s, const std::vector<std::int3
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
     shape.segments.push_back(
-        {segment.operators, split_shape(split, plan.microbatch, node_of, stage.devices.data(), devices)});
+        {segment.operators, split_shape(split, microbatch, node_of, stage.devices.data(), devices)});
     shape.alternate.insert(shape.alternate.end(), segment.alternate_dimension.begin(),
                            segment.alternate_dimension.end());
   }
@@ -32,12 +35,17 @@ class Pricing {
       : tables_(tables), calibration_(calibration), plan_(plan), node_of_(nodes_of_devices(tables.cluster)) {}
 
   PricedPlan run() {
+    priced_.tables = &tables_;
     priced_.catalog = std::make_unique<SplitCatalog>(tables_);
     priced_.microbatches = plan_.microbatches();
     priced_.kind = plan_.schedule.kind == ScheduleKind::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::k1F1B;
     priced_.recompute.assign(static_cast<std::size_t>(tables_.operators()), 0);
+    if (plan_.schedule.sub_batches == 2) {
+      priced_.sub_batches = {plan_.schedule.cross_pass, plan_.schedule.recompute_after_communication};
+    }
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) add_stage(s);
     for (std::size_t s = 0; s + 1 < plan_.stages.size(); ++s) add_transfer(s);
+    if (plan_.schedule.sliced_microbatches > 0) add_halves();
     add_ties();
     name_process_cost(tables_, priced_.names);
     for (std::string& name : unpriced_features(plan_)) priced_.names.missing.insert(std::move(name));
@@ -47,35 +55,83 @@ class Pricing {
  private:
   void add_stage(std::size_t s) {
     const Stage& stage = plan_.stages[s];
-    priced_.shapes.push_back(shape_of(plan_, s, node_of_));
+    priced_.shapes.push_back(shape_of(plan_, s, plan_.microbatch, node_of_));
     priced_.inputs.emplace_back();
     resolve(tables_, priced_.shapes.back(), *priced_.catalog, priced_.inputs.back());
     for (const Segment& segment : stage.segments) set_flags(segment.recompute, segment.operators, priced_.recompute);
-    priced_.times.push_back(stage_times(calibration_, priced_.inputs.back(), priced_.recompute));
-    priced_.bytes.push_back(stage_bytes(calibration_, priced_.inputs.back(), priced_.recompute));
+    if (priced_.sub_batches) {
+      add_half_inputs(s);
+      name_sub_batch_costs(tables_, priced_.half_shapes.back(), priced_.names);
+      if (priced_.sub_batches->recompute_after_communication) keep_inner_outputs(priced_.inputs.back());
+    }
+    const Segment& first = stage.segments.front();
+    const auto devices = static_cast<std::int32_t>(stage.devices.size());
+    priced_.switched.push_back(has_switches(first.switches) ? &first : nullptr);
+    priced_.sharers.push_back(devices_sharing_node(node_of_, stage.devices.data(), devices));
+    priced_.host_limits.push_back(host_limit(tables_.cluster, node_of_, stage.devices.data(), devices));
+    if (priced_.switched.back() != nullptr) {
+      add_switched(s);
+    } else {
+      priced_.times.push_back(priced_.times_under(calibration_, s));
+      priced_.bytes.push_back(stage_bytes(calibration_, priced_.inputs.back(), priced_.recompute));
+      priced_.host_bytes.push_back(0);
+    }
     priced_.limits.push_back(
         memory_limit(tables_.cluster, node_of_, stage.devices.data(), static_cast<std::int32_t>(stage.devices.size())));
     priced_.pipeline.push_back(pipeline_stage(priced_.times.back()));
     name_stage_costs(tables_, priced_.shapes.back(), priced_.names);
   }
 
-  void add_transfer(std::size_t s) {
+  void add_switched(std::size_t s) {
+    std::vector<SwitchCost> unmeasured;
+    const SwitchedStage priced = priced_.switched_stage(calibration_, s, &unmeasured);
+    priced_.times.push_back(priced.times);
+    priced_.bytes.push_back(priced.bytes);
+    priced_.host_bytes.push_back(priced.host_bytes);
+    for (const SwitchCost& cost : unmeasured) name_cost(cost.quality, cost.key, cost.benchmark, priced_.names);
+  }
+
+  void add_half_inputs(std::size_t s) {
+    priced_.half_shapes.push_back(shape_of(plan_, s, plan_.microbatch / 2, node_of_));
+    priced_.half_inputs.emplace_back();
+    resolve(tables_, priced_.half_shapes.back(), *priced_.catalog, priced_.half_inputs.back());
+    name_stage_costs(tables_, priced_.half_shapes.back(), priced_.names);
+  }
+
+  void add_halves() {
+    const std::size_t stages = plan_.stages.size();
+    priced_.sliced_microbatches = plan_.schedule.sliced_microbatches;
+    for (std::size_t s = 0; s < stages; ++s) {
+      add_half_inputs(s);
+      const StageTimes times = stage_times(calibration_, priced_.half_inputs[s], priced_.recompute);
+      const double transfer = s + 1 < stages ? transfer_value(s, plan_.microbatch / 2).mean : 0;
+      priced_.halves.push_back({times.forward_pass(), transfer});
+    }
+  }
+
+  // To the next stage, calibrated.
+  Value transfer_value(std::size_t s, std::int32_t microbatch) {
     const Segment& last = plan_.stages[s].segments.back();
     const Segment& first = plan_.stages[s + 1].segments.front();
     const TransferSide from{plan_.stages[s].devices.data(), last.dp, last.tp};
     const TransferSide to{plan_.stages[s + 1].devices.data(), first.dp, first.tp};
     const double output = tables_.output[first.operators.begin - 1];
-    Value value = transfer_time(tables_, node_of_, from, to, output, plan_.microbatch);
+    Value value = transfer_time(tables_, node_of_, from, to, output, microbatch);
     if (value.quality != Quality::kMeasured) {
-      name_transfer_costs(tables_, node_of_, from, to, output, plan_.microbatch, priced_.names);
+      name_transfer_costs(tables_, node_of_, from, to, output, microbatch, priced_.names);
     }
     value.mean *= calibration_.communication.value;
     value.error *= calibration_.communication.value;
-    priced_.pipeline[s].transfer = value.mean;
-    priced_.transfers.push_back(value);
+    return value;
+  }
+
+  void add_transfer(std::size_t s) {
+    priced_.transfers.push_back(transfer_value(s, plan_.microbatch));
+    priced_.pipeline[s].transfer = priced_.transfers.back().mean;
   }
 
   void add_ties() {
+    if (tables_.passes_only) return;
     std::vector<TiedStage> stages;
     for (const Stage& stage : plan_.stages) {
       stages.push_back({stage.operators().end, stage.segments.front().tp, node_of_[stage.devices.front()]});
@@ -92,6 +148,28 @@ class Pricing {
 };
 
 }  // namespace
+
+void set_memory(const StageBytes& bytes, StagePrediction& stage) {
+  const auto whole = [](double value) { return static_cast<Bytes>(std::llround(value)); };
+  stage.memory.states = whole(bytes.states);
+  stage.memory.activations = whole(bytes.activations);
+  stage.memory.recompute_peak = whole(bytes.recompute_peak);
+  stage.memory.working = whole(bytes.working);
+  stage.memory.reserved = whole(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered);
+  stage.memory_bytes = whole(bytes.total());
+}
+
+SwitchedStage PricedPlan::switched_stage(const Calibration& calibration, std::size_t stage,
+                                         std::vector<SwitchCost>* unmeasured) const {
+  return SwitchStage().price(*tables, calibration, inputs[stage], shapes[stage].segments.front().split,
+                             switched[stage]->switches, recompute, sharers[stage], unmeasured);
+}
+
+StageTimes PricedPlan::times_under(const Calibration& calibration, std::size_t stage) const {
+  if (switched[stage] != nullptr) return switched_stage(calibration, stage).times;
+  if (!sub_batches) return stage_times(calibration, inputs[stage], recompute);
+  return SubBatchStage().times(calibration, inputs[stage], half_inputs[stage], recompute, *sub_batches);
+}
 
 PipelineStage pipeline_stage(const StageTimes& times) {
   return {times.forward_pass(),

@@ -4,12 +4,16 @@
 // estimated, by name. Pure.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cost_names.hpp"
 #include "pipeline.hpp"
 #include "schema/plan.hpp"
+#include "schema/prediction.hpp"
 #include "stage_cost.hpp"
+#include "sub_batch_stage.hpp"
+#include "switch_stage.hpp"
 
 namespace trimtab::tuner {
 
@@ -19,18 +23,39 @@ struct PricedPlan {
   std::vector<StageInputs> inputs;
   std::vector<StageTimes> times;
   std::vector<StageBytes> bytes;
-  std::vector<double> limits;    // memory of a stage's smallest device; 0 = unlimited
-  std::vector<Value> transfers;  // to the next stage; one fewer than stages
+  std::vector<double> host_bytes;   // of a rank, beyond its process: memory switches
+  std::vector<double> host_limits;  // 0 = unlimited
+  std::vector<double> limits;       // memory of a stage's smallest device; 0 = unlimited
+  std::vector<Value> transfers;     // to the next stage; one fewer than stages
   std::vector<PipelineStage> pipeline;
+  // Of half a microbatch, by stage; empty without sliced microbatches or sub-batches.
+  std::vector<StageShape> half_shapes;
+  std::vector<StageInputs> half_inputs;
+  std::vector<HalfPass> halves;  // of sliced microbatches
+  std::int32_t sliced_microbatches = 0;
+  std::optional<SubBatchSchedule> sub_batches;
   TiedReductions ties;
   RecomputeFlags recompute;
+  std::vector<const Segment*> switched;  // the plan's, by stage; null without memory switches
+  std::vector<std::int32_t> sharers;     // of a stage's devices, those on one node
+  const CostTable::Tables* tables = nullptr;
   std::int32_t microbatches = 1;
   ScheduleKind kind = ScheduleKind::k1F1B;
   CostNames names;
+
+  // A stage with memory switches.
+  [[nodiscard]] SwitchedStage switched_stage(const Calibration& calibration, std::size_t stage,
+                                             std::vector<SwitchCost>* unmeasured = nullptr) const;
+  // A stage's times under another calibration.
+  [[nodiscard]] StageTimes times_under(const Calibration& calibration, std::size_t stage) const;
+  [[nodiscard]] SlicedWarmup sliced() const { return {sliced_microbatches, halves.data()}; }
 };
 
-// REQUIRES: the plan is valid for the tables' model and cluster.
+// The plan must outlive the answer. REQUIRES: the plan is valid for the tables' model and cluster.
 [[nodiscard]] PricedPlan price(const CostTable::Tables& tables, const Calibration& calibration, const Plan& plan);
+
+// A prediction's memory, in whole bytes.
+void set_memory(const StageBytes& bytes, StagePrediction& stage);
 
 [[nodiscard]] PipelineStage pipeline_stage(const StageTimes& times);
 

@@ -15,6 +15,12 @@ struct Recorder {
     step.forward_begin[at] = std::max(ready, arrival);
     step.forward_waited[at] = waited(s, s - 1, ready, arrival);
   }
+  void half(std::int32_t s, std::int32_t k, bool second, double ready, double arrival, double /*end*/) {
+    const std::size_t at = second ? step.at_half(s, k) : step.at(s, k);
+    (second ? step.second_begin : step.forward_begin)[at] = std::max(ready, arrival);
+    (second ? step.second_waited : step.forward_waited)[at] = arrival > ready ? 1 : 0;
+    if (arrival > ready) step.exposed[s] += std::min(arrival - ready, priced.halves[s - 1].transfer);
+  }
   void backward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
     const std::size_t at = step.at(s, k);
     step.backward_begin[at] = std::max(ready, arrival);
@@ -38,7 +44,7 @@ class Walk {
   void from_last_backward_of(std::int32_t stage) {
     stage_ = stage;
     microbatch_ = step_.microbatches - 1;
-    forward_ = false;
+    turn_to(false);
     bool first = true;
     while (microbatch_ >= 0) {
       if (!first) count();
@@ -48,8 +54,18 @@ class Walk {
   }
 
  private:
+  enum class Half : std::uint8_t { kNone, kFirst, kSecond };
+
+  // To a forward or backward of the microbatch that the walk is at: of one in halves, the end of it.
+  void turn_to(bool forward) {
+    forward_ = forward;
+    half_ = forward && step_.halves(stage_, microbatch_) ? Half::kSecond : Half::kNone;
+  }
+
   void count() {
-    if (forward_) {
+    if (half_ != Half::kNone) {
+      ++path_.half_forwards[stage_];
+    } else if (forward_) {
       ++path_.forwards[stage_];
     } else if (microbatch_ == step_.microbatches - 1) {
       ++path_.last_backwards[stage_];
@@ -59,10 +75,12 @@ class Walk {
   }
 
   void retreat() {
+    if (half_ != Half::kNone) return retreat_from_half();
     const std::vector<std::uint8_t>& waited = forward_ ? step_.forward_waited : step_.backward_waited;
     if (waited[step_.at(stage_, microbatch_)] != 0) {
       ++path_.transfers[forward_ ? stage_ - 1 : stage_];
       stage_ += forward_ ? -1 : 1;
+      turn_to(forward_);
     } else if (forward_) {
       before_forward();
     } else {
@@ -70,25 +88,40 @@ class Walk {
     }
   }
 
+  void retreat_from_half() {
+    const bool second = half_ == Half::kSecond;
+    const bool waited = second ? step_.second_waited[step_.at_half(stage_, microbatch_)] != 0
+                               : step_.forward_waited[step_.at(stage_, microbatch_)] != 0;
+    if (waited) {
+      --stage_;
+      ++path_.half_transfers[stage_];
+    } else if (second) {
+      half_ = Half::kFirst;
+    } else {
+      before_forward();
+    }
+  }
+
   // The action that the same stage ran before this one.
   void before_forward() {
     const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
     if (microbatch_ > warmup) {
-      forward_ = false;
       microbatch_ -= warmup + 1;
+      turn_to(false);
     } else {
       --microbatch_;
+      turn_to(true);
     }
   }
 
   void before_backward() {
     const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
     if (microbatch_ + warmup < step_.microbatches) {
-      forward_ = true;
       microbatch_ += warmup;
+      turn_to(true);
     } else if (microbatch_ == 0) {
-      forward_ = true;
       microbatch_ = step_.microbatches - 1;
+      turn_to(true);
     } else {
       --microbatch_;
     }
@@ -101,6 +134,7 @@ class Walk {
   std::int32_t stage_ = 0;
   std::int32_t microbatch_ = 0;
   bool forward_ = false;
+  Half half_ = Half::kNone;
 };
 
 }  // namespace
@@ -115,9 +149,13 @@ RecordedStep record_step(const PricedPlan& priced) {
   step.forward_waited.resize(actions);
   step.backward_waited.resize(actions);
   step.exposed.assign(priced.pipeline.size(), 0.0);
+  step.sliced = priced.sliced().microbatches;
+  step.second_begin.resize(step.at_half(stages, 0));
+  step.second_waited.resize(step.at_half(stages, 0));
   PipelineScratch scratch;
   Recorder recorder{priced, step};
-  Simulation<Recorder> simulation(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder);
+  Simulation<Recorder> simulation(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder,
+                                  priced.sliced());
   const double* const ends = simulation.run();
   step.source.resize(priced.pipeline.size());
   synchronize(simulation.stages(), stages, ends, priced.ties, step.synchronized, &step.source);
@@ -137,6 +175,8 @@ CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
   path.backwards.assign(stages, 0);
   path.last_backwards.assign(stages, 0);
   path.transfers.assign(stages, 0);
+  path.half_forwards.assign(stages, 0);
+  path.half_transfers.assign(stages, 0);
   path.last_stage = step.last_stage;
   path.end_stage = step.source[step.last_stage];
   Walk(priced, step, path).from_last_backward_of(path.end_stage);

@@ -21,10 +21,22 @@ struct RecordedStep {
   std::vector<double> synchronized;  // by stage: when its optimizer may start, tied parameters reduced
   std::vector<std::int32_t> source;  // by stage: the one whose last backward decided that
   std::int32_t last_stage = 0;       // to end
+  // Of a forward in halves, forward_begin is the first half's; the second half's are indexed by at_half().
+  std::int32_t sliced = 0;  // microbatches of the step that some stage forwards in halves
+  std::vector<double> second_begin;
+  std::vector<std::uint8_t> second_waited;
 
   [[nodiscard]] std::size_t at(std::int32_t stage, std::int32_t microbatch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches) +
            static_cast<std::size_t>(microbatch);
+  }
+  // Whether the stage forwards the microbatch in halves.
+  [[nodiscard]] bool halves(std::int32_t stage, std::int32_t microbatch) const {
+    const auto stages = static_cast<std::int32_t>(exposed.size());
+    return microbatch < sliced_forwards(sliced, stages, stage, microbatches);
+  }
+  [[nodiscard]] std::size_t at_half(std::int32_t stage, std::int32_t microbatch) const {
+    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(sliced) + static_cast<std::size_t>(microbatch);
   }
 };
 
@@ -37,6 +49,7 @@ struct CriticalPath {
   std::vector<std::int32_t> forwards, backwards;  // by stage; without last backwards
   std::vector<std::int32_t> last_backwards;       // 0 or 1; the end stage's is part of its tail and not counted
   std::vector<std::int32_t> transfers;            // from the stage to the next, or back
+  std::vector<std::int32_t> half_forwards, half_transfers;
 };
 
 [[nodiscard]] CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step);

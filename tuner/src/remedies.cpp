@@ -62,7 +62,7 @@ class Remedies {
   // More memory on every device, as little as a few halvings find.
   std::string memory() {
     double enough = std::ceil(run_.evaluator().price(*run_.closest()).excess_bytes);
-    if (enough <= 0) return "";
+    if (enough <= 0 || std::isinf(enough)) return "";
     std::string shape = shape_text(*run_.closest());
     double refused = 0;
     const double smallest = kSmallest * enough;

@@ -98,7 +98,8 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   if (!knobs.microbatch) {
     fixed = options.start ? options.start->microbatch : usual_guess(model, cost_model.cluster(), knobs).microbatch;
   }
-  TRIMTAB_TRY(const PlanSpace space, named_space(options.space, model, cost_model.cluster(), knobs, fixed));
+  TRIMTAB_TRY(PlanSpace space, named_space(options.space, model, cost_model.cluster(), knobs, fixed));
+  TRIMTAB_TRY_STATUS(leave_out(options.without, space));
   const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
   SearchRun run(*evaluator, options);
   std::optional<Candidate> start;
@@ -107,6 +108,7 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
     if (start || space.name == "job") add_start(cost_model, *options.start, run);
   }
   const StrategyEnd end = strategy->run(run, start);
+  if (!end.refusal.empty()) return bad_input("strategy " + options.strategy + ": " + end.refusal);
 
   SearchOutcome outcome;
   outcome.trace = std::move(run.trace());

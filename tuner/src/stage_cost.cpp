@@ -38,7 +38,7 @@ class Resolver {
     inputs_.kept_output.clear();
     inputs_.change_forward.clear();
     inputs_.change_backward.clear();
-    inputs_.overlap = {};
+    inputs_.overlap = inputs_.tensor_overlap = {};
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
     inputs_.process_bytes = tables_.process_bytes.mean;
     inputs_.complete = tables_.process_bytes.quality != Quality::kMissing;
@@ -51,8 +51,8 @@ class Resolver {
     inputs_.synchronizes = inputs_.synchronizes || replicas;
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
-    inputs_.overlap.computation = std::max(inputs_.overlap.computation, prices.overlap.computation);
-    inputs_.overlap.communication = std::max(inputs_.overlap.communication, prices.overlap.communication);
+    take_worst(prices.overlap, inputs_.overlap);
+    take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
     bool before = false;
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const std::int32_t group = tables_.group_of[i];
@@ -66,6 +66,11 @@ class Resolver {
       if (i > segment.operators.begin && alternate != before) add_flip(i, segment.split, before, alternate);
       before = alternate;
     }
+  }
+
+  static void take_worst(const OverlapSlowdown& of, OverlapSlowdown& worst) {
+    worst.computation = std::max(worst.computation, of.computation);
+    worst.communication = std::max(worst.communication, of.communication);
   }
 
   void add_flip(std::int32_t i, const SplitShape& split, bool before, bool after) {

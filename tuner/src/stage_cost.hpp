@@ -26,6 +26,7 @@ struct StageInputs {
   std::vector<double> change_backward;
   double change_error = 0;
   OverlapSlowdown overlap;  // the worst of the segments'
+  OverlapSlowdown tensor_overlap;
   double process_bytes = 0;
   bool synchronizes = false;  // some segment has replicas
   bool gathers = false;       // some segment shards parameters

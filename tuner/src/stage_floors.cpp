@@ -46,6 +46,28 @@ SplitsOfCounts splits_of_counts(const Model& model, const PlanSpace& space, std:
   return of;
 }
 
+bool may_halve(const PlanSpace& space) {
+  return space.sliced_microbatches || space.sub_batches.size() > 1;
+}
+
+// The dearer placement: no group of ranks takes more out of an operator.
+double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
+                         std::int32_t samples, std::int32_t tp) {
+  if (tp < 2 || space.sub_batches.size() < 2) return 0;
+  const std::int32_t reduces = tensor_all_reduces(tables.operator_of(group)).value_or(0);
+  if (reduces == 0) return 0;
+  SplitShape shape;
+  shape.samples = samples;
+  shape.split.tp = tp;
+  double most = 0;
+  for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
+    shape.tensor = placement;
+    const CollectiveUse use = tensor_use(tables, shape, group);
+    most = std::max(most, tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement).mean);
+  }
+  return reduces * most;
+}
+
 std::span<const StageWay> PricedStageFloors::ways(const PlacedStage& place) {
   ways_.clear();
   const auto splits = splits_.find(place.devices);
@@ -72,7 +94,12 @@ void PricedStageFloors::add(const PlacedStage& place, const Split& split) {
   }
   const bool hides = split.sharded > ShardedLevel::kOptimizer;
   StageFloor floor;
-  floor.forward = price->forward + price->forward_wait;
+  floor.forward = floor.first = price->forward + price->forward_wait;
+  if (evaluator_.space().sliced_microbatches && microbatch_ / split.dp % 2 == 0) {
+    const double half = evaluator_.half_forward(stage_, place.begin, place.first_device, microbatch_ / 2);
+    floor.first = std::min(floor.first, half);
+    floor.forward = std::min(floor.forward, 2 * half);
+  }
   const double backward = price->backward + price->backward_wait;
   floor.backward = hides ? std::max(backward, price->backward + again) : backward + again;
   floor.last = hides ? std::max(price->last_backward, price->backward + again) : price->last_backward + again;
@@ -95,10 +122,11 @@ SummedStageFloors::SummedStageFloors(const NativeCostModel& cost_model, const Pl
   for (const auto& [devices, of] : splits) {
     const Choices& choices = choices_.emplace(devices, choices_of(of, microbatch)).first->second;
     const std::vector<double> both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
+    const std::vector<double> trip = summed(choices, [](const Choice& c) { return c.first + c.backward; });
     for (std::size_t i = 0; i < operators; ++i) {
       const double time = both[i + 1] - both[i];
       if (!(time < kInfinite)) continue;
-      alone[i] = std::min(alone[i], time);
+      alone[i] = std::min(alone[i], trip[i + 1] - trip[i]);
       shared[i] = std::min(shared[i], time * devices);
     }
   }
@@ -122,13 +150,26 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
     for (const bool alternate : {false, true}) {
       if (alternate && !space_.alternate_dimensions) continue;
       const SplitPrices& prices = catalog.prices(shape, alternate);
+      const bool slices = may_halve(space_) && shape.samples % 2 == 0;
+      const OperatorTable* const halves = slices ? &tables_.at(shape.samples / 2, split.tp, alternate) : nullptr;
       for (std::int32_t g = 0; g < groups; ++g) {
         if (!measured(prices.table->of_group[g])) continue;
         const OperatorPrice& of = prices.of_group[g];
+        double forward = of.forward;
+        double backward = of.backward;
+        double first = forward;
+        if (halves != nullptr && halves->of_group[g].forward.quality != Quality::kMissing) {
+          const OperatorCosts& half = halves->of_group[g];
+          const double reduces = hidden_reduces_ms(tables_, space_, g, shape.samples / 2, split.tp);
+          const double lone = std::max(0.0, half.forward.mean - reduces);
+          first = std::min(first, lone);
+          forward = std::min(forward, 2 * lone);
+          if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.backward.mean - reduces));
+        }
         // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
         const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
-        choices[g].push_back({of.forward * computing, of.backward * computing, of.optimizer * computing, of.states,
-                              of.stored * memory, kept * memory});
+        choices[g].push_back({forward * computing, backward * computing, of.optimizer * computing, first * computing,
+                              of.states, of.stored * memory, kept * memory});
       }
     }
   }
@@ -178,6 +219,7 @@ const SummedStageFloors::Sums& SummedStageFloors::sums_of(std::int32_t devices, 
   const Choices& choices = choices_.at(devices);
   Sums& sums = sums_[{devices, held}];
   sums.forward = summed(choices, [](const Choice& c) { return c.forward; });
+  sums.first = summed(choices, [](const Choice& c) { return c.first; });
   sums.backward = summed(choices, [](const Choice& c) { return c.backward; });
   sums.both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
   sums.optimizer = summed(choices, [](const Choice& c) { return c.optimizer; });
@@ -203,6 +245,7 @@ std::span<const StageWay> SummedStageFloors::ways(const PlacedStage& place) {
   const auto between = [&place](const std::vector<double>& of) { return of[place.end] - of[place.begin]; };
   StageFloor& floor = way_.floor;
   floor.forward = between(sums.forward);
+  floor.first = between(sums.first);
   floor.backward = between(sums.backward);
   floor.both = between(sums.both);
   if (!(floor.both < kInfinite)) return {};
@@ -256,10 +299,12 @@ double TransferFloors::ms(std::int32_t cut, std::int32_t boundary, std::int32_t 
 double TransferFloors::least(std::int32_t cut, std::int32_t boundary, std::int32_t senders, std::int32_t dp,
                              std::int32_t tp) const {
   double least = kInfinite;
+  if (dp < 1 || microbatch_ % dp != 0) return least;
   const TransferSide from{devices_.data() + boundary - senders, dp, tp};
   for (const auto& [receivers, sides] : sides_) {
     if (boundary + receivers > space_.devices || !space_.allows_devices(boundary, receivers)) continue;
     for (const auto& [to_dp, to_tp] : sides) {
+      if (microbatch_ % to_dp != 0) continue;
       const TransferSide to{devices_.data() + boundary, to_dp, to_tp};
       const Value value = transfer_time(tables_, node_of_, from, to, tables_.output[cut - 1], microbatch_);
       if (value.quality == Quality::kMissing) continue;

@@ -28,6 +28,12 @@ struct StageWay {
   std::int32_t dp = 0, tp = 0;
 };
 
+// Whether half a microbatch may run by itself: in a sliced warm-up or as a sub-batch.
+[[nodiscard]] bool may_halve(const PlanSpace& space);
+// All-reduces of `tp` ranks that an operator's pass over `samples` contains and that sub-batches may hide; ms.
+[[nodiscard]] double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
+                                       std::int32_t samples, std::int32_t tp);
+
 class StageFloors {
  public:
   virtual ~StageFloors() = default;
@@ -70,7 +76,8 @@ class SummedStageFloors final : public StageFloors {
  private:
   // An operator in one split, on one rank.
   struct Choice {
-    double forward = 0, backward = 0, optimizer = 0;  // ms
+    double forward = 0, backward = 0, optimizer = 0;  // ms; whole or in halves
+    double first = 0;                                 // of half a microbatch, where it may be sliced
     double states = 0, stored = 0, kept = 0;          // bytes; of one microbatch the last two
   };
   using Choices = std::vector<std::vector<Choice>>;  // by group
@@ -79,7 +86,7 @@ class SummedStageFloors final : public StageFloors {
     std::vector<double> sums;
   };
   struct Sums {  // over operators before each
-    std::vector<double> forward, backward, both, optimizer, bytes;
+    std::vector<double> forward, first, backward, both, optimizer, bytes;
     std::vector<Priced> priced;
   };
 

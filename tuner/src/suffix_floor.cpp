@@ -11,7 +11,10 @@ double busy_ms(const StageFloor& stage, std::int32_t microbatches) {
 }
 
 double alone_ms(const StageFloor& stage) {
-  return std::max(stage.both + std::min(0.0, stage.last - stage.backward), stage.forward);
+  const double backward = std::min(0.0, stage.last - stage.backward);
+  // What memory adds to the two passes together may all be in the forward pass, and half of it gone with the first.
+  const double both = stage.first < stage.forward ? stage.first + stage.backward : stage.both;
+  return std::max(both + backward, stage.first);
 }
 
 }  // namespace
@@ -39,15 +42,15 @@ SuffixFloor last_stage(const StageFloor& stage, std::int32_t microbatches) {
   return floor;
 }
 
-SuffixFloor put_before(const StageFloor& stage, double transfer, const SuffixFloor& after, std::int32_t later,
-                       std::int32_t microbatches) {
-  const double trip = after.trip + 2 * transfer;
+SuffixFloor put_before(const StageFloor& stage, const TransferFloor& transfer, const SuffixFloor& after,
+                       std::int32_t later, std::int32_t microbatches) {
+  const double trip = after.trip + transfer.both_ways();
   SuffixFloor floor;
   floor.trip = alone_ms(stage) + trip;
   const double own =
       busy_ms(stage, microbatches) + detour_ms(stage, trip, std::min(later, microbatches - 1), microbatches);
-  floor.last = std::max(own, stage.forward + after.last + 2 * transfer + stage.last);
-  floor.end = std::max(floor.last + stage.tail - stage.last, stage.forward + transfer + after.end);
+  floor.last = std::max(own, stage.first + after.last + transfer.both_ways() + stage.last);
+  floor.end = std::max(floor.last + stage.tail - stage.last, stage.first + transfer.first + after.end);
   return floor;
 }
 

@@ -6,7 +6,8 @@
 // sooner than a microbatch alone takes through the later stages. So the step is at least as long as any path through
 // that order that now and then leaves the stage with a forward and comes back for the same microbatch's backward: it
 // gains the trip and skips what the stage runs meanwhile. The paths counted here: leaving at the first microbatch, at
-// the last, at both, and as often as the order allows.
+// the last, at both, and as often as the order allows. A microbatch in halves leaves with the first of them at the
+// latest stage and with the second at the others: no trip is shorter than that of one half there and the whole back.
 
 #include <cstdint>
 
@@ -14,11 +15,19 @@ namespace trimtab::tuner {
 
 // Of one microbatch; ms. No way to run the stage takes less in any of them.
 struct StageFloor {
-  double forward = 0;   // its waits included
+  double forward = 0;   // its waits included; of a microbatch in halves, both
   double backward = 0;  // recompute and waits included
   double both = 0;      // at least the sum of the two
   double last = 0;      // the last backward
   double tail = 0;      // from the begin of the last backward to the end of the stage's step
+  double first = 0;     // until something of a microbatch has left the stage: half of it, where the warm-up is sliced
+};
+
+// Between a stage and the next.
+struct TransferFloor {
+  double first = 0;  // of what leaves first: half a microbatch, where the warm-up is sliced
+  double whole = 0;
+  [[nodiscard]] double both_ways() const { return first + whole; }
 };
 
 // From the arrival of the first microbatch at the first of these stages, ms.
@@ -37,8 +46,8 @@ struct SuffixFloor {
 
 // The last stage alone.
 [[nodiscard]] SuffixFloor last_stage(const StageFloor& stage, std::int32_t microbatches);
-// `transfer` is the time to the next stage, `after` that stage and those behind it, `later` how many they are.
-[[nodiscard]] SuffixFloor put_before(const StageFloor& stage, double transfer, const SuffixFloor& after,
+// `transfer` leads to the next stage, `after` is that stage and those behind it, `later` how many they are.
+[[nodiscard]] SuffixFloor put_before(const StageFloor& stage, const TransferFloor& transfer, const SuffixFloor& after,
                                      std::int32_t later, std::int32_t microbatches);
 
 }  // namespace trimtab::tuner

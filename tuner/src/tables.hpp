@@ -54,17 +54,19 @@ struct CostTable::Tables {
   LinkCosts links;
 
   // Operators of equal cost_key, parameters and sizes are one group.
-  std::vector<std::int32_t> group_of;     // operator to group
-  std::vector<std::int32_t> first_of;     // group to its first operator
-  std::vector<std::string> group_names;   // cost_key by group
-  std::vector<Value> optimizer_of_group;  // whole parameters on one rank
-  Doubles optimizer_sum;                  // prefix sums; size n + 1
-  Doubles output;                         // bytes per sample, by operator
-  double gradient_factor = 1;             // bytes for one byte of parameters
-  double optimizer_factor = 2;            // bytes for one byte of parameters
+  std::vector<std::int32_t> group_of;          // operator to group
+  std::vector<std::int32_t> first_of;          // group to its first operator
+  std::vector<std::string> group_names;        // cost_key by group
+  std::vector<Value> optimizer_of_group;       // whole parameters on one rank
+  std::vector<Value> host_optimizer_of_group;  // the same, by the host
+  Doubles optimizer_sum;                       // prefix sums; size n + 1
+  Doubles output;                              // bytes per sample, by operator
+  double gradient_factor = 1;                  // bytes for one byte of parameters
+  double optimizer_factor = 2;                 // bytes for one byte of parameters
   Value process_bytes;
   double step_overhead_ms = 0;
-  bool alternates = false;  // some operator has a second sharding choice
+  bool passes_only = false;  // CostTableOptions
+  bool alternates = false;   // some operator has a second sharding choice
 
   std::vector<OperatorTable> operator_tables;  // [samples][tp][default, alternate]
   std::vector<std::int32_t> sample_index;      // samples to index, -1 where no plan uses that many

@@ -16,17 +16,27 @@ struct Slopes {
   double backward = 0;
   double last_backward = 0;
   double tail = 0;
+  double after = 0;  // of the tail, what follows the reduction of tied parameters
 };
 
-Slopes slopes_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
-  if (!priced.inputs[s].communicates()) return {};
+double half_slope_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
+  if (priced.halves.empty() || !priced.half_inputs[s].communicates()) return 0;
   Calibration slower = calibration;
   slower.communication.value *= 1 + kSlopeStep;
-  const StageTimes times = stage_times(slower, priced.inputs[s], priced.recompute);
+  const StageTimes times = stage_times(slower, priced.half_inputs[s], priced.recompute);
+  return (times.forward_pass() - priced.halves[s].forward) / kSlopeStep;
+}
+
+Slopes slopes_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
+  if (!priced.inputs[s].communicates() && !priced.sub_batches && priced.switched[s] == nullptr) return {};
+  Calibration slower = calibration;
+  slower.communication.value *= 1 + kSlopeStep;
+  const StageTimes times = priced.times_under(slower, s);
   const StageTimes& now = priced.times[s];
   return {(times.forward_pass() - now.forward_pass()) / kSlopeStep,
           (times.backward_pass() - now.backward_pass()) / kSlopeStep,
-          (times.last_backward - now.last_backward) / kSlopeStep, (times.tail() - now.tail()) / kSlopeStep};
+          (times.last_backward - now.last_backward) / kSlopeStep, (times.tail() - now.tail()) / kSlopeStep,
+          (times.gather_after - now.gather_after) / kSlopeStep};
 }
 
 // A reduction of tied parameters that stands on the path.
@@ -73,10 +83,26 @@ double relative_error(const StageInputs& inputs) {
   return mean > 0 ? error / mean : 0;
 }
 
+bool alternates(const StageShape& shape, std::int32_t i) {
+  return std::any_of(shape.alternate.begin(), shape.alternate.end(),
+                     [i](const Range& range) { return range.contains(i); });
+}
+
 std::size_t table_index(const CostTable::Tables& tables, const SplitShape& split, bool alternate) {
   const OperatorTable* const table = &tables.at(split.samples, split.split.tp, alternate);
   if (table == &tables.unknown) return tables.operator_tables.size();
   return static_cast<std::size_t>(table - tables.operator_tables.data());
+}
+
+void add_half_errors(const CostTable::Tables& tables, const StageShape& shape, double halves, ErrorSum& errors) {
+  for (const SegmentShape& segment : shape.segments) {
+    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+      const bool alternate = alternates(shape, i);
+      const std::int32_t group = tables.group_of[i];
+      const OperatorCosts& of = tables.at(segment.split.samples, segment.split.split.tp, alternate).of_group[group];
+      errors.add(table_index(tables, segment.split, alternate), group, false, halves * of.forward.error);
+    }
+  }
 }
 
 void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
@@ -84,17 +110,21 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
   const bool ends = path.end_stage == static_cast<std::int32_t>(s);
   const double backwards = path.backwards[s] + path.last_backwards[s] + (ends ? 1 : 0);
   const double factor = calibration.computation.value;
-  const StageShape& shape = priced.shapes[s];
+  // In two sub-batches every operator runs twice with half of the samples.
+  const StageShape& shape = priced.sub_batches ? priced.half_shapes[s] : priced.shapes[s];
+  const double times = priced.sub_batches ? 2 : 1;
+  if (path.half_forwards[s] > 0) {
+    add_half_errors(tables, priced.half_shapes[s], path.half_forwards[s] * factor, errors);
+  }
   for (const SegmentShape& segment : shape.segments) {
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
-      const bool alternate = std::any_of(shape.alternate.begin(), shape.alternate.end(),
-                                         [i](const Range& range) { return range.contains(i); });
+      const bool alternate = alternates(shape, i);
       const std::size_t table = table_index(tables, segment.split, alternate);
       const std::int32_t group = tables.group_of[i];
       const OperatorCosts& of = tables.at(segment.split.samples, segment.split.split.tp, alternate).of_group[group];
       const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
-      errors.add(table, group, false, forwards * of.forward.error * factor);
-      errors.add(table, group, true, backwards * of.backward.error * factor);
+      errors.add(table, group, false, times * forwards * of.forward.error * factor);
+      errors.add(table, group, true, times * backwards * of.backward.error * factor);
     }
   }
 }
@@ -118,7 +148,11 @@ Shares critical_shares(const Calibration& calibration, const PricedPlan& priced,
     const bool ends = path.end_stage == static_cast<std::int32_t>(s);
     const Slopes slopes = slopes_of(calibration, priced, s);
     communication += path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
-                     path.last_backwards[s] * slopes.last_backward + (ends ? slopes.tail : 0);
+                     path.last_backwards[s] * slopes.last_backward;
+    if (ends) communication += slopes.tail - slopes.after;
+    if (path.last_stage == static_cast<std::int32_t>(s)) communication += slopes.after;
+    if (path.half_forwards[s] > 0) communication += path.half_forwards[s] * half_slope_of(calibration, priced, s);
+    if (path.half_transfers[s] > 0) communication += path.half_transfers[s] * priced.halves[s].transfer;
   }
   communication = std::clamp(communication, 0.0, step.end_ms);
   return {step.end_ms - communication, communication};

@@ -26,15 +26,56 @@ void check_batch(const Plan& plan, const Model& model, Rules& rules) {
   }
 }
 
+// Slicing fills the pipeline of 1F1B: what a stage runs ahead of its first backward is at most the stages behind it.
+void check_slicing(const Plan& plan, Rules& rules) {
+  const std::string where = "schedule.sliced_microbatches: ";
+  if (plan.schedule.kind != ScheduleKind::k1F1B) rules.broken(where + "needs the 1f1b schedule");
+  const std::int32_t most = std::min(static_cast<std::int32_t>(plan.stages.size()) - 1, plan.microbatches());
+  if (plan.schedule.sliced_microbatches > most) {
+    rules.broken(where + "must be at most " + std::to_string(std::max(0, most)) +
+                 ", the stages before the last and the microbatches of a step, found " +
+                 std::to_string(plan.schedule.sliced_microbatches));
+  }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const std::int32_t dp = plan.stages[s].segments[g].dp;
+      if (dp < 1 || plan.microbatch % dp != 0 || plan.microbatch / dp % 2 == 0) continue;
+      rules.broken(where + "needs an even number of samples per replica to halve, found " +
+                   std::to_string(plan.microbatch / dp) + " in " + segment_text(s, g));
+    }
+  }
+}
+
+void check_sub_batches(const Plan& plan, Rules& rules) {
+  const Schedule& schedule = plan.schedule;
+  if (schedule.sub_batches < 2) {
+    if (schedule.cross_pass) rules.broken("schedule.cross_pass: needs sub_batches 2 or more");
+    if (schedule.recompute_after_communication) {
+      rules.broken("schedule.recompute_after_communication: needs sub_batches 2 or more");
+    }
+    return;
+  }
+  const std::string where = "schedule.sub_batches: ";
+  if (schedule.sliced_microbatches > 0) rules.broken(where + "must be 1 where microbatches are sliced");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const Segment& segment = plan.stages[s].segments[g];
+      if (segment.dp < 1 || plan.microbatch % segment.dp != 0) continue;
+      const std::int32_t samples = plan.microbatch / segment.dp;
+      if (samples % schedule.sub_batches == 0) continue;
+      rules.broken(where + "must divide the samples of a replica, found " + std::to_string(schedule.sub_batches) +
+                   " and " + std::to_string(samples) + " samples in " + segment_text(s, g));
+    }
+  }
+}
+
 void check_schedule(const Plan& plan, Rules& rules) {
   const Schedule& schedule = plan.schedule;
   if (schedule.sub_batches < 1) {
     rules.broken("schedule.sub_batches: must be 1 or more, found " + std::to_string(schedule.sub_batches));
   }
-  if (plan.microbatch > 0 && schedule.sliced_microbatches > plan.microbatches()) {
-    rules.broken("schedule.sliced_microbatches: must be at most the " + std::to_string(plan.microbatches()) +
-                 " microbatches of a step, found " + std::to_string(schedule.sliced_microbatches));
-  }
+  if (plan.microbatch > 0 && schedule.sliced_microbatches > 0) check_slicing(plan, rules);
+  if (plan.microbatch > 0) check_sub_batches(plan, rules);
 }
 
 void check_devices(const Plan& plan, const Cluster& cluster, Rules& rules) {
@@ -172,6 +213,7 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
       check_segment_ranges(plan.stages[s].segments[g], model, segment_text(s, g), rules);
     }
   }
+  check_switches(plan, model, rules);
   return rules.take();
 }
 

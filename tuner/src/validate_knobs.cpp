@@ -28,9 +28,11 @@ void check_even(const Plan& plan, const Model& model, Rules& rules) {
   }
 }
 
-void check_schedule(const Schedule& schedule, Rules& rules) {
+void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) {
   if (schedule.kind != ScheduleKind::k1F1B) rules.broken("schedule.kind: must be 1f1b, the schedule that the job runs");
-  if (schedule.sliced_microbatches != 0) rules.broken(std::string("schedule.sliced_microbatches") + kNoKnob);
+  if (schedule.sliced_microbatches != 0 && !knobs.sliced_microbatches) {
+    rules.broken(std::string("schedule.sliced_microbatches") + kNoKnob);
+  }
   if (schedule.sub_batches > 1) rules.broken(std::string("schedule.sub_batches") + kNoKnob);
   if (schedule.cross_pass) rules.broken(std::string("schedule.cross_pass") + kNoKnob);
   if (schedule.recompute_after_communication) {
@@ -73,7 +75,7 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
                  "; the job does not honour knobs.pipeline");
   }
   if (!knobs.uneven_stages) check_even(plan, model, rules);
-  check_schedule(plan.schedule, rules);
+  check_schedule(plan.schedule, knobs, rules);
   check_every_device_used(plan, cluster, rules);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {

@@ -97,6 +97,9 @@ Result<std::vector<Measured>> operator_item(const Json& item, Bench& bench) {
 
 // Adam: reads gradient, parameter and both moments, writes the last three.
 Result<std::vector<Measured>> optimizer_item(const Json& item, Bench& bench) {
+  if (!item.at("placement").null()) {
+    return bad_input("placement: the host's optimizer is the job's own; ask its benchmark");
+  }
   TRIMTAB_TRY(const ModelOperator* const op, find_operator(item, bench));
   TRIMTAB_TRY(const std::string dtype, text_or(item, "dtype", bench.model.dtype));
   TRIMTAB_TRY(const Dtype parsed, parse_dtype(dtype));

@@ -14,6 +14,7 @@ namespace trimtab::inject {
 struct CollectorStatus {
   std::atomic<std::uint32_t> detail{record::kDetailCollectives};  // record::Detail; CUPTI raises it when it starts
   std::atomic<std::uint32_t> cupti_state{record::kCuptiNotAsked};
+  std::atomic<bool> injected{false};  // CUDA's driver has called us
   std::atomic<std::uint32_t> cupti_version{0};
   std::atomic<std::uint32_t> budget_ppm{0};
   std::atomic<std::uint64_t> cost_ns{0};

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "collector_status.hpp"
 #include "cupti/collector.hpp"
 #include "nvtx_callbacks.hpp"
 #include "recorder.hpp"
@@ -36,6 +37,7 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
 // Called by the CUDA driver in the process's first cuInit. It is always told that all is well: what is not well is ours
 // to bear.
 __attribute__((visibility("default"))) int InitializeInjection() {
+  trimtab::inject::collector_status.injected.store(true, std::memory_order_relaxed);
   if (recorder.session.wanted()) trimtab::inject::cupti::collector.start(recorder.session);
   return 1;
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "collector_status.hpp"
+#include "cupti/cuda_driver.hpp"
 #include "lifecycle.hpp"
 
 namespace trimtab::inject {
@@ -82,14 +83,27 @@ bool Session::ensure_ring() {
   ring_ = RingWriter::format(memory_.address, shape, static_cast<std::uint32_t>(getpid()));
   new (&names_) NameTable(ring_.names(), shape.names);
   collector_status.copy_to(ring_.header());
+  look_for_cuda();
   ++generation_;
   return true;
+}
+
+// CUDA works here and nobody has told us so: ranges measure the asking alone, and the agent must know.
+void Session::look_for_cuda() {
+  if (collector_status.injected.load(std::memory_order_relaxed)) return;
+  std::uint32_t state = collector_status.cupti_state.load(std::memory_order_relaxed);
+  if (state == record::kCuptiNotAsked && cupti::cuda_has_begun()) {
+    state = settings_.cupti.enabled ? record::kCuptiNotInjected : record::kCuptiSwitchedOff;
+    collector_status.cupti_state.store(state, std::memory_order_relaxed);
+  }
+  ring_.header().cupti_state.store(state, std::memory_order_relaxed);
 }
 
 bool Session::check_connection(std::uint64_t now) {
   if (busy_.exchange(true, std::memory_order_acquire)) return false;
   ErrnoKeeper keeper;
   checked_ns_.store(now, std::memory_order_relaxed);
+  look_for_cuda();
   if (!connection_.alive()) {
     agent_there_.store(false, std::memory_order_relaxed);
     connect();
@@ -101,6 +115,7 @@ bool Session::check_connection(std::uint64_t now) {
 void Session::close() {
   stop_recording();
   if (memory_.address == nullptr || ring_.header().pid != static_cast<std::uint32_t>(getpid())) return;
+  look_for_cuda();  // a short process was not looked at since it connected
   ring_.header().closed.store(1, std::memory_order_release);
 }
 

@@ -66,6 +66,7 @@ class Session {
   bool connect();
   bool check_connection(std::uint64_t now);
   bool ensure_ring();
+  void look_for_cuda();
 
   std::atomic<Mode> mode_{Mode::kFresh};
   std::atomic<bool> busy_{false};  // one thread looks for the agent

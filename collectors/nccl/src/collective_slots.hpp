@@ -31,6 +31,7 @@ struct CollectiveFacts {
   std::uint8_t datatype = 0;
   std::uint8_t channels = 0;
   bool p2p = false;
+  std::uint64_t asked_ns = 0;  // CLOCK_REALTIME when NCCL enqueued it; 0 = nobody looked
 };
 
 struct CompletedCollective {

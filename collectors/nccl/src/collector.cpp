@@ -16,8 +16,9 @@ std::int64_t bytes_of(std::size_t elements, std::uint8_t datatype) {
   return static_cast<std::int64_t>(elements * kDatatypeBytes[datatype]);
 }
 
-CollectiveFacts facts_of(const CollectiveDescriptor& event) {
+CollectiveFacts facts_of(const CollectiveDescriptor& event, std::uint64_t host_ns) {
   CollectiveFacts facts;
+  facts.asked_ns = host_ns;
   facts.sequence = static_cast<std::uint32_t>(event.sequence);
   facts.function = index_of_theirs(kFunctions, event.function);
   facts.algorithm = index_of_theirs(kAlgorithms, event.algorithm);
@@ -28,8 +29,9 @@ CollectiveFacts facts_of(const CollectiveDescriptor& event) {
   return facts;
 }
 
-CollectiveFacts facts_of(const P2pDescriptor& event) {
+CollectiveFacts facts_of(const P2pDescriptor& event, std::uint64_t host_ns) {
   CollectiveFacts facts;
+  facts.asked_ns = host_ns;
   facts.p2p = true;
   facts.algorithm = kUnknown;
   facts.protocol = kUnknown;
@@ -52,14 +54,14 @@ std::uint64_t Collector::handle_of(const SlotReference& slot, std::uint32_t part
 }
 
 std::uint64_t Collector::start(const Communicator* communicator, std::uint64_t type, const EventDescriptor& descriptor,
-                               std::uint64_t now_ns) {
+                               std::uint64_t now_ns, std::uint64_t host_ns) {
   switch (type) {
     case kCollectiveEvent:
-      return start_collective(communicator, facts_of(descriptor.collective), now_ns);
+      return start_collective(communicator, facts_of(descriptor.collective, host_ns), now_ns);
     case kP2pEvent:
-      return start_collective(communicator, facts_of(descriptor.p2p), now_ns);
+      return start_collective(communicator, facts_of(descriptor.p2p, host_ns), now_ns);
     case kKernelChannelEvent:
-      return start_channel(descriptor);
+      return start_channel(descriptor, host_ns);
     case kGroupEvent:
       // NCCL numbers the collectives of a captured graph only where somebody takes their group's event.
       return handle_of({}, EventHandle::kGroupPart);
@@ -68,13 +70,12 @@ std::uint64_t Collector::start(const Communicator* communicator, std::uint64_t t
   }
 }
 
-std::uint64_t Collector::start_collective(const Communicator* communicator, const CollectiveFacts& known,
+std::uint64_t Collector::start_collective(const Communicator* communicator, CollectiveFacts facts,
                                           std::uint64_t now_ns) {
-  if (communicator == nullptr || known.channels == 0 || known.channels > kMaxChannels) {
+  if (communicator == nullptr || facts.channels == 0 || facts.channels > kMaxChannels) {
     count(counters_.untimed);
     return 0;
   }
-  CollectiveFacts facts = known;
   facts.communicator = communicator->id.load(std::memory_order_relaxed);
   facts.communicator_index = communicators_.index_of(*communicator);
   facts.ranks = communicator->ranks.load(std::memory_order_relaxed);
@@ -92,7 +93,7 @@ std::uint64_t Collector::start_collective(const Communicator* communicator, cons
   return handle_of(slot, EventHandle::kCollectivePart);
 }
 
-std::uint64_t Collector::start_channel(const EventDescriptor& descriptor) {
+std::uint64_t Collector::start_channel(const EventDescriptor& descriptor, std::uint64_t host_ns) {
   const auto parent = reinterpret_cast<std::uint64_t>(descriptor.parent);
   const KernelChannelDescriptor& channel = descriptor.kernel_channel;
   EventHandle handle;
@@ -105,7 +106,14 @@ std::uint64_t Collector::start_channel(const EventDescriptor& descriptor) {
     return 0;
   }
   notice_fusion(slot, channel);
+  read_after(slot, channel.start, host_ns);
   return handle_of(slot, std::uint32_t{channel.channel} + 1);
+}
+
+// The host has seen a stamp that its collective's GPU wrote.
+void Collector::read_after(const SlotReference& slot, std::uint64_t stamp, std::uint64_t host_ns) {
+  std::uint32_t index = 0;
+  if (host_ns != 0 && slots_.communicator_of(slot, index)) communicators_[index].clocks.read_after(stamp, host_ns);
 }
 
 // Works of one batch run in one kernel, one after the other on a channel, between one pair of stamps.
@@ -119,13 +127,14 @@ void Collector::notice_fusion(const SlotReference& slot, const KernelChannelDesc
   slots_.mark_fused({static_cast<std::uint32_t>(before >> 32), static_cast<std::uint32_t>(before)});
 }
 
-void Collector::record(std::uint64_t bits, int state, const StateArguments* arguments) {
+void Collector::record(std::uint64_t bits, int state, const StateArguments* arguments, std::uint64_t host_ns) {
   EventHandle handle;
   if (state != kKernelChannelStop || arguments == nullptr) return;
   if (!EventHandle::parse(bits, process_.load(std::memory_order_relaxed), handle)) return;
   if (handle.part == EventHandle::kCollectivePart || handle.part == EventHandle::kGroupPart) return;
   // A stop that is refused leaves its collective without a sound pair, and is counted with it.
-  (void)slots_.stamp_stop({handle.index, handle.generation}, handle.part - 1, arguments->stamp);
+  const SlotReference slot{handle.index, handle.generation};
+  if (slots_.stamp_stop(slot, handle.part - 1, arguments->stamp)) read_after(slot, arguments->stamp, host_ns);
 }
 
 void Collector::stop(std::uint64_t bits) {
@@ -145,7 +154,10 @@ void Collector::stop(std::uint64_t bits) {
 
 void Collector::complete(const CompletedCollective& completed) {
   count(completed.sound ? counters_.completed : counters_.unsound);
-  if (completed.sound) publish_(completed);
+  if (!completed.sound) return;
+  ClockPairs& clocks = communicators_[completed.facts.communicator_index].clocks;
+  clocks.read_before(completed.begin_ns, completed.facts.asked_ns);
+  publish_(completed);
 }
 
 }  // namespace trimtab::nccl

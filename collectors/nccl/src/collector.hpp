@@ -35,17 +35,20 @@ class Collector {
   void serve(std::uint32_t process) { process_.store(process, std::memory_order_relaxed); }
 
   // The handle that NCCL is to have; 0 for what is not followed. `type` is the descriptor's, read as its version says.
+  // `now_ns` is monotonic and may be coarse; `host_ns` is CLOCK_REALTIME, read at the event, and 0 leaves the event out
+  // of the comparison of clocks.
   std::uint64_t start(const Communicator* communicator, std::uint64_t type, const EventDescriptor& descriptor,
-                      std::uint64_t now_ns);
+                      std::uint64_t now_ns, std::uint64_t host_ns = 0);
   void stop(std::uint64_t handle);
-  void record(std::uint64_t handle, int state, const StateArguments* arguments);
+  void record(std::uint64_t handle, int state, const StateArguments* arguments, std::uint64_t host_ns = 0);
 
   [[nodiscard]] const CollectorCounters& counters() const { return counters_; }
 
  private:
   [[nodiscard]] std::uint64_t handle_of(const SlotReference& slot, std::uint32_t part) const;
-  std::uint64_t start_collective(const Communicator* communicator, const CollectiveFacts& facts, std::uint64_t now_ns);
-  std::uint64_t start_channel(const EventDescriptor& descriptor);
+  std::uint64_t start_collective(const Communicator* communicator, CollectiveFacts facts, std::uint64_t now_ns);
+  std::uint64_t start_channel(const EventDescriptor& descriptor, std::uint64_t host_ns);
+  void read_after(const SlotReference& slot, std::uint64_t stamp, std::uint64_t host_ns);
   void notice_fusion(const SlotReference& slot, const KernelChannelDescriptor& channel);
   void complete(const CompletedCollective& completed);
 

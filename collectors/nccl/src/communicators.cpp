@@ -26,6 +26,7 @@ Communicator* Communicators::add(std::uint64_t id, int nodes, int ranks, int ran
       last.stamp.store(0, std::memory_order_relaxed);
       last.slot.store(0, std::memory_order_relaxed);
     }
+    entry.clocks.clear();
     count_.fetch_add(1, std::memory_order_release);
     return &entry;
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "abi.hpp"
+#include "clock_pairs.hpp"
 #include "collective_slots.hpp"
 
 namespace trimtab::nccl {
@@ -28,6 +29,7 @@ struct Communicator {
   std::atomic<void*> next_context{nullptr};
   std::atomic<bool> forwarded{false};  // the next plugin accepted it
   LastOnChannel last[kMaxChannels];
+  ClockPairs clocks;
 };
 
 class Communicators {

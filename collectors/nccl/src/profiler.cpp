@@ -132,14 +132,15 @@ Result start_event(void* context, void** handle, const EventDescriptor& descript
   const Communicator* communicator = communicators.find(context);
   const bool recorded = inject::recorder.session.recording();
   const std::uint64_t now = recorded ? inject::read_clock_ns(CLOCK_MONOTONIC_COARSE) : 0;
+  const std::uint64_t host = recorded ? inject::now_ns() : 0;
   if (!next.loaded()) {
-    *handle = reinterpret_cast<void*>(recorded ? collector.start(communicator, type, descriptor, now) : 0);
+    *handle = reinterpret_cast<void*>(recorded ? collector.start(communicator, type, descriptor, now, host) : 0);
     return kSuccess;
   }
   EventDescriptor ours{};
   __builtin_memcpy(&ours, &descriptor, bytes);
   ours.parent = reinterpret_cast<void*>(next.find(reinterpret_cast<std::uint64_t>(descriptor.parent)).ours);
-  const std::uint64_t bits = recorded ? collector.start(communicator, type, ours, now) : 0;
+  const std::uint64_t bits = recorded ? collector.start(communicator, type, ours, now, host) : 0;
   const bool forward = communicator != nullptr && communicator->forwarded.load(std::memory_order_acquire);
   void* const next_context = forward ? communicator->next_context.load(std::memory_order_relaxed) : nullptr;
   *handle = reinterpret_cast<void*>(next.start(next_context, type, descriptor, bytes, bits, forward));
@@ -163,12 +164,13 @@ Result stop_event(void* handle) {
 Result record_event_state(void* handle, int state, StateArguments* arguments) {
   const ChargedEvent charged;
   const auto bits = reinterpret_cast<std::uint64_t>(handle);
+  const std::uint64_t host = state == kKernelChannelStop ? inject::now_ns() : 0;
   if (!next.loaded()) {
-    collector.record(bits, state, arguments);
+    collector.record(bits, state, arguments, host);
     return kSuccess;
   }
   const EventPair pair = next.find(bits);
-  collector.record(pair.ours, state, arguments);
+  collector.record(pair.ours, state, arguments, host);
   next.record(pair, state, arguments);
   return kSuccess;
 }

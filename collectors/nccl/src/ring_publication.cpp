@@ -49,6 +49,18 @@ std::uint16_t capped(std::uint32_t value) {
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(value, 0xffff));
 }
 
+void publish_pair(const ClockPair& pair, record::ClockBound bound, std::uint32_t domain) {
+  if (pair.gpu_ns == 0) return;
+  inject::RecordFields fields;
+  fields.kind = record::kClock;
+  fields.domain = domain;
+  fields.begin_ns = fields.end_ns = pair.gpu_ns;
+  fields.payload = pair.difference;
+  fields.flags = record::kPayloadValid;
+  fields.detail[0] = bound;
+  recorder.session.ring().publish(fields);
+}
+
 }  // namespace
 
 void publish_to_ring(const CompletedCollective& completed, Communicator& communicator) {
@@ -69,8 +81,15 @@ void publish_to_ring(const CompletedCollective& completed, Communicator& communi
   const std::uint16_t detail[] = {capped(facts.ranks), capped(facts.rank), capped(facts.nodes),
                                   facts.algorithm,     facts.protocol,     facts.datatype};
   std::copy(std::begin(detail), std::end(detail), fields.detail);
+  const std::uint64_t now = inject::now_ns();
+  ClockBounds bounds;
+  // First: who reads the collective wants to know its clock.
+  if (communicator.clocks.take(now, bounds)) {
+    publish_pair(bounds.after, record::kReadAfter, fields.domain);
+    publish_pair(bounds.before, record::kReadBefore, fields.domain);
+  }
   recorder.session.ring().publish(fields);
-  recorder.session.keep_connected(inject::now_ns());
+  recorder.session.keep_connected(now);
 }
 
 }  // namespace trimtab::nccl

@@ -39,8 +39,9 @@ class GroundTruth {
                                                 const std::vector<Cost>& costs, const TruthSettings& settings,
                                                 std::uint64_t seed);
 
-  // Reference valid until the next change of the cluster.
-  [[nodiscard]] const TruePrice& price(const Plan& plan);
+  // References valid until the next change of the cluster. `hash`: semantic_hash(plan).
+  [[nodiscard]] const TruePrice& price(const Plan& plan) { return price(plan, semantic_hash(plan)); }
+  [[nodiscard]] const TruePrice& price(const Plan& plan, const std::string& hash);
   [[nodiscard]] const TrueFactors& factors() const { return factors_; }
   // As the cluster is now; without throttled devices, which no search knows.
   [[nodiscard]] const tuner::CostModel& cost_model() const { return *current_; }

@@ -20,13 +20,14 @@ Nanoseconds nanoseconds(double ms) {
   return Nanoseconds(std::llround(ms * 1e6));
 }
 
-Plan parsed(const std::string& json) {
-  auto plan = parse_plan(json, "a plan of the tuning machine");
-  TRIMTAB_ASSERT(plan.ok(), "the tuning machine proposes plans that were parsed before");
-  return std::move(plan).value();
-}
-
 }  // namespace
+
+SimulatedCluster::HashedPlan SimulatedCluster::parsed(const std::string& plan_json) {
+  auto plan = parse_plan(plan_json, "a plan of the tuning machine");
+  TRIMTAB_ASSERT(plan.ok(), "the tuning machine proposes plans that were parsed before");
+  std::string hash = semantic_hash(*plan);
+  return {std::move(plan).value(), std::move(hash)};
+}
 
 SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario,
                                    std::int64_t steps, std::uint64_t seed)
@@ -57,13 +58,13 @@ std::optional<Event> SimulatedCluster::next_event() {
   return event;
 }
 
-const TruePrice& SimulatedCluster::price_of(const std::string& plan_json) {
-  return truth_.price(parsed(plan_json));
+void SimulatedCluster::set_incumbent(const PlanText& plan) {
+  if (!plan.empty() && plan.hash != incumbent_.hash) incumbent_ = parsed(plan.json);
 }
 
 void SimulatedCluster::tell(std::int32_t rank, RankNews news) {
-  const std::string& node = cluster_.nodes[cluster_.node_of(rank)].name;
-  if (!away_.contains(node)) events_.emplace_back(FromRank{rank, launch_, std::move(news)});
+  const bool heard = away_.empty() || !away_.contains(cluster_.nodes[cluster_.node_of(rank)].name);
+  if (heard) events_.emplace_back(FromRank{rank, launch_, std::move(news)});
 }
 
 void SimulatedCluster::tell_all(const RankNews& news) {
@@ -97,10 +98,9 @@ void SimulatedCluster::launch(const LaunchOn& wanted) {
     step_ = wanted.fresh ? 0 : snapshot_;
     last_step_ = wanted.steps > 0 ? wanted.steps : job_steps_;
     epoch_ = wanted.epoch;
-    running_json_ = wanted.plan_json;
     running_ = parsed(wanted.plan_json);
     steps_on_plan_ = 0;
-    const double load_ms = truth_.price(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
+    const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
     const double ms = scenario_.change.seconds * 1e3 + load_ms;
     if (launch_ > 1) spent_.changes_ms += ms;
     clock_.advance(nanoseconds(ms));
@@ -121,7 +121,7 @@ void SimulatedCluster::kill(const KillOn& wanted) {
 
 void SimulatedCluster::propose(const ProposePlan& proposed) {
   if (!alive_ || silent_) return;
-  proposals_[proposed.epoch] = {parsed(proposed.plan_json), proposed.plan_json, -1};
+  proposals_[proposed.epoch] = {parsed(proposed.plan_json), -1};
   tell_all(RankAcknowledged{proposed.epoch, step_});
 }
 
@@ -158,7 +158,7 @@ bool SimulatedCluster::change_plan() {
 }
 
 bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) {
-  const TruePrice& price = truth_.price(proposal.plan);
+  const TruePrice& price = price_of(proposal.plan);
   const double ms = scenario_.change.seconds * 1e3 + price.state_bytes / scenario_.change.bytes_per_second * 1e3;
   snapshot_ = step_;
   stand_still(ms);
@@ -166,7 +166,7 @@ bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) 
     run_out_of_memory(epoch, price);
     return true;
   }
-  const bool is_new = !ran_.contains(semantic_hash(proposal.plan));
+  const bool is_new = !ran_.contains(proposal.plan.hash);
   const double fate = faults_.uniform();
   if (is_new && fate < scenario_.change.crash) {
     end_ranks(1, "a kernel failed");
@@ -178,7 +178,6 @@ bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) 
   }
   epoch_ = epoch;
   running_ = proposal.plan;
-  running_json_ = proposal.json;
   steps_on_plan_ = 0;
   tell_all(RankActive{epoch, step_, nanoseconds(ms)});
   return true;
@@ -193,9 +192,9 @@ void SimulatedCluster::run_out_of_memory(std::uint64_t epoch, const TruePrice& p
 }
 
 void SimulatedCluster::run_step() {
-  const TruePrice& price = truth_.price(running_);
+  const TruePrice& price = price_of(running_);
   if (!price.fits) return end_ranks(1, "out of memory");
-  ran_.insert(semantic_hash(running_));
+  ran_.insert(running_.hash);
   ++step_;
   const double warmup = (scenario_.change.warmup_slowdown - 1) *
                         std::pow(scenario_.change.warmup_decay, static_cast<double>(steps_on_plan_++));
@@ -217,7 +216,7 @@ void SimulatedCluster::spend(double true_ms, double ms, double noise) {
   spent_.steps_ms += ms;
   if (step_ <= furthest_) return;
   furthest_ = step_;
-  const double incumbent_ms = incumbent_json_.empty() ? true_ms : price_of(incumbent_json_).ms;
+  const double incumbent_ms = incumbent_.hash.empty() ? true_ms : price_of(incumbent_).ms;
   spent_.useful_ms += std::min(true_ms, incumbent_ms) * noise;
 }
 

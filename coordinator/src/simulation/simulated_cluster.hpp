@@ -42,7 +42,7 @@ class SimulatedCluster {
   [[nodiscard]] Status advance();
   [[nodiscard]] std::optional<Event> next_event();
   // What the job would run without the trial in progress: excess over its time is overhead.
-  void set_incumbent(const std::string& plan_json) { incumbent_json_ = plan_json; }
+  void set_incumbent(const PlanText& plan);
 
   [[nodiscard]] const ManualClock& clock() const { return clock_; }
   [[nodiscard]] const TimeSpent& spent() const { return spent_; }
@@ -50,9 +50,12 @@ class SimulatedCluster {
   [[nodiscard]] bool drift_to_come() const { return drift_next_ < scenario_.drift.size(); }
 
  private:
-  struct Proposal {
+  struct HashedPlan {
     Plan plan;
-    std::string json;
+    std::string hash;
+  };
+  struct Proposal {
+    HashedPlan plan;
     std::int64_t commit_step = -1;
   };
   void launch(const LaunchOn& launch);
@@ -71,7 +74,8 @@ class SimulatedCluster {
   void tell(std::int32_t rank, RankNews news);
   void tell_all(const RankNews& news);
   [[nodiscard]] std::int32_t ranks() const { return cluster_.devices(); }
-  [[nodiscard]] const TruePrice& price_of(const std::string& plan_json);
+  [[nodiscard]] const TruePrice& price_of(const HashedPlan& plan) { return truth_.price(plan.plan, plan.hash); }
+  [[nodiscard]] static HashedPlan parsed(const std::string& plan_json);
 
   Cluster cluster_;
   GroundTruth& truth_;
@@ -82,7 +86,7 @@ class SimulatedCluster {
   std::deque<Event> events_;
   TimeSpent spent_;
   std::size_t drift_next_ = 0;
-  std::string incumbent_json_;
+  HashedPlan incumbent_;
 
   std::int64_t job_steps_ = 0;
   std::int64_t last_step_ = 0;
@@ -95,8 +99,7 @@ class SimulatedCluster {
   std::set<std::string> launched_on_;
   std::map<std::string, Nanoseconds> away_;  // until when, by node
   std::uint64_t epoch_ = 0;
-  Plan running_;
-  std::string running_json_;
+  HashedPlan running_;
   std::int64_t steps_on_plan_ = 0;
   std::map<std::uint64_t, Proposal> proposals_;
   std::set<std::string> ran_;  // plans that have worked once

@@ -81,7 +81,7 @@ void Simulation::take(std::vector<Action> actions) {
   for (const MeasuredStep& step : tuning_.take_steps()) {
     if (measured_.size() < kStepsKept) measured_.push_back(step);
   }
-  cluster_.set_incumbent(state().incumbent.json);
+  cluster_.set_incumbent(state().incumbent);
   verdict_.watch(state());
 }
 

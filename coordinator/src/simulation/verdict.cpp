@@ -124,7 +124,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
                              {"drifts", state.drifts.size()},
-      {"best_true_ms", best},
+                             {"best_true_ms", best},
                              {"initial_true_ms", true_ms(state.initial.json)},
                              {"adopted_true_ms", adopted_ms},
                              {"regret", adopted_ms / best - 1},

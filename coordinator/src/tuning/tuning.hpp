@@ -221,6 +221,7 @@ class Tuning {
   std::optional<ChangePoint> change_point_;
   std::optional<Nanoseconds> crashed_at_;  // in a trial, until ranks run again
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
+  std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> lost_;
   std::set<std::int32_t> ended_;
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch

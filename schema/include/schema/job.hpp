@@ -28,6 +28,8 @@ struct Knobs {
   bool microbatch = true;
   bool data_parallel = true;
   bool recompute = true;
+  // Of other papers; few targets honour them.
+  bool sliced_microbatches = false;
 };
 
 struct TrialSettings {
@@ -77,6 +79,9 @@ struct ParsedJob {
 [[nodiscard]] Result<Job> load_job(const std::string& path);
 
 [[nodiscard]] std::string to_json(const Job& job);
+// The keys of the jobs' JSON that differ, "steps" or "trials.blocks", in the order of the alphabet; none = the same
+// job.
+[[nodiscard]] std::vector<std::string> differing_keys(const Job& first, const Job& second);
 [[nodiscard]] Result<Job> parse_job(std::string_view json, std::string_view source);
 
 }  // namespace trimtab

@@ -27,6 +27,9 @@ struct Operator {
   Bytes output_bytes = 0;
   std::int64_t forward_flops = 0;
   std::vector<std::string> shardings = {"default"};
+  // All-reduces of its output that a forward pass on several tensor-parallel ranks ends with, and a backward pass too;
+  // none = one for the kinds "attention" and "mlp", else unknown.
+  std::optional<std::int32_t> tensor_all_reduces;
 };
 
 struct TiedParameters {
@@ -45,6 +48,26 @@ struct AcesoFacts {
   bool operator==(const AcesoFacts&) const = default;
 };
 
+// What an embedding or a head holds: states in MiB on one rank, activations in MiB per sample.
+struct GalvatronEnds {
+  double states_mib = 0;
+  double activation_mib = 0;
+  bool operator==(const GalvatronEnds&) const = default;
+};
+
+// Whose published script: the first four choose the count of microbatches in ways of their own.
+enum class GalvatronFamily : std::uint8_t { kBert, kT5, kVit, kSwin, kGpt };
+
+// What Galvatron's published search knows of a model beyond its layers. Only the `galvatron` cost models read it.
+struct GalvatronFacts {
+  GalvatronFamily family = GalvatronFamily::kGpt;
+  double overhead_ms = 0;            // of a step, for every 24 layers
+  GalvatronEnds node;                // embedding and head, as the first script has them for one node of 8
+  GalvatronEnds whole, first, last;  // the same for one stage alone, the first stage and the last
+  double microbatch_relief_mib = 0;  // per sample: what microbatches take off the ends' peak
+  bool operator==(const GalvatronFacts&) const = default;
+};
+
 struct Model {
   std::string name;
   std::int32_t global_batch = 1;
@@ -57,6 +80,7 @@ struct Model {
   double gradient_bytes_per_parameter_byte = 1.0;
   double optimizer_bytes_per_parameter_byte = 2.0;
   std::optional<AcesoFacts> aceso;
+  std::optional<GalvatronFacts> galvatron;
 };
 
 // Parse and check a document; the error names the JSON path of the offending field, after `source` (a file name).

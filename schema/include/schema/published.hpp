@@ -43,7 +43,7 @@ struct Published {
   std::vector<std::string> remarks;  // what was published in part only
 };
 
-// "aceso" (a directory), "nccl-tests" (files that nccl-tests wrote with -J).
+// "aceso", "galvatron" and "oases" (a directory each), "nccl-tests" (files that nccl-tests wrote with -J).
 [[nodiscard]] const std::vector<std::string_view>& published_formats();
 
 // The error names FILE:LINE (or FILE: JSON path), what was expected and what was found. An unknown format is refused by

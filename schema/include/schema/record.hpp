@@ -6,7 +6,8 @@
 // consumer trusts nothing in it and checks every index and length that it reads.
 //
 // Layout of the memfd: RingHeader, then `name_capacity` NameEntry, then `slot_capacity` RecordSlot.
-// Times are nanoseconds, of NCCL's kinds (32 to 47) by the GPU's own clock, of all others CLOCK_REALTIME, as CUPTI's.
+// Times are nanoseconds, of NCCL's kinds (32 to 47) by the GPU's own clock, of all others CLOCK_REALTIME, as CUPTI's;
+// kClock compares the two.
 
 #include <atomic>
 #include <cstdint>
@@ -45,11 +46,21 @@ enum Kind : std::uint16_t {
               // detail = ranks, rank, nodes, algorithm, protocol, datatype (schema/nccl.hpp; 255 = unknown), 0
               // (values over 65535: 65535). `name` is NCCL's own ("AllReduce"); bytes = a rank's input tensor;
               // the sequence is counted by function.
+  kClock =
+      34,  // a bound on how far a GPU's %globaltimer is ahead of CLOCK_REALTIME: begin_ns = end_ns = a stamp of the
+           // GPU, payload = that less a reading of the host; `domain` as of kCollective: whose GPU;
+           // detail[0] = ClockBound
+};
+
+// Of a kClock record: when the host's clock was read. Of many pairs the tightest bound is told, about one a second.
+enum ClockBound : std::uint16_t {
+  kReadAfter = 0,   // after the GPU's stamp, on seeing it: the true difference is not below payload
+  kReadBefore = 1,  // before it, on asking for the work: not above payload
 };
 
 constexpr bool known_kind(std::uint16_t kind) {
   return (kind >= kRange && kind <= kThreadName) || (kind >= kKernel && kind <= kWindow) ||
-         (kind >= kCollective && kind <= kP2p);
+         (kind >= kCollective && kind <= kClock);
 }
 // Whether RecordSlot::domain is a number of that kind rather than an index into the name table.
 constexpr bool domain_is_value(std::uint16_t kind) {
@@ -66,7 +77,7 @@ enum Detail : std::uint32_t {
 
 // Why nothing comes from CUPTI (RingHeader::cupti_state, low byte).
 enum CuptiReason : std::uint8_t {
-  kCuptiNotAsked = 0,  // the CUDA driver has not called us: no CUDA here, or not injected
+  kCuptiNotAsked = 0,  // CUDA has not begun here
   kCuptiRunning = 1,   // nothing is wrong
   kCuptiSwitchedOff,   // by TRIMTAB_CUPTI=0, TRIMTAB_BUDGET=0 or CUDA_INJECTION64_PATH=none
   kCuptiNoAgent,       // no agent was there when CUDA began
@@ -78,6 +89,7 @@ enum CuptiReason : std::uint8_t {
   kCuptiBusy,          // the same, because a debugger or another profiler holds CUPTI
   kCuptiForeign,       // another profiler has taken over for now; we come back
   kCuptiForkedChild,   // CUDA does not work in a forked child of a CUDA process
+  kCuptiNotInjected,   // CUDA works here, but its driver has not called us: CUDA_INJECTION64_PATH names somebody else
 };
 
 enum Flags : std::uint16_t {

@@ -182,6 +182,52 @@ TEST_CASE("stamps that cannot be are refused with their collective", "[nccl]") {
   CHECK(bench.seen.empty());
 }
 
+TEST_CASE("of a second's readings beside the GPU's stamps the tightest are told, once", "[nccl]") {
+  ClockPairs clocks;
+  ClockBounds bounds;
+  CHECK_FALSE(clocks.take(100, bounds));
+  clocks.read_after(1'000'500, 500);
+  clocks.read_after(1'000'700, 698);   // two late: the tighter of the two
+  clocks.read_after(1'000'900, 0);     // nobody looked
+  clocks.read_before(1'000'500, 480);  // asked for 20 before
+  clocks.read_before(1'000'600, 590);
+  REQUIRE(clocks.take(1000, bounds));
+  CHECK(bounds.after.gpu_ns == 1'000'700);
+  CHECK(bounds.after.difference == 1'000'002);
+  CHECK(bounds.before.gpu_ns == 1'000'600);
+  CHECK(bounds.before.difference == 1'000'010);
+  clocks.read_after(2'000'000, 900'000);
+  CHECK_FALSE(clocks.take(1000 + ClockPairs::kPeriodNs - 1, bounds));
+  REQUIRE(clocks.take(1000 + ClockPairs::kPeriodNs, bounds));
+  CHECK(bounds.after.difference == 1'100'000);
+  CHECK(bounds.before.gpu_ns == 0);
+  CHECK_FALSE(clocks.take(5 * ClockPairs::kPeriodNs, bounds));  // nothing was read since
+  clocks.read_after(3'000'000, 1'000'000);
+  CHECK(clocks.take(10, bounds));  // the host's clock was set back
+}
+
+TEST_CASE("a collective's events are read beside its stamps", "[nccl]") {
+  Bench bench;
+  EventDescriptor event{};
+  event.type = kCollectiveEvent;
+  event.collective = {1, "AllReduce", nullptr, nullptr, 100, 0, "ncclFloat32", 1, 0, "RING", "LL", nullptr};
+  const std::uint64_t handle = bench.collector.start(bench.communicator, event.type, event, bench.now, 7'000);
+  EventDescriptor channel{};
+  channel.type = kKernelChannelEvent;
+  channel.parent = reinterpret_cast<void*>(handle);
+  channel.kernel_channel = {0, 107'050};
+  const std::uint64_t part = bench.collector.start(nullptr, channel.type, channel, bench.now, 7'055);
+  StateArguments arguments{107'100};
+  bench.collector.record(part, kKernelChannelStop, &arguments, 7'101);
+  bench.collector.stop(part);
+  bench.collector.stop(handle);
+  REQUIRE(bench.seen.size() == 1);
+  ClockBounds bounds;
+  REQUIRE(bench.communicator->clocks.take(9'000, bounds));
+  CHECK(bounds.after.difference == 99'999);    // of the stop: 1 late; of the start: 5
+  CHECK(bounds.before.difference == 100'050);  // enqueued 50 before it began
+}
+
 TEST_CASE("eight threads share the pool", "[nccl]") {
   static std::atomic<std::uint64_t> sound{0};
   auto communicators = std::make_unique<Communicators>();

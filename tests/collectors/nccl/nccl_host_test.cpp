@@ -49,12 +49,23 @@ struct Collective {
   std::array<std::uint16_t, 7> detail{};
 };
 
-std::vector<Collective> take(RingConnection& ring) {
+// What compares clocks goes into `clocks`, in order.
+std::vector<Collective> take(RingConnection& ring, std::vector<Collective>* clocks = nullptr) {
   std::vector<Collective> all;
   ring.reader().drain(1U << 20, [&](std::span<const RangeRecord> records) {
     for (const RangeRecord& one : records) {
-      all.push_back({std::string(one.name), std::string(one.domain), one.payload, one.duration_ns(), one.begin_ns,
-                     one.thread, one.kind, one.depth, (one.flags & record::kFused) != 0, one.detail});
+      const Collective seen{std::string(one.name),
+                            std::string(one.domain),
+                            one.payload,
+                            one.duration_ns(),
+                            one.begin_ns,
+                            one.thread,
+                            one.kind,
+                            one.depth,
+                            (one.flags & record::kFused) != 0,
+                            one.detail};
+      if (one.kind != record::kClock) all.push_back(seen);
+      if (one.kind == record::kClock && clocks != nullptr) clocks->push_back(seen);
     }
   });
   std::ranges::sort(all, {}, &Collective::sequence);
@@ -104,6 +115,34 @@ TEST_CASE("a collective arrives with all that NCCL said of it, timed from its ch
       CHECK(seen[i].detail == std::array<std::uint16_t, 7>{16, 1, 2, nccl::kRing, nccl::kSimple, 7, 0});
     }
   }
+}
+
+TEST_CASE("the GPU's clock is told beside the host's, before the first collective and about once a second", "[nccl]") {
+  Job job;
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_REALTIME, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+  };
+  const std::uint64_t begin = now();
+  Agent agent(job.socket);
+  Program program = job.run({"load", "init:1", "plain:100", "finalize"});
+  const auto ring = agent.accept();
+  expect_quiet_end(program, lines_of(program));
+  std::vector<Collective> clocks;
+  const auto seen = take(*ring, &clocks);
+  const std::uint64_t seconds = 1 + (now() - begin) / 1'000'000'000;
+  REQUIRE(clocks.size() >= 2);
+  CHECK(clocks.size() <= 2 * (1 + seconds));
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    CHECK(clocks[i].communicator == "c0ffee0000000001");
+    CHECK(clocks[i].detail[0] == (i % 2 == 0 ? record::kReadAfter : record::kReadBefore));
+    // The host's reading, from the stamp and what the stamp is ahead of it.
+    const std::uint64_t host_ns = clocks[i].begin_ns - static_cast<std::uint64_t>(clocks[i].bytes);
+    CHECK(host_ns >= begin);
+    CHECK(host_ns <= now());
+  }
+  CHECK(clocks[1].begin_ns == seen.front().begin_ns);  // asked for, then begun
 }
 
 TEST_CASE("works of one batch are marked, for their stamps are one another's", "[nccl]") {

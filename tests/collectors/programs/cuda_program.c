@@ -64,15 +64,22 @@ static void load_all(void) {
   pop = no_pop;
 }
 
-/* The range functions of the library that the driver has loaded. */
-static void do_init(const char* text) {
-  (void)text;
-  if (cu_init(0) != 0) exit(3);
-  const char* path = getenv("CUDA_INJECTION64_PATH");
-  void* injected = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+/* The range functions of the library that the driver, or TRIMTAB_LIBRARY's reader, has loaded. */
+static void take_ranges_of(const char* path, int mode) {
+  void* injected = path == NULL ? NULL : dlopen(path, RTLD_NOW | mode);
   if (injected == NULL) return;
   push = (void (*)(const char*, int64_t))dlsym(injected, "trimtab_range_push");
   pop = (void (*)(void))dlsym(injected, "trimtab_range_pop");
+}
+static void do_init(const char* text) {
+  (void)text;
+  if (cu_init(0) != 0) exit(3);
+  take_ranges_of(getenv("CUDA_INJECTION64_PATH"), RTLD_NOLOAD);
+}
+/* As the Python client does it, with CUDA or without. */
+static void do_ranges(const char* text) {
+  (void)text;
+  take_ranges_of(getenv("TRIMTAB_LIBRARY"), 0);
 }
 
 static uint64_t now_ns(void) {
@@ -164,18 +171,27 @@ static void do_pop(const char* text) {
   (void)text;
   pop();
 }
-static uint64_t overhead_a_step;
+/* While kernels are recorded CUPTI says that it takes so many percent of the time: of the real one, however long a
+ * loaded machine makes a step. */
+static uint64_t overhead_percent;
+static uint64_t step_ended_ns;
 static void do_costly(const char* text) {
-  overhead_a_step = (uint64_t)atol(text);
+  overhead_percent = (uint64_t)atol(text);
+  step_ended_ns = now_ns();
+}
+static void pay(void) {
+  const uint64_t now = now_ns();
+  const uint64_t passed = now - step_ended_ns;
+  step_ended_ns = now;
+  if (overhead_percent == 0 || !enabled(KERNEL)) return;
+  FakeWork work = work_of(OVERHEAD, NULL);
+  work.detail = 2u << 16;
+  work.end_ns = work.start_ns + passed * overhead_percent / 100;
+  launch(&work);
 }
 static void step(void) {
   push("step", 1);
-  if (overhead_a_step != 0 && enabled(KERNEL)) {
-    FakeWork work = work_of(OVERHEAD, NULL);
-    work.detail = 2u << 16;
-    work.end_ns = work.start_ns + overhead_a_step;
-    launch(&work);
-  }
+  pay();
   for (int i = 0; i < 10; ++i) launch_kernel("gemm");
   pop();
 }
@@ -315,6 +331,7 @@ static const struct {
   const char* name;
   void (*run)(const char*);
 } commands[] = {{"init", do_init},
+                {"ranges", do_ranges},
                 {"launch", do_launch},
                 {"kernel", do_kernel},
                 {"memcpy", do_memcpy},

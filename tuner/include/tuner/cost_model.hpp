@@ -31,6 +31,15 @@ struct TimelineEvent {
   double end_ms = 0;
 };
 
+// What decides how long a step takes.
+struct StepPath {
+  // Where the path stays longest while the stage is in its steady phase; -1 where the model knows no path.
+  std::int32_t master_stage = -1;
+  // The actions on it, first to last: of all longest paths the one that runs closest to the last stage. Times between
+  // them are transfers.
+  std::vector<TimelineEvent> actions;
+};
+
 class CostModel {
  public:
   virtual ~CostModel() = default;
@@ -40,6 +49,8 @@ class CostModel {
   [[nodiscard]] virtual Prediction evaluate(const Plan& plan) const = 0;
   // The iteration behind evaluate(), sorted by (stage, begin).
   [[nodiscard]] virtual std::vector<TimelineEvent> timeline(const Plan& plan) const = 0;
+  // The critical path through that iteration.
+  [[nodiscard]] virtual StepPath step_path(const Plan& /*plan*/) const { return {}; }
   // Knobs that the plan sets and this model does not price, each by its place and name: a reason to refuse the plan.
   [[nodiscard]] virtual std::vector<std::string> unpriced(const Plan& plan) const = 0;
   [[nodiscard]] virtual const Model& model() const = 0;
@@ -60,6 +71,7 @@ class NativeCostModel final : public CostModel {
   [[nodiscard]] std::string_view name() const override { return "native"; }
   [[nodiscard]] Prediction evaluate(const Plan& plan) const override;
   [[nodiscard]] std::vector<TimelineEvent> timeline(const Plan& plan) const override;
+  [[nodiscard]] StepPath step_path(const Plan& plan) const override;
   [[nodiscard]] std::vector<std::string> unpriced(const Plan& plan) const override;
   [[nodiscard]] const Model& model() const override { return table_.model(); }
   [[nodiscard]] const Cluster& cluster() const override { return table_.cluster(); }

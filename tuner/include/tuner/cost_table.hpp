@@ -18,6 +18,9 @@ namespace trimtab::tuner {
 
 struct CostTableOptions {
   bool allow_estimates = false;
+  // For models that price forward and backward passes alone: gradient synchronization, the reduction of tied parameters
+  // and the optimizer step take no time, and none of their costs is missed.
+  bool passes_only = false;
 };
 
 class CostTable {

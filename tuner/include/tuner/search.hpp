@@ -29,9 +29,15 @@ struct SearchOptions {
   bool idle_devices = false;          // exhaustive: plans may leave the last devices idle
   // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
   double enumerated_ways = 6000;
-  bool use_heuristic_2 = true;  // aceso: false tries resources and primitives in random order (ablation)
-  std::size_t plans = 10;       // how many to return
+  std::int32_t oases_degrees = 0;  // oases: most tensor-parallel degrees, each on operators in a row; 0 = any, anywhere
+  std::string h3t_solver = "exact";       // h3t: one of h3t_solvers()
+  bool h3t_free_synchronization = false;  // h3t: then tries layers that do not synchronize; its bound ends there
+  bool use_heuristic_2 = true;            // aceso: false tries resources and primitives in random order (ablation)
+  std::size_t plans = 10;                 // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
+  std::vector<std::string>
+      without;  // families of knobs left out of the space: "recompute", "tensor_parallel", "sharded",
+                // "mixed_splits", "sliced_microbatches", "sub_batches", "memory_switches"
   std::vector<std::string> excluded;  // semantic hashes of plans known to fail: never returned
 };
 
@@ -63,15 +69,19 @@ struct SearchOutcome {
   std::string infeasible;
 };
 
-// Fails on an unknown strategy (naming the known ones) and on costs so incomplete that no plan can be priced (naming
-// what is missing).
+// Fails on an unknown strategy (naming the known ones), where a strategy has no meaning for the space, and on costs so
+// incomplete that no plan can be priced (naming what is missing).
 [[nodiscard]] Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs,
                                            const SearchOptions& options);
 
 [[nodiscard]] std::vector<std::string_view> strategies();
+// "exact", and the paper's own: "program", "greedy", "random".
+[[nodiscard]] std::vector<std::string_view> h3t_solvers();
 // "job", what the job's knobs allow; "aceso", the space of that paper's published search; "aceso-recompute" and
 // "aceso-mixed", the same with recompute chosen freely, or with splits that change inside a stage; "aceso-free", with
-// both; "all", everything that the native model prices.
+// both; "autopipe", stages of equal devices and splits, microbatches sliced, and "autopipe-whole", none sliced;
+// "galvatron", that paper's decision trees; "oases", one stage that splits each operator as it likes; "all", everything
+// that the native model prices.
 [[nodiscard]] std::vector<std::string_view> plan_spaces();
 
 // Words and numbers: the bottleneck that the best plan removed, what it trades, the runner-up and the gap.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "link_costs.hpp"
+
 namespace trimtab::tuner::aceso {
 namespace {
 
@@ -89,6 +91,7 @@ Profile profile_from_costs(std::span<const Cost> costs, const std::string& dtype
     if (key.particular()) continue;
     const double mean = cost.statistics.mean();
     if (key.kind == CostKind::kPointToPoint) {
+      if (is_host_copy(key.subject)) continue;
       links[key.placement == "inter_node" ? 1 : 0][key.bytes] = bandwidth(cost);
       continue;
     }

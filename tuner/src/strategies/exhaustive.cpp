@@ -1,12 +1,12 @@
-// Brute force: every count of stages, every cut, every way to give out and split the devices, every microbatch, and in
-// each stage every set of recomputed operators (where the space leaves them free). A stage's choice is left out only
-// when another one of the same stage fits too and is at least as fast in all that the step's time depends on: the
-// step's time never falls when a stage takes longer.
+// Brute force: every count of stages, every cut, every way to give out and split the devices, every microbatch, whole
+// or in sub-batches, and in each stage every set of recomputed operators (where the space leaves them free). A stage's
+// choice is left out only when another one of the same stage fits too and is at least as fast in all that the step's
+// time depends on: the step's time never falls when a stage takes longer.
 //
 // Restrictions: a stage of more than kSubsetOperators operators is offered three sets: the best choice for its memory,
 // none and all; no more than kSplits splits of the devices for one count of stages are listed; where splits may differ
 // inside a stage, one that has more than kLayouts ways to do so is offered uniform ones alone, and likewise for second
-// dimensions. The answer is then not called proven.
+// dimensions; no microbatch is sliced. The answer is then not called proven.
 
 #include <algorithm>
 #include <cmath>
@@ -157,7 +157,11 @@ class Exhaustive {
   void choose_layouts(std::size_t stage) {
     if (run_.stopped()) return;
     if (stage == candidate_.stages.size()) {
-      price_structure();
+      for (const SubBatches& sub_batches : space_.sub_batches) {
+        candidate_.sub_batches = sub_batches;
+        if (sub_batches.count < 2 || may_sub_batch(candidate_)) price_structure();
+      }
+      candidate_.sub_batches.reset();
       return;
     }
     const CandidateStage before = candidate_.stages[stage];

@@ -29,8 +29,13 @@ Score SearchRun::consider(const Candidate& candidate) {
 
 namespace {
 
-constexpr std::array<Strategy, 3> kStrategies{
-    {{"aceso", run_aceso}, {"unified", run_unified}, {"exhaustive", run_exhaustive}}};
+constexpr std::array<Strategy, 7> kStrategies{{{"aceso", run_aceso},
+                                               {"autopipe", run_autopipe},
+                                               {"galvatron", run_galvatron},
+                                               {"h3t", run_h3t},
+                                               {"oases", run_oases},
+                                               {"unified", run_unified},
+                                               {"exhaustive", run_exhaustive}}};
 
 }  // namespace
 

@@ -69,6 +69,7 @@ struct StrategyEnd {
   std::string stopped;        // "converged", "exhausted" or "too_large"
   bool proven = false;        // no plan of the space is faster
   double lower_bound_ms = 0;  // no plan of the space takes less; 0 = the strategy does not say
+  std::string refusal = {};   // why it cannot search here, and what can; empty where it did
 };
 
 using StrategyFunction = StrategyEnd (*)(SearchRun& run, const std::optional<Candidate>& start);
@@ -79,8 +80,12 @@ struct Strategy {
 };
 
 StrategyEnd run_aceso(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_autopipe(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_galvatron(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_oases(SearchRun& run, const std::optional<Candidate>& start);
 
 [[nodiscard]] std::span<const Strategy> strategy_table();
 

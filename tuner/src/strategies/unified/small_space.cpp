@@ -52,7 +52,10 @@ class Count {
 bool is_small(const Model& model, const PlanSpace& space, double most) {
   if (most <= 0 || space.operators > kOperators || space.devices > kDevices) return false;
   double ways = 0;
-  for (const std::int32_t microbatch : space.microbatches) ways += Count(model, space).ways(microbatch);
+  for (const std::int32_t microbatch : space.microbatches) {
+    const bool halves = microbatch % 2 == 0;
+    ways += Count(model, space).ways(microbatch) * (halves ? static_cast<double>(space.sub_batches.size()) : 1.0);
+  }
   return ways <= most;
 }
 

@@ -12,6 +12,7 @@
 #include "cut_sets.hpp"
 #include "orders.hpp"
 #include "partition_solver.hpp"
+#include "planners.hpp"
 #include "seeds.hpp"
 #include "small_space.hpp"
 #include "strategies/bottleneck.hpp"
@@ -48,6 +49,8 @@ constexpr double kFloorEffort = 0.5;
 constexpr std::int32_t kShortModel = 2000;  // operators up to which plans near the bound are looked for
 constexpr double kEvenShare = 0.05;         // of an evaluation budget: even plans, and with them the solver's
 constexpr double kSolverShare = 0.15;
+constexpr std::uint64_t kPlannersBudget = 10000;
+constexpr double kPlannerShare = 0.05;  // for each of the papers' planners
 
 std::vector<std::int32_t> devices_of(const Partition& partition) {
   std::vector<std::int32_t> devices;
@@ -193,11 +196,29 @@ class Unified {
     explore(cuts_.first(), kCoarseTolerance);
     explore(cuts_.coarse(), kCoarseTolerance);
     explore(cuts_.finer(), kFinerTolerance);
+    ask_planners(start);
     if (!limited) climb({kRelatives, false});
     run_.limit_evaluations(0);
     unified::alleviate(run_, limited ? best_ : start);
     remember_best();
     climb({is_very_long() ? kFewRelatives : kRelatives, true});
+  }
+
+  // Where there are few shapes, and a budget that leaves them something to do.
+  void ask_planners(const std::optional<Candidate>& start) {
+    const std::uint64_t budget = run_.options().max_evaluations;
+    if (run_.space().devices > kMostDevices || is_very_long() || (budget > 0 && budget < kPlannersBudget)) return;
+    double share = kSolverShare;
+    for (const Strategy& planner : unified::general_planners()) {
+      limit_to(share += kPlannerShare);
+      const std::size_t steps = run_.trace().size();
+      const double before = best_ms();
+      planner.run(run_, start);
+      run_.trace().resize(steps);  // its own words are for its own trace
+      if (best_ms() >= before) continue;
+      std::optional<Candidate> now = candidate_of(run_.shortlist().plans().front(), run_.space());
+      if (now) record("the planner " + std::string(planner.name), before, std::move(*now));
+    }
   }
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
@@ -470,8 +491,15 @@ class Unified {
 
 }  // namespace
 
+// Under a paper's arithmetic its planner comes first: it may set knobs that a Candidate cannot, and its proof is one.
 StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start) {
-  return Unified(run).search(start);
+  const Strategy* const planner = unified::planner_of(run.evaluator().cost_model().name());
+  if (planner == nullptr) return Unified(run).search(start);
+  const StrategyEnd theirs = planner->run(run, start);
+  if (theirs.proven || run.stopped()) return theirs;
+  StrategyEnd end = Unified(run).search(start);
+  end.lower_bound_ms = std::max(end.lower_bound_ms, theirs.lower_bound_ms);
+  return end;
 }
 
 }  // namespace trimtab::tuner

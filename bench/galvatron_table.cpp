@@ -1,0 +1,295 @@
+// Galvatron's published settings: what its programs found and how long they searched, what `galvatron` finds under the
+// same cost model; its partitions; and the paper's measurements beside the peer's and the native model's predictions.
+// Prints Markdown. Usage: galvatron_table [searches|partitions|measured]. Needs ../shared/peers (or $TRIMTAB_PEERS).
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "../tests/tuner/galvatron/peer.hpp"
+#include "plan_space.hpp"
+#include "strategies/galvatron/layerwise_search.hpp"
+#include "thread_seconds.hpp"
+#include "tuner/search.hpp"
+
+using namespace trimtab;         // NOLINT
+using namespace trimtab::tuner;  // NOLINT
+namespace peer = trimtab::tuner::galvatron::peer;
+using galvatron::LayerwiseSearch;
+using galvatron::LayerwiseSpace;
+
+namespace {
+
+struct Priced {
+  std::unique_ptr<CostModel> model;
+  const galvatron::Formulas* formulas = nullptr;
+};
+
+Priced priced(const std::string& version, const Model& model, const Cluster& cluster) {
+  Priced result{peer::cost_model_of("galvatron:" + version, model, cluster), nullptr};
+  result.formulas = &static_cast<const GalvatronCostModel&>(*result.model).formulas();
+  return result;
+}
+
+// What the peer's own search may vary, at another batch.
+LayerwiseSpace peer_space(const peer::Answer& answer, const Model& model) {
+  LayerwiseSpace space;
+  space.batch = model.global_batch;
+  space.microbatches = allowed_microbatches(model);
+  for (std::int32_t cut = 1; cut < static_cast<std::int32_t>(model.operators.size()); ++cut) space.cuts.push_back(cut);
+  space.stages_max = answer.devices();
+  space.tensor_parallel = {1, 2, 4, 8, 16};
+  const bool pipelines = answer.options.find("dp+pp") != std::string::npos;
+  const bool tensors = answer.options.find("dp+tp") != std::string::npos;
+  space.recompute = answer.options.find("disable_ckpt") == std::string::npos;
+  if (pipelines) space.tensor_parallel = {1};
+  if (tensors) space.stages_max = 1;
+  space.sharded = !pipelines && !tensors;
+  return space;
+}
+
+std::string text_of(const galvatron::LayeredPlan& plan) {
+  const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  std::string text;
+  for (const galvatron::StageLayers& stage : plan.stages) {
+    if (!text.empty()) text += " / ";
+    std::size_t at = 0;
+    while (at < stage.strategies.size()) {
+      std::size_t end = at;
+      while (end < stage.strategies.size() && stage.strategies[end] == stage.strategies[at]) ++end;
+      text += (at > 0 ? ", " : "") + stage.strategies[at].text(stages) + " x" + std::to_string(end - at);
+      at = end;
+    }
+  }
+  return text;
+}
+
+struct Sweep {
+  double seconds = 0;
+  double rate = 0;
+  std::int32_t batch = 0;
+  std::string plan;
+};
+
+// Algorithm 1: the batches that the peer tried, each only where it may beat the best rate so far.
+Sweep sweep(const peer::Answer& answer, const galvatron::Formulas& formulas) {
+  Sweep result;
+  const double begin = bench::thread_seconds();
+  for (const auto& [batch, rate] : answer.rates) {
+    Model model = peer::model_of(answer.model, batch);
+    LayerwiseSearch search(formulas, peer_space(answer, model), nullptr, [] { return false; });
+    const auto plan = result.rate > 0 ? search.run(batch / result.rate * 1000) : search.run();
+    if (!plan) continue;
+    result.rate = batch / search.best_ms() * 1000;
+    result.batch = batch;
+    result.plan = text_of(*plan);
+    // v1 counts microbatches in a way of its own.
+    if (answer.version != "v1") result.plan += "; " + std::to_string(plan->microbatches) + " microbatches";
+  }
+  result.seconds = bench::thread_seconds() - begin;
+  return result;
+}
+
+// Every batch by itself, against what the peer found for it.
+void compare_batches(const peer::Answer& answer, const galvatron::Formulas& formulas, int& better, int& equal,
+                     int& behind) {
+  for (const auto& [batch, rate] : answer.rates) {
+    const Model model = peer::model_of(answer.model, batch);
+    LayerwiseSearch search(formulas, peer_space(answer, model), nullptr, [] { return false; });
+    const bool found = search.run().has_value();
+    const double ours = found ? batch / search.best_ms() * 1000 : 0;
+    constexpr double kDigits = 1e-4;  // of the published rates
+    if (ours > rate + kDigits) ++better;
+    if (std::abs(ours - rate) <= kDigits) ++equal;
+    if (ours < rate - kDigits) {
+      ++behind;
+      std::fprintf(stderr, "behind: %s, batch %d: %.4f samples/s, the peer %.4f\n", answer.name().c_str(), batch, ours,
+                   rate);
+    }
+  }
+}
+
+std::string gain_text(double rate, double peer_rate) {
+  if (peer_rate <= 0) return "-";
+  if (std::abs(rate / peer_rate - 1) < 1e-6) return "same";
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.2f %%", (rate / peer_rate - 1) * 100);
+  return text;
+}
+
+void searches() {
+  std::printf(
+      "| setting | peer: batch, samples/s | its CPU s | ours: batch, samples/s | thread s | gain | batches better, "
+      "equal, behind | our plan |\n");
+  std::printf("|---|---|---|---|---|---|---|---|\n");
+  int all_better = 0;
+  int all_equal = 0;
+  int all_behind = 0;
+  double slowest = 0;
+  for (const peer::Answer& answer : peer::answers()) {
+    if (answer.rates.empty()) continue;
+    const Model model = peer::model_of(answer.model, answer.rates.front().first);
+    const Cluster cluster = peer::cluster_of(model, answer.nodes, answer.devices_per_node, answer.gib);
+    const Priced with = priced(answer.version, model, cluster);
+    const Sweep found = sweep(answer, *with.formulas);
+    int better = 0;
+    int equal = 0;
+    int behind = 0;
+    compare_batches(answer, *with.formulas, better, equal, behind);
+    all_better += better;
+    all_equal += equal;
+    all_behind += behind;
+    slowest = std::max(slowest, found.seconds);
+    const double peer_rate = answer.seconds > 0 ? answer.batch / answer.seconds : 0;
+    std::printf("| %s | %d, %.2f | %.1f | %d, %.2f | %.3f | %s | %d, %d, %d | %s |\n", answer.name().c_str(),
+                answer.batch, peer_rate, answer.cpu_seconds, found.batch, found.rate, found.seconds,
+                gain_text(found.rate, peer_rate).c_str(), better, equal, behind,
+                found.plan.empty() ? "nothing fits" : found.plan.c_str());
+  }
+  std::printf("\nBatches of all settings: %d better, %d equal, %d behind. Slowest sweep %.3f s.\n\n", all_better,
+              all_equal, all_behind, slowest);
+}
+
+void partitions() {
+  std::printf(
+      "| setting | stages | peer, even (s) | best by the peer's formulas (s) | ours, same stages (s) | ours, any (s) | "
+      "plan |\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
+  for (const peer::PartitionAnswer& answer : peer::partition_answers()) {
+    const Model model = peer::model_of(answer.model, answer.batch);
+    const Cluster cluster = peer::cluster_of(model, 1, 8, answer.gib);
+    const Priced with = priced("v2", model, cluster);
+    peer::Answer any;
+    any.version = "v2";
+    LayerwiseSpace space = peer_space(any, model);
+    LayerwiseSearch all(*with.formulas, space, nullptr, [] { return false; });
+    all.run();
+    space.stages_min = space.stages_max = static_cast<std::int32_t>(answer.even.size());
+    LayerwiseSearch same(*with.formulas, space, nullptr, [] { return false; });
+    const auto plan = same.run();
+    std::printf(
+        "| %s, %d GiB, batch %d | %zu | %.4f | %.4f | %.4f | %.4f | %s |\n", answer.model.c_str(), answer.gib,
+        answer.batch, answer.even.size(), answer.even_seconds, answer.best_seconds, same.best_ms() / 1000,
+        all.best_ms() / 1000,
+        plan ? (text_of(*plan) + "; " + std::to_string(plan->microbatches) + " microbatches").c_str() : "nothing fits");
+  }
+  std::printf("\n");
+}
+
+// The peer's plan at another batch, for the native model: whole microbatches as near to the peer's count as replicas
+// allow; ranks that are neighbours.
+Plan native_plan(const peer::Answer& answer, const Model& model, bool& turned) {
+  Plan plan = peer::plan_of(model, answer.devices(), answer.stages, 1, false);
+  std::int32_t widest = 1;
+  for (Stage& stage : plan.stages) {
+    for (Segment& segment : stage.segments) {
+      widest = std::max(widest, segment.dp);
+      turned = turned || !segment.tp_consecutive;
+      segment.tp_consecutive = true;
+    }
+  }
+  for (const std::int32_t microbatch : allowed_microbatches(model)) {
+    const auto distance = [&](std::int32_t size) {
+      return std::abs(static_cast<double>(model.global_batch) / size - answer.microbatches);
+    };
+    if (microbatch % widest == 0 && distance(microbatch) < distance(plan.microbatch)) plan.microbatch = microbatch;
+  }
+  return plan;
+}
+
+struct Compared {
+  double v1 = 0, native = 0;  // samples/s at the measured batch
+  std::int32_t microbatches = 1;
+  double sync = 0, bubble = 0;  // largest shares of a stage in the native iteration
+  std::string note;
+};
+
+Compared compare(const peer::Measurement& row, const peer::Answer& answer) {
+  Compared result;
+  const Model model = peer::model_of(row.model, row.batch);
+  const Cluster cluster = peer::cluster_of(model, answer.nodes, answer.devices_per_node, row.gib);
+  const Plan published = peer::plan_of(model, row.devices, answer.stages, 1, false);
+  result.v1 = row.batch * 1000 / peer::cost_model_of("galvatron:v1", model, cluster)->evaluate(published).iteration_ms;
+  bool turned = false;
+  const Plan plan = native_plan(answer, model, turned);
+  const auto native = peer::cost_model_of("native", model, cluster, true);
+  const Prediction prediction = native->evaluate(plan);
+  result.native = row.batch * 1000 / prediction.iteration_ms;
+  result.microbatches = plan.microbatches();
+  for (const StagePrediction& stage : prediction.stages) {
+    result.sync = std::max(result.sync, stage.gradient_sync_ms / prediction.iteration_ms);
+    result.bubble = std::max(result.bubble, stage.bubble_ms / prediction.iteration_ms);
+  }
+  if (turned) result.note = "strided ranks priced as neighbours";
+  if (!prediction.missing_costs.empty()) result.note = "missing: " + prediction.missing_costs.front();
+  if (!native->unpriced(plan).empty()) result.note = "unpriced: " + native->unpriced(plan).front();
+  return result;
+}
+
+// Errors of predicted rates, in percent.
+struct Errors {
+  double sum = 0, absolute = 0;
+  int rows = 0;
+
+  double add(double predicted, double real) {
+    const double error = (predicted / real - 1) * 100;
+    sum += error;
+    absolute += std::abs(error);
+    ++rows;
+    return error;
+  }
+  void print(const char* name) const {
+    std::printf("* %s: mean absolute error %.1f %%, bias %+.1f %%, %d rows\n", name, absolute / rows, sum / rows, rows);
+  }
+};
+
+void measured() {
+  std::printf(
+      "| setting | measured: batch, samples/s | peer: batch, samples/s | error | v1 at that batch | error | "
+      "without its 1.1 | native at that batch | error | synchronization, bubble | note |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n");
+  Errors by_peer;
+  Errors by_v1;
+  Errors by_unscaled;
+  Errors by_native;
+  Errors one_stage;
+  Errors pipelines;
+  constexpr double kScaleOfV1 = 1.1;
+  for (const peer::Measurement& row : peer::measurements()) {
+    const auto found = std::find_if(peer::answers().begin(), peer::answers().end(), [&](const peer::Answer& answer) {
+      return answer.version == "v1" && answer.model == row.model && answer.devices() == row.devices &&
+             answer.gib == row.gib;
+    });
+    if (found == peer::answers().end() || found->batch == 0) continue;
+    const Compared compared = compare(row, *found);
+    const double of_native = by_native.add(compared.native, row.rate);
+    (found->stages.size() == 1 ? one_stage : pipelines).add(compared.native, row.rate);
+    std::printf(
+        "| %s, %d x %d GiB | %d, %.2f | %d, %.2f | %+.1f %% | %.2f | %+.1f %% | %+.1f %% | %.2f, %d microbatches | "
+        "%+.1f %% | %.0f %%, %.0f %% | %s |\n",
+        row.model.c_str(), row.devices, row.gib, row.batch, row.rate, row.peer_batch, row.peer_rate,
+        by_peer.add(row.peer_rate, row.rate), compared.v1, by_v1.add(compared.v1, row.rate),
+        by_unscaled.add(compared.v1 * kScaleOfV1, row.rate), compared.native, compared.microbatches, of_native,
+        compared.sync * 100, compared.bubble * 100, compared.note.c_str());
+  }
+  std::printf("\n");
+  by_peer.print("the peer, at its own batch");
+  by_v1.print("galvatron:v1, at the measured batch");
+  by_unscaled.print("galvatron:v1 without its factor of 1.1");
+  by_native.print("native");
+  one_stage.print("native, plans of one stage");
+  pipelines.print("native, pipelines");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (peer::published() == nullptr) return 0;
+  const char* const part = argc > 1 ? argv[1] : "";
+  const auto wanted = [part](const char* name) { return part[0] == 0 || std::strcmp(part, name) == 0; };
+  if (wanted("searches")) searches();
+  if (wanted("partitions")) partitions();
+  if (wanted("measured")) measured();
+  return 0;
+}

@@ -1,0 +1,200 @@
+// H3T's solvers beside each other on layers of the paper's sizes, timed by arithmetic
+// (tests/tuner/h3t/analytic_layers): how far each is above the synchronized optimum, and how the exact solver's gap
+// closes over time. Seconds are the thread's own. Usage: h3t_table [SECONDS of the published program, default 20]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../tests/tuner/h3t/analytic_layers.hpp"
+#include "strategies/h3t/exact_solver.hpp"
+#include "strategies/h3t/free_synchronization.hpp"
+#include "strategies/h3t/published_solvers.hpp"
+#include "thread_seconds.hpp"
+
+using namespace trimtab;                    // NOLINT
+using namespace trimtab::tuner::h3t;        // NOLINT
+using namespace trimtab::tuner::h3t::test;  // NOLINT
+
+namespace {
+
+using bench::thread_seconds;
+
+struct Case {
+  Fabric fabric = Fabric::kNvlink;
+  std::vector<LayerProfile> layers;
+  Bytes limit = 0;
+};
+
+// Every machine and size; `shares` of the way from the least memory to that of no switches.
+std::vector<Case> cases(std::int32_t layers, double spread, const std::vector<double>& shares, double samples,
+                        Random& random) {
+  std::vector<Case> all;
+  for (const Machine& machine : machines()) {
+    for (const TransformerSize& size : sizes()) {
+      for (const double share : shares) {
+        Case one{machine.fabric, spread_layers(analytic_layer(machine, size, samples), layers, spread, random), 0};
+        one.limit = limit_at(one.layers, one.fabric, share);
+        all.push_back(std::move(one));
+      }
+    }
+  }
+  return all;
+}
+
+struct Column {
+  std::vector<double> above;  // percent over the optimum
+  std::size_t nothing = 0, unfinished = 0;
+  double seconds = 0;
+
+  void add(const std::optional<Solution>& solution, Ticks optimum) {
+    if (!solution) {
+      ++nothing;
+      return;
+    }
+    above.push_back(100 * (static_cast<double>(solution->outcome.runtime) / static_cast<double>(optimum) - 1));
+  }
+  [[nodiscard]] std::string text() const {
+    double sum = 0;
+    double largest = 0;
+    for (const double one : above) {
+      sum += one;
+      largest = std::max(largest, one);
+    }
+    char buffer[96];
+    if (above.empty()) {
+      std::snprintf(buffer, sizeof buffer, "%s", "-");
+    } else {
+      std::snprintf(buffer, sizeof buffer, "%.2f, %.2f", sum / static_cast<double>(above.size()), largest);
+    }
+    std::string out = buffer;
+    if (nothing > 0) out += " (" + std::to_string(nothing) + " none)";
+    if (unfinished > 0) out += " (" + std::to_string(unfinished) + " not ended)";
+    return out;
+  }
+};
+
+struct Row {
+  Column program, greedy, uniform, random;
+  double exact_seconds = 0, exact_most = 0;
+  std::size_t count = 0, proven = 0;
+  double gap_most = 0;
+  double freed_most = 0;
+};
+
+double program_seconds = 20;
+constexpr double kExactSeconds = 10;
+
+void compare(const Case& of, Row& row) {
+  const Problem problem{of.layers, of.fabric, of.limit};
+  double begin = thread_seconds();
+  ExactOptions options;
+  options.stop = [begin] { return thread_seconds() - begin > kExactSeconds; };
+  const ExactAnswer exact = solve_exactly(problem, options);
+  const double took = thread_seconds() - begin;
+  if (!exact.feasible) return;
+  ++row.count;
+  row.proven += exact.proven ? 1 : 0;
+  row.exact_seconds += took;
+  row.gap_most = std::max(row.gap_most, 100 * exact.gap());
+  row.exact_most = std::max(row.exact_most, took);
+  const Ticks optimum = exact.best.outcome.runtime;
+  begin = thread_seconds();
+  bool ended = true;
+  const auto too_long = [&] {
+    ended = thread_seconds() - begin < program_seconds;
+    return !ended;
+  };
+  const std::optional<Solution> program = solve_by_published_program(problem, 128, too_long);
+  row.program.seconds += thread_seconds() - begin;
+  if (ended) {
+    row.program.add(program, optimum);
+  } else {
+    ++row.program.unfinished;
+  }
+  row.greedy.add(solve_greedily(problem), optimum);
+  row.uniform.add(best_uniform(problem), optimum);
+  row.random.add(solve_by_sampling(problem, 1), optimum);
+  const Solution free = freed(problem, exact.best, {});
+  const double gain = 100 * (1 - static_cast<double>(free.outcome.runtime) / static_cast<double>(optimum));
+  row.freed_most = std::max(row.freed_most, gain);
+}
+
+void print_row(const char* name, const std::vector<Case>& all) {
+  Row row;
+  for (const Case& one : all) compare(one, row);
+  std::printf("| %s | %zu | %zu | %.2f | %.3f, %.3f s | %s; %.1f s | %s | %s | %s | %.2f |\n", name, row.count,
+              row.proven, row.gap_most, row.exact_seconds / static_cast<double>(row.count), row.exact_most,
+              row.program.text().c_str(), row.program.seconds / static_cast<double>(row.count),
+              row.greedy.text().c_str(), row.uniform.text().c_str(), row.random.text().c_str(), row.freed_most);
+  std::fflush(stdout);
+}
+
+void print_gaps(const Machine& machine, const TransformerSize& size, double samples, double share, double spread,
+                Random& random) {
+  const std::vector<LayerProfile> layers =
+      spread_layers(analytic_layer(machine, size, samples), size.layers, spread, random);
+  const Problem problem{layers, machine.fabric, limit_at(layers, machine.fabric, share)};
+  const double begin = thread_seconds();
+  std::string text;
+  double within = -1;
+  ExactOptions options;
+  options.stop = [begin] { return thread_seconds() - begin > kExactSeconds; };
+  const ExactAnswer answer = solve_exactly(problem, options, [&](const ExactPass& pass) {
+    const double gap = 100 * (1 - static_cast<double>(pass.bound) / static_cast<double>(pass.best));
+    const double at = thread_seconds() - begin;
+    if (gap <= 1 && within < 0) within = at;
+    char buffer[64];
+    std::snprintf(buffer, sizeof buffer, "%s%.2f %% at %.3f", text.empty() ? "" : ", ", gap, at);
+    text += buffer;
+  });
+  std::printf("| %s, %s, %g samples, %g %% | %g %% | %.3f | %s | %s |\n", machine.name.c_str(), size.name.c_str(),
+              samples, 100 * share, 100 * spread, within, text.c_str(), answer.proven ? "yes" : "no");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count > 1) program_seconds = std::atof(arguments[1]);
+  Random random(2023);
+  std::printf(
+      "Percent above the exact solver's answer in 10 s: mean, largest. Free: what layers that do not synchronize gain "
+      "at "
+      "most.\n\n");
+  std::printf(
+      "| layers | cases | proven | gap at most, %% | exact: mean, most | published program | greedy | uniform | random "
+      "of 1000 | free "
+      "|\n");
+  std::printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  print_row("3 equal", cases(3, 0, {0.05, 0.3}, 16, random));
+  print_row("3, +-30 %", cases(3, 0.3, {0.05, 0.3}, 16, random));
+  print_row("3, +-20 %, lowest 6 %", cases(3, 0.2, {0.01, 0.05}, 16, random));
+  print_row("4, +-20 %", cases(4, 0.2, {0.3}, 16, random));
+  print_row("12 equal", cases(12, 0, {0.1, 0.4}, 16, random));
+  print_row("12 equal, 4 %", cases(12, 0, {0.04}, 16, random));
+  print_row("12, +-20 %", cases(12, 0.2, {0.1}, 16, random));
+  program_seconds = std::min(program_seconds, 3.0);
+  print_row("48 equal", cases(48, 0, {0.04, 0.15, 0.4, 0.8}, 16, random));
+  print_row("48, +-20 %", cases(48, 0.2, {0.15, 0.4}, 16, random));
+
+  std::printf("\nThe exact solver's gap over time, 48 layers; share of the way from least to most memory.\n\n");
+  std::printf("| setting | spread | seconds to 1 %% | gap and seconds after each pass | proven |\n");
+  std::printf("| --- | --- | --- | --- | --- |\n");
+  for (const Machine& machine : machines()) {
+    for (const TransformerSize& size : sizes()) {
+      for (const double share : {0.04, 0.15, 0.4}) print_gaps(machine, size, 16, share, 0, random);
+    }
+    print_gaps(machine, sizes()[0], 4, 0.15, 0, random);
+    print_gaps(machine, sizes()[0], 16, 0.15, 0.2, random);
+  }
+  Machine large = machines()[1];
+  large.name = "64 x A100";
+  large.devices = 64;
+  for (const double share : {0.04, 0.15, 0.4}) print_gaps(large, hundred_billion(), 16, share, 0, random);
+  return 0;
+}

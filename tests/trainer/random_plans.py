@@ -1,0 +1,63 @@
+"""Random plans of the whole space that the trainer executes."""
+import json
+
+from harness import GLOBAL_BATCH, OPERATORS
+
+import plan as plans
+
+LEVELS = ("none", "none", "optimizer", "gradients", "parameters")
+
+
+def random_plan(generator, world_size, config):
+    """A plan document that parses; drawn anew until it does."""
+    while True:
+        document = _drawn(generator, world_size)
+        try:
+            plans.parse(document, config, world_size)
+        except plans.PlanRefused:
+            continue
+        return document
+
+
+def _drawn(generator, world_size):
+    stages = generator.choice([count for count in (1, 1, 2, 2, 3, 4) if count <= world_size])
+    devices = list(range(world_size))
+    if generator.random() < 0.5:
+        generator.shuffle(devices)
+    device_cuts = [0, *sorted(generator.sample(range(1, world_size), stages - 1)), world_size]
+    operator_cuts = [0, *sorted(generator.sample(range(1, OPERATORS), stages - 1)), OPERATORS]
+    schedule = {"kind": generator.choice(["1f1b", "1f1b", "1f1b", "gpipe"]),
+                "transfers": generator.choice(["blocking", "eager"])}
+    kind = generator.choice(["plain", "plain", "sliced", "sub-batches"])
+    if kind == "sliced":
+        schedule["sliced_microbatches"] = generator.randint(1, 3)
+    elif kind == "sub-batches":
+        schedule.update(sub_batches=generator.choice([2, 2, 3]), cross_pass=generator.random() < 0.5,
+                        recompute_after_communication=generator.random() < 0.5)
+    return {"schema": plans.SCHEMA, "model": "tiny", "global_batch": GLOBAL_BATCH,
+            "microbatch": generator.choice([2, 4, 6, 12]), "schedule": schedule,
+            "stages": [_stage(generator, devices[first:last], begin, end) for first, last, begin, end in zip(
+                device_cuts, device_cuts[1:], operator_cuts, operator_cuts[1:])]}
+
+
+def _stage(generator, devices, begin, end):
+    count = generator.randint(1, min(3, end - begin))
+    cuts = [begin, *sorted(generator.sample(range(begin + 1, end), count - 1)), end]
+    return {"devices": devices, "segments": [_segment(generator, len(devices), low, high)
+                                             for low, high in zip(cuts, cuts[1:])]}
+
+
+def _segment(generator, devices, begin, end):
+    tp = generator.choice([degree for degree in range(1, devices + 1) if devices % degree == 0])
+    dp = devices // tp
+    segment = {"operators": [begin, end], "dp": dp, "tp": tp, "tp_consecutive": generator.random() < 0.6,
+               "recompute": [[i, i + 1] for i in range(begin, end) if generator.random() < 0.3]}
+    level = generator.choice(LEVELS)
+    if dp > 1 and level != "none":
+        degrees = [0] + [degree for degree in range(2, dp + 1) if dp % degree == 0]
+        segment.update(sharded=level, sharded_degree=generator.choice(degrees))
+    return segment
+
+
+def text(document):
+    return json.dumps(document, separators=(",", ":"))

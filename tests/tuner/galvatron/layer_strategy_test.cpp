@@ -1,0 +1,75 @@
+// The decision trees against the counts that the paper and its code give, and against an enumeration of its own rules.
+
+#include "galvatron_model/layer_strategy.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+using namespace trimtab::tuner::galvatron;  // NOLINT: a test's own file
+
+namespace {
+
+constexpr TreeRules kMixes{.mixes = true};
+constexpr TreeRules kPlain{};
+constexpr TreeRules kNoRecompute{.recompute = false};
+
+// Ordered ways to write `devices` as a product of at most three powers of two, over different dimensions.
+std::size_t ways(std::int32_t devices, std::set<int> used) {
+  if (devices == 1) return 1;
+  std::size_t count = 0;
+  for (int dimension = 0; dimension < 3; ++dimension) {
+    if (used.count(dimension) > 0) continue;
+    std::set<int> with = used;
+    with.insert(dimension);
+    for (std::int32_t degree = 2; degree <= devices; degree *= 2) count += ways(devices / degree, with);
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("galvatron: decision trees have as many strategies as the paper counts", "[galvatron]") {
+  CHECK(count_strategies(8, kMixes) == 68);
+  CHECK(count_strategies(8, kPlain) == 44);
+  CHECK(count_strategies(8, kNoRecompute) == 22);
+  CHECK(count_strategies(16, kPlain) == 74);
+  CHECK(count_strategies(64, kPlain) == 158);
+  CHECK(count_strategies(1024, kPlain) == 422);
+}
+
+TEST_CASE("galvatron: trees are the ordered products of different dimensions, none twice", "[galvatron]") {
+  for (std::int32_t devices = 1; devices <= 64; devices *= 2) {
+    const std::vector<LayerStrategy> tree = decision_tree(devices, kMixes);
+    CHECK(tree.size() == 2 * ways(devices, {}));
+    std::set<std::string> texts;
+    for (const LayerStrategy& strategy : tree) {
+      CHECK(strategy.dp() * strategy.sharded() * strategy.tp() == devices);
+      std::string path = strategy.recompute ? "c" : "";
+      for (std::int32_t i = 0; i < strategy.depth; ++i) {
+        path += std::to_string(static_cast<int>(strategy.levels[i].dimension)) + ":" +
+                std::to_string(strategy.levels[i].degree) + " ";
+      }
+      CHECK(texts.insert(path).second);
+    }
+  }
+}
+
+TEST_CASE("galvatron: strategies are written as the publication writes them", "[galvatron]") {
+  CHECK(layer_strategy(4, 2, true, true, true).text(1) == "1-2*-4f-c");
+  CHECK(layer_strategy(2, 2, false, false, false).text(2) == "2-2-2*");
+  CHECK(layer_strategy(8, 1, true, true, false).text(1) == "1-1-8f");
+  CHECK(layer_strategy(1, 4, false, true, false).text(2) == "2-4-1");
+  CHECK(layer_strategy(1, 1, false, true, true).text(8) == "8-1-1-c");
+}
+
+TEST_CASE("galvatron: the innermost level is of neighbours", "[galvatron]") {
+  const LayerStrategy inner = layer_strategy(4, 2, false, true, false);
+  CHECK(inner.tp_consecutive());
+  CHECK_FALSE(inner.replicas_consecutive());
+  const LayerStrategy outer = layer_strategy(4, 2, false, false, false);
+  CHECK_FALSE(outer.tp_consecutive());
+  CHECK(outer.replicas_consecutive());
+  CHECK(layer_strategy(8, 1, false, true, false).replicas_consecutive());
+  CHECK(layer_strategy(1, 8, false, true, false).tp_consecutive());
+}

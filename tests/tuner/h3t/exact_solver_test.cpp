@@ -1,0 +1,161 @@
+#include "strategies/h3t/exact_solver.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "published_vectors.hpp"
+#include "random_layers.hpp"
+#include "strategies/h3t/relaxation.hpp"
+#include "strategies/h3t/step_program.hpp"
+
+namespace trimtab::tuner::h3t {
+namespace {
+
+using test::random_layers;
+using test::random_limit;
+
+struct Enumerated {
+  Ticks best = 0;
+  std::int64_t feasible = 0;
+  Bytes least_peak = kUnlimited;
+};
+
+// Every switching of the problem over `combinations`.
+template <typename Combinations>
+Enumerated enumerate(const Problem& problem, const Combinations& combinations) {
+  SegmentSimulator simulator(problem.layers, problem.fabric);
+  Switching switches(problem.layers.size(), combinations[0]);
+  std::vector<std::size_t> digits(problem.layers.size(), 0);
+  Enumerated out;
+  for (;;) {
+    const StepOutcome outcome = simulator.step(switches);
+    if (outcome.host <= problem.host_limit) out.least_peak = std::min(out.least_peak, outcome.peak);
+    if (problem.fits(outcome)) {
+      out.best = out.feasible == 0 ? outcome.runtime : std::min(out.best, outcome.runtime);
+      ++out.feasible;
+    }
+    std::size_t i = 0;
+    for (; i < digits.size(); ++i) {
+      digits[i] = (digits[i] + 1) % combinations.size();
+      switches[i] = combinations[digits[i]];
+      if (digits[i] != 0) break;
+    }
+    if (i == digits.size()) return out;
+  }
+}
+
+void check_answer(const Problem& problem, const ExactAnswer& answer, const Enumerated& all) {
+  CHECK(answer.feasible == (all.feasible > 0));
+  CHECK(solution_of(problem, answer.best.switches).outcome == answer.best.outcome);
+  if (!answer.feasible) {
+    CHECK(answer.best.outcome.peak == all.least_peak);
+    return;
+  }
+  CHECK(answer.proven);
+  CHECK(problem.fits(answer.best.outcome));
+  CHECK(answer.best.outcome.runtime == all.best);
+  CHECK(answer.bound == all.best);
+  for (const ExactPass& pass : answer.passes) {
+    CHECK(pass.bound <= all.best);
+    CHECK(pass.best >= all.best);
+  }
+}
+
+Problem random_problem(Random& random, std::span<const LayerProfile> layers) {
+  Problem problem{layers, random.below(2) == 0 ? Fabric::kNvlink : Fabric::kPcie};
+  problem.device_limit = random_limit(random, layers, problem.fabric);
+  Bytes hidden = 0;
+  Bytes fixed = 0;
+  for (const LayerProfile& layer : layers) {
+    hidden += layer.input;
+    fixed += layer.host_bytes;
+  }
+  if (random.below(2) == 0) problem.host_limit = fixed + random.between(0, hidden);
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("a synchronized step is the sum of its segments", "[h3t]") {
+  const std::uint64_t seed = 20231;
+  Random random(seed);
+  for (std::int32_t round = 0; round < 2000; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const auto count = static_cast<std::int32_t>(random.between(1, 7));
+    const std::vector<LayerProfile> layers = random_layers(random, count, random.below(3) == 0);
+    Problem problem{layers, random.below(2) == 0 ? Fabric::kNvlink : Fabric::kPcie};
+    const StepProgram program(problem);
+    std::int32_t state = static_cast<std::int32_t>(random.below(2));
+    Label label = label_of(program.starts()[state]);
+    Switching switches;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const std::vector<Transition>& choices = program.of(i)[state];
+      REQUIRE(!choices.empty());
+      const Transition& by = choices[random.below(choices.size())];
+      switches.push_back(switches_of(by.code));
+      CHECK(switches.back().lazy_prefetch == (state % 2 == 1));
+      label = extended(program, i, label, by);
+      state = by.next;
+    }
+    const StepOutcome outcome = SegmentSimulator(layers, problem.fabric).step(switches);
+    CHECK(whole_ticks(program, label) == outcome.runtime);
+    CHECK(label.peak == outcome.peak);
+    CHECK(label.hidden + host_bytes(layers, Switching(layers.size())) == outcome.host);
+  }
+}
+
+TEST_CASE("the exact solver equals enumeration of the published cases", "[h3t]") {
+  for (const test::EnumeratedCase& of : test::enumerated_cases()) {
+    const Problem problem{of.layers, of.fabric, of.limit};
+    const Enumerated all = enumerate(problem, synchronized_combinations());
+    CHECK(all.best == of.optimum_synchronized);
+    CHECK(all.feasible == of.feasible_synchronized);
+    check_answer(problem, solve_exactly(problem), all);
+  }
+}
+
+TEST_CASE("the exact solver equals enumeration of random layers", "[h3t]") {
+  const std::uint64_t seed = 4711;
+  Random random(seed);
+  for (std::int32_t round = 0; round < 160; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const std::int32_t count = round % 8 == 0 ? 3 : static_cast<std::int32_t>(random.between(1, 2));
+    const std::vector<LayerProfile> layers = random_layers(random, count, random.below(3) == 0);
+    const Problem problem = random_problem(random, layers);
+    check_answer(problem, solve_exactly(problem), enumerate(problem, synchronized_combinations()));
+  }
+}
+
+TEST_CASE("the exact solver equals enumeration of four layers", "[.][h3t][long]") {
+  const std::uint64_t seed = 99;
+  Random random(seed);
+  for (std::int32_t round = 0; round < 12; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const std::vector<LayerProfile> layers = random_layers(random, 4, round % 3 == 0);
+    const Problem problem = random_problem(random, layers);
+    check_answer(problem, solve_exactly(problem), enumerate(problem, synchronized_combinations()));
+  }
+}
+
+TEST_CASE("the exact solver reproduces the best known answers of twelve layers", "[h3t]") {
+  for (const test::LongerCase& of : test::longer_cases()) {
+    const Problem problem{of.layers, of.fabric, of.limit};
+    const StepOutcome published = solution_of(problem, of.switches).outcome;
+    CHECK(published.runtime == of.best);
+    CHECK(published.peak == of.peak);
+    const ExactAnswer answer = solve_exactly(problem);
+    CHECK(answer.proven);
+    if (of.exact) {
+      CHECK(answer.best.outcome.runtime == of.best);
+    } else {
+      CHECK(answer.best.outcome.runtime <= of.best);
+    }
+    std::string text;
+    for (const ExactPass& pass : answer.passes) {
+      text += " [" + std::to_string(pass.width) + ": " + std::to_string(pass.labels) + " labels, " +
+              std::to_string(pass.best) + " >= " + std::to_string(pass.bound) + "]";
+    }
+    UNSCOPED_INFO(text);
+  }
+}
+
+}  // namespace trimtab::tuner::h3t

@@ -1,0 +1,48 @@
+#include "random_layers.hpp"
+
+#include <algorithm>
+
+namespace trimtab::tuner::h3t::test {
+namespace {
+
+LayerProfile random_layer(Random& random) {
+  LayerProfile layer;
+  const Ticks compute = random.between(20, 120);
+  layer.optimizer_step = random.between(0, 1) == 0 ? random.between(0, 20) : random.between(20, 150);
+  layer.forward_no_grad = compute;
+  layer.forward_with_grad = compute + random.between(0, 3);
+  layer.backward = 2 * compute + random.between(-5, 5);
+  layer.prefetch_hidden = random.between(5, 60);
+  layer.offload_hidden = random.between(5, 60);
+  layer.prefetch_parameters = random.between(5, 60);
+  layer.gather_parameters = random.between(2, 60);
+  layer.scatter_gradients = random.between(2, 60);
+  layer.offload_gradients = random.between(5, 60);
+  layer.input = random.between(5, 50);
+  const Bytes share = random.between(3, 30);
+  layer.partitioned_parameters = layer.partitioned_gradients = share;
+  layer.gathered_parameters = layer.gathered_gradients = 8 * share;
+  const Bytes activations = random.between(50, 400);
+  layer.no_grad = {0, random.between(20, 120)};
+  layer.with_grad = {activations, activations + random.between(0, 30)};
+  layer.backward_change = {-activations - layer.input, random.between(0, 60)};
+  layer.host_bytes = 7 * share;
+  return layer;
+}
+
+}  // namespace
+
+std::vector<LayerProfile> random_layers(Random& random, std::int32_t count, bool equal) {
+  std::vector<LayerProfile> layers;
+  for (std::int32_t i = 0; i < count; ++i) layers.push_back(equal && i > 0 ? layers.front() : random_layer(random));
+  return layers;
+}
+
+Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric fabric) {
+  SegmentSimulator simulator(layers, fabric);
+  const Bytes low = simulator.step(Switching(layers.size(), kAllOn)).peak;
+  const Bytes high = simulator.step(Switching(layers.size(), LayerSwitches{})).peak;
+  return random.between(low - low / 20, std::max(low, high));
+}
+
+}  // namespace trimtab::tuner::h3t::test

@@ -1,0 +1,18 @@
+#pragma once
+
+// Random layers, whole-numbered so that ties and exact fits occur.
+
+#include <vector>
+
+#include "base/random.hpp"
+#include "strategies/h3t/problem.hpp"
+
+namespace trimtab::tuner::h3t::test {
+
+// Equal layers where `equal`; else each for itself.
+[[nodiscard]] std::vector<LayerProfile> random_layers(Random& random, std::int32_t count, bool equal);
+
+// Between the lowest peak of all-on, less a little, and the peak of nothing on.
+[[nodiscard]] Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric fabric);
+
+}  // namespace trimtab::tuner::h3t::test

@@ -1,0 +1,197 @@
+// Stages with memory switches: one stage of one microbatch is H3T's own step, pipelines hold what microbatches leave.
+
+#include <catch2/catch.hpp>
+
+#include "../world.hpp"
+#include "candidate.hpp"
+#include "evaluator.hpp"
+#include "h3t_model/segment_simulator.hpp"
+#include "h3t_model/step_inputs.hpp"
+#include "h3t_model/switch_plan.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr std::int32_t kLayers = 4;
+
+// Layers of one operator, copies and the host's optimizer measured. `nodes` of `devices` each.
+test::World switch_world(std::int32_t nodes, std::int32_t devices) {
+  test::OperatorTruth truth;
+  truth.cost_key = "layer";
+  truth.forward_ns = 1000000;
+  truth.backward_ns = 2000000;
+  truth.stored_bytes = 9000;
+  truth.working_bytes = 500;
+  truth.parameter_bytes = 4000;
+  truth.optimizer_ns = 1000000;
+  truth.output_bytes = 1000;
+  test::World world =
+      test::make_world(std::vector<test::OperatorTruth>(kLayers, truth), nodes * devices, 8, {1, 2, 4, 8});
+  std::int32_t layer = 0;
+  for (Operator& op : world.model.operators) op.layer = layer++;
+  Node node = world.cluster.nodes.front();
+  node.devices = devices;
+  world.cluster.nodes.clear();
+  for (std::int32_t n = 0; n < nodes; ++n) {
+    node.name = "n" + std::to_string(n);
+    world.cluster.nodes.push_back(node);
+  }
+  test::add_links(world, 1000, 100);
+  const std::vector<Cost> measured = world.costs;
+  for (const Cost& cost : measured) {
+    CostKey key = cost.key;
+    if (key.kind == CostKind::kOptimizerStep) key.placement = "host";
+    const auto value = static_cast<std::int64_t>(cost.statistics.mean());
+    if (key.kind == CostKind::kOptimizerStep) world.costs.push_back(test::exact_cost(key, 2 * value));
+    if (key.kind == CostKind::kPointToPoint) {
+      key.placement = "inter_node";
+      world.costs.push_back(test::exact_cost(key, value));
+    }
+    if (key.kind != CostKind::kCollective) continue;
+    for (const char* const placement : {"intra_node", "inter_node"}) {
+      for (const char* const primitive : {"all_gather", "reduce_scatter", "all_reduce"}) {
+        key.placement = placement;
+        key.subject = primitive;
+        if (key != cost.key) world.costs.push_back(test::exact_cost(key, value));
+      }
+    }
+  }
+  for (const char* const direction : {"host_to_device", "device_to_host"}) {
+    for (const std::int64_t bytes : {1, 1000000}) {
+      CostKey key = test::link_key(CostKind::kPointToPoint, bytes);
+      key.subject = direction;
+      world.costs.push_back(test::exact_cost(key, 5000 + 300 * bytes));
+    }
+  }
+  return world;
+}
+
+h3t::Switching random_switching(Random& random) {
+  h3t::Switching switching;
+  for (std::int32_t i = 0; i < kLayers; ++i) {
+    switching.push_back(h3t::all_combinations()[random.below(h3t::kCombinations)]);
+  }
+  return switching;
+}
+
+TEST_CASE("one stage of one microbatch takes what H3T's simulation of the same switches takes") {
+  const std::uint64_t seed = 20260501;
+  INFO("seed " << seed);
+  Random random(seed);
+  // A node for each device: nobody shares a host link.
+  const test::World world = switch_world(2, 1);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const h3t::StepInputs inputs = h3t::step_inputs(table, 2);
+  REQUIRE(inputs.missing.empty());
+  for (int i = 0; i < 300; ++i) {
+    const h3t::Switching switching = random_switching(random);
+    const Plan plan = h3t::plan_of(world.model, 2, inputs.operators, switching);
+    INFO("case " << i << ": " << to_json(plan));
+    REQUIRE(validate(plan, world.model, world.cluster).empty());
+    REQUIRE(model.unpriced(plan).empty());
+    const Prediction prediction = model.evaluate(plan);
+    REQUIRE(prediction.missing_costs.empty());
+    // Collectives are faster than the host link here: streams of their own.
+    const auto step = h3t::SegmentSimulator(inputs.layers, h3t::Fabric::kNvlink).step(switching);
+    REQUIRE(prediction.iteration_ms == Approx(static_cast<double>(step.runtime) * 1e-6).epsilon(1e-9));
+    REQUIRE(prediction.stages[0].memory_bytes >= step.peak);
+  }
+}
+
+Plan piped_plan(const test::World& world, const h3t::Switching& switching) {
+  Plan plan = h3t::plan_of(world.model, 2, h3t::layers_of(world.model), switching);
+  plan.microbatch = 2;
+  Segment first = plan.stages[0].segments[0];
+  Segment second = first;
+  first.operators = {0, 2};
+  second.operators = {2, 4};
+  const auto keep = [](Segment& segment) {
+    Switches& of = segment.switches;
+    for (std::vector<Range>* const ranges :
+         {&segment.recompute, &of.offload_hidden, &of.partition_parameters, &of.lazy_prefetch, &of.economical_forward,
+          &of.economical_backward, &of.segment_sync}) {
+      if (!ranges->empty()) *ranges = {segment.operators};
+    }
+  };
+  keep(first);
+  keep(second);
+  plan.stages = {{{0, 1}, {first}}, {{2, 3}, {second}}};
+  return plan;
+}
+
+TEST_CASE("devices of one node share its host link and its host memory") {
+  const h3t::Switching all_on(kLayers, h3t::kAllOn);
+  test::World apart = switch_world(4, 1);
+  test::World together = switch_world(1, 4);
+  const CostTable apart_table = apart.table();
+  const CostTable together_table = together.table();
+  const Prediction alone = NativeCostModel(apart_table).evaluate(piped_plan(apart, all_on));
+  const Prediction shared = NativeCostModel(together_table).evaluate(piped_plan(together, all_on));
+  REQUIRE(alone.missing_costs.empty());
+  REQUIRE(shared.missing_costs.empty());
+  CHECK(shared.iteration_ms > alone.iteration_ms);
+  CHECK(shared.feasible);
+  together.cluster.nodes[0].host_memory_bytes = 4000;
+  const CostTable full = together.table();
+  const Prediction over = NativeCostModel(full).evaluate(piped_plan(together, all_on));
+  CHECK_FALSE(over.feasible);
+  CHECK_THAT(over.infeasible_reason, Catch::Contains("host memory: a rank needs"));
+}
+
+TEST_CASE("the evaluator prices a plan with memory switches as the cost model does, and gives it back") {
+  const std::uint64_t seed = 20260502;
+  INFO("seed " << seed);
+  Random random(seed);
+  const test::World world = switch_world(2, 2);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+  const std::unique_ptr<Evaluator> evaluator = model.evaluator(space);
+  for (int i = 0; i < 96; ++i) {
+    const Plan plan = piped_plan(world, h3t::Switching(kLayers, h3t::all_combinations()[i]));
+    INFO("case " << i << ": " << to_json(plan));
+    REQUIRE(validate(plan, world.model, world.cluster).empty());
+    const std::optional<Candidate> candidate = candidate_of(plan, space);
+    REQUIRE(candidate);
+    CHECK(evaluator->price(*candidate).ms == Approx(model.evaluate(plan).iteration_ms).epsilon(1e-12));
+    CHECK(semantic_hash(evaluator->plan(*candidate)) == semantic_hash(plan));
+  }
+}
+
+TEST_CASE("switches hold more activations for more microbatches in flight, and less than without") {
+  const test::World world = switch_world(2, 2);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const Prediction on = model.evaluate(piped_plan(world, h3t::Switching(kLayers, h3t::kAllOn)));
+  h3t::LayerSwitches off;
+  const Prediction kept = model.evaluate(piped_plan(world, h3t::Switching(kLayers, off)));
+  CHECK(on.stages[0].memory_bytes < kept.stages[0].memory_bytes);
+  CHECK(kept.stages[0].memory.activations > kept.stages[1].memory.activations);
+  CHECK(on.iteration_ms > kept.iteration_ms);
+}
+
+TEST_CASE("plans whose memory switches nothing can run are refused, each by its reason") {
+  const test::World world = switch_world(2, 2);
+  const auto broken = [&](auto&& change) {
+    Plan plan = piped_plan(world, h3t::Switching(kLayers, h3t::kAllOn));
+    change(plan.stages[0].segments[0], plan);
+    const std::vector<std::string> rules = validate(plan, world.model, world.cluster);
+    return rules.empty() ? std::string() : rules.front();
+  };
+  CHECK_THAT(broken([](Segment& segment, Plan&) { segment.switches.offload_optimizer = false; }),
+             Catch::Contains("offload_optimizer: must be true"));
+  CHECK_THAT(broken([](Segment& segment, Plan&) { segment.sharded = ShardedLevel::kNone; }),
+             Catch::Contains("sharded: must be gradients over all replicas"));
+  CHECK_THAT(broken([](Segment& segment, Plan&) { segment.recompute.clear(); }),
+             Catch::Contains("offload_hidden: needs recompute of operator 0"));
+  CHECK_THAT(broken([](Segment&, Plan& plan) {
+               plan.microbatch = 4;
+               plan.schedule.sliced_microbatches = 1;
+             }),
+             Catch::Contains("must run whole microbatches where memory switches are on"));
+}
+
+}  // namespace
+}  // namespace trimtab::tuner

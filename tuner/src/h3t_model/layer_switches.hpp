@@ -1,0 +1,35 @@
+#pragma once
+
+// H3T's seven switches of a layer, and their valid combinations. Plain values.
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace trimtab::tuner::h3t {
+
+struct LayerSwitches {
+  bool partition_parameters = false;  // ZeRO level 3 (off: 2): gathered parameters are released between the passes
+  bool lazy_prefetch = false;         // partitioned parameters are on the host between uses
+  bool rematerialize = false;         // intermediates are computed again in the backward pass
+  bool offload_hidden = false;        // the input waits on the host; needs `rematerialize`
+  bool economical_forward = false;    // what is over leaves before what comes next is fetched
+  bool economical_backward = false;
+  bool segment_sync = true;  // all streams join before this layer's segments
+
+  [[nodiscard]] bool valid() const { return rematerialize || !offload_hidden; }
+  bool operator==(const LayerSwitches&) const = default;
+};
+
+using Switching = std::vector<LayerSwitches>;  // of every layer
+
+inline constexpr LayerSwitches kAllOn{true, true, true, true, true, true, true};
+
+// In the published order: the bits of the members above, the first one the highest. 96 with synchronization free, 48
+// with synchronization forced on.
+inline constexpr std::size_t kCombinations = 96;
+inline constexpr std::size_t kSynchronizedCombinations = 48;
+[[nodiscard]] const std::array<LayerSwitches, kCombinations>& all_combinations();
+[[nodiscard]] const std::array<LayerSwitches, kSynchronizedCombinations>& synchronized_combinations();
+
+}  // namespace trimtab::tuner::h3t
