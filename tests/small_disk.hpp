@@ -1,6 +1,6 @@
 #pragma once
 
-// A file system of one megabyte for tests of full disks and of read-only places. Needs root (or CAP_SYS_ADMIN); without
+// A file system of a megabyte or a few for tests of full disks and of read-only places. Needs root (or CAP_SYS_ADMIN); without
 // it a test that uses one says so and ends.
 
 #include <sys/mount.h>
@@ -14,9 +14,9 @@ namespace trimtab::test {
 
 class SmallDisk {
  public:
-  explicit SmallDisk(const std::string& path) : path_(path) {
+  explicit SmallDisk(const std::string& path, int megabytes = 1) : path_(path) {
     std::filesystem::create_directories(path);
-    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
+    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, ("size=" + std::to_string(megabytes) + "m").c_str()) == 0;
     if (!mounted_) WARN("skipped: this user may not mount a file system");
   }
   ~SmallDisk() {

@@ -42,6 +42,7 @@ void add_up(CLI::App& root, Selection& selection);
 void add_down(CLI::App& root, Selection& selection);
 void add_profile(CLI::App& root, Selection& selection);
 void add_tune(CLI::App& root, Selection& selection);
+void add_simulate(CLI::App& root, Selection& selection);
 void add_status(CLI::App& root, Selection& selection);
 void add_trials(CLI::App& root, Selection& selection);
 void add_top(CLI::App& root, Selection& selection);

@@ -51,7 +51,8 @@ json trial_json(const Trial& trial) {
           {"measured_ms", measured_json(trial.measured)},
           {"incumbent_ms", measured_json(trial.incumbent)},
           {"speedup", ratio_json(trial.ratio)},
-          {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}}}};
+          {"break_even_steps", trial.break_even_steps},
+          {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}}}};
 }
 
 json not_tried_json(const TuningState& state) {
@@ -139,6 +140,25 @@ double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
   return end_ns > begin_ns ? static_cast<double>(end_ns - begin_ns) / 1e9 : 0;
 }
 
+json drifts_json(const TuningState& state) {
+  json list = json::array();
+  for (const Drift& one : state.drifts) {
+    list.push_back({{"since_step", one.since_step},
+                    {"noticed_step", one.noticed_step},
+                    {"before_ms", one.before_ms},
+                    {"after_ms", one.after_ms}});
+  }
+  return list;
+}
+
+// What trials cost beyond the incumbent's steps.
+json overhead_json(const TuningState& state) {
+  const double job_ms = static_cast<double>(state.job.steps) * state.initial_measured.mean_ms;
+  return {{"ms", state.overhead_ms()},
+          {"share", job_ms > 0 ? state.overhead_ms() / job_ms : 0},
+          {"allowed_share", state.job.trials.overhead}};
+}
+
 // The final comparison, where there was one; the same plan twice is a ratio of exactly 1.
 json speedup_json(const TuningState& state) {
   const bool kept_initial = state.incumbent.hash == state.initial.hash;
@@ -203,6 +223,8 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                       {"seconds", state.search_seconds},
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
+  report["drifts"] = drifts_json(state);
+  report["overhead"] = overhead_json(state);
   report["noise"] = noise_json(steps);
   report["steps"] = steps_json(steps);
   report["timeline"] = document(timelines_json);

@@ -28,6 +28,8 @@ TrialSettings read_trials(const JsonReader& in) {
   trials.deadline = Nanoseconds(in.at("deadline_ns").integer_or(trials.deadline.count(), limits));
   trials.minimum_gain = in.at("minimum_gain").number_or(trials.minimum_gain);
   if (!is_gain(trials.minimum_gain)) in.at("minimum_gain").fail(kGainRule);
+  trials.overhead = in.at("overhead").number_or(trials.overhead);
+  if (!is_overhead(trials.overhead)) in.at("overhead").fail(kOverheadRule);
   trials.stop_after = in.at("after").choice_or(0, kAfterTuning) == 1;
   return trials;
 }
@@ -95,6 +97,7 @@ std::string to_json(const Job& job) {
   for (const auto& [name, knob] : kKnobs) json["knobs"][std::string(name)] = job.knobs.*knob;
   for (const auto& [name, count, low] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
   json["trials"]["minimum_gain"] = job.trials.minimum_gain;
+  json["trials"]["overhead"] = job.trials.overhead;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
   return dump(json);

@@ -53,6 +53,12 @@ inline constexpr CommandName kCommands[] = {
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 
+// trials.overhead: a share of the job's time.
+[[nodiscard]] inline bool is_overhead(double share) {
+  return share >= 0 && share <= 1;
+}
+inline constexpr const char* kOverheadRule = "a number from 0 to 1, such as 0.02 for 2 %";
+
 // trials.minimum_gain: a share of a step's time.
 [[nodiscard]] inline bool is_gain(double share) {
   return share >= 0 && share < 1;

@@ -191,6 +191,13 @@ Complaint apply_minimum_gain(const Key&, const toml::node& value, Reading& readi
   return {};
 }
 
+Complaint apply_overhead(const Key&, const toml::node& value, Reading& reading) {
+  const auto share = value.value<double>();
+  if (!value.is_number() || !share || !is_overhead(*share)) return kOverheadRule;
+  reading.parsed.job.trials.overhead = *share;
+  return {};
+}
+
 Complaint apply_after(const Key&, const toml::node& value, Reading& reading) {
   std::size_t choice = 0;
   Complaint complaint = read_choice(value, kAfterTuning, choice);
@@ -213,6 +220,7 @@ const std::vector<Key>& keys() {
                          {"working_directory", apply_working_directory},
                          {"trials.deadline_s", apply_deadline},
                          {"trials.minimum_gain", apply_minimum_gain},
+                         {"trials.overhead", apply_overhead},
                          {"trials.after", apply_after}};
     for (const auto& command : kCommands) all.push_back({"commands." + std::string(command.name), apply_command});
     for (const auto& knob : kKnobs) all.push_back({"knobs." + std::string(knob.name), apply_knob});

@@ -149,10 +149,14 @@ TEST_CASE("blocks alternate and warm-up steps are left out after a change only")
   CHECK_FALSE(one.second_is_next());
   CHECK(run(false, 10) == 3);
   CHECK(one.second_is_next());
+  CHECK_FALSE(one.pairs_are_whole());
   CHECK(run(true, 20) == 5);
-  CHECK(run(true, 11) == 5);
+  CHECK(one.pairs_are_whole());
+  CHECK(one.second_is_next());  // A B B A: ranks change plan once a pair
   CHECK_FALSE(one.done());
-  CHECK(run(true, 21) == 5);
+  CHECK(run(false, 21) == 3);
+  CHECK_FALSE(one.second_is_next());
+  CHECK(run(true, 11) == 5);
   CHECK(one.done());
   CHECK(one.first() == Blocks{{10, 10, 10}, {11, 11, 11}});
   CHECK(one.second() == Blocks{{20, 20, 20}, {21, 21, 21}});

@@ -37,7 +37,7 @@ struct Fixture {
 
   explicit Fixture(bool on_small_disk = false) {
     spdlog::set_level(spdlog::level::off);
-    if (on_small_disk) disk.emplace(directory.path());
+    if (on_small_disk) disk.emplace(directory.path(), 4);
     start();
   }
   void start() {

@@ -25,6 +25,7 @@ Job fake_job(JobMode mode) {
   job.train = {"train"};
   job.working_directory = "/";
   job.trials.stop_after = true;
+  job.trials.overhead = 1;
   job.trials.deadline = std::chrono::seconds(4);
   return job;
 }

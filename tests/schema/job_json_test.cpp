@@ -82,5 +82,7 @@ TEST_CASE("an unsuitable field of a job is named by its path") {
   CHECK_THAT(error_of(R"("environment":{"A":1})"), Catch::StartsWith("job: environment.A: expected a text, found 1"));
   CHECK_THAT(error_of(R"("trials":{"minimum_gain":1})"),
              Catch::StartsWith("job: trials.minimum_gain: expected a number from 0 to less than 1"));
+  CHECK_THAT(error_of(R"("trials":{"overhead":1.5})"),
+             Catch::StartsWith("job: trials.overhead: expected a number from 0 to 1"));
   CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
 }

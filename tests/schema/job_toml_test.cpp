@@ -108,6 +108,8 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
   CHECK_THAT(error_of("[trials]\nminimum_gain = 1"),
              Catch::StartsWith("job.toml:6: trials.minimum_gain: expected a number from 0 to less than 1"));
+  CHECK_THAT(error_of("[trials]\noverhead = -0.1"),
+             Catch::StartsWith("job.toml:6: trials.overhead: expected a number from 0 to 1"));
   CHECK_THAT(error_of("[trials]\ndeadline_s = nan"),
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
 }

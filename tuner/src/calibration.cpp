@@ -8,6 +8,8 @@
 // with normal priors on a, b (around 0) and g; noise is the measurement's own and a relative residual, itself shrunk
 // towards its prior. The shares are the prediction's critical path: what the step would scale with.
 
+#include "tuner/cost_model.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -15,6 +17,9 @@ constexpr int kParameters = 3;              // a, b, g
 constexpr double kFixedPrior = 0.05;        // of the mean measured step
 constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
 constexpr int kRounds = 30;
+constexpr int kLinearizations = 4;  // shares taken anew
+constexpr double kLinksShift = 3;   // how much more a link may have changed than the step
+constexpr double kAging = 0.05;     // of a factor: what may have changed since an earlier job
 
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
@@ -66,13 +71,19 @@ double variance_of(const Row& row, double residual) {
   return row.noise * row.noise + residual * residual * row.measured * row.measured;
 }
 
-void newton_step(const std::vector<Row>& rows, const Vector& prior_sigma, Fit& fit) {
+struct Prior {
+  Vector mean{};
+  Vector sigma{};
+  double residual = 0;
+};
+
+void newton_step(const std::vector<Row>& rows, const Prior& prior, Fit& fit) {
   Matrix information{};
   Vector gradient{};
   for (int i = 0; i < kParameters; ++i) {
-    const double precision = 1 / (prior_sigma[i] * prior_sigma[i]);
+    const double precision = 1 / (prior.sigma[i] * prior.sigma[i]);
     information[i][i] = precision;
-    gradient[i] = -precision * fit.at[i];
+    gradient[i] = -precision * (fit.at[i] - prior.mean[i]);
   }
   for (const Row& row : rows) {
     const double weight = 1 / variance_of(row, fit.residual);
@@ -93,10 +104,10 @@ void newton_step(const std::vector<Row>& rows, const Vector& prior_sigma, Fit& f
 }
 
 // Of what the model leaves, what the measurements' own noise does not explain; parameters that the data decided count.
-double residual_of(const std::vector<Row>& rows, const Vector& prior_sigma, const Fit& fit, double prior) {
+double residual_of(const std::vector<Row>& rows, const Prior& prior, const Fit& fit) {
   double decided = 0;
-  for (int i = 0; i < kParameters; ++i) decided += 1 - fit.covariance[i][i] / (prior_sigma[i] * prior_sigma[i]);
-  double sum = kResidualPriorWeight * prior * prior;
+  for (int i = 0; i < kParameters; ++i) decided += 1 - fit.covariance[i][i] / (prior.sigma[i] * prior.sigma[i]);
+  double sum = kResidualPriorWeight * prior.residual * prior.residual;
   for (const Row& row : rows) {
     const double left = (row.measured - row.model(fit.at)) / row.measured;
     const double noise = row.noise / row.measured;
@@ -106,29 +117,53 @@ double residual_of(const std::vector<Row>& rows, const Vector& prior_sigma, cons
   return std::sqrt(sum / (kResidualPriorWeight + freedom));
 }
 
-std::vector<Row> rows_of(const std::vector<Observation>& observations) {
+// A prediction's shares are its slopes by the logarithms of the factors that it was made with, `at`.
+std::vector<Row> rows_of(const std::vector<Observation>& observations, const std::vector<Prediction>& predictions,
+                         const Calibration& at) {
   std::vector<Row> rows;
-  for (const Observation& seen : observations) {
-    const Prediction& prediction = seen.prediction;
-    const double fixed = prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms;
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    const Observation& seen = observations[i];
+    const Prediction& prediction = predictions[i];
+    const double fixed =
+        prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms - at.fixed_ms;
     if (!std::isfinite(seen.measured_ms) || seen.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
-    rows.push_back({prediction.computation_share_ms, prediction.communication_share_ms, fixed, seen.measured_ms,
+    rows.push_back({prediction.computation_share_ms / at.computation.value,
+                    prediction.communication_share_ms / at.communication.value, fixed, seen.measured_ms,
                     std::max(0.0, seen.measured_sigma_ms)});
   }
   return rows;
 }
 
-Fit fit_time(const std::vector<Row>& rows, const Calibration& prior) {
+Prior prior_of(const std::vector<Row>& rows, const Calibration& prior) {
   double mean = 0;
   for (const Row& row : rows) mean += row.measured / static_cast<double>(rows.size());
-  const Vector prior_sigma{prior.computation.log_sigma, prior.communication.log_sigma, kFixedPrior * mean};
+  const double fixed_sigma = prior.fixed_sigma_ms > 0 ? prior.fixed_sigma_ms : kFixedPrior * mean;
+  return {{std::log(prior.computation.value), std::log(prior.communication.value), prior.fixed_ms},
+          {prior.computation.log_sigma, prior.communication.log_sigma, fixed_sigma},
+          prior.residual_sigma};
+}
+
+Fit fit_time(const std::vector<Row>& rows, const Calibration& from) {
+  const Prior prior = prior_of(rows, from);
   Fit fit;
-  fit.residual = prior.residual_sigma;
+  fit.at = prior.mean;
+  fit.residual = prior.residual;
   for (int round = 0; round < kRounds; ++round) {
-    newton_step(rows, prior_sigma, fit);
-    fit.residual = residual_of(rows, prior_sigma, fit, prior.residual_sigma);
+    newton_step(rows, prior, fit);
+    fit.residual = residual_of(rows, prior, fit);
   }
   return fit;
+}
+
+void take(const Fit& fit, Calibration& calibration) {
+  const auto sigma = [&fit](int i) { return std::sqrt(fit.covariance[i][i]); };
+  const auto correlation = [&](int i, int j) { return fit.covariance[i][j] / (sigma(i) * sigma(j)); };
+  calibration.computation = {std::exp(fit.at[0]), sigma(0)};
+  calibration.communication = {std::exp(fit.at[1]), sigma(1)};
+  calibration.fixed_ms = fit.at[2];
+  calibration.fixed_sigma_ms = sigma(2);
+  calibration.correlations = {correlation(0, 1), correlation(0, 2), correlation(1, 2)};
+  calibration.residual_sigma = fit.residual;
 }
 
 // One factor on what scales, beside what does not: the same idea in one dimension, over all measured stages.
@@ -157,11 +192,12 @@ std::vector<MemoryRow> memory_rows(const std::vector<Observation>& observations)
 
 Factor fit_memory(const std::vector<MemoryRow>& rows, const Factor& prior, double residual) {
   const double prior_precision = 1 / (prior.log_sigma * prior.log_sigma);
-  double log_factor = 0;
+  const double center = std::log(prior.value);
+  double log_factor = center;
   double information = prior_precision;
   for (int round = 0; round < kRounds; ++round) {
     information = prior_precision;
-    double gradient = -prior_precision * log_factor;
+    double gradient = -prior_precision * (log_factor - center);
     for (const MemoryRow& row : rows) {
       const double slope = row.scales * std::exp(log_factor);
       const double sigma = residual * row.measured;
@@ -178,21 +214,42 @@ Factor fit_memory(const std::vector<MemoryRow>& rows, const Factor& prior, doubl
 Calibration calibrate(const std::vector<Observation>& observations) {
   Calibration calibration;
   const Calibration prior;
-  const std::vector<Row> rows = rows_of(observations);
+  std::vector<Prediction> predictions;
+  for (const Observation& seen : observations) predictions.push_back(seen.prediction);
+  const std::vector<Row> rows = rows_of(observations, predictions, prior);
   calibration.observations = static_cast<int>(rows.size());
-  if (!rows.empty()) {
-    const Fit fit = fit_time(rows, prior);
-    const auto sigma = [&fit](int i) { return std::sqrt(fit.covariance[i][i]); };
-    const auto correlation = [&](int i, int j) { return fit.covariance[i][j] / (sigma(i) * sigma(j)); };
-    calibration.computation = {std::exp(fit.at[0]), sigma(0)};
-    calibration.communication = {std::exp(fit.at[1]), sigma(1)};
-    calibration.fixed_ms = fit.at[2];
-    calibration.fixed_sigma_ms = sigma(2);
-    calibration.correlations = {correlation(0, 1), correlation(0, 2), correlation(1, 2)};
-    calibration.residual_sigma = fit.residual;
+  if (!rows.empty()) take(fit_time(rows, prior), calibration);
+  const std::vector<MemoryRow> memory = memory_rows(observations);
+  if (!memory.empty()) calibration.memory = fit_memory(memory, prior.memory, prior.residual_sigma);
+  return calibration;
+}
+
+Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations, const Calibration& prior) {
+  Calibration calibration = prior;
+  calibration.observations = 0;
+  if (observations.empty()) return calibration;
+  for (int round = 0; round < kLinearizations; ++round) {
+    const NativeCostModel model(table, calibration);
+    std::vector<Prediction> predictions;
+    for (const Observation& seen : observations) predictions.push_back(model.evaluate(seen.plan));
+    const std::vector<Row> rows = rows_of(observations, predictions, calibration);
+    if (rows.empty()) return prior;
+    take(fit_time(rows, prior), calibration);
+    calibration.observations = static_cast<int>(rows.size());
   }
   const std::vector<MemoryRow> memory = memory_rows(observations);
   if (!memory.empty()) calibration.memory = fit_memory(memory, prior.memory, prior.residual_sigma);
+  return calibration;
+}
+
+Calibration aged(Calibration calibration, double shift) {
+  calibration.computation.log_sigma = std::hypot(calibration.computation.log_sigma, shift);
+  calibration.communication.log_sigma = std::hypot(calibration.communication.log_sigma, kLinksShift * shift);
+  for (Factor* const factor : {&calibration.computation, &calibration.communication, &calibration.memory}) {
+    factor->log_sigma = std::hypot(factor->log_sigma, kAging);
+  }
+  calibration.fixed_sigma_ms = std::hypot(calibration.fixed_sigma_ms, kAging * std::abs(calibration.fixed_ms));
+  calibration.correlations = {};
   return calibration;
 }
 

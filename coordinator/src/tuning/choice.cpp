@@ -1,6 +1,7 @@
 // Which plan is tried next, if any.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -13,7 +14,26 @@ double relative_error(const Measured& measured) {
   return measured.mean_ms > 0 ? measured.sigma_ms() / measured.mean_ms : 0;
 }
 
+// The one-sided 95 % quantile of the normal distribution.
+constexpr double kOptimism = 1.645;
+
 }  // namespace
+
+// What the candidate may take if it is lucky: beside the incumbent's measured time where the two predictions' errors
+// have been told apart, else the low end of its own interval.
+double Tuning::optimistic_ms(const Candidate& candidate) const {
+  if (candidate.gain_sigma < 0 || state_.incumbent_measured.mean_ms <= 0) return candidate.predicted.low_ms;
+  return state_.incumbent_measured.mean_ms * std::exp(-candidate.log_gain - kOptimism * candidate.gain_sigma);
+}
+
+// Why no more may be spent on trials; empty = the next one, if it costs as much as those before, is within the share.
+std::string Tuning::overhead_spent() const {
+  const double used = state_.overhead_ms();
+  const double next = state_.trials.empty() ? 0 : used / static_cast<double>(state_.trials.size());
+  if (used + next <= state_.allowed_overhead_ms()) return "";
+  return "trials have cost " + format_ms(used) + " and may cost " + format_ms(state_.allowed_overhead_ms()) + ", " +
+         format_percent(state_.job.trials.overhead) + " of the job's time (trials.overhead)";
+}
 
 bool Tuning::enough_steps_for_trial() const {
   const TrialSettings& settings = state_.job.trials;
@@ -78,11 +98,11 @@ const Candidate* Tuning::choose(const SearchReply& reply) {
     if (is_settled(one.plan.hash)) continue;
     if (const KnownPlan* copied = near_copy_of(one, known)) {
       const bool of_measured = copied < known.data() + measured;
-      if (of_measured && one.predicted.low_ms < worthwhile_ms()) pass_over(one, *copied);
+      if (of_measured && optimistic_ms(one) < worthwhile_ms()) pass_over(one, *copied);
       continue;
     }
     if (++considered > state_.job.trials.candidates) break;
-    if (best == nullptr || one.predicted.low_ms < best->predicted.low_ms) best = &one;
+    if (best == nullptr || optimistic_ms(one) < optimistic_ms(*best)) best = &one;
     // Candidates come best first: later near copies of this one are predicted to be slower.
     known.push_back({"", one.layout, one.predicted.mean_ms, relative_error(state_.incumbent_measured)});
   }
@@ -103,13 +123,14 @@ void Tuning::decide(const SearchReply& reply) {
   take_search(reply);
   const Candidate* best = choose(reply);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
-  if (best == nullptr || best->predicted.low_ms >= worthwhile_ms()) {
+  if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {
     return finish_trials("no plan that has not been tried may beat the incumbent by " +
                          format_number(state_.job.trials.minimum_gain * 100) + " %");
   }
-  if (std::cmp_greater_equal(state_.trials.size(), state_.job.trials.max_trials)) {
+  if (state_.trials_made() >= state_.job.trials.max_trials) {
     return finish_trials("the most trials that the job allows have been made");
   }
+  if (const std::string spent = overhead_spent(); !spent.empty()) return finish_trials(spent);
   if (!enough_steps_for_trial()) return finish_trials("too few steps are left for another trial");
   begin_trial(*best);
 }

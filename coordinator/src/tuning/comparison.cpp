@@ -109,6 +109,11 @@ double student_t(double degrees_of_freedom) {
   return kTable.back().second;
 }
 
+LogCenter log_center(const std::vector<double>& steps_ms) {
+  const Trimmed center = trimmed(logs(steps_ms));
+  return {center.mean, center.error_squared};
+}
+
 Measured summarize(const Blocks& blocks) {
   const std::vector<double> values = pooled(blocks);
   const Trimmed center = trimmed(logs(values));

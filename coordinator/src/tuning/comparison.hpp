@@ -31,6 +31,14 @@ struct Ratio {
   double high = 1.0;
 };
 
+// The 20 % trimmed mean of the logarithms and its squared standard error (0 where one step says nothing of it).
+struct LogCenter {
+  double mean = 0;
+  double error_squared = 0;
+};
+// REQUIRES: at least one step.
+[[nodiscard]] LogCenter log_center(const std::vector<double>& steps_ms);
+
 // REQUIRES: at least one step.
 [[nodiscard]] Measured summarize(const Blocks& blocks);
 

@@ -10,7 +10,8 @@ namespace trimtab::coordinator {
 void Tuning::finish_trials(const std::string& why) {
   state_.conclusion = why;
   note("result", "tuning ends: " + why);
-  if (state_.incumbent.hash == state_.initial.hash) return end_tuning();
+  // The initial plan is of no interest any more after a drift.
+  if (state_.incumbent.hash == state_.initial.hash || !state_.drifts.empty()) return end_tuning();
   enter(Phase::kComparing);
   begin_comparison();
 }

@@ -14,7 +14,7 @@ Interleaving::Interleaving(BlockSizes sizes) : sizes_(sizes) {
 
 void Interleaving::begin_block(bool changed) {
   TRIMTAB_ASSERT(!done(), "an interleaving that is done has no next block");
-  warmup_left_ = changed ? sizes_.warmup_steps : 0;
+  settling_ = Settling(changed ? sizes_.warmup_steps : 0);
   Blocks& side = second_is_next() ? second_ : first_;
   // A block that is begun again (after a recovery) starts from nothing.
   side.resize(static_cast<std::size_t>(next_ / 2));
@@ -22,8 +22,8 @@ void Interleaving::begin_block(bool changed) {
 }
 
 bool Interleaving::add(double wall_ms) {
-  if (warmup_left_ > 0) {
-    --warmup_left_;
+  if (warming()) {
+    settling_.add(wall_ms);
     return false;
   }
   Blocks& side = second_is_next() ? second_ : first_;

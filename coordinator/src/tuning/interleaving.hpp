@@ -1,18 +1,19 @@
 #pragma once
 
-// Two plans measured in turn, A B A B …, so that what drifts on the machine meets both. Says which plan is to run next
-// and collects the steps; who changes plans is the caller's business. Pure.
+// Two plans measured in turn, A B B A A B …, so that what drifts on the machine meets both and ranks change plan once a
+// pair. Says which plan is to run next and collects the steps; who changes plans is the caller's business. Pure.
 
 #include <cstdint>
 #include <vector>
 
 #include "tuning/comparison.hpp"
+#include "tuning/settling.hpp"
 
 namespace trimtab::coordinator {
 
 struct BlockSizes {
-  std::int32_t blocks = 2;  // of each plan
-  std::int32_t warmup_steps = 2;
+  std::int32_t blocks = 2;        // of each plan
+  std::int32_t warmup_steps = 2;  // at least, after a change of plan; settling.hpp says when they end
   std::int32_t measure_steps = 5;
 };
 
@@ -21,17 +22,17 @@ class Interleaving {
   explicit Interleaving(BlockSizes sizes);
 
   [[nodiscard]] bool done() const { return next_ >= 2 * sizes_.blocks; }
-  [[nodiscard]] bool second_is_next() const { return next_ % 2 == 1; }
+  [[nodiscard]] bool second_is_next() const { return next_ % 4 == 1 || next_ % 4 == 2; }
+  // As many blocks of either plan.
+  [[nodiscard]] bool pairs_are_whole() const { return next_ > 0 && next_ % 2 == 0; }
   [[nodiscard]] std::int32_t block() const { return next_; }
   [[nodiscard]] std::int32_t blocks() const { return sizes_.blocks; }
-  // So many more blocks of each plan.
-  void extend(std::int32_t blocks) { sizes_.blocks += blocks; }
 
   // The plan that is next runs now. `changed`: ranks have just switched to it, so warm-up steps are left out.
   void begin_block(bool changed);
   // A measured step of the running block; true when the block is complete.
   [[nodiscard]] bool add(double wall_ms);
-  [[nodiscard]] bool warming() const { return warmup_left_ > 0; }
+  [[nodiscard]] bool warming() const { return !settling_.settled(); }
 
   [[nodiscard]] const Blocks& first() const { return first_; }
   [[nodiscard]] const Blocks& second() const { return second_; }
@@ -41,7 +42,7 @@ class Interleaving {
  private:
   BlockSizes sizes_;
   std::int32_t next_ = 0;
-  std::int32_t warmup_left_ = 0;
+  Settling settling_;
   Blocks first_;
   Blocks second_;
 };

@@ -105,6 +105,7 @@ void Tuning::change_done() {
     trial.switch_ms = std::max(trial.switch_ms, milliseconds(change.agreement.switch_time()));
     set_trial(TrialState::kWarming);
   }
+  account_change(milliseconds(change.agreement.switch_time()));
   if (change.purpose == ChangePurpose::kRollback) {
     rollbacks_ = 0;
     note("plan", "every rank runs the incumbent");

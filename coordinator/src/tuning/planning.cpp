@@ -1,8 +1,10 @@
 #include "tuning/planning.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/result.hpp"
@@ -14,6 +16,7 @@
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 #include "tuning/near_copies.hpp"
+#include "tuning/plan_likeness.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -77,10 +80,11 @@ Result<std::vector<tuner::Observation>> observations(const SearchTask& task, con
   return all;
 }
 
-Result<tuner::Calibration> calibration_for(const SearchTask& task, const std::vector<tuner::Observation>& seen) {
-  if (!seen.empty()) return tuner::calibrate(seen);
+// Where learning begins: what earlier jobs learnt, less sure by what may have changed since.
+Result<tuner::Calibration> earlier_calibration(const SearchTask& task) {
   if (task.calibration_json.empty()) return tuner::Calibration{};
-  return tuner::parse_calibration(task.calibration_json);
+  TRIMTAB_TRY(const tuner::Calibration earlier, tuner::parse_calibration(task.calibration_json));
+  return tuner::aged(earlier, task.shift);
 }
 
 Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
@@ -94,6 +98,16 @@ Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::
           semantic_hash(layout_of(plan)),
           predicted(raw.evaluate(plan), prediction),
           to_json(prediction)};
+}
+
+std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, const tuner::CostModel& calibrated) {
+  std::vector<Residual> all;
+  for (const tuner::Observation& one : seen) {
+    const double predicted = calibrated.evaluate(one.plan).iteration_ms;
+    if (one.measured_ms <= 0 || predicted <= 0) continue;
+    all.push_back({one.plan, std::log(one.measured_ms / predicted), one.measured_sigma_ms / one.measured_ms});
+  }
+  return all;
 }
 
 std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) {
@@ -145,8 +159,23 @@ Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const S
   return smaller ? std::optional(std::move(cluster)) : std::nullopt;
 }
 
-Status search(const SearchTask& task, const Setting& setting, const tuner::CostModel& raw,
-              const tuner::CostModel& calibrated, const std::function<bool()>& stop, SearchReply& reply) {
+constexpr double kLuck = 1.645;           // standard deviations: 95 %, one-sided
+constexpr double kMatters = 0.02;         // of a factor: less uncertainty leads to no other plan
+constexpr std::uint64_t kExtraShare = 3;  // of the evaluations, in each search with other factors
+
+// The factors as they are best known, and as they may be: what is best then may be worth a trial now.
+std::vector<tuner::Calibration> possible_calibrations(const tuner::Calibration& calibration) {
+  std::vector<tuner::Calibration> all{calibration};
+  const double sigma = calibration.communication.log_sigma;
+  if (calibration.observations == 0 || sigma < kMatters) return all;
+  for (const double luck : {-kLuck, kLuck}) {
+    all.push_back(calibration);
+    all.back().communication.value *= std::exp(luck * sigma);
+  }
+  return all;
+}
+
+tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting, const std::function<bool()>& stop) {
   tuner::SearchOptions options;
   options.seed = task.seed;
   options.max_evaluations = task.max_evaluations;
@@ -155,15 +184,48 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostM
   options.plans = task.plans;
   options.distinct = kLeastDifference;
   options.excluded = task.excluded;
-  TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(calibrated, task.knobs, options));
-  for (const RankedPlan& ranked : outcome.result.plans) {
-    if (!tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
-    reply.candidates.push_back(candidate(ranked.plan, raw, calibrated));
+  return options;
+}
+
+// The most promising first: the least time that each may take if it is lucky.
+void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCostModel& calibrated,
+          std::vector<std::pair<Plan, Candidate>>& found) {
+  const Prediction of_incumbent = calibrated.evaluate(incumbent);
+  for (auto& [plan, candidate] : found) {
+    const Gain gain = known.gain(incumbent, of_incumbent, plan, calibrated.evaluate(plan), calibrated.calibration());
+    candidate.log_gain = gain.log_ratio;
+    candidate.gain_sigma = gain.sigma;
   }
-  reply.infeasible = outcome.infeasible;
-  reply.evaluations = outcome.result.evaluations;
-  reply.stopped = outcome.result.stopped;
-  if (!outcome.result.plans.empty()) reply.explanation = tuner::explain(outcome, setting.model);
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    const auto promise = [](const Candidate& one) { return one.log_gain + kLuck * one.gain_sigma; };
+    return promise(a.second) > promise(b.second);
+  });
+}
+
+Status search(const SearchTask& task, const Setting& setting, const tuner::CostTable& table,
+              const tuner::CostModel& raw, const tuner::NativeCostModel& calibrated, const Residuals& known,
+              const std::function<bool()>& stop, SearchReply& reply) {
+  tuner::SearchOptions options = options_of(task, setting, stop);
+  std::vector<std::pair<Plan, Candidate>> found;
+  std::set<std::string> hashes;
+  for (const tuner::Calibration& possible : possible_calibrations(calibrated.calibration())) {
+    TRIMTAB_TRY(const tuner::SearchOutcome outcome,
+                tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
+    for (const RankedPlan& ranked : outcome.result.plans) {
+      if (!tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
+      Candidate one = candidate(ranked.plan, raw, calibrated);
+      if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
+    }
+    const bool first = reply.evaluations == 0;
+    reply.evaluations += outcome.result.evaluations;
+    options.max_evaluations = task.max_evaluations / kExtraShare;
+    if (!first) continue;
+    reply.infeasible = outcome.infeasible;
+    reply.stopped = outcome.result.stopped;
+    if (!outcome.result.plans.empty()) reply.explanation = tuner::explain(outcome, setting.model);
+  }
+  if (!task.observations.empty()) rank(setting.incumbent, known, calibrated, found);
+  for (auto& [plan, one] : found) reply.candidates.push_back(std::move(one));
   return {};
 }
 
@@ -174,8 +236,10 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
               tuner::CostTable::build(setting.model, setting.cluster, task.costs, {true}));
   const tuner::NativeCostModel raw(table);
   TRIMTAB_TRY(const std::vector<tuner::Observation> seen, observations(task, raw));
-  TRIMTAB_TRY(const tuner::Calibration calibration, calibration_for(task, seen));
+  TRIMTAB_TRY(const tuner::Calibration earlier, earlier_calibration(task));
+  const tuner::Calibration calibration = tuner::calibrate(table, seen, earlier);
   const tuner::NativeCostModel calibrated(table, calibration);
+  const Residuals known(residuals(seen, calibrated), calibration.residual_sigma);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(calibration);
   reply.initial = candidate(setting.initial, raw, calibrated);
@@ -191,12 +255,12 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
   }
   TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, calibrated));
   if (!smaller) {
-    TRIMTAB_TRY_STATUS(search(task, setting, raw, calibrated, stop, reply));
+    TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, stop, reply));
     return reply;
   }
   TRIMTAB_TRY(const tuner::CostTable table_of_smaller,
               tuner::CostTable::build(setting.model, *smaller, task.costs, {true}));
-  TRIMTAB_TRY_STATUS(search(task, setting, raw, tuner::NativeCostModel(table_of_smaller, calibration), stop, reply));
+  TRIMTAB_TRY_STATUS(search(task, setting, table_of_smaller, raw, calibrated, known, stop, reply));
   return reply;
 }
 

@@ -42,7 +42,8 @@ struct SearchTask {
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;
-  std::string calibration_json;  // of earlier jobs; used while there are no observations
+  std::string calibration_json;  // of earlier jobs: where learning from the observations begins
+  double shift = 0;              // logarithm by which step times have changed since
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;
@@ -65,6 +66,10 @@ struct Candidate {
   std::string layout;  // hash of the plan without its recompute ranges
   Predicted predicted;
   std::string prediction_json;
+  // The logarithm of incumbent over candidate as predicted, and how far that may be off: errors that both share cancel.
+  // Less than 0 = unknown.
+  double log_gain = 0;
+  double gain_sigma = -1;
 };
 
 // A plan that was measured, as the model sees it by now.

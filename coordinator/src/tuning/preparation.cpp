@@ -1,6 +1,7 @@
 // From the job's arrival to the first search: nodes, model, costs.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "tuning/tuning.hpp"
@@ -134,8 +135,12 @@ SearchTask Tuning::search_task() const {
   task.initial_plan_json = state_.initial.empty() ? state_.job.initial_plan_json : state_.initial.json;
   task.incumbent_json = state_.incumbent.json;
   task.observations = state_.observations;
-  task.calibration_json = state_.calibration_json;
+  task.calibration_json = state_.earlier_calibration_json;
   task.excluded = state_.failed_hashes;
+  if (!state_.drifts.empty()) {
+    const Drift& last = state_.drifts.back();
+    task.shift = std::abs(std::log(last.after_ms / last.before_ms));
+  }
   for (const Trial& trial : state_.trials) {
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
     if (trial.reason == "out_of_memory") task.too_big.push_back({trial.plan.json, trial.peak_bytes});

@@ -70,6 +70,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   interleaving_.reset();
   running_hash_.clear();
   rank_epochs_.clear();
+  ranks_at_epoch_.clear();
   assembly_.clear();
   ended_.clear();
   peak_bytes_.clear();
@@ -132,6 +133,8 @@ void Tuning::relaunch(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
+  if (crashed_at_) account_change(std::chrono::duration<double, std::milli>(now_.monotonic - *crashed_at_).count());
+  crashed_at_.reset();
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
@@ -157,22 +160,25 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!has_ranks()) return;
+  if (state_.phase == Phase::kTrials) crashed_at_ = now_.monotonic;
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
     const bool moving = change_ && change_->plan.hash == candidate;
-    fail_trial(reason, why, moving || running_hash_ == candidate || running_hash_.empty());
+    const bool blamed = moving || running_hash_ == candidate || running_hash_.empty();
+    fail_trial(reason, why, blamed);
+    // The incumbent ran up to here: launches that candidates make necessary are not the job's failures in a row.
+    if (blamed) state_.relaunches = 0;
   }
   relaunch(why);
 }
 
 void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {
-  if (epoch == 0) return;
-  rank_epochs_[rank] = epoch;
+  if (epoch == 0 || rank < 0 || rank >= world_size()) return;
+  std::uint64_t& known = rank_epochs_[rank];
+  if (known != 0) --ranks_at_epoch_[known];
+  known = epoch;
   running_hash_.clear();
-  if (std::cmp_less(rank_epochs_.size(), world_size())) return;
-  for (const auto& [other, of_other] : rank_epochs_) {
-    if (of_other != epoch) return;
-  }
+  if (++ranks_at_epoch_[epoch] < world_size()) return;
   const auto found = state_.epoch_hashes.find(epoch);
   if (found != state_.epoch_hashes.end()) running_hash_ = found->second;
 }
@@ -183,6 +189,7 @@ void Tuning::learn_common_epoch(std::uint64_t epoch) {
   if (found == state_.epoch_hashes.end()) return running_hash_.clear();  // nobody's plan, or several
   if (running_hash_ == found->second) return;
   for (std::int32_t rank = 0; rank < world_size(); ++rank) rank_epochs_[rank] = epoch;
+  ranks_at_epoch_ = {{epoch, world_size()}};
   running_hash_ = found->second;
 }
 

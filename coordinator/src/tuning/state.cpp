@@ -1,5 +1,7 @@
 #include "tuning/state.hpp"
 
+#include <algorithm>
+
 namespace trimtab::coordinator {
 namespace {
 
@@ -12,6 +14,20 @@ bool is_blameless(const Trial& trial) {
 
 }  // namespace
 
+double Trial::overhead_ms() const {
+  return changes_ms + std::max(0.0, excess_ms);
+}
+
+double TuningState::overhead_ms() const {
+  double sum = 0;
+  for (const Trial& trial : trials) sum += trial.overhead_ms();
+  return sum;
+}
+
+double TuningState::allowed_overhead_ms() const {
+  return job.trials.overhead * static_cast<double>(job.steps) * initial_measured.mean_ms;
+}
+
 bool TuningState::has_trial() const {
   if (trials.empty()) return false;
   const TrialState last = trials.back().state;
@@ -20,7 +36,8 @@ bool TuningState::has_trial() const {
 
 bool TuningState::was_tried(const std::string& plan_hash) const {
   int blameless = 0;
-  for (const Trial& trial : trials) {
+  for (std::size_t i = static_cast<std::size_t>(trials_before_drift); i < trials.size(); ++i) {
+    const Trial& trial = trials[i];
     if (trial.plan.hash != plan_hash) continue;
     if (!is_blameless(trial) || ++blameless > 1) return true;
   }

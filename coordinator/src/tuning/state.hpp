@@ -15,6 +15,7 @@
 #include "tuning/event.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
+#include "tuning/racing.hpp"
 
 namespace trimtab::coordinator {
 
@@ -40,7 +41,14 @@ struct Trial {
   Ratio ratio;
   double switch_ms = 0;
   std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
-  double peak_bytes = 0;   // of one that ran out of memory: the rank that held most; 0 = unknown
+  // What it cost beyond the incumbent's steps: changes of plan and new launches, and what its steps and all warm-up
+  // took longer (less than 0: they were faster).
+  double changes_ms = 0;
+  double excess_ms = 0;
+  std::int64_t break_even_steps = 0;  // of an adopted one: until the change has paid, at the lower bound of its gain
+  double peak_bytes = 0;              // of one that ran out of memory: the rank that held most; 0 = unknown
+
+  [[nodiscard]] double overhead_ms() const;
 };
 
 // A plan that the search offered and nobody ran.
@@ -54,6 +62,14 @@ struct LossAt {
   std::int64_t step = 0;
   double loss = 0;
   std::string samples;
+};
+
+// The incumbent's step time has changed for good.
+struct Drift {
+  std::int64_t since_step = 0;
+  std::int64_t noticed_step = 0;
+  double before_ms = 0;
+  double after_ms = 0;
 };
 
 // One point of "how good a plan had been found by when".
@@ -101,6 +117,7 @@ struct TuningState {
   Predicted incumbent_predicted;
   Measured initial_measured;
   Measured incumbent_measured;
+  PairNoise noise;
   std::map<std::uint64_t, std::string> epoch_hashes;
   std::uint64_t last_epoch = 0;
   std::uint64_t committed_epoch = 0;  // the last that was launched with, or committed: what ranks may yet switch to
@@ -120,7 +137,10 @@ struct TuningState {
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
+  std::vector<Drift> drifts;
+  std::int32_t trials_before_drift = 0;  // the first trials: what they measured was of another machine
   std::string calibration_json;
+  std::string earlier_calibration_json;  // what earlier jobs learnt: where this one's learning begins
   std::uint64_t searches = 0;
   std::uint64_t evaluations = 0;
   double search_seconds = 0;
@@ -140,6 +160,13 @@ struct TuningState {
   std::string loss_note;
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
+  // Since the last drift.
+  [[nodiscard]] std::int32_t trials_made() const {
+    return static_cast<std::int32_t>(trials.size()) - trials_before_drift;
+  }
+  // What trials have cost so far, and what they may.
+  [[nodiscard]] double overhead_ms() const;
+  [[nodiscard]] double allowed_overhead_ms() const;
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
   [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
 };

@@ -15,8 +15,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Drift, since_step, noticed_step, before_ms, after_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
 
 NLOHMANN_JSON_SERIALIZE_ENUM(CommandKind, {{CommandKind::kDescribe, "describe"},
@@ -53,6 +55,9 @@ static void to_json(json& to, const Trial& trial) {
         {"ratio", trial.ratio},
         {"switch_ms", trial.switch_ms},
         {"steps", trial.steps},
+        {"changes_ms", trial.changes_ms},
+        {"excess_ms", trial.excess_ms},
+        {"break_even_steps", trial.break_even_steps},
         {"peak_bytes", trial.peak_bytes}};
 }
 
@@ -69,6 +74,9 @@ static void from_json(const json& from, Trial& trial) {
   from.at("switch_ms").get_to(trial.switch_ms);
   from.at("steps").get_to(trial.steps);
   trial.peak_bytes = from.value("peak_bytes", 0.0);
+  trial.changes_ms = from.value("changes_ms", 0.0);
+  trial.excess_ms = from.value("excess_ms", 0.0);
+  trial.break_even_steps = from.value("break_even_steps", std::int64_t{0});
 }
 
 namespace {
@@ -142,6 +150,15 @@ void each_result(State& s, const Visit& visit) {
   visit("loss_note", s.loss_note);
 }
 
+// What states of earlier releases lack.
+template <typename State, typename Visit>
+void each_later_field(State& s, const Visit& visit) {
+  visit("noise", s.noise);
+  visit("earlier_calibration_json", s.earlier_calibration_json);
+  visit("drifts", s.drifts);
+  visit("trials_before_drift", s.trials_before_drift);
+}
+
 }  // namespace
 
 std::string to_json(const TuningState& state) {
@@ -152,6 +169,7 @@ std::string to_json(const TuningState& state) {
   const auto write = [&document](const char* name, const auto& field) { document[name] = field; };
   each_field(state, write);
   each_result(state, write);
+  each_later_field(state, write);
   // A person's text or a rank's last output need not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -166,6 +184,9 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     const auto read = [&document](const char* name, auto& field) { document.at(name).get_to(field); };
     each_field(state, read);
     each_result(state, read);
+    each_later_field(state, [&document](const char* name, auto& field) {
+      if (document.contains(name)) document.at(name).get_to(field);
+    });
     return state;
   } catch (const std::exception& cause) {
     return bad_input(std::string("the stored state of a job cannot be read: ") + cause.what());

@@ -8,8 +8,7 @@
 namespace trimtab::coordinator {
 namespace {
 
-// A trial that is not sure of its gain goes on, up to so many times the blocks that the job asks for. Each look at the
-// interval is one more chance to be fooled, so there are few.
+// A trial that is not sure of its gain goes on, up to so many times the blocks that the job asks for.
 constexpr std::int32_t kMostRounds = 3;
 
 std::string words(const Ratio& ratio) {
@@ -43,9 +42,9 @@ void Tuning::begin_trial(const Candidate& candidate) {
 
 void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
-  interleaving_.emplace(BlockSizes{settings.blocks, settings.warmup_steps, settings.measure_steps});
+  interleaving_.emplace(BlockSizes{kMostRounds * settings.blocks, settings.warmup_steps, settings.measure_steps});
   transition();
-  continue_interleaving();
+  next_block();
 }
 
 void Tuning::set_trial(TrialState state) {
@@ -56,39 +55,49 @@ void Tuning::set_trial(TrialState state) {
   transition();
 }
 
-// True when the gain is not sure and as many blocks again may make it so.
-bool Tuning::extend_trial() {
+RaceRules Tuning::race_rules() const {
   const TrialSettings& settings = state_.job.trials;
-  const Ratio ratio = compare(interleaving_->first(), interleaving_->second());
-  const double incumbent_ms = summarize(interleaving_->first()).mean_ms;
-  const bool not_sure =
-      ratio.ratio > 1 && !worth_adopting(ratio, incumbent_ms, state_.trials.back().switch_ms, remaining_steps());
-  if (!not_sure || interleaving_->blocks() >= kMostRounds * settings.blocks || !enough_steps_for_trial()) return false;
-  interleaving_->extend(settings.blocks);
-  note("trial", "trial " + std::to_string(state_.trials.back().id) + ": gain not sure, " + words(ratio) + ": " +
-                    std::to_string(settings.blocks) + " more blocks of each plan");
-  return true;
+  return {kMostRounds * settings.blocks, settings.minimum_gain, state_.trials.back().switch_ms, remaining_steps()};
 }
 
-void Tuning::conclude_trial(bool early) {
+// After each pair of blocks.
+void Tuning::judge_race() {
+  const Race race = look(interleaving_->first(), interleaving_->second(), state_.noise, race_rules());
+  if (race.state == RaceState::kFaster) return conclude_trial(race, "");
+  if (race.state == RaceState::kSlower) return conclude_trial(race, race.ratio.ratio > 1 ? "gain too small" : "slower");
+  if (race.state != RaceState::kOpen) return conclude_trial(race, race.ratio.ratio > 1 ? "gain not sure" : "slower");
+  if (state_.overhead_ms() > state_.allowed_overhead_ms()) return conclude_trial(race, "overhead");
+  if (!enough_steps_for_trial()) return conclude_trial(race, "gain not sure");
+  note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
+                    ": another pair of blocks");
+  next_block();
+}
+
+void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   Trial& trial = state_.trials.back();
   trial.incumbent = summarize(interleaving_->first());
   trial.measured = summarize(interleaving_->second());
-  trial.ratio = compare(interleaving_->first(), interleaving_->second());
+  trial.ratio = race.ratio;
+  trial.reason = reason;
   set_trial(TrialState::kMeasured);
   observe(trial.plan, trial.measured);
   state_.incumbent_measured = trial.incumbent;
+  state_.noise.learn_from_pairs(interleaving_->first(), interleaving_->second());
   interleaving_.reset();
-  const bool adopt = !early && worth_adopting(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms, remaining_steps());
+  const bool adopt = race.state == RaceState::kFaster;
   trial.state = adopt ? TrialState::kAdopted : TrialState::kRejected;
-  if (!adopt) trial.reason = trial.ratio.ratio > 1 ? "gain not sure" : "slower";
+  std::string consequence;
   if (adopt) {
+    trial.break_even_steps = break_even_steps(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms);
+    consequence = "; the change has paid after " + std::to_string(trial.break_even_steps) + " steps";
     state_.incumbent = trial.plan;
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;
+  } else {
+    consequence = ", " + reason;
   }
   note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
-                    words(trial.ratio) + (early ? ", ended early" : ""));
+                    words(trial.ratio) + consequence);
   add_convergence(trial.id);
   roll_back();
 }

@@ -10,8 +10,20 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::int32_t kComparisonBlocks = 3;
-constexpr std::int32_t kComparisons = 2;      // begun, at most
+constexpr std::int32_t kComparisons = 2;  // begun, at most
+// Blocks of the initial plan alone: they cost nothing and show the job's noise. At most a tenth of the job.
+constexpr std::int64_t kInitialBlocks = 4;
+constexpr std::int64_t kInitialShare = 10;
 constexpr std::int32_t kUnexpectedSteps = 2;  // in a row, before ranks are taken to run another plan
+
+Blocks in_blocks(const std::vector<double>& steps, std::int32_t size) {
+  Blocks blocks;
+  for (const double step : steps) {
+    if (blocks.empty() || std::cmp_equal(blocks.back().size(), size)) blocks.emplace_back();
+    blocks.back().push_back(step);
+  }
+  return blocks;
+}
 
 }  // namespace
 
@@ -35,6 +47,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   take_step(step);
+  watch_for_drift(step);
   if (state_.doing == Doing::kLaunching) return recovered();
   if (change_ || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
@@ -71,7 +84,10 @@ void Tuning::unexpected_plan() {
 
 void Tuning::begin_measuring() {
   state_.doing = Doing::kMeasuring;
-  interleaving_.emplace(BlockSizes{1, state_.job.trials.warmup_steps, state_.job.trials.measure_steps});
+  const TrialSettings& settings = state_.job.trials;
+  const std::int64_t affordable = remaining_steps() / (kInitialShare * settings.measure_steps);
+  const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(affordable, 1, kInitialBlocks));
+  interleaving_.emplace(BlockSizes{1, settings.warmup_steps, blocks * settings.measure_steps});
   interleaving_->begin_block(true);
 }
 
@@ -87,6 +103,7 @@ void Tuning::record_step(const JobStep& step, bool warmup) {
 void Tuning::measure_step(const JobStep& step) {
   const bool warmup = interleaving_->warming();
   record_step(step, warmup);
+  account(step);
   if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
   const bool block_done = interleaving_->add(step.wall_ms);
   if (state_.phase == Phase::kMeasuring) {
@@ -94,13 +111,14 @@ void Tuning::measure_step(const JobStep& step) {
     return;
   }
   if (state_.phase == Phase::kTrials && !block_done && interleaving_->second_surely_worse()) {
-    return conclude_trial(true);
+    return conclude_trial({RaceState::kSlower, compare(interleaving_->first(), interleaving_->second())}, "slower");
   }
   if (block_done) continue_interleaving();
 }
 
 void Tuning::measured_initial() {
   state_.initial_measured = summarize(interleaving_->first());
+  state_.noise.learn_from_one_plan(in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps));
   state_.incumbent_measured = state_.initial_measured;
   interleaving_.reset();
   observe(state_.initial, state_.initial_measured);
@@ -115,17 +133,16 @@ void Tuning::measured_initial() {
 }
 
 void Tuning::continue_interleaving() {
-  if (interleaving_->done()) return interleaving_done();
+  if (state_.phase == Phase::kTrials && interleaving_->pairs_are_whole()) return judge_race();
+  if (interleaving_->done()) return conclude_comparison();
+  next_block();
+}
+
+void Tuning::next_block() {
   const PlanText& plan = interleaving_->second_is_next() ? second_plan() : first_plan();
   if (!running(plan)) return begin_change(plan, ChangePurpose::kBlock);
   state_.doing = Doing::kMeasuring;
   interleaving_->begin_block(false);
-}
-
-void Tuning::interleaving_done() {
-  if (state_.phase == Phase::kComparing) return conclude_comparison();
-  if (extend_trial()) return continue_interleaving();
-  conclude_trial(false);
 }
 
 void Tuning::begin_comparison() {

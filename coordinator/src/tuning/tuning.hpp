@@ -10,7 +10,7 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), trials.cpp (trials and comparison), trial.cpp, ending.cpp.
+// trial), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -22,6 +22,7 @@
 
 #include "tuning/action.hpp"
 #include "tuning/agreement.hpp"
+#include "tuning/change_point.hpp"
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
 #include "tuning/near_copies.hpp"
@@ -55,6 +56,7 @@ class Tuning {
   // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
   void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
     state_.calibration_json = calibration_json;
+    state_.earlier_calibration_json = calibration_json;
     state_.failed_hashes = std::move(failed_hashes);
   }
 
@@ -150,12 +152,15 @@ class Tuning {
   void measure_step(const JobStep& step);
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
-  void interleaving_done();
+  void next_block();
   void begin_trial(const Candidate& candidate);
   void start_trial();
   void set_trial(TrialState state);
-  [[nodiscard]] bool extend_trial();
-  void conclude_trial(bool early);
+  [[nodiscard]] RaceRules race_rules() const;
+  void judge_race();
+  void conclude_trial(const Race& race, const std::string& reason);
+  void account(const JobStep& step);
+  void account_change(double ms);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
   void begin_comparison();
   void conclude_comparison();
@@ -172,9 +177,15 @@ class Tuning {
   [[nodiscard]] std::vector<KnownPlan> known_plans(const SearchReply& reply) const;
   [[nodiscard]] bool is_settled(const std::string& hash) const;
   [[nodiscard]] double worthwhile_ms() const;
+  [[nodiscard]] double optimistic_ms(const Candidate& candidate) const;
+  [[nodiscard]] std::string overhead_spent() const;
   void pass_over(const Candidate& candidate, const KnownPlan& copied);
   void recommend(const Candidate* best);
   [[nodiscard]] bool enough_steps_for_trial() const;
+
+  // drift.cpp
+  void watch_for_drift(const JobStep& step);
+  void retune(const Drift& drift);
 
   // ending.cpp
   void finish_trials(const std::string& why);
@@ -207,7 +218,10 @@ class Tuning {
   std::int32_t rollbacks_ = 0;
   std::int32_t steps_since_launch_ = 0;
   std::int32_t unexpected_steps_ = 0;
+  std::optional<ChangePoint> change_point_;
+  std::optional<Nanoseconds> crashed_at_;  // in a trial, until ranks run again
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
+  std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> lost_;
   std::set<std::int32_t> ended_;
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch

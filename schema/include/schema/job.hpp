@@ -39,6 +39,7 @@ struct TrialSettings {
   std::int32_t candidates = 3;
   std::int32_t max_trials = 8;
   double minimum_gain = 0.01;  // of a step's time: a plan that cannot save as much is not tried
+  double overhead = 0.02;      // of the job's time: what trials may cost beyond the incumbent's steps
   Nanoseconds deadline = std::chrono::seconds(60);
   bool stop_after = false;  // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"

@@ -1,7 +1,8 @@
 #pragma once
 
 // What trials teach the cost model: factors on terms, not on totals, shrunk towards 1 so that a few noisy trials cannot
-// swing them (a normal prior on log factors; the posterior gives the interval). Pure; plain values.
+// swing them (a normal prior on log factors; the posterior gives the interval). What an earlier job learnt is the prior
+// of the next, once it is aged. Pure; plain values.
 
 #include <array>
 #include <string>
@@ -42,6 +43,17 @@ struct Observation {
 };
 
 [[nodiscard]] Calibration calibrate(const std::vector<Observation>& observations);
+
+class CostTable;
+
+// The same, begun from `prior`, and with shares taken anew where the factors move: what overlaps or waits depends on
+// them. The observations' own predictions are not used.
+[[nodiscard]] Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations,
+                                    const Calibration& prior);
+
+// An earlier job's, as a prior: the same factors, less sure. `shift`: the logarithm by which step times have changed
+// since, of which nobody knows what caused it; links change by more than the step that they are a part of.
+[[nodiscard]] Calibration aged(Calibration calibration, double shift = 0);
 
 [[nodiscard]] std::string to_json(const Calibration& calibration);
 [[nodiscard]] Result<Calibration> parse_calibration(std::string_view json);

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Tunes simulated jobs over the published Aceso profiles and writes bench/results/simulate.md.
+
+Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25] [--first-seed 1]
+                               [--only SETTING] [--planners tuner,random,hill-climb] [--jobs 1]
+                               [--scenario FILE] [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
+
+--raw keeps every run as it ends, so that an interrupted table is not lost: --from takes the runs that a file has, and
+only the others are made.
+
+Every run is `trimtab simulate`: the coordinator's tuning machine, planner and statistics against a hidden truth that is
+wrong by a random factor for each class of costs, differs for each single cost, and is measured with noise. The same
+seed gives the same truth to every planner. "Model alone" is the first search's best plan, adopted without a trial.
+Standard library only.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# Profile, nodes, devices of a node. Links between nodes are those of the published testbed.
+SETTINGS = [
+    ("gpt-350M", 1, 4),
+    ("gpt-1_3B", 1, 4),
+    ("gpt-1_3B", 2, 4),
+    ("gpt-2_6B", 1, 8),
+    ("resnet-500M", 1, 4),
+    ("resnet-2B", 1, 8),
+    ("t5-770M", 1, 4),
+    ("scale-layer-32layers", 1, 8),
+]  # fmt: skip
+MEMORY = 40 * 2**30  # of a device: the published 28 GiB leave no plain plan to begin with
+TESTBED = "gpt-13B"  # its cluster document names links inside of nodes and between them
+
+
+def name_of(setting):
+    model, nodes, devices = setting
+    return f"{model} on {nodes} x {devices}"
+
+
+class Laboratory:
+    def __init__(self, arguments, directory):
+        self.arguments = arguments
+        self.trimtab = pathlib.Path(arguments.build) / "bin" / "trimtab"
+        self.directory = pathlib.Path(directory)
+        self.costs = self.directory / "costs.db"
+        self.call("db", "import", "--format", "aceso", arguments.peers, self.costs, "--documents", self.directory)
+
+    def call(self, *words):
+        done = subprocess.run([str(self.trimtab), *map(str, words)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"trimtab {' '.join(map(str, words))}: {done.stderr.strip().splitlines()[-1]}")
+        return done.stdout
+
+    def cluster(self, setting):
+        """The published cluster of the model with another count of nodes and devices."""
+        model, nodes, devices = setting
+        path = self.directory / f"{model}.{nodes}x{devices}.json"
+        if path.exists():
+            return path
+        document = json.loads((self.directory / f"{model}.cluster.json").read_text())
+        node = document["nodes"][0]
+        document["nodes"] = [dict(node, name=f"n{i}", devices=devices, memory_bytes=MEMORY) for i in range(nodes)]
+        document["links"] = json.loads((self.directory / f"{TESTBED}.cluster.json").read_text())["links"]
+        path.write_text(json.dumps(document))
+        return path
+
+    def run(self, setting, planner, seed):
+        words = ["simulate", "--model", self.directory / f"{setting[0]}.json", "--cluster", self.cluster(setting)]
+        words += ["--costs", self.costs, "--seed", seed, "--planner", planner, "--quiet", "--json"]
+        words += ["--budget", self.arguments.budget, "--best-budget", self.arguments.best_budget]
+        if self.arguments.scenario:
+            words += ["--scenario", self.arguments.scenario]
+        return json.loads(self.call(*words))
+
+
+def attempt(laboratory, setting, planner, seed):
+    try:
+        answer = laboratory.run(setting, planner, seed)
+    except RuntimeError as refusal:
+        return {"setting": name_of(setting), "planner": planner, "seed": seed, "error": str(refusal)}
+    return dict(answer, setting=name_of(setting))
+
+
+def share_text(part, whole):
+    return "–" if whole == 0 else f"{100 * part / whole:.1f} %"
+
+
+def upper_bound(events, trials):
+    """The 95 % upper bound of a rate (Clopper and Pearson), by bisection."""
+    if trials == 0:
+        return 1.0
+
+    def at_most(rate):
+        return sum(math.comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(events + 1))
+
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at_most(middle) > 0.05 else (low, middle)
+    return high
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def row(name, runs):
+    regrets = [run["regret"] for run in runs]
+    within = sum(regret <= 0.02 for regret in regrets)
+    reached = [run["trials_to_2_percent"] for run in runs if run["trials_to_2_percent"] >= 0]
+    worse = sum(run["truly_worse_trials"] for run in runs)
+    false = sum(run["false_adoptions"] for run in runs)
+    cells = [
+        name, len(runs), share_text(within, len(runs)),
+        f"{100 * statistics.mean(regrets):.2f} %", f"{100 * percentile(regrets, 0.95):.2f} %",
+        f"{statistics.mean(len(run['trials']) for run in runs):.1f}",
+        f"{statistics.median(reached):.0f}" if reached else "–",
+        f"{false} of {worse}", share_text(false, worse),
+        f"{100 * statistics.mean(run['overhead_share'] for run in runs):.2f} %",
+        f"{100 * max(run['overhead_share'] for run in runs):.2f} %",
+        f"{statistics.mean(run['overhead_device_hours'] for run in runs):.2f}",
+        f"{statistics.mean(run['gain'] for run in runs):.2f}",
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def model_alone_row(runs):
+    known = [run for run in runs if "model_alone" in run]
+    fits = [run["model_alone"] for run in known if run["model_alone"]["fits"]]
+    regrets = [one["regret"] for one in fits]
+    within = sum(regret <= 0.02 for regret in regrets)
+    worse = sum(run["model_alone"]["true_ms"] >= run["initial_true_ms"] for run in known)
+    cells = [
+        "model alone", len(known), share_text(within, len(known)),
+        f"{100 * statistics.mean(regrets):.2f} %" if regrets else "–",
+        f"{100 * percentile(regrets, 0.95):.2f} %" if regrets else "–",
+        0, "–", f"{worse} worse than the initial plan, {len(known) - len(fits)} out of memory", "–", "–", "–", "–", "–",
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+COLUMNS = [
+    "", "runs", "within 2 % of the best", "mean regret", "95th percentile", "trials", "median trials to 2 %",
+    "worse plans adopted", "rate", "mean overhead", "most", "device hours", "gain over the initial plan",
+]  # fmt: skip
+
+
+def heading():
+    return f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}\n"
+
+
+def report(arguments, runs):
+    good = [run for run in runs if "error" not in run]
+    tuner = [run for run in good if run["planner"] == "tuner"]
+    measured = sum(run["measured_trials"] for run in tuner)
+    worse = sum(run["truly_worse_trials"] for run in tuner)
+    false = sum(run["false_adoptions"] for run in tuner)
+    text = f"""# Simulated tuning over the published Aceso profiles
+
+Made by `{' '.join(['bench/simulate_table.py', *sys.argv[1:]])}`. {len(tuner)} runs of the tuner: {len({run["setting"] for run in tuner})} settings, seeds
+{arguments.first_seed} to {arguments.first_seed + arguments.seeds - 1}; searches of {arguments.budget}, the true best by two strategies on the true costs with
+{arguments.best_budget} each (or any plan a run met, if faster). Truth, noise and switching are the defaults of `trimtab simulate` unless
+a scenario is named above. Every job has 5,000 steps and at most 12 trials. Regret is what the plan at the end takes beyond
+the best, by the truth. Overhead is the share of the job's time that went into changing plans, warm-up, slower candidates
+and failures. Failed runs count nowhere and are listed below.
+
+## Planners
+
+{heading()}"""
+    for planner in arguments.planners.split(","):
+        of = [run for run in good if run["planner"] == planner]
+        if of:
+            text += row({"hill-climb": "trials alone (hill-climb)", "random": "random search"}.get(planner, planner), of) + "\n"
+    if tuner:
+        text += model_alone_row(tuner) + "\n"
+        text += f"""
+The tuner's {false} false adoptions of {worse} trials of truly no faster plans: a rate of at most
+{100 * upper_bound(false, worse):.2f} % (95 % confidence); stated: 2.5 % for each trial. The interval of a trial's speedup covered the truth
+in {share_text(sum(run['ratios_covered'] for run in tuner), measured)} of {measured} trials, the interval of the prediction before it in
+{share_text(sum(run['predictions_covered'] for run in tuner), measured)}. {sum(run['out_of_memory_trials'] for run in tuner)} trials ran out of memory.
+
+## The tuner by setting
+
+{heading()}"""
+        for name in dict.fromkeys(run["setting"] for run in tuner):
+            text += row(name, [run for run in tuner if run["setting"] == name]) + "\n"
+    errors = [run for run in runs if "error" in run]
+    if errors:
+        text += "\nNot run:\n\n" + "".join(f"- {e['setting']}, {e['planner']}, seed {e['seed']}: {e['error']}\n" for e in errors)
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build" / "release")
+    parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared" / "peers" / "aceso_v100")
+    parser.add_argument("--seeds", type=int, default=25)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--planners", default="tuner,random,hill-climb")
+    parser.add_argument("--budget", default="10000ev")
+    parser.add_argument("--best-budget", default="60000ev")
+    parser.add_argument("--scenario", default="")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--raw", type=pathlib.Path, help="every run's document, one a line, appended")
+    parser.add_argument("--from", dest="earlier", type=pathlib.Path, help="runs that need not be made again")
+    arguments = parser.parse_args()
+    earlier = {}
+    if arguments.earlier and arguments.earlier.exists():
+        for line in arguments.earlier.read_text().splitlines():
+            one = json.loads(line)
+            earlier[one["setting"], one["planner"], one["seed"]] = one
+    settings = [one for one in SETTINGS if arguments.only in name_of(one)]
+    with tempfile.TemporaryDirectory() as directory:
+        laboratory = Laboratory(arguments, directory)
+        for setting in settings:
+            laboratory.cluster(setting)
+        tasks = [
+            (setting, planner, seed)
+            for setting in settings
+            for planner in arguments.planners.split(",")
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+        ]
+        lock = threading.Lock()
+
+        def make(task):
+            setting, planner, seed = task
+            if (name_of(setting), planner, seed) in earlier:
+                return earlier[name_of(setting), planner, seed]
+            run = attempt(laboratory, *task)
+            with lock:
+                if arguments.raw and "error" not in run:
+                    with arguments.raw.open("a") as out:
+                        out.write(json.dumps(run) + "\n")
+            return run
+
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            runs = list(pool.map(make, tasks))
+    text = report(arguments, runs)
+    if arguments.out:
+        arguments.out.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#pragma once
+
+// A job tuned on a simulated cluster: the coordinator's own tuning machine and planner, in virtual time, against a
+// hidden ground truth. Pure but for the tuner's own work: no sockets, files, clocks or threads; the same input gives
+// the same outcome, bit for bit. Who may call: the command line, benchmarks, tests.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/cost.hpp"
+#include "schema/job.hpp"
+
+namespace trimtab::coordinator {
+
+// What is wrong with the model's costs. A factor of 0 is drawn: e^(error * normal).
+struct TruthSettings {
+  double computation = 0;
+  double communication = 0;
+  double overlap = 0;  // on the part of a slowdown beyond 1
+  double memory = 0;
+  double error = 0.2;           // of the factors that are drawn
+  // What no factor explains: of each operator's times together, and of each single time.
+  double operators = 0.08;
+  double spread = 0.03;
+  double step_overhead_ms = 0;  // per step, owned by nothing
+};
+
+// Step times around the true one. Shares of a step's time, in logarithms.
+struct NoiseSettings {
+  double step = 0.02;               // each step's own
+  double drift = 0.01;              // of the machine: a first-order autoregression, its standard deviation
+  double drift_steps = 30;          // and after how many steps it has forgotten 63 %
+  double straggler = 0.02;          // share of steps with a slow rank
+  double straggler_slowdown = 1.3;  // how slow
+  std::int32_t outlier_every = 50;  // a checkpoint is written; 0 = never
+  double outlier_slowdown = 2.0;
+};
+
+// What changing plan costs, and what goes wrong.
+struct SwitchSettings {
+  double seconds = 1.0;
+  double bytes_per_second = 2e9;  // of parameters, gradients and optimizer state, per device
+  double warmup_slowdown = 1.5;   // of the first step after a change
+  double warmup_decay = 0.3;      // what is left of the excess with each step
+  double crash = 0.0;             // share of changes to a plan never run before in which a rank dies
+  double hang = 0.0;              // … in which all ranks fall silent
+};
+
+// Something changes at a step. kind "link": `level` delivers `share` of its bandwidth. "device": device `device`
+// computes at `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it is back.
+struct DriftSettings {
+  std::int64_t at_step = 0;
+  std::string kind;
+  std::string level;
+  std::string node;
+  std::int32_t device = 0;
+  double share = 1.0;
+  double seconds = 0;
+};
+
+struct Scenario {
+  TruthSettings truth;
+  NoiseSettings noise;
+  SwitchSettings change;
+  std::vector<DriftSettings> drift;
+};
+
+// TOML (docs/simulation.md). An unknown key is an error that names the nearest known one.
+[[nodiscard]] Result<Scenario> parse_scenario(std::string_view toml, std::string_view source);
+
+struct SimulationInput {
+  std::string model_json;
+  std::string cluster_json;
+  std::vector<Cost> costs;  // what the tuner believes
+  Job job;                  // world_size is the cluster's; commands are not run
+  Scenario scenario;
+  std::uint64_t seed = 1;
+  std::string planner = "tuner";       // one of simulation_planners()
+  std::uint64_t evaluations = 20000;   // of each search of the job
+  std::uint64_t best_evaluations = 0;  // of the search for the true best; 0 = four times those
+  // What an earlier job of this name learnt; empty = nothing.
+  std::string calibration_json;
+};
+
+// "tuner"; "random": plans at random, "hill-climb": neighbours of the best so far, one knob at a time. The last two
+// know predicted memory alone.
+[[nodiscard]] std::vector<std::string_view> simulation_planners();
+
+// For people, as it happens: virtual seconds since the begin, a kind ("trial", "plan", "result", …) and a line.
+using SimulationNote = std::function<void(double seconds, const std::string& kind, const std::string& text)>;
+
+struct SimulationOutcome {
+  std::string simulation_json;  // "trimtab.simulation/1": truth, regret, trials, overhead, false adoptions
+  std::string report_json;      // "trimtab.report/1", as a real job's
+};
+
+[[nodiscard]] Result<SimulationOutcome> simulate(const SimulationInput& input, const SimulationNote& note);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,205 @@
+#include "simulation/ground_truth.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.hpp"
+#include "tuner/cost_table.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+enum class CostClass { kComputation, kCommunication, kOverlap, kMemory, kExact };
+
+CostClass class_of(CostKind kind) {
+  switch (kind) {
+    case CostKind::kOperatorForward:
+    case CostKind::kOperatorBackward:
+    case CostKind::kOptimizerStep:
+      return CostClass::kComputation;
+    case CostKind::kCollective:
+    case CostKind::kPointToPoint:
+      return CostClass::kCommunication;
+    case CostKind::kOverlapComputation:
+    case CostKind::kOverlapCommunication:
+      return CostClass::kOverlap;
+    case CostKind::kOperatorStoredBytes:
+    case CostKind::kOperatorWorkingBytes:
+    case CostKind::kOperatorForwardReserveBytes:
+    case CostKind::kOperatorBackwardReserveBytes:
+      return CostClass::kMemory;
+    default:
+      return CostClass::kExact;
+  }
+}
+
+double drawn(double given, double error, Random& random) {
+  const double normal = random.normal();  // always drawn, so that a given factor leaves the others as they are
+  return given > 0 ? given : std::exp(error * normal);
+}
+
+Cost with_mean(const Cost& cost, double mean) {
+  Cost result{cost.key, {}};
+  result.statistics.add(std::max<std::int64_t>(std::llround(mean), 0));
+  return result;
+}
+
+constexpr double kPartsPerMillion = 1e6;
+
+// Each subject's own error, drawn when it is first met.
+class OperatorErrors {
+ public:
+  OperatorErrors(double sigma, std::uint64_t seed) : sigma_(sigma), random_(seed) {}
+  [[nodiscard]] double factor(const std::string& subject) {
+    const auto [found, fresh] = factors_.try_emplace(subject, 1.0);
+    if (fresh) found->second = std::exp(sigma_ * random_.normal());
+    return found->second;
+  }
+
+ private:
+  double sigma_;
+  Random random_;
+  std::map<std::string, double> factors_;
+};
+
+// Memory is counted by allocators, not measured with noise: no spread.
+Cost wronged(const Cost& cost, const TrueFactors& factors, double spread, OperatorErrors& operators, Random& random) {
+  const double own = std::exp(spread * random.normal()) * operators.factor(cost.key.subject);
+  const double mean = cost.statistics.mean();
+  switch (class_of(cost.key.kind)) {
+    case CostClass::kComputation:
+      return with_mean(cost, mean * factors.computation * own);
+    case CostClass::kCommunication:
+      return with_mean(cost, mean * factors.communication * own);
+    case CostClass::kOverlap:
+      return with_mean(cost, kPartsPerMillion + std::max(0.0, mean - kPartsPerMillion) * factors.overlap);
+    case CostClass::kMemory:
+      return with_mean(cost, mean * factors.memory);
+    case CostClass::kExact:
+      return cost;
+  }
+  return cost;
+}
+
+constexpr const char* kSlow = "@slow";
+
+}  // namespace
+
+Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster, const std::vector<Cost>& costs,
+                                      const TruthSettings& settings, std::uint64_t seed) {
+  GroundTruth truth;
+  truth.model_ = model;
+  truth.cluster_ = cluster;
+  truth.step_overhead_ms_ = settings.step_overhead_ms;
+  Random random(seed);
+  truth.factors_ = {
+      drawn(settings.computation, settings.error, random), drawn(settings.communication, settings.error, random),
+      drawn(settings.overlap, settings.error, random), drawn(settings.memory, settings.error / 4, random)};
+  OperatorErrors operators(settings.operators, seed ^ 0x09e7a);
+  for (const Cost& cost : costs) {
+    if (cost.statistics.empty()) continue;
+    truth.costs_.push_back(wronged(cost, truth.factors_, settings.spread, operators, random));
+  }
+  for (Link& link : truth.cluster_.links) {
+    link.bandwidth_bytes_per_s /= truth.factors_.communication;
+    link.latency_us *= truth.factors_.communication;
+  }
+  TRIMTAB_TRY_STATUS(truth.rebuild());
+  return truth;
+}
+
+Status GroundTruth::rebuild() {
+  Cluster cluster = cluster_;
+  for (Link& link : cluster.links) {
+    const auto share = link_share_.find(link.level);
+    if (share != link_share_.end()) link.bandwidth_bytes_per_s *= share->second;
+  }
+  current_costs_ = costs_;
+  for (Cost& cost : current_costs_) {
+    if (class_of(cost.key.kind) != CostClass::kCommunication) continue;
+    const auto share = link_share_.find(cost.key.placement.empty() ? "intra_node" : cost.key.placement);
+    if (share != link_share_.end()) cost = with_mean(cost, cost.statistics.mean() / share->second);
+  }
+  TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
+  current_.emplace(std::move(table));
+  prices_.clear();
+  return {};
+}
+
+Status GroundTruth::set_link(const std::string& level, double share) {
+  const auto of_level = [&](const Link& link) { return link.level == level; };
+  const bool known = std::any_of(cluster_.links.begin(), cluster_.links.end(), of_level) ||
+                     std::any_of(costs_.begin(), costs_.end(), [&](const Cost& c) { return c.key.placement == level; });
+  if (!known) return bad_input("drift of links: the cluster has no level '" + level + "'");
+  link_share_[level] = share;
+  return rebuild();
+}
+
+Status GroundTruth::set_device(std::int32_t device, double share) {
+  if (device < 0 || device >= cluster_.devices()) {
+    return bad_input("drift of devices: the cluster has devices 0 to " + std::to_string(cluster_.devices() - 1) +
+                     ", not " + std::to_string(device));
+  }
+  device_share_[device] = share;
+  prices_.clear();
+  return {};
+}
+
+// A stage is as slow as the slowest of its devices: its operators get costs of their own.
+double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
+  Model model = model_;
+  std::vector<Cost> costs = current_costs_;
+  bool slower = false;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    double share = 1;
+    for (const std::int32_t device : plan.stages[s].devices) {
+      const auto found = device_share_.find(device);
+      if (found != device_share_.end()) share = std::min(share, found->second);
+    }
+    if (share >= 1) continue;
+    slower = true;
+    const Range range = plan.stages[s].operators();
+    const std::string suffix = kSlow + std::to_string(s);
+    std::map<std::string, bool> keys;
+    for (std::int32_t i = range.begin; i < range.end; ++i) {
+      keys[model.operators[i].cost_key] = true;
+      model.operators[i].cost_key += suffix;
+    }
+    for (const Cost& cost : current_costs_) {
+      if (!keys.contains(cost.key.subject)) continue;
+      const bool computes = class_of(cost.key.kind) == CostClass::kComputation;
+      Cost slow = computes ? with_mean(cost, cost.statistics.mean() / share) : cost;
+      slow.key.subject += suffix;
+      costs.push_back(std::move(slow));
+    }
+  }
+  if (!slower) return healthy_ms;
+  const auto table = tuner::CostTable::build(model, current_->cluster(), costs, {true});
+  TRIMTAB_ASSERT(table.ok(), "a table of the same costs under more names");
+  return tuner::NativeCostModel(*table).evaluate(plan).iteration_ms;
+}
+
+TruePrice GroundTruth::evaluate(const Plan& plan) const {
+  const Prediction prediction = current_->evaluate(plan);
+  TruePrice price;
+  const double healthy = prediction.iteration_ms;
+  price.ms = (device_share_.empty() ? healthy : throttled_ms(plan, healthy)) + step_overhead_ms_;
+  price.fits = prediction.feasible;
+  price.peak_bytes.assign(static_cast<std::size_t>(cluster_.devices()), 0.0);
+  for (std::size_t s = 0; s < prediction.stages.size(); ++s) {
+    const StagePrediction& stage = prediction.stages[s];
+    for (const std::int32_t device : plan.stages[s].devices) {
+      price.peak_bytes[device] = static_cast<double>(stage.memory_bytes);
+    }
+    price.state_bytes = std::max(price.state_bytes, static_cast<double>(stage.memory.states));
+  }
+  return price;
+}
+
+const TruePrice& GroundTruth::price(const Plan& plan, const std::string& hash) {
+  const auto found = prices_.find(hash);
+  return found != prices_.end() ? found->second : prices_.emplace(hash, evaluate(plan)).first->second;
+}
+
+}  // namespace trimtab::coordinator

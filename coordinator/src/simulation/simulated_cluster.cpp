@@ -1,0 +1,263 @@
+#include "simulation/simulated_cluster.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
+constexpr Nanoseconds kSilence = std::chrono::seconds(1);
+constexpr std::int64_t kSnapshotEvery = 20;  // steps
+constexpr double kFirstLoss = 11.0;
+constexpr double kLossSteps = 200.0;
+
+Nanoseconds nanoseconds(double ms) {
+  return Nanoseconds(std::llround(ms * 1e6));
+}
+
+}  // namespace
+
+SimulatedCluster::HashedPlan SimulatedCluster::parsed(const std::string& plan_json) {
+  auto plan = parse_plan(plan_json, "a plan of the tuning machine");
+  TRIMTAB_ASSERT(plan.ok(), "the tuning machine proposes plans that were parsed before");
+  std::string hash = semantic_hash(*plan);
+  return {std::move(plan).value(), std::move(hash)};
+}
+
+SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario,
+                                   std::int64_t steps, std::uint64_t seed)
+    : cluster_(cluster),
+      truth_(truth),
+      scenario_(scenario),
+      noise_(scenario.noise, seed),
+      faults_(seed ^ 0xfa017),
+      job_steps_(steps) {
+  std::stable_sort(scenario_.drift.begin(), scenario_.drift.end(),
+                   [](const DriftSettings& a, const DriftSettings& b) { return a.at_step < b.at_step; });
+}
+
+std::vector<NodeShare> SimulatedCluster::nodes() const {
+  std::vector<NodeShare> shares;
+  std::int32_t first = 0;
+  for (const Node& node : cluster_.nodes) {
+    shares.push_back({node.name, first, node.devices});
+    first += node.devices;
+  }
+  return shares;
+}
+
+std::optional<Event> SimulatedCluster::next_event() {
+  if (events_.empty()) return std::nullopt;
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void SimulatedCluster::set_incumbent(const PlanText& plan) {
+  if (!plan.empty() && plan.hash != incumbent_.hash) incumbent_ = parsed(plan.json);
+}
+
+void SimulatedCluster::tell(std::int32_t rank, RankNews news) {
+  const bool heard = away_.empty() || !away_.contains(cluster_.nodes[cluster_.node_of(rank)].name);
+  if (heard) events_.emplace_back(FromRank{rank, launch_, std::move(news)});
+}
+
+void SimulatedCluster::tell_all(const RankNews& news) {
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) tell(rank, news);
+}
+
+void SimulatedCluster::carry_out(const Action& action) {
+  clock_.advance(kMessage);
+  if (const auto* wanted = std::get_if<LaunchOn>(&action)) return launch(*wanted);
+  if (const auto* wanted = std::get_if<KillOn>(&action)) return kill(*wanted);
+  if (const auto* proposed = std::get_if<ProposePlan>(&action)) return propose(*proposed);
+  if (const auto* commit = std::get_if<CommitPlan>(&action)) {
+    const auto found = proposals_.find(commit->epoch);
+    if (found != proposals_.end()) found->second.commit_step = commit->step;
+    return;
+  }
+  if (const auto* cancel = std::get_if<CancelPlan>(&action)) {
+    proposals_.erase(cancel->epoch);
+    return;
+  }
+  if (const auto* stop = std::get_if<StopRanks>(&action)) last_step_ = std::min(last_step_, stop->step);
+}
+
+void SimulatedCluster::launch(const LaunchOn& wanted) {
+  if (away_.contains(wanted.node)) return;
+  if (wanted.launch != launch_) {
+    launch_ = wanted.launch;
+    launched_on_.clear();
+    proposals_.clear();
+    silent_ = false;
+    step_ = wanted.fresh ? 0 : snapshot_;
+    last_step_ = wanted.steps > 0 ? wanted.steps : job_steps_;
+    epoch_ = wanted.epoch;
+    running_ = parsed(wanted.plan_json);
+    steps_on_plan_ = 0;
+    const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
+    const double ms = scenario_.change.seconds * 1e3 + load_ms;
+    if (launch_ > 1) spent_.changes_ms += ms;
+    clock_.advance(nanoseconds(ms));
+  }
+  launched_on_.insert(wanted.node);
+  alive_ = launched_on_.size() == cluster_.nodes.size();
+  events_.emplace_back(CommandFinished{wanted.tag, true, "", ""});
+}
+
+void SimulatedCluster::kill(const KillOn& wanted) {
+  if (away_.contains(wanted.node)) return;
+  if (wanted.launch == launch_) {
+    launched_on_.erase(wanted.node);
+    alive_ = false;
+  }
+  events_.emplace_back(CommandFinished{wanted.tag, true, "", ""});
+}
+
+void SimulatedCluster::propose(const ProposePlan& proposed) {
+  if (!alive_ || silent_) return;
+  proposals_[proposed.epoch] = {parsed(proposed.plan_json), -1};
+  tell_all(RankAcknowledged{proposed.epoch, step_});
+}
+
+void SimulatedCluster::stand_still(double ms) {
+  spent_.changes_ms += ms;
+  clock_.advance(nanoseconds(ms));
+}
+
+Status SimulatedCluster::advance() {
+  TRIMTAB_TRY_STATUS(meet_drift());
+  return_nodes();
+  if (!alive_ || silent_) {
+    clock_.advance(kSilence);
+    spent_.changes_ms += 1e3 * std::chrono::duration<double>(kSilence).count();
+  } else if (step_ >= last_step_) {
+    end_ranks(0, "");
+  } else if (change_plan()) {
+    run_step();
+  }
+  events_.emplace_back(Tick{});
+  return {};
+}
+
+// Between two steps: the highest epoch that is committed and due. False when the ranks do not go on.
+bool SimulatedCluster::change_plan() {
+  std::uint64_t due = epoch_;
+  for (const auto& [epoch, proposal] : proposals_) {
+    if (proposal.commit_step >= 0 && proposal.commit_step <= step_ + 1) due = std::max(due, epoch);
+  }
+  if (due == epoch_) return true;
+  const Proposal proposal = proposals_.at(due);
+  proposals_.erase(proposals_.begin(), proposals_.upper_bound(due));
+  return switch_to(due, proposal);
+}
+
+bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) {
+  const TruePrice& price = price_of(proposal.plan);
+  const double ms = scenario_.change.seconds * 1e3 + price.state_bytes / scenario_.change.bytes_per_second * 1e3;
+  snapshot_ = step_;
+  stand_still(ms);
+  if (!price.fits) {
+    run_out_of_memory(epoch, price);
+    return true;
+  }
+  const bool is_new = !ran_.contains(proposal.plan.hash);
+  const double fate = faults_.uniform();
+  if (is_new && fate < scenario_.change.crash) {
+    end_ranks(1, "a kernel failed");
+    return false;
+  }
+  if (is_new && fate < scenario_.change.crash + scenario_.change.hang) {
+    silent_ = true;
+    return false;
+  }
+  epoch_ = epoch;
+  running_ = proposal.plan;
+  steps_on_plan_ = 0;
+  tell_all(RankActive{epoch, step_, nanoseconds(ms)});
+  return true;
+}
+
+// The first step does not fit: the rank that holds most says so, and ranks go back to the plan they had.
+void SimulatedCluster::run_out_of_memory(std::uint64_t epoch, const TruePrice& price) {
+  const auto most = std::max_element(price.peak_bytes.begin(), price.peak_bytes.end());
+  const auto rank = static_cast<std::int32_t>(most - price.peak_bytes.begin());
+  tell(rank, RankStep{step_ + 1, epoch, 0, 0, "", static_cast<std::int64_t>(*most)});
+  tell(rank, RankFailed{epoch, "out_of_memory", "the step does not fit"});
+}
+
+void SimulatedCluster::run_step() {
+  const TruePrice& price = price_of(running_);
+  if (!price.fits) return end_ranks(1, "out of memory");
+  ran_.insert(running_.hash);
+  ++step_;
+  const double warmup = (scenario_.change.warmup_slowdown - 1) *
+                        std::pow(scenario_.change.warmup_decay, static_cast<double>(steps_on_plan_++));
+  const double noise = noise_.factor(step_) * (1 + std::max(0.0, warmup));
+  const double ms = price.ms * noise;
+  spend(price.ms, ms, noise / (1 + std::max(0.0, warmup)));
+  clock_.advance(nanoseconds(ms));
+  if (step_ % kSnapshotEvery == 0) snapshot_ = step_;
+  const double loss = kFirstLoss * std::exp(-static_cast<double>(step_) / kLossSteps);
+  const std::string samples = std::to_string(step_);
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    const auto peak = static_cast<std::int64_t>(price.peak_bytes[rank]);
+    tell(rank, RankStep{step_, epoch_, ms, rank + 1 == ranks() ? loss : 0, rank == 0 ? samples : "", peak});
+  }
+}
+
+// Steps that a crash undid are no use the second time; warm-up and what the incumbent would have saved neither.
+void SimulatedCluster::spend(double true_ms, double ms, double noise) {
+  spent_.steps_ms += ms;
+  if (step_ <= furthest_) return;
+  furthest_ = step_;
+  const double incumbent_ms = incumbent_.hash.empty() ? true_ms : price_of(incumbent_).ms;
+  spent_.useful_ms += std::min(true_ms, incumbent_ms) * noise;
+}
+
+void SimulatedCluster::end_ranks(int exit_code, const std::string& last_output) {
+  alive_ = false;
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    if (exit_code == 0) tell(rank, RankSaidBye{step_});
+    tell(rank, RankExited{exit_code, 0, last_output});
+  }
+}
+
+Status SimulatedCluster::meet_drift() {
+  while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
+    const DriftSettings& drift = scenario_.drift[drift_next_++];
+    if (drift.kind == "link") TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share));
+    if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));
+    if (drift.kind != "lost") continue;
+    const bool known = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
+                                   [&](const Node& node) { return node.name == drift.node; });
+    if (!known) return bad_input("drift: the cluster has no node '" + drift.node + "'");
+    lose(drift);
+  }
+  return {};
+}
+
+void SimulatedCluster::lose(const DriftSettings& drift) {
+  away_[drift.node] = clock_.monotonic() + nanoseconds(drift.seconds * 1e3);
+  launched_on_.erase(drift.node);
+  alive_ = false;
+  events_.emplace_back(NodeLost{drift.node});
+}
+
+void SimulatedCluster::return_nodes() {
+  for (auto it = away_.begin(); it != away_.end();) {
+    if (clock_.monotonic() < it->second) {
+      ++it;
+      continue;
+    }
+    events_.emplace_back(NodeBack{it->first, {}});
+    it = away_.erase(it);
+  }
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,155 @@
+#include "simulation/verdict.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/check.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kGoal = 1.02;  // of the true best
+
+Plan parsed(const std::string& text) {
+  auto plan = parse_plan(text, "a plan of the tuning machine");
+  TRIMTAB_ASSERT(plan.ok(), "plans of the tuning machine parse");
+  return std::move(plan).value();
+}
+
+json trial_json(const JudgedTrial& trial) {
+  return {{"id", trial.id},
+          {"state", trial.state},
+          {"reason", trial.reason},
+          {"true_ms", trial.true_ms},
+          {"incumbent_true_ms", trial.incumbent_true_ms},
+          {"predicted_ms", trial.predicted_ms},
+          {"predicted_interval_ms", {trial.predicted_low_ms, trial.predicted_high_ms}},
+          {"speedup", {{"ratio", trial.ratio}, {"low", trial.ratio_low}, {"high", trial.ratio_high}}},
+          {"true_speedup", trial.true_ms > 0 ? trial.incumbent_true_ms / trial.true_ms : 0},
+          {"steps", trial.steps},
+          {"incumbent_after_true_ms", trial.best_so_far_ms}};
+}
+
+}  // namespace
+
+double Verdict::true_ms(const std::string& plan_json) const {
+  return truth_.price(parsed(plan_json)).ms;
+}
+
+bool Verdict::truly_fits(const std::string& plan_json) const {
+  return truth_.price(parsed(plan_json)).fits;
+}
+
+void Verdict::watch(const TuningState& state) {
+  if (state.trials.empty()) return;
+  const Trial& last = state.trials.back();
+  if (last.id != begun_ && state.has_trial()) {
+    begun_ = last.id;
+    beside_ = state.incumbent.json;
+  }
+  const bool judged = !trials_.empty() && trials_.back().id == last.id;
+  if (last.id == begun_ && !state.has_trial() && !judged) judge(last, state);
+}
+
+void Verdict::judge(const Trial& trial, const TuningState& state) {
+  JudgedTrial one;
+  one.id = trial.id;
+  one.state = to_string(trial.state);
+  one.reason = trial.reason;
+  one.true_ms = true_ms(trial.plan.json);
+  one.incumbent_true_ms = true_ms(beside_);
+  one.predicted_low_ms = trial.predicted.low_ms;
+  one.predicted_ms = trial.predicted.mean_ms;
+  one.predicted_high_ms = trial.predicted.high_ms;
+  one.ratio = trial.ratio.ratio;
+  one.ratio_low = trial.ratio.low;
+  one.ratio_high = trial.ratio.high;
+  one.steps = trial.steps;
+  one.measured = trial.measured.steps > 0;
+  one.best_so_far_ms = true_ms(state.incumbent.json);
+  trials_.push_back(std::move(one));
+}
+
+void Verdict::first_answer(const SearchReply& reply) {
+  if (first_answered_) return;
+  first_answered_ = true;
+  const auto best = std::min_element(
+      reply.candidates.begin(), reply.candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+  if (best != reply.candidates.end()) model_alone_ = best->plan.json;
+}
+
+std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
+                          double best_ms, const std::string& best_json) const {
+  const double adopted_ms = true_ms(state.incumbent.json);
+  double best = std::min(best_ms, adopted_ms);
+  for (const JudgedTrial& one : trials_) {
+    if (one.measured) best = std::min(best, one.true_ms);
+  }
+  int adoptions = 0, false_adoptions = 0, worse = 0, measured = 0, covered = 0, ratios_covered = 0, too_big = 0;
+  int to_goal = true_ms(state.initial.json) <= kGoal * best ? 0 : -1;
+  std::int64_t trial_steps = 0;
+  auto trials = nlohmann::json::array();
+  for (const JudgedTrial& one : trials_) {
+    trials.push_back(trial_json(one));
+    trial_steps += one.steps;
+    adoptions += one.adopted() ? 1 : 0;
+    false_adoptions += one.adopted() && one.truly_worse() ? 1 : 0;
+    too_big += one.reason == "out_of_memory" ? 1 : 0;
+    if (to_goal < 0 && one.best_so_far_ms <= kGoal * best) to_goal = one.id;
+    if (!one.measured) continue;
+    ++measured;
+    worse += one.truly_worse() ? 1 : 0;
+    covered += one.predicted_low_ms <= one.true_ms && one.true_ms <= one.predicted_high_ms ? 1 : 0;
+    const double ratio = one.incumbent_true_ms / one.true_ms;
+    ratios_covered += one.ratio_low <= ratio && ratio <= one.ratio_high ? 1 : 0;
+  }
+  const double rest_ms = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0)) * adopted_ms;
+  const double job_ms = spent.steps_ms + spent.changes_ms + rest_ms;
+  const double overhead_ms = spent.steps_ms - spent.useful_ms + spent.changes_ms;
+  const auto devices = static_cast<double>(state.job.world_size);
+  const TrueFactors& factors = truth_.factors();
+  nlohmann::json document = {{"schema", "trimtab.simulation/1"},
+                             {"seed", input.seed},
+                             {"planner", input.planner},
+                             {"devices", state.job.world_size},
+                             {"truth",
+                              {{"computation", factors.computation},
+                               {"communication", factors.communication},
+                               {"overlap", factors.overlap},
+                               {"memory", factors.memory}}},
+                             {"phase", to_string(state.phase)},
+                             {"failure", state.failure},
+                             {"conclusion", state.conclusion},
+                             {"drifts", state.drifts.size()},
+                             {"best_true_ms", best},
+                             {"initial_true_ms", true_ms(state.initial.json)},
+                             {"adopted_true_ms", adopted_ms},
+                             {"regret", adopted_ms / best - 1},
+                             {"gain", true_ms(state.initial.json) / adopted_ms},
+                             {"trials", trials},
+                             {"trials_to_2_percent", to_goal},
+                             {"trial_steps", trial_steps},
+                             {"adoptions", adoptions},
+                             {"false_adoptions", false_adoptions},
+                             {"truly_worse_trials", worse},
+                             {"out_of_memory_trials", too_big},
+                             {"measured_trials", measured},
+                             {"predictions_covered", covered},
+                             {"ratios_covered", ratios_covered},
+                             {"job_hours", job_ms / 3.6e6},
+                             {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
+                             {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
+                             {"evaluations", state.evaluations},
+                             {"best_plan", nlohmann::json::parse(best_json, nullptr, false)}};
+  if (!model_alone_.empty()) {
+    document["model_alone"] = {{"true_ms", true_ms(model_alone_)},
+                               {"fits", truly_fits(model_alone_)},
+                               {"regret", true_ms(model_alone_) / best - 1}};
+  }
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace trimtab::coordinator

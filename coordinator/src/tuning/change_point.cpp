@@ -1,0 +1,78 @@
+#include "tuning/change_point.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr double kLeastSigma = 0.01;     // of a block's median: a few blocks may scatter less by luck
+constexpr double kMostOf = 6;            // standard deviations that one block may add
+constexpr std::size_t kMostBlocks = 64;  // kept
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+}  // namespace
+
+std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
+  if (steps_.empty()) block_begin_ = step;
+  steps_.push_back(wall_ms);
+  if (std::cmp_less(steps_.size(), rules_.block)) return std::nullopt;
+  const Block block{block_begin_, std::log(std::max(median(steps_), 1e-9))};
+  steps_.clear();
+  if (std::cmp_less(reference_.size(), rules_.reference_blocks)) {
+    reference_.push_back(block);
+    if (std::cmp_equal(reference_.size(), rules_.reference_blocks)) learn();
+    return std::nullopt;
+  }
+  if (since_.size() >= kMostBlocks) {
+    since_.erase(since_.begin());
+    slower_from_ -= std::min<std::size_t>(slower_from_, 1);
+    faster_from_ -= std::min<std::size_t>(faster_from_, 1);
+  }
+  since_.push_back(block);
+  return judge();
+}
+
+// The median and the median absolute deviation of the reference, which a single odd block does not move.
+void ChangePoint::learn() {
+  std::vector<double> values;
+  for (const Block& one : reference_) values.push_back(one.log_median);
+  level_ = median(values);
+  for (double& value : values) value = std::abs(value - level_);
+  sigma_ = std::max(1.4826 * median(values), kLeastSigma);
+}
+
+std::optional<StepChange> ChangePoint::judge() {
+  const double slack = std::log1p(rules_.least_shift) / 2 / sigma_ + 0.5;
+  const double off = std::clamp((since_.back().log_median - level_) / sigma_, -kMostOf, kMostOf);
+  slower_ = std::max(0.0, slower_ + off - slack);
+  faster_ = std::max(0.0, faster_ - off - slack);
+  if (slower_ == 0) slower_from_ = since_.size();
+  if (faster_ == 0) faster_from_ = since_.size();
+  slower_ = std::min(slower_, 2 * rules_.threshold);
+  faster_ = std::min(faster_, 2 * rules_.threshold);
+  if (slower_ > rules_.threshold) return if_large(change_since(slower_from_));
+  if (faster_ > rules_.threshold) return if_large(change_since(faster_from_));
+  return std::nullopt;
+}
+
+// The reference's own level is only so well known: a small step off it is no change, however often it is seen.
+std::optional<StepChange> ChangePoint::if_large(StepChange change) const {
+  if (std::abs(std::log(change.ratio())) < std::log1p(rules_.least_shift)) return std::nullopt;
+  return change;
+}
+
+StepChange ChangePoint::change_since(std::size_t first) const {
+  std::vector<double> after;
+  for (std::size_t i = first; i < since_.size(); ++i) after.push_back(since_[i].log_median);
+  return {std::exp(level_), std::exp(median(after)), since_[first].begin};
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,57 @@
+#pragma once
+
+// Whether a job's step time has changed for good: a cumulative sum (Page 1954) over medians of a few steps, on
+// logarithms, beside the job's own level and noise. A single slow step moves no median; what drifts slowly and little
+// stays below the slack. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace trimtab::coordinator {
+
+struct ChangePointRules {
+  int block = 5;              // steps of a median
+  int reference_blocks = 12;  // that make the level and the noise
+  double least_shift = 0.05;  // of a step's time: less is not worth a word
+  double threshold = 6;       // standard deviations, summed
+};
+
+struct StepChange {
+  double before_ms = 0;
+  double after_ms = 0;
+  std::int64_t since_step = 0;  // where it began, as well as can be told
+  [[nodiscard]] double ratio() const { return after_ms / before_ms; }
+};
+
+class ChangePoint {
+ public:
+  explicit ChangePoint(ChangePointRules rules = {}) : rules_(rules) {}
+
+  // A step of the one plan that runs. Once it has told of a change it must be begun anew.
+  [[nodiscard]] std::optional<StepChange> add(std::int64_t step, double wall_ms);
+
+ private:
+  struct Block {
+    std::int64_t begin = 0;
+    double log_median = 0;
+  };
+  void learn();
+  [[nodiscard]] std::optional<StepChange> judge();
+  [[nodiscard]] std::optional<StepChange> if_large(StepChange change) const;
+  [[nodiscard]] StepChange change_since(std::size_t first) const;
+
+  ChangePointRules rules_;
+  std::vector<double> steps_;
+  std::int64_t block_begin_ = 0;
+  std::vector<Block> reference_;
+  std::vector<Block> since_;  // after the reference, since either sum was last zero
+  double level_ = 0;
+  double sigma_ = 0;
+  double slower_ = 0;
+  double faster_ = 0;
+  std::size_t slower_from_ = 0;
+  std::size_t faster_from_ = 0;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,29 @@
+#pragma once
+
+// When the steps after a change of plan count: compilation, graph capture and the allocator make the first ones slow,
+// and nobody knows how many. Warm-up ends with the first step that is not clearly faster than the one before it, after
+// the steps that the job asks for at least, and at the latest kMostUnsettled steps later. Pure.
+
+#include <cstdint>
+
+namespace trimtab::coordinator {
+
+inline constexpr std::int32_t kMostUnsettled = 12;
+
+class Settling {
+ public:
+  // `steps` at least; 0 = none, and nothing is waited for.
+  explicit Settling(std::int32_t steps = 0) : least_(steps) {}
+
+  [[nodiscard]] bool settled() const { return settled_ || least_ == 0; }
+  // A step that does not count.
+  void add(double wall_ms);
+
+ private:
+  std::int32_t least_;
+  std::int32_t seen_ = 0;
+  double before_ms_ = 0;
+  bool settled_ = false;
+};
+
+}  // namespace trimtab::coordinator

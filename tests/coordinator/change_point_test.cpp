@@ -1,0 +1,65 @@
+#include "tuning/change_point.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "base/random.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// Step noise, a slow drift, stragglers and checkpoints; from `at` on steps take `shift` times as long.
+std::optional<StepChange> watched(std::uint64_t seed, int steps, int at, double shift, double noise = 0.02,
+                                  double drift = 0.01) {
+  Random random(seed);
+  ChangePoint one;
+  double state = 0;
+  for (int step = 1; step <= steps; ++step) {
+    const double kept = std::exp(-1.0 / 30);
+    state = kept * state + drift * std::sqrt(1 - kept * kept) * random.normal();
+    double ms = 100 * std::exp(state + noise * random.normal());
+    if (random.uniform() < 0.02) ms *= 1.3;
+    if (step % 50 == 0) ms *= 2;
+    if (step >= at) ms *= shift;
+    if (const auto change = one.add(step, ms)) return change;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("noise alone is seldom called a change, seeds 1 to 200, 2000 steps each", "[drift]") {
+  int alarms = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) alarms += watched(seed, 2000, 1 << 30, 1).has_value() ? 1 : 0;
+  INFO(alarms << " false alarms in 400,000 steps");
+  CHECK(alarms <= 2);
+}
+
+TEST_CASE("a change of 15 % is noticed within 40 steps and located within 10, seeds 1 to 200", "[drift]") {
+  for (const double shift : {1.15, 1 / 1.15}) {
+    int noticed = 0;
+    int located = 0;
+    int measured = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+      const auto change = watched(seed, 240, 200, shift);
+      if (!change || change->since_step < 150) continue;
+      ++noticed;
+      located += std::abs(change->since_step - 200) <= 10 ? 1 : 0;
+      measured += std::abs(change->ratio() / shift - 1) < 0.06 ? 1 : 0;
+    }
+    INFO(noticed << " noticed, " << located << " located");
+    CHECK(noticed >= 190);
+    CHECK(located >= 180);
+    CHECK(measured >= 190);
+  }
+}
+
+TEST_CASE("one very slow step is no change", "[drift]") {
+  ChangePoint one;
+  bool alarm = false;
+  for (int step = 1; step <= 300; ++step)
+    alarm = one.add(step, step == 150 ? 1e6 : 100 + step % 3).has_value() || alarm;
+  CHECK_FALSE(alarm);
+}

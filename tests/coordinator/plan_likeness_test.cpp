@@ -1,0 +1,71 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tuning/plan_likeness.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// Two stages of twelve operators on four devices.
+Plan plan(std::int32_t cut, std::int32_t microbatch = 4, std::int32_t tp = 1, bool recompute = false) {
+  Plan one;
+  one.global_batch = 64;
+  one.microbatch = microbatch;
+  for (int s = 0; s < 2; ++s) {
+    Segment segment;
+    segment.operators = s == 0 ? Range{0, cut} : Range{cut, 12};
+    segment.tp = tp;
+    segment.dp = 2 / tp;
+    if (recompute) segment.recompute = {segment.operators};
+    one.stages.push_back({{2 * s, 2 * s + 1}, {segment}});
+  }
+  return one;
+}
+
+Prediction predicted(double ms, double communication = 0) {
+  Prediction one;
+  one.iteration_ms = ms;
+  one.computation_share_ms = ms - communication;
+  one.communication_share_ms = communication;
+  return one;
+}
+
+tuner::Calibration sure() {
+  tuner::Calibration one;
+  one.computation.log_sigma = one.communication.log_sigma = 0;
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("likeness falls with every difference and is symmetric", "[likeness]") {
+  CHECK(likeness(plan(6), plan(6)) == Approx(1));
+  CHECK(likeness(plan(6), plan(7)) > 0.95);
+  CHECK(likeness(plan(6), plan(7)) < 1);
+  CHECK(likeness(plan(6), plan(6, 4, 1, true)) == Approx(0.8));
+  CHECK(likeness(plan(6), plan(6, 4, 2)) == 0);
+  CHECK(likeness(plan(6), plan(6, 8)) == 0);
+  CHECK(likeness(plan(5), plan(8)) == likeness(plan(8), plan(5)));
+}
+
+TEST_CASE("a measured plan's surprise is expected of plans that are like it", "[likeness]") {
+  // Plan 6 was measured 10 % slower than predicted, and so was nothing else.
+  const Residuals known({{plan(6), std::log(1.1), 0.005}}, 0.05);
+  const Gain alike = known.gain(plan(6), predicted(100), plan(7), predicted(99), sure());
+  CHECK(alike.log_ratio == Approx(std::log(100.0 / 99)).margin(0.003));
+  CHECK(alike.sigma < 0.015);
+  const Gain other = known.gain(plan(6), predicted(100), plan(6, 8), predicted(99), sure());
+  CHECK(other.log_ratio > 0.08);  // it need not be as slow as predicted plans of the first kind
+  CHECK(other.sigma > 0.045);
+}
+
+TEST_CASE("what both plans hang on does not make their ratio unsure", "[likeness]") {
+  const Residuals known({}, 0.0);
+  tuner::Calibration open = sure();
+  open.communication.log_sigma = 0.2;
+  open.computation.log_sigma = 0.2;
+  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(90, 9), open).sigma < 1e-6);
+  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(100, 50), open).sigma > 0.1);
+}

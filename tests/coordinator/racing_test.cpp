@@ -1,0 +1,190 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "base/random.hpp"
+#include "tuning/racing.hpp"
+#include "tuning/settling.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// A machine: its own noise, a slow drift that neighbouring blocks share in part, checkpoints.
+class Machine {
+ public:
+  Machine(std::uint64_t seed, double noise, double drift, bool linear = false)
+      : random_(seed), noise_(noise), drift_(drift), linear_(linear) {}
+
+  std::vector<double> block(double ms, int steps = 5) {
+    std::vector<double> times;
+    for (int i = 0; i < steps; ++i, ++step_) {
+      const double kept = std::exp(-1.0 / 30);
+      state_ = kept * state_ + drift_ * std::sqrt(1 - kept * kept) * random_.normal();
+      const double slope = linear_ ? 0.001 * step_ : 0;
+      const double spike = step_ % 47 == 0 ? 2.5 : 1.0;
+      times.push_back(ms * spike * std::exp(state_ + slope + noise_ * random_.normal()));
+    }
+    return times;
+  }
+
+ private:
+  Random random_;
+  double noise_;
+  double drift_;
+  bool linear_;
+  double state_ = 0;
+  int step_ = 1;
+};
+
+struct Raced {
+  Race race;
+  int pairs = 0;
+};
+
+// As the tuning machine does it: four blocks of the first plan alone, then A B B A A B ….
+Raced raced(Machine& machine, double first_ms, double second_ms, const RaceRules& rules) {
+  PairNoise noise;
+  Blocks alone;
+  for (int i = 0; i < 4; ++i) alone.push_back(machine.block(first_ms));
+  noise.learn_from_one_plan(alone);
+  Blocks first;
+  Blocks second;
+  for (int pair = 0;; ++pair) {
+    if (pair % 2 == 0) first.push_back(machine.block(first_ms));
+    second.push_back(machine.block(second_ms));
+    if (pair % 2 == 1) first.push_back(machine.block(first_ms));
+    const Race race = look(first, second, noise, rules);
+    if (race.state != RaceState::kOpen) return {race, pair + 1};
+  }
+}
+
+const RaceRules kRules{6, 0.01, 0, 1'000'000};
+
+double share_called_faster(double second_ms, double noise, double drift, bool linear = false, int runs = 2000) {
+  int faster = 0;
+  for (int run = 0; run < runs; ++run) {
+    Machine machine(1000 + run, noise, drift, linear);
+    if (raced(machine, 100, second_ms, kRules).race.state == RaceState::kFaster) ++faster;
+  }
+  return static_cast<double>(faster) / runs;
+}
+
+}  // namespace
+
+TEST_CASE("a plan that is no faster is called faster at most as often as is stated, seeds 1000 to 2999", "[racing]") {
+  CHECK(share_called_faster(100, 0.02, 0) <= kErrorRate);
+  CHECK(share_called_faster(100, 0.02, 0.01) <= kErrorRate);
+  CHECK(share_called_faster(100, 0.05, 0.03) <= kErrorRate);
+  CHECK(share_called_faster(100, 0.02, 0.01, true) <= kErrorRate);
+  CHECK(share_called_faster(101, 0.02, 0.01) <= kErrorRate);
+}
+
+TEST_CASE("a plan that is clearly faster is nearly always found, after few pairs, seeds 1 to 200", "[racing]") {
+  int found = 0;
+  int pairs = 0;
+  for (int seed = 1; seed <= 200; ++seed) {
+    Machine machine(seed, 0.02, 0.01);
+    const Raced one = raced(machine, 100, 90, kRules);
+    found += one.race.state == RaceState::kFaster ? 1 : 0;
+    pairs += one.pairs;
+  }
+  INFO(found << " of 200 found after " << pairs / 200.0 << " pairs");
+  CHECK(found >= 190);
+  CHECK(pairs <= 200 * 3);
+}
+
+TEST_CASE("a plan that is clearly slower ends after the first pair or two, seeds 1 to 200", "[racing]") {
+  int pairs = 0;
+  for (int seed = 1; seed <= 200; ++seed) {
+    Machine machine(seed, 0.02, 0.01);
+    const Raced one = raced(machine, 100, 115, kRules);
+    CHECK(one.race.state != RaceState::kFaster);
+    pairs += one.pairs;
+  }
+  CHECK(pairs <= 200 * 2);
+}
+
+TEST_CASE("the interval holds over all looks, seeds 1 to 1000", "[racing]") {
+  int covered = 0;
+  for (int seed = 1; seed <= 1000; ++seed) {
+    Machine machine(seed, 0.03, 0.01);
+    const Race race = raced(machine, 105, 100, kRules).race;
+    if (race.ratio.low <= 1.05 && 1.05 <= race.ratio.high) ++covered;
+  }
+  CHECK(covered >= 950);
+}
+
+TEST_CASE("one slow step in a block changes no verdict", "[racing]") {
+  PairNoise noise{8 * 0.0001, 8};
+  Blocks first = {{100, 101, 99, 100, 100}, {100, 100, 101, 99, 100}};
+  const Blocks second = {{90, 91, 89, 90, 90}, {90, 90, 91, 89, 90}};
+  CHECK(look(first, second, noise, kRules).state == RaceState::kFaster);
+  first[0][1] = 900;
+  const Race race = look(first, second, noise, kRules);
+  CHECK(race.state == RaceState::kFaster);
+  CHECK(race.ratio.ratio == Approx(100.0 / 90).epsilon(0.01));
+}
+
+TEST_CASE("a gain that does not pay for the change is not called faster", "[racing]") {
+  const PairNoise noise{8 * 0.0001, 8};
+  const Blocks first = {{100, 100, 100}, {100, 100, 100}, {100, 100, 100}};
+  const Blocks second = {{90, 90, 90}, {90, 90, 90}, {90, 90, 90}};
+  RaceRules rules = kRules;
+  rules.switch_ms = 5000;
+  rules.remaining_steps = 100;
+  CHECK(look(first, second, noise, rules).state != RaceState::kFaster);
+  rules.remaining_steps = 10'000;
+  const Race race = look(first, second, noise, rules);
+  CHECK(race.state == RaceState::kFaster);
+  const long steps = break_even_steps(race.ratio, 100, 5000);
+  CHECK(steps > 500);
+  CHECK(steps < 10'000);
+  CHECK(break_even_steps({1.1, 0.99, 1.2}, 100, 5000) == 0);
+}
+
+TEST_CASE("a machine that became noisier is believed", "[racing]") {
+  const PairNoise quiet{20 * 1e-6, 20};
+  const Blocks first = {{100, 100, 100}, {120, 120, 120}, {95, 95, 95}, {110, 110, 110}};
+  const Blocks second = {{95, 95, 95}, {100, 100, 100}, {110, 110, 110}, {100, 100, 100}};
+  CHECK(look(first, second, quiet, kRules).state != RaceState::kFaster);
+}
+
+TEST_CASE("old noise fades", "[racing]") {
+  PairNoise noise;
+  for (int i = 0; i < 1000; ++i) noise.add(1e-4, 1);
+  CHECK(noise.degrees <= 25);
+  CHECK(noise.squares / noise.degrees == Approx(1e-4));
+  for (int i = 0; i < 200; ++i) noise.add(9e-4, 1);
+  CHECK(noise.squares / noise.degrees == Approx(9e-4).epsilon(0.05));
+}
+
+TEST_CASE("quantiles of Student's t are those of the tables", "[racing]") {
+  CHECK(student_quantile(0.975, 1) == Approx(12.706).epsilon(1e-4));
+  CHECK(student_quantile(0.975, 9) == Approx(2.262).epsilon(1e-3));
+  CHECK(student_quantile(0.995, 4) == Approx(4.604).epsilon(1e-3));
+  CHECK(student_quantile(0.9, 30) == Approx(1.310).epsilon(1e-3));
+  CHECK(student_quantile(0.5, 3) == Approx(0).margin(1e-6));
+}
+
+TEST_CASE("warm-up ends when step times no longer fall", "[settling]") {
+  const auto steps_to_settle = [](std::vector<double> times, int least) {
+    Settling one(least);
+    int steps = 0;
+    for (const double ms : times) {
+      if (one.settled()) break;
+      one.add(ms);
+      ++steps;
+    }
+    return one.settled() ? steps : -1;
+  };
+  CHECK(steps_to_settle({100, 101, 100, 99}, 2) == 2);
+  CHECK(steps_to_settle({900, 300, 101, 100, 99}, 2) == 4);  // a compiler, then a cache
+  CHECK(steps_to_settle({900, 100, 101}, 2) == 3);
+  CHECK(steps_to_settle({100, 100, 100, 100}, 4) == 4);
+  CHECK(steps_to_settle({100, 100}, 1) == 1);
+  CHECK(Settling(0).settled());
+  std::vector<double> forever;
+  for (double ms = 1e9; forever.size() < 100; ms /= 2) forever.push_back(ms);
+  CHECK(steps_to_settle(forever, 2) == 2 + kMostUnsettled);
+}
