@@ -1,7 +1,6 @@
 #include "strategies/galvatron/chain_program.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.hpp"
@@ -12,7 +11,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kEqual = 1e-12;  // of a time
-constexpr int kHalvings = 48;     // of the multiplier's range
+constexpr int kChords = 64;       // of the hull of times and memories: far more than a chain has
 
 struct Label {
   double time = 0;
@@ -22,137 +21,239 @@ struct Label {
   std::int32_t next = -1;  // label of the layer after
 };
 
-class Solver {
+// A relaxed choice: what it takes, without peaks.
+struct Relaxed {
+  std::vector<std::int32_t> strategies;
+  double time = 0;
+  double linear = 0;  // kept and states
+  bool fits = false;  // by equation 2
+};
+
+}  // namespace
+
+class ChainProgram::Solver {
  public:
   explicit Solver(const ChainProblem& problem)
-      : problem_(problem), reduced_(problem), width_(static_cast<std::size_t>(reduced_.count())) {}
+      : limit_(problem.limit), reduced_(problem), width_(static_cast<std::size_t>(reduced_.count())) {
+    flatten(problem);
+  }
 
-  std::optional<ChainChoice> solve() {
-    if (width_ == 0) return std::nullopt;
-    for (const std::vector<ChainCost>& of : problem_.costs) {
-      for (const ChainCost& cost : of) {
-        if (cost.time < kInfinite) largest_peak_ = std::max(largest_peak_, cost.peak);
-      }
-    }
+  std::optional<ChainChoice> solve(std::span<const std::int32_t> kinds) {
+    kinds_ = kinds;
+    best_.reset();
+    best_time_ = kInfinite;
+    if (width_ == 0 || kinds.empty()) return std::nullopt;
     tabulate_least_memory();
-    if (least_memory_.back() > problem_.limit) return std::nullopt;
-    bound_by_multiplier();
-    if (best_ && multiplier_ == 0) return best_;
-    return search();
+    if (least_memory_.back() > limit_) return std::nullopt;
+    if (!bound_by_multiplier()) search();
+    if (!best_) return std::nullopt;
+    for (std::int32_t& s : best_->strategies) s = reduced_.original(s);
+    return best_;
   }
 
  private:
-  [[nodiscard]] std::size_t layers() const { return problem_.kinds.size(); }
-  [[nodiscard]] std::int32_t kind(std::size_t layer) const { return problem_.kinds[layer]; }
+  [[nodiscard]] std::size_t layers() const { return kinds_.size(); }
+  [[nodiscard]] std::size_t kind(std::size_t layer) const { return static_cast<std::size_t>(kinds_[layer]); }
+  [[nodiscard]] const ChainCost& cost(std::size_t kind, std::size_t s) const { return costs_[kind * width_ + s]; }
+  [[nodiscard]] bool changes(std::size_t kind) const { return !changes_[kind].empty(); }
+  // By the strategy before, then by the layer's own; only where changes() says that there are any.
+  [[nodiscard]] const double* change(std::size_t kind, std::size_t from) const {
+    return &changes_[kind][from * width_];
+  }
+
+  // What is left of the problem as dense rows.
+  void flatten(const ChainProblem& problem) {
+    changes_.resize(problem.costs.size());
+    for (std::size_t kind = 0; kind < problem.costs.size(); ++kind) {
+      const auto number = static_cast<std::int32_t>(kind);
+      for (std::int32_t s = 0; s < reduced_.count(); ++s) {
+        costs_.push_back(reduced_.cost(number, s));
+        if (costs_.back().time < kInfinite) largest_peak_ = std::max(largest_peak_, costs_.back().peak);
+      }
+      if (!reduced_.changes(number)) continue;
+      std::vector<double>& rows = changes_[kind];
+      for (std::int32_t from = 0; from < reduced_.count(); ++from) {
+        for (std::int32_t to = 0; to < reduced_.count(); ++to) rows.push_back(reduced_.change(number, from, to));
+      }
+      if (std::all_of(rows.begin(), rows.end(), [](double ms) { return ms == 0; })) rows.clear();
+      tabulate_dearer(rows);
+    }
+    priced_.resize(costs_.size());
+  }
+
+  // By how much changes to one strategy cost more than those to another at most: [by * width + instead of].
+  void tabulate_dearer(const std::vector<double>& rows) {
+    std::vector<double>& dearer = dearer_.emplace_back();
+    if (rows.empty()) return;
+    dearer.assign(width_ * width_, -kInfinite);
+    for (std::size_t by = 0; by < width_; ++by) {
+      for (std::size_t s = 0; s < width_; ++s) {
+        double& most = dearer[by * width_ + s];
+        for (std::size_t p = 0; p < width_; ++p) most = std::max(most, rows[p * width_ + by] - rows[p * width_ + s]);
+      }
+    }
+  }
 
   // Of the first layers: what they keep and their states, under the strategies that need least.
   void tabulate_least_memory() {
     least_memory_.assign(1, 0);
     for (std::size_t i = 0; i < layers(); ++i) {
       double least = kInfinite;
-      for (std::int32_t s = 0; s < reduced_.count(); ++s) {
-        const ChainCost& cost = reduced_.cost(kind(i), s);
-        if (cost.time < kInfinite) least = std::min(least, cost.kept + cost.states);
+      for (std::size_t s = 0; s < width_; ++s) {
+        const ChainCost& of = cost(kind(i), s);
+        if (of.time < kInfinite) least = std::min(least, of.kept + of.states);
       }
       least_memory_.push_back(least_memory_.back() + least);
     }
   }
 
-  // The chain that minimizes time + multiplier * (kept + states), from the first layer on.
-  std::vector<std::int32_t> relaxed(double multiplier) {
-    prefix_.assign((layers() + 1) * width_, 0);
-    from_.assign(layers() * width_, 0);
+  // The chain that minimizes time_weight * time + multiplier * (kept + states), from the first layer on.
+  Relaxed relaxed(double time_weight, double multiplier) {
+    for (std::size_t at = 0; at < costs_.size(); ++at) {
+      const ChainCost& of = costs_[at];
+      priced_[at] = of.time < kInfinite ? time_weight * of.time + multiplier * (of.kept + of.states) : kInfinite;
+    }
+    prefix_.resize((layers() + 1) * width_);
+    from_.resize(layers() * width_);
+    std::fill_n(prefix_.begin(), width_, 0.0);
     for (std::size_t i = 0; i < layers(); ++i) {
-      const bool moves = i > 0 && reduced_.changes(kind(i));
       const double* const before = &prefix_[i * width_];
-      const auto cheapest = static_cast<std::int32_t>(std::min_element(before, before + width_) - before);
+      double* const after = &prefix_[(i + 1) * width_];
+      std::int32_t* const from = &from_[i * width_];
+      const double* const own = &priced_[kind(i) * width_];
+      if (i > 0 && changes(kind(i))) {
+        extend_with_changes(kind(i), time_weight, before, after, from);
+      } else {
+        const auto cheapest = static_cast<std::int32_t>(std::min_element(before, before + width_) - before);
+        std::fill_n(after, width_, before[cheapest]);
+        std::fill_n(from, width_, cheapest);
+      }
+      for (std::size_t s = 0; s < width_; ++s) after[s] += own[s];
+    }
+    return followed_back();
+  }
+
+  void extend_with_changes(std::size_t kind, double weight, const double* before, double* after, std::int32_t* from) {
+    std::fill_n(after, width_, kInfinite);
+    std::fill_n(from, width_, 0);
+    for (std::size_t p = 0; p < width_; ++p) {
+      const double* const row = change(kind, p);
       for (std::size_t s = 0; s < width_; ++s) {
-        std::int32_t from = cheapest;
-        double least = before[cheapest];
-        if (moves) {
-          least = kInfinite;
-          for (std::size_t p = 0; p < width_; ++p) {
-            const double with =
-                before[p] + reduced_.change(kind(i), static_cast<std::int32_t>(p), static_cast<std::int32_t>(s));
-            if (with < least) {
-              least = with;
-              from = static_cast<std::int32_t>(p);
-            }
-          }
-        }
-        const ChainCost& cost = reduced_.cost(kind(i), static_cast<std::int32_t>(s));
-        prefix_[(i + 1) * width_ + s] = least + cost.time + multiplier * (cost.kept + cost.states);
-        from_[i * width_ + s] = from;
+        const double with = before[p] + weight * row[s];
+        if (with >= after[s]) continue;
+        after[s] = with;
+        from[s] = static_cast<std::int32_t>(p);
       }
     }
+  }
+
+  Relaxed followed_back() const {
     const double* const end = &prefix_[layers() * width_];
-    std::vector<std::int32_t> choice(layers());
-    std::int32_t s = static_cast<std::int32_t>(std::min_element(end, end + width_) - end);
+    Relaxed choice;
+    choice.strategies.resize(layers());
+    auto s = static_cast<std::int32_t>(std::min_element(end, end + width_) - end);
     for (std::size_t i = layers(); i-- > 0;) {
-      choice[i] = reduced_.original(s);
+      choice.strategies[i] = s;
       s = from_[i * width_ + static_cast<std::size_t>(s)];
     }
     return choice;
   }
 
-  bool offer(std::vector<std::int32_t> strategies) {
-    ChainChoice choice = price_chain(problem_, std::move(strategies));
-    if (choice.memory > problem_.limit || !(choice.time < kInfinite)) return false;
-    if (!best_ || choice.time < best_->time) best_ = std::move(choice);
+  struct Totals {
+    double time = 0;
+    double linear = 0;
+    double memory = 0;
+  };
+
+  [[nodiscard]] Totals totals(const std::vector<std::int32_t>& strategies) const {
+    Totals totals;
+    double kept = 0;
+    double states = 0;
+    double highest = 0;
+    for (std::size_t i = 0; i < strategies.size(); ++i) {
+      const auto s = static_cast<std::size_t>(strategies[i]);
+      const ChainCost& of = cost(kind(i), s);
+      totals.time += of.time;
+      if (i > 0 && changes(kind(i))) totals.time += change(kind(i), static_cast<std::size_t>(strategies[i - 1]))[s];
+      kept += of.kept;
+      states += of.states;
+      highest = std::max(highest, kept + of.peak);
+    }
+    totals.linear = kept + states;
+    totals.memory = states + highest;
+    return totals;
+  }
+
+  bool offer(const std::vector<std::int32_t>& strategies) {
+    const Totals priced = totals(strategies);
+    if (priced.memory > limit_ || !(priced.time < kInfinite)) return false;
+    if (priced.time < best_time_) {
+      best_time_ = priced.time;
+      best_ = ChainChoice{priced.time, priced.memory, strategies, 0};
+    }
     return true;
   }
 
-  // Halves the multiplier's range between what does not fit and what does; keeps the multiplier that fits and the
-  // prefix sums that bounds are made of.
-  void bound_by_multiplier() {
-    if (offer(relaxed(0))) {
-      multiplier_ = 0;
-      return;
+  Relaxed offered(double time_weight, double multiplier) {
+    Relaxed choice = relaxed(time_weight, multiplier);
+    const Totals priced = totals(choice.strategies);
+    choice.time = priced.time;
+    choice.linear = priced.linear;
+    choice.fits = offer(choice.strategies);
+    return choice;
+  }
+
+  // Walks the hull of times and memories to the edge between what fits and what does not; keeps the edge's slope and
+  // the prefix sums that bounds are made of. True: the quickest choice fits, and nothing is left to search.
+  bool bound_by_multiplier() {
+    Relaxed full = offered(1, 0);
+    if (full.fits) return true;
+    quick_.assign(prefix_.begin(), prefix_.end());
+    Relaxed lean = offered(kEqual, 1);
+    multiplier_ = slope(full, lean);
+    for (int i = 0; i < kChords && multiplier_ > 0; ++i) {
+      Relaxed middle = offered(1, multiplier_);
+      const double chord = full.time + multiplier_ * full.linear;
+      if (middle.time + multiplier_ * middle.linear >= chord * (1 - kEqual)) break;
+      (middle.fits ? lean : full) = std::move(middle);
+      multiplier_ = slope(full, lean);
     }
-    double low = 0;
-    double high = 1e-6;
-    while (high < 1e12 && !offer(relaxed(high))) {
-      low = high;
-      high *= 16;
-    }
-    std::vector<std::int32_t> too_full = relaxed(low);
-    for (int i = 0; i < kHalvings && high > low * (1 + 1e-9); ++i) {
-      const double middle = low > 0 ? std::sqrt(low * high) : high / 16;
-      std::vector<std::int32_t> choice = relaxed(middle);
-      const bool fits = offer(choice);
-      (fits ? high : low) = middle;
-      if (!fits) too_full = std::move(choice);
-      if (high < 1e-15) break;
-    }
-    multiplier_ = high;
-    relaxed(multiplier_);
+    relaxed(1, multiplier_);
     free_.assign(prefix_.begin(), prefix_.end());
     tabulate_after();
-    if (best_ && any_changes()) join_parts(std::move(too_full));
-    fill_gap();
-    relaxed(0);
-    quick_.assign(prefix_.begin(), prefix_.end());
+    if (best_ && any_changes()) join_parts(full.strategies);
+    if (best_) fill_gap();
+    return false;
+  }
+
+  // Ms for a unit of memory between two choices; 0 where the second one is no leaner.
+  [[nodiscard]] static double slope(const Relaxed& full, const Relaxed& lean) {
+    const double less = full.linear - lean.linear;
+    return less > 0 ? std::max(0.0, (lean.time - full.time) / less) : 0;
   }
 
   [[nodiscard]] bool any_changes() const {
-    return std::any_of(problem_.changes.begin(), problem_.changes.end(), [](const auto& of) { return !of.empty(); });
+    return std::any_of(changes_.begin(), changes_.end(), [](const auto& of) { return !of.empty(); });
   }
 
   // The first layers of one choice and the others of another: few changes of layout, memory in between.
-  void join_parts(std::vector<std::int32_t> too_full) {
+  void join_parts(const std::vector<std::int32_t>& too_full) {
     const std::vector<std::int32_t> base = best_->strategies;
-    std::vector<std::vector<std::int32_t>> others{std::move(too_full)};
-    for (std::int32_t s = 0; s < reduced_.count(); ++s) others.emplace_back(layers(), reduced_.original(s));
-    for (const std::vector<std::int32_t>& other : others) {
+    std::vector<std::int32_t> with;
+    const auto join = [&](const std::vector<std::int32_t>& other) {
       for (std::size_t cut = 1; cut < layers(); ++cut) {
         const auto at = static_cast<std::ptrdiff_t>(cut);
-        std::vector<std::int32_t> with = base;
+        with = base;
         std::copy(other.begin(), other.begin() + at, with.begin());
-        offer(std::move(with));
+        offer(with);
         with = base;
         std::copy(other.begin() + at, other.end(), with.begin() + at);
-        offer(std::move(with));
+        offer(with);
       }
+    };
+    join(too_full);
+    for (std::size_t s = 0; s < width_; ++s) {
+      join(std::vector<std::int32_t>(layers(), static_cast<std::int32_t>(s)));
     }
   }
 
@@ -160,40 +261,35 @@ class Solver {
   void tabulate_after() {
     after_.assign(layers() * width_, 0);
     for (std::size_t i = layers() - 1; i-- > 0;) {
+      const std::size_t next = kind(i + 1);
+      const double* const rest = &after_[(i + 1) * width_];
+      const double* const own = &priced_[next * width_];
+      const double* const none = nullptr;
       for (std::size_t s = 0; s < width_; ++s) {
+        const double* const row = changes(next) ? change(next, s) : none;
         double least = kInfinite;
-        for (std::size_t n = 0; n < width_; ++n) {
-          const ChainCost& cost = reduced_.cost(kind(i + 1), static_cast<std::int32_t>(n));
-          const double change =
-              reduced_.change(kind(i + 1), static_cast<std::int32_t>(s), static_cast<std::int32_t>(n));
-          const double priced = cost.time + multiplier_ * (cost.kept + cost.states);
-          least = std::min(least, change + priced + after_[(i + 1) * width_ + n]);
-        }
+        for (std::size_t n = 0; n < width_; ++n) least = std::min(least, (row ? row[n] : 0) + own[n] + rest[n]);
         after_[i * width_ + s] = least;
       }
     }
   }
 
   // No better choice has this strategy in this layer.
-  [[nodiscard]] bool hopeless(std::size_t i, std::int32_t s) const {
-    if (!best_) return false;
-    const auto at = static_cast<std::size_t>(s);
-    const double least = free_[(i + 1) * width_ + at] + after_[i * width_ + at] - multiplier_ * problem_.limit;
-    return least >= best_->time * (1 - kEqual);
+  [[nodiscard]] bool hopeless(std::size_t i, std::size_t s) const {
+    const double least = free_[(i + 1) * width_ + s] + after_[i * width_ + s] - multiplier_ * limit_;
+    return best_ && least >= best_time_ * (1 - kEqual);
   }
 
   // Layer by layer, a quicker strategy where it still fits: what the multiplier leaves unused.
   void fill_gap() {
-    if (!best_) return;
+    std::vector<std::int32_t> with;
     for (std::size_t i = layers(); i-- > 0;) {
-      for (std::int32_t s = 0; s < reduced_.count(); ++s) {
-        std::vector<std::int32_t> with = best_->strategies;
-        if (with[i] == reduced_.original(s)) continue;
-        if (!(reduced_.cost(kind(i), s).time <
-              problem_.costs[static_cast<std::size_t>(kind(i))][static_cast<std::size_t>(with[i])].time))
-          continue;
-        with[i] = reduced_.original(s);
-        offer(std::move(with));
+      for (std::size_t s = 0; s < width_; ++s) {
+        const auto now = static_cast<std::size_t>(best_->strategies[i]);
+        if (!(cost(kind(i), s).time < cost(kind(i), now).time)) continue;
+        with = best_->strategies;
+        with[i] = static_cast<std::int32_t>(s);
+        offer(with);
       }
     }
   }
@@ -201,34 +297,28 @@ class Solver {
   // What no completion by the layers before takes less than, by the strategy of layer `i`: in time alone, and in time
   // and memory at the multiplier's price.
   void tabulate_bounds(std::size_t i) {
-    quick_bound_.resize(width_);
-    free_bound_.resize(width_);
-    for (std::size_t s = 0; s < width_; ++s) {
-      const auto strategy = static_cast<std::int32_t>(s);
-      double quick = i == 0 ? 0 : kInfinite;
-      double free = quick;
-      for (std::size_t p = 0; i > 0 && p < width_; ++p) {
-        const double change = reduced_.change(kind(i), static_cast<std::int32_t>(p), strategy);
-        quick = std::min(quick, quick_[i * width_ + p] + change);
-        free = std::min(free, free_[i * width_ + p] + change);
+    quick_bound_.assign(width_, i == 0 ? 0 : kInfinite);
+    free_bound_.assign(width_, i == 0 ? 0 : kInfinite);
+    for (std::size_t p = 0; i > 0 && p < width_; ++p) {
+      const double* const row = changes(kind(i)) ? change(kind(i), p) : nullptr;
+      for (std::size_t s = 0; s < width_; ++s) {
+        const double more = row ? row[s] : 0;
+        quick_bound_[s] = std::min(quick_bound_[s], quick_[i * width_ + p] + more);
+        free_bound_[s] = std::min(free_bound_[s], free_[i * width_ + p] + more);
       }
-      quick_bound_[s] = quick;
-      free_bound_[s] = free;
     }
   }
 
-  void prepend(std::size_t i, std::int32_t s, const Label& rest, std::int32_t index, double change) {
-    const ChainCost& cost = reduced_.cost(kind(i), s);
+  void prepend(std::size_t i, std::size_t s, const Label& rest, std::int32_t index, double change) {
+    const ChainCost& of = cost(kind(i), s);
     Label label;
-    label.time = rest.time + cost.time + change;
-    label.all = cost.kept + cost.states + std::max(cost.peak + rest.states, rest.all);
-    if (label.all + least_memory_[i] > problem_.limit || !(label.time < kInfinite)) return;
-    const auto at = static_cast<std::size_t>(s);
-    const double bound =
-        label.time + std::max(quick_bound_[at], free_bound_[at] - multiplier_ * (problem_.limit - label.all));
-    if (best_ && bound >= best_->time * (1 - kEqual)) return;
-    label.states = std::max(rest.states + cost.states, label.all - largest_peak_);
-    label.strategy = s;
+    label.time = rest.time + of.time + change;
+    label.all = of.kept + of.states + std::max(of.peak + rest.states, rest.all);
+    if (label.all + least_memory_[i] > limit_ || !(label.time < kInfinite)) return;
+    const double bound = label.time + std::max(quick_bound_[s], free_bound_[s] - multiplier_ * (limit_ - label.all));
+    if (bound >= best_time_ * (1 - kEqual)) return;
+    label.states = std::max(rest.states + of.states, label.all - largest_peak_);
+    label.strategy = static_cast<std::int32_t>(s);
     label.next = index;
     candidates_.push_back(label);
   }
@@ -257,18 +347,7 @@ class Solver {
 
   // Labels that one of another strategy beats even with the dearer change of layout before it. Only labels whose states
   // have stopped to matter are taken to beat: they do so whatever the other's states are.
-  void drop_detours(std::int32_t kind, std::vector<Label>& labels) {
-    std::vector<double> dearer(width_ * width_, 0);  // [by * width + instead of]
-    for (std::size_t by = 0; by < width_; ++by) {
-      for (std::size_t s = 0; s < width_; ++s) {
-        for (std::size_t p = 0; p < width_; ++p) {
-          const auto from = static_cast<std::int32_t>(p);
-          const double more = reduced_.change(kind, from, static_cast<std::int32_t>(by)) -
-                              reduced_.change(kind, from, static_cast<std::int32_t>(s));
-          dearer[by * width_ + s] = p == 0 ? more : std::max(dearer[by * width_ + s], more);
-        }
-      }
-    }
+  void drop_detours(const std::vector<double>& dearer, std::vector<Label>& labels) {
     std::sort(labels.begin(), labels.end(),
               [](const Label& a, const Label& b) { return a.all != b.all ? a.all < b.all : a.time < b.time; });
     std::vector<double> quickest(width_, kInfinite);
@@ -282,55 +361,77 @@ class Solver {
     });
   }
 
-  std::optional<ChainChoice> search() {
-    std::vector<std::vector<Label>> of(layers() + 1);
-    of[layers()].push_back({});
+  void search() {
+    if (labels_.size() < layers() + 1) labels_.resize(layers() + 1);
+    for (std::vector<Label>& of : labels_) of.clear();
+    labels_[layers()].push_back({});
     std::uint64_t looked_at = 0;
     for (std::size_t i = layers(); i-- > 0;) {
       tabulate_bounds(i);
-      const std::vector<Label>& rest = of[i + 1];
-      const bool after = i + 1 < layers() && reduced_.changes(kind(i + 1));
-      const bool separate = i > 0 && reduced_.changes(kind(i));
-      for (std::int32_t s = 0; s < reduced_.count(); ++s) {
+      const std::vector<Label>& rest = labels_[i + 1];
+      const bool after = i + 1 < layers() && changes(kind(i + 1));
+      const bool separate = i > 0 && changes(kind(i));
+      for (std::size_t s = 0; s < width_; ++s) {
         if (hopeless(i, s)) continue;
+        const double* const row = after ? change(kind(i + 1), s) : nullptr;
         for (std::size_t k = 0; k < rest.size(); ++k) {
-          const double change = after ? reduced_.change(kind(i + 1), s, rest[k].strategy) : 0;
-          prepend(i, s, rest[k], static_cast<std::int32_t>(k), change);
+          prepend(i, s, rest[k], static_cast<std::int32_t>(k), row ? row[rest[k].strategy] : 0);
         }
         looked_at += rest.size();
-        if (separate) keep_best(of[i]);
+        if (separate) keep_best(labels_[i]);
       }
-      if (!separate) keep_best(of[i]);
-      if (separate) drop_detours(kind(i), of[i]);
+      if (!separate) keep_best(labels_[i]);
+      if (separate) drop_detours(dearer_[kind(i)], labels_[i]);
     }
-    const auto quickest =
-        std::min_element(of[0].begin(), of[0].end(), [](const Label& a, const Label& b) { return a.time < b.time; });
-    if (quickest != of[0].end()) {
-      std::vector<std::int32_t> strategies;
-      const Label* label = &*quickest;
-      for (std::size_t i = 0; i < layers(); ++i) {
-        strategies.push_back(reduced_.original(label->strategy));
-        label = &of[i + 1][static_cast<std::size_t>(label->next)];
-      }
-      offer(std::move(strategies));
-    }
+    offer_quickest();
     if (best_) best_->labels = looked_at;
-    return best_;
   }
 
-  const ChainProblem& problem_;
-  ReducedChain reduced_;
-  std::size_t width_;
+  void offer_quickest() {
+    const std::vector<Label>& whole = labels_[0];
+    const auto quickest =
+        std::min_element(whole.begin(), whole.end(), [](const Label& a, const Label& b) { return a.time < b.time; });
+    if (quickest == whole.end()) return;
+    std::vector<std::int32_t> strategies;
+    const Label* label = &*quickest;
+    for (std::size_t i = 0; i < layers(); ++i) {
+      strategies.push_back(label->strategy);
+      label = &labels_[i + 1][static_cast<std::size_t>(label->next)];
+    }
+    offer(strategies);
+  }
+
+  const double limit_;
+  const ReducedChain reduced_;
+  const std::size_t width_;
+  std::vector<ChainCost> costs_;              // [kind * width + strategy]
+  std::vector<std::vector<double>> changes_;  // by kind, [from * width + to]; empty = nothing
+  std::vector<std::vector<double>> dearer_;   // by kind
   double largest_peak_ = 0;
+  // Of the chain that is being solved.
+  std::span<const std::int32_t> kinds_;
   double multiplier_ = 0;
-  std::vector<double> prefix_, free_, quick_, after_, least_memory_;
+  std::vector<double> priced_, prefix_, free_, quick_, after_, least_memory_;
   std::vector<double> quick_bound_, free_bound_;
   std::vector<std::int32_t> from_;
   std::vector<Label> candidates_;
-  std::optional<ChainChoice> best_;
+  std::vector<std::vector<Label>> labels_;  // by layer
+  std::optional<ChainChoice> best_;         // in the reduced chain's numbers
+  double best_time_ = kInfinite;
 };
 
-}  // namespace
+ChainProgram::ChainProgram(const ChainProblem& problem) : solver_(std::make_unique<Solver>(problem)) {}
+ChainProgram::~ChainProgram() = default;
+ChainProgram::ChainProgram(ChainProgram&&) noexcept = default;
+ChainProgram& ChainProgram::operator=(ChainProgram&&) noexcept = default;
+
+std::optional<ChainChoice> ChainProgram::solve(std::span<const std::int32_t> kinds) {
+  return solver_->solve(kinds);
+}
+
+std::optional<ChainChoice> solve_chain(const ChainProblem& problem) {
+  return ChainProgram(problem).solve(problem.kinds);
+}
 
 ChainChoice price_chain(const ChainProblem& problem, std::vector<std::int32_t> strategies) {
   TRIMTAB_ASSERT(strategies.size() == problem.kinds.size(), "one strategy for each layer");
@@ -353,11 +454,6 @@ ChainChoice price_chain(const ChainProblem& problem, std::vector<std::int32_t> s
   choice.memory = states + highest;
   choice.strategies = std::move(strategies);
   return choice;
-}
-
-std::optional<ChainChoice> solve_chain(const ChainProblem& problem) {
-  if (problem.kinds.empty()) return std::nullopt;
-  return Solver(problem).solve();
 }
 
 }  // namespace trimtab::tuner::galvatron

@@ -13,8 +13,9 @@
 // Pure: plain arrays in, a choice out.
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace trimtab::tuner::galvatron {
@@ -42,8 +43,25 @@ struct ChainChoice {
   std::uint64_t labels = 0;              // that were looked at
 };
 
-// The choice that takes the least time and fits; nothing where none does. Times closer than 1e-12 of each other count
-// as equal.
+// Many chains over the same strategies: what of a problem does not depend on its layers is worked out once. Borrows the
+// problem, whose `kinds` it does not look at. Not thread-safe: it keeps its working memory.
+class ChainProgram {
+ public:
+  explicit ChainProgram(const ChainProblem& problem);
+  ~ChainProgram();
+  ChainProgram(ChainProgram&&) noexcept;
+  ChainProgram& operator=(ChainProgram&&) noexcept;
+
+  // The choice for layers of these kinds that takes the least time and fits; nothing where none does. Times closer than
+  // 1e-12 of each other count as equal.
+  [[nodiscard]] std::optional<ChainChoice> solve(std::span<const std::int32_t> kinds);
+
+ private:
+  class Solver;
+  std::unique_ptr<Solver> solver_;
+};
+
+// One chain alone.
 [[nodiscard]] std::optional<ChainChoice> solve_chain(const ChainProblem& problem);
 
 // Time and memory of a choice, for checks.

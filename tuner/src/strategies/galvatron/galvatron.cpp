@@ -13,6 +13,7 @@ using galvatron::GalvatronEvaluator;
 using galvatron::LayeredPlan;
 using galvatron::LayerwiseSearch;
 using galvatron::LayerwiseSpace;
+using galvatron::LayerwiseTables;
 using galvatron::Tried;
 
 bool has_level(const PlanSpace& space, ShardedLevel level) {
@@ -57,7 +58,8 @@ SearchStep step_of(const Tried& tried, std::uint64_t evaluations) {
 }
 
 // Algorithm 1's loop over batches, as advice: the batch is the job's to choose, and no plan of another one is kept.
-void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double best_ms) {
+void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double best_ms,
+                  const std::shared_ptr<LayerwiseTables>& tables) {
   const galvatron::Formulas& formulas = evaluator.galvatron().formulas();
   const Model& model = run.model();
   double best_rate = model.global_batch / best_ms;  // samples per ms
@@ -74,7 +76,8 @@ void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double be
     other.global_batch = batch;
     LayerwiseSpace space = layerwise_space(run.space(), other);
     space.microbatches = allowed_microbatches(other);
-    LayerwiseSearch search(formulas, space, nullptr, [&run] { return run.stopped(); });
+    LayerwiseSearch search(
+        formulas, space, nullptr, [&run] { return run.stopped(); }, tables);
     const bool better = search.run(batch / best_rate).has_value();
     behind = better || batch < model.global_batch ? 0 : behind + 1;
     if (!better) continue;
@@ -128,17 +131,26 @@ StrategyEnd search_layerwise(SearchRun& run, GalvatronEvaluator& evaluator) {
     const Score score{true, 0, tried.ms};
     const bool kept = run.consider_plan(score, [&] { return plan_of(*tried.plan, run.model(), formulas); });
     if (kept && tried.better) run.step(step_of(tried, evaluator.evaluations()));
+    return kept;
   };
-  LayerwiseSearch search(formulas, layerwise_space(run.space(), run.model()), keep, [&run] { return run.stopped(); });
+  const LayerwiseSpace space = layerwise_space(run.space(), run.model());
+  const auto tables = std::make_shared<LayerwiseTables>(formulas, space);
+  LayerwiseSearch search(
+      formulas, space, keep, [&run] { return run.stopped(); }, tables);
   search.run();
-  if (run.stopped()) return {"converged"};
   const double best_ms = run.shortlist().best_ms();
-  if (best_ms < std::numeric_limits<double>::infinity()) {
-    advise_batch(run, evaluator, best_ms);
+  StrategyEnd end{"converged"};
+  constexpr double kMet = 1 - 1e-9;
+  const bool found = best_ms < std::numeric_limits<double>::infinity();
+  if (found) end.lower_bound_ms = std::min(search.lower_bound_ms(), best_ms);
+  if (run.stopped()) return end;
+  end.proven = found && !run.shortlist().excludes_any() && end.lower_bound_ms >= best_ms * kMet;
+  if (found) {
+    advise_batch(run, evaluator, best_ms, tables);
   } else {
     consider_leanest(run);
   }
-  return {"converged"};
+  return end;
 }
 
 }  // namespace

@@ -2,43 +2,29 @@
 
 // Galvatron-BMW's whole search over a galvatron cost model's formulas: pipeline degrees and counts of microbatches
 // (Algorithm 1 at one batch), partitions from memory-balanced to time-balanced (Algorithm 2), a strategy for every
-// layer of every stage (equation 4). One per search; not thread-safe.
+// layer of every stage (equation 4); then all other partitions at once, exactly or with a bound. One per search; not
+// thread-safe.
 
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
-#include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "galvatron_model/layered_plan.hpp"
-#include "strategies/galvatron/chain_program.hpp"
+#include "strategies/galvatron/cut_program.hpp"
+#include "strategies/galvatron/layerwise_tables.hpp"
 #include "strategies/galvatron/partition.hpp"
 
 namespace trimtab::tuner::galvatron {
-
-// What may vary.
-struct LayerwiseSpace {
-  std::int32_t batch = 1;
-  std::vector<std::int32_t> microbatches;  // samples of one, each a divisor of the batch
-  std::vector<std::int32_t> cuts;          // layers that a stage may begin with, ascending
-  std::int32_t stages_min = 1;
-  std::int32_t stages_max = 1;
-  std::vector<std::int32_t> tensor_parallel{1};
-  bool sharded = true;        // parameters
-  bool shared_states = true;  // v2's default among replicas
-  bool recompute = true;
-  bool strided = true;
-};
 
 // A partition that was tried: for traces and for those who keep plans.
 struct Tried {
   const LayeredPlan* plan = nullptr;
   double ms = std::numeric_limits<double>::infinity();
-  double before_ms = 0;    // of the best of this pipeline degree and count of microbatches so far
+  double before_ms = 0;    // of the best so far
   const char* step = "";   // "memory-balanced", "adjusted", ...
   BalanceDegrees balance;  // of what the stages really take
   bool better = false;
@@ -46,50 +32,74 @@ struct Tried {
 
 class LayerwiseSearch {
  public:
-  // Borrows the formulas. `tried` hears of every plan that fits; `stop` is asked before every partition.
-  LayerwiseSearch(const Formulas& formulas, LayerwiseSpace space, std::function<void(const Tried&)> tried,
-                  std::function<bool()> stop);
+  // Of every plan that fits; false: it must not be used.
+  using Listener = std::function<bool(const Tried&)>;
+
+  // Borrows the formulas. `tried` may be null. `stop` is asked before every partition. `tables` may be those of another
+  // batch's search with the same space; null = its own.
+  LayerwiseSearch(const Formulas& formulas, LayerwiseSpace space, Listener tried, std::function<bool()> stop,
+                  std::shared_ptr<LayerwiseTables> tables = nullptr);
 
   // The quickest plan found that takes less than `below_ms`; nothing where none fits or is quicker.
   std::optional<LayeredPlan> run(double below_ms = std::numeric_limits<double>::infinity());
   [[nodiscard]] double best_ms() const { return best_ms_; }
+  // No plan of the space takes less, as far as that is below best_ms(); after run().
+  [[nodiscard]] double lower_bound_ms() const { return lower_bound_ms_; }
   [[nodiscard]] std::uint64_t partitions() const { return partitions_; }
 
  private:
-  struct StageChoice {
-    std::vector<std::int32_t> strategies;
-    StageSum sum;
-    double memory_mib = 0;
-  };
-  // What one pipeline degree and count of microbatches share.
-  struct Pipeline;
-  // What of a stage's times counts: as the slowest of all, microbatch after microbatch and synchronization; or, where
-  // others are slower, one microbatch with synchronization, in v2 without, which others hide.
-  enum class Weight : std::uint8_t { kEveryMicrobatch, kOnce };
+  using Choices = std::vector<const StagePoint*>;  // by stage
 
-  void search(std::int32_t stages, std::int32_t microbatches);
-  [[nodiscard]] bool prepare(Pipeline& pipeline) const;
-  [[nodiscard]] double least_ms(const Pipeline& pipeline) const;
-  const std::optional<StageChoice>& stage(Pipeline& pipeline, std::int32_t begin, std::int32_t end, std::int32_t stage,
-                                          Weight weight);
-  [[nodiscard]] std::optional<StageChoice> solve(const Pipeline& pipeline, std::int32_t begin, std::int32_t end,
-                                                 std::int32_t stage, Weight weight) const;
-  [[nodiscard]] std::optional<StageChoice> solve_within(const Pipeline& pipeline, const ChainProblem& problem,
-                                                        std::int32_t stage) const;
-  // Ms of the best plan of the partition; infinite where none fits.
-  double try_partition(Pipeline& pipeline, const Partition& partition, const char* step);
+  // One pipeline degree and count of microbatches.
+  struct Pipeline {
+    std::int32_t stages = 1;
+    std::int32_t microbatches = 1;
+    double least_ms = 0;  // with layers at their quickest
+    double bound_ms = 0;  // no plan of it takes less
+    StageTable* table = nullptr;
+    std::map<Partition, double> tried;
+    Partition best_partition;
+    Choices best_choices;
+    double best_ms = std::numeric_limits<double>::infinity();
+
+    // How much of a stage's weight its time with synchronization has, when the stage counts with every microbatch
+    // (v2 counts the filling of all other stages at the slowest one's pace) and when it counts once.
+    [[nodiscard]] double every_share(Variant variant) const;
+    [[nodiscard]] double once_share(Variant variant) const { return variant == Variant::kV2 ? 0 : 1; }
+  };
+
+  [[nodiscard]] std::vector<Pipeline> pipelines();
+  void search(Pipeline& pipeline);
+  // Ms of the best plan of the partition; infinite where none fits. Begins with `choices`, if any.
+  double try_partition(Pipeline& pipeline, const Partition& partition, const char* step, const Choices& choices = {});
+  double polish(const Pipeline& pipeline, const Partition& partition, Choices& choices);
+  double report(Pipeline& pipeline, const Partition& partition, const Choices& choices, double ms, const char* step);
   void adjust(Pipeline& pipeline);
   void climb(Pipeline& pipeline);
   [[nodiscard]] PartitionCosts costs_of(const Pipeline& pipeline, const Partition& partition) const;
   [[nodiscard]] bool allowed(const Partition& partition) const;
 
+  // What no partition of the pipeline takes less than, infinite where nothing fits: at a glance; and as exactly as can
+  // be, trying better partitions that turn up.
+  double quick_bound(const Pipeline& pipeline);
+  double bound_of(Pipeline& pipeline);
+  double bound_of_one(const Pipeline& pipeline);
+  double bound_v2(Pipeline& pipeline);
+  double bound_paper(Pipeline& pipeline);
+  double bound_by_pace(Pipeline& pipeline, double least_pace, double least_sum);
+  CutAnswer cuts(const Pipeline& pipeline, CutGoal goal, double sync_share, double below);
+  CutAnswer cuts_within(const Pipeline& pipeline, double pace, double below);
+  [[nodiscard]] CutShape shape_of(const Pipeline& pipeline) const;
+
   const Formulas& formulas_;
-  LayerwiseSpace space_;
-  std::function<void(const Tried&)> tried_;
-  std::function<bool()> stop_;
+  const LayerwiseSpace space_;
+  const Listener tried_;
+  const std::function<bool()> stop_;
+  const std::shared_ptr<LayerwiseTables> tables_;
   std::vector<bool> may_cut_;
   std::optional<LayeredPlan> best_;
   double best_ms_ = std::numeric_limits<double>::infinity();
+  double lower_bound_ms_ = std::numeric_limits<double>::infinity();
   std::uint64_t partitions_ = 0;
 };
 
