@@ -7,6 +7,7 @@
 #include "plan_text.hpp"
 #include "prediction_text.hpp"
 #include "priced_inputs.hpp"
+#include "schema/target.hpp"
 #include "text_table.hpp"
 #include "tuner/validate.hpp"
 #include "verb.hpp"
@@ -99,19 +100,63 @@ Result<int> check(const Arguments& arguments, Console& console) {
   return broken.empty() ? 0 : 1;
 }
 
-Result<int> export_plan(const Arguments& arguments, Console& console) {
-  if (arguments.target != "trainer") {
-    return bad_input("--to: this release exports to 'trainer' alone (the plan itself), but found '" + arguments.target +
-                     "'");
+// One line that a shell reads as these arguments.
+std::string shell_line(const std::vector<std::string>& arguments) {
+  std::string line;
+  for (const std::string& argument : arguments) {
+    const bool plain = argument.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == std::string::npos;
+    line += (line.empty() ? "" : " ") + (plain ? argument : "'" + argument + "'");
   }
+  return line + "\n";
+}
+
+Result<ExportedPlan> exported(const Arguments& arguments) {
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
-  const std::string text = to_json(plan) + "\n";
+  if (arguments.model.empty() && arguments.target == "trainer")
+    return ExportedPlan{{}, "plan.json", to_json(plan) + "\n"};
+  TRIMTAB_TRY_STATUS(check_choice("--to", arguments.target, targets()));
+  if (arguments.model.empty()) {
+    return bad_input("--model: target '" + arguments.target +
+                     "' counts layers, which model.json tells; add --model model.json");
+  }
+  TRIMTAB_TRY(const Model model, read_model(arguments.model));
+  auto result = trimtab::export_plan(plan, model, arguments.target);
+  if (!result.ok()) return wrap(arguments.file, result.error());
+  return result;
+}
+
+Result<int> export_plan(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const ExportedPlan out, exported(arguments));
+  std::string text = out.file_text.empty() ? shell_line(out.arguments) : out.file_text;
+  if (arguments.json) {
+    text = json_text({{"target", arguments.target},
+                      {"arguments", out.arguments},
+                      {"file_name", out.file_name},
+                      {"file_text", out.file_text}},
+                     2) +
+           "\n";
+  }
   if (arguments.out.empty()) {
     console.out << text;
   } else {
     TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
     console.err << "wrote " << arguments.out << "\n";
   }
+  return 0;
+}
+
+Result<int> list_targets(const Arguments& arguments, Console& console) {
+  json all = json::object();
+  TextTable table({{"target"}, {"knob"}, {"what becomes of it"}});
+  for (const std::string_view name : targets()) {
+    TRIMTAB_TRY(const std::vector<TargetKnob> knobs, target_knobs(name));
+    for (const TargetKnob& knob : knobs) {
+      table.add({std::string(name), std::string(knob.name), std::string(knob.becomes)});
+      all[std::string(name)].push_back({{"knob", knob.name}, {"becomes", knob.becomes}});
+    }
+  }
+  console.out << (arguments.json ? json_text(all, 2) + "\n" : table.str());
   return 0;
 }
 
@@ -144,9 +189,16 @@ void add_plan(CLI::App& root, Selection& selection) {
                   "trimtab plan check plan.json --model model.json --cluster cluster.json");
   add_priced_flags(verb, arguments->priced, true);
   verb = add_part(plan, selection, arguments, export_plan, "export", "Write a plan as its target reads it",
-                  "trimtab plan export plan.json --to trainer --out target.json");
-  add_value(verb, "--to", arguments->target, "trainer", "Target")->capture_default_str();
+                  "trimtab plan export plan.json --to megatron --model model.json\n"
+                  "  trimtab plan export plan.json --to deepspeed --model model.json --out deepspeed.json");
+  add_value(verb, "--to", arguments->target, joined(targets()), "Target")->capture_default_str();
+  add_value(verb, "--model", arguments->model, "FILE", "model.json, whose layers the target counts");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  verb = add_verb(*plan, "targets", "List the targets and the knobs that each honours", "trimtab plan targets");
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return list_targets(*arguments, console); };
+  });
 }
 
 }  // namespace trimtab::cli

@@ -1,0 +1,70 @@
+#pragma once
+
+// Targets: the frameworks that execute plans. What each honours of a plan, and a plan as that framework itself reads
+// it: arguments of its own parser, or its own configuration file. Pure; any thread.
+//
+// Names and meanings are those of Megatron-LM's argument parser and layer layout (core_r0.16, August 2026), DeepSpeed's
+// configuration (0.16), Galvatron's strategy files (2.4), and PyTorch's DistributedDataParallel and
+// FullyShardedDataParallel (1.13 and later), which read no file: theirs is read by client/python/trimtab/parallel.py.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
+
+namespace trimtab {
+
+// How freely a target sets a knob.
+enum class Reach : std::uint8_t { kNone, kJob, kLayer };
+
+// What a search over a target's plans may vary. Layers are the model's equal blocks (below).
+struct TargetLimits {
+  bool pipeline = false;  // several stages, on equal counts of devices in order; cuts between layers
+  bool sliced = false;    // sliced microbatches
+  Reach tensor_parallel = Reach::kNone;
+  Reach sharded = Reach::kNone;
+  std::vector<ShardedLevel> levels{ShardedLevel::kNone};
+  bool levels_with_pipeline = true;  // gradients and parameters may be sharded where there are several stages
+  Reach recompute = Reach::kNone;    // kJob: all layers or none
+  bool recompute_first = false;      // the first N layers of every stage
+  bool recompute_mlp = false;        // the mlp of every layer alone
+  bool one_sharded_kind = false;     // what is sharded beyond none and parameters is the same in the whole job
+};
+
+struct TargetKnob {
+  std::string_view name;     // a field of plan.json: "stages", "segments.tp", "target_knobs.bucket_bytes"
+  std::string_view becomes;  // what it is called there, and its limits
+};
+
+struct ExportedPlan {
+  std::vector<std::string> arguments;  // for the training command; empty where a file says all
+  std::string file_name;               // of the configuration; empty where arguments say all
+  std::string file_text;
+};
+
+// "trainer", the reference trainer, honours everything and reads plan.json itself.
+[[nodiscard]] std::vector<std::string_view> targets();
+// These fail on an unknown target, naming the known ones.
+[[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
+[[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);
+// What the plan sets and the target cannot do: each by its place and name, with what was found. Empty = it can.
+// REQUIRES: the plan fits the model (tuner/validate.hpp).
+[[nodiscard]] Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model,
+                                                          std::string_view target);
+// Fails where something is unhonoured, listing it.
+[[nodiscard]] Result<ExportedPlan> export_plan(const Plan& plan, const Model& model, std::string_view target);
+
+// The model as frameworks count it: equal blocks of operators ("layers"), and what stands before and after them.
+struct ModelLayers {
+  Range before;
+  std::vector<Range> layers;  // at least one; all with the same kinds of operators in the same order
+  Range after;
+};
+// Leading and trailing operators that are no whole layer stand apart. Fails where the layers between them differ.
+[[nodiscard]] Result<ModelLayers> layers_of(const Model& model);
+
+}  // namespace trimtab

@@ -1,0 +1,78 @@
+#pragma once
+
+// A plan layer by layer, as frameworks see it, and the checks that several targets share. Pure.
+
+#include <string>
+#include <vector>
+
+#include "schema/target.hpp"
+
+namespace trimtab {
+
+struct OperatorSetting {
+  std::int32_t stage = 0;
+  std::int32_t segment = 0;
+  std::int32_t dp = 1;
+  std::int32_t tp = 1;
+  std::int32_t cp = 1;
+  ShardedLevel sharded = ShardedLevel::kNone;
+  std::int32_t sharded_degree = 1;  // 1 = not sharded
+  bool tp_consecutive = true;
+  bool recompute = false;
+};
+
+// What is found wrong, a line each, in the words of plan.json.
+class Complaints {
+ public:
+  void add(std::string text) { texts_.push_back(std::move(text)); }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(texts_); }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+struct PlanLayers {
+  const Plan* plan = nullptr;
+  const Model* model = nullptr;
+  ModelLayers parts;
+  std::vector<OperatorSetting> operators;
+
+  [[nodiscard]] const OperatorSetting& first_of(const Range& layer) const { return operators[layer.begin]; }
+  [[nodiscard]] bool recomputed(const Range& range) const;  // all of it, and it is not empty
+  [[nodiscard]] bool kept(const Range& range) const;        // none of it is recomputed
+  // Layers that begin in each stage.
+  [[nodiscard]] std::vector<std::int32_t> layers_by_stage() const;
+};
+
+[[nodiscard]] Result<PlanLayers> plan_layers(const Plan& plan, const Model& model);
+
+[[nodiscard]] std::string stage_place(std::int32_t stage);           // "stages[1]"
+[[nodiscard]] std::string place_of(const OperatorSetting& setting);  // "stages[1].segments[0]"
+
+// Each adds to the complaints what it is named for.
+void need_devices_in_order(const PlanLayers& view, bool interleaved, Complaints& complaints);
+void need_equal_stages(const PlanLayers& view, Complaints& complaints);
+void need_one_stage(const PlanLayers& view, Complaints& complaints);
+void need_cuts_between_layers(const PlanLayers& view, Complaints& complaints);
+// The same dp, tp, cp and sharding of every operator.
+void need_one_split(const PlanLayers& view, Complaints& complaints);
+void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints);
+void need_whole_microbatches(const PlanLayers& view, Complaints& complaints);
+void need_blocking_transfers(const PlanLayers& view, Complaints& complaints);
+void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints);
+// All of H3T's but, where `optimizer` says so, offload_optimizer.
+void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints);
+void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints);
+void need_whole_layers_recomputed(const PlanLayers& view, Complaints& complaints);
+// Every knob of the plan's target_knobs is among these.
+void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& known, Complaints& complaints);
+
+// Optimizer states go to the host in every segment, or in none.
+[[nodiscard]] bool offloads_optimizer(const Plan& plan);
+// target_knobs' values; a complaint where it is of another type.
+[[nodiscard]] bool flag_knob(const PlanLayers& view, const std::string& name, Complaints& complaints);
+[[nodiscard]] std::int64_t bytes_knob(const PlanLayers& view, const std::string& name, Complaints& complaints);
+// Bytes of one element of the model's dtype; 0 = unknown.
+[[nodiscard]] std::int64_t element_bytes(const Model& model);
+
+}  // namespace trimtab

@@ -1,0 +1,70 @@
+#include "schema/target.hpp"
+
+#include <algorithm>
+
+#include "schema/nearest.hpp"
+#include "targets/target_entry.hpp"
+
+namespace trimtab {
+
+namespace {
+
+const std::vector<TargetEntry>& table() {
+  static const std::vector<TargetEntry> kTable{trainer_target(),   megatron_target(), deepspeed_target(),
+                                               galvatron_target(), ddp_target(),      fsdp_target()};
+  return kTable;
+}
+
+Result<const TargetEntry*> find_target(std::string_view name) {
+  std::string list;
+  std::vector<std::string> known;
+  for (const TargetEntry& entry : table()) {
+    if (entry.name == name) return &entry;
+    known.emplace_back(entry.name);
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  return bad_input("target: needs one of " + list + ", found '" + std::string(name) + "'; did you mean '" +
+                   nearest(std::string(name), known) + "'?");
+}
+
+std::vector<std::string> complaints_of(const TargetEntry& entry, const PlanLayers& view) {
+  Complaints complaints;
+  entry.check(view, complaints);
+  return complaints.take();
+}
+
+}  // namespace
+
+std::vector<std::string_view> targets() {
+  std::vector<std::string_view> names;
+  for (const TargetEntry& entry : table()) names.push_back(entry.name);
+  return names;
+}
+
+Result<std::vector<TargetKnob>> target_knobs(std::string_view target) {
+  TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
+  return entry->knobs;
+}
+
+Result<TargetLimits> target_limits(std::string_view target) {
+  TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
+  return entry->limits;
+}
+
+Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model, std::string_view target) {
+  TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
+  TRIMTAB_TRY(const PlanLayers view, plan_layers(plan, model));
+  return complaints_of(*entry, view);
+}
+
+Result<ExportedPlan> export_plan(const Plan& plan, const Model& model, std::string_view target) {
+  TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
+  TRIMTAB_TRY(const PlanLayers view, plan_layers(plan, model));
+  const std::vector<std::string> complaints = complaints_of(*entry, view);
+  if (complaints.empty()) return entry->write(view);
+  std::string text = "the plan sets what target '" + std::string(target) + "' does not honour:";
+  for (const std::string& one : complaints) text += "\n  " + one;
+  return bad_input(text + "\nSearch with --target " + std::string(target) + " for plans that it can run");
+}
+
+}  // namespace trimtab

@@ -1,0 +1,118 @@
+"""A plan that sets what a target does not honour is refused by the knob's name, never exported without it."""
+import copy
+import random
+import unittest
+
+import meaning
+import random_plans
+from program import ProgramTest, run, seed
+
+SHAPE = meaning.Shape(4)
+
+
+def segment(plan):
+    return plan["stages"][0]["segments"][0]
+
+
+def split_in_two(plan):
+    """Two stages, the second with other devices."""
+    stage = plan["stages"][0]
+    second = copy.deepcopy(stage)
+    count = len(stage["devices"])
+    second["devices"] = [device + count for device in stage["devices"]]
+    stage["segments"][0]["operators"] = [0, 3]
+    second["segments"][0]["operators"] = [3, SHAPE.operators]
+    for half in (stage, second):
+        half["segments"][0].pop("recompute", None)
+    plan["stages"].append(second)
+
+
+MUTATIONS = {
+    "segments.tp": lambda plan: segment(plan).update(tp=3, dp=1, sharded="none", sharded_degree=0),
+    "schedule.sliced_microbatches": lambda plan: plan["schedule"].update(sliced_microbatches=1),
+    "schedule.sub_batches": lambda plan: plan["schedule"].update(sub_batches=2),
+    "switches.offload_hidden": lambda plan: segment(plan).setdefault("switches", {}).update(offload_hidden=[[1, 3]]),
+    "switches.segment_sync": lambda plan: segment(plan).setdefault("switches", {}).update(segment_sync=[[1, 3]]),
+    "target_knobs.weather": lambda plan: plan.setdefault("target_knobs", {}).update(weather="fine"),
+    ".devices": lambda plan: plan["stages"][0].update(devices=[7]),
+    ".recompute": lambda plan: segment(plan).update(recompute=[[0, 1]]),
+    "stages": split_in_two,
+}
+# One stage with everything is where these start.
+BASE = {"schema": "trimtab.plan/1", "model": "random", "global_batch": 8, "microbatch": 2,
+        "schedule": {"kind": "1f1b", "transfers": "blocking"},
+        "stages": [{"devices": [0, 1], "segments": [{"operators": [0, SHAPE.operators], "dp": 2, "tp": 1}]}]}
+HONOURED = {"megatron": {"segments.tp", "stages"}, "galvatron": {"segments.tp", "stages"}}
+
+
+class Refusals(ProgramTest):
+    def refuse(self, plan, target, name):
+        done = self.export(plan, SHAPE.document(plan["global_batch"]), target)
+        self.assertEqual(done.returncode, 2, f"{target} took {name}: {done.stdout}")
+        self.assertIn(name.split(".")[-1], done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_each_knob_by_name(self):
+        for target in random_plans.GENERATORS:
+            for name, mutate in MUTATIONS.items():
+                if name in HONOURED.get(target, ()):
+                    continue
+                plan = copy.deepcopy(BASE)
+                mutate(plan)
+                with self.subTest(target=target, knob=name):
+                    self.refuse(plan, target, name)
+
+    def test_sharding_levels(self):
+        for target, level in (("ddp", "gradients"), ("ddp", "parameters"), ("fsdp", "optimizer"),
+                              ("galvatron", "optimizer")):
+            plan = copy.deepcopy(BASE)
+            segment(plan)["sharded"] = level
+            with self.subTest(target=target, level=level):
+                self.refuse(plan, target, "sharded")
+
+    def test_megatron_wants_one_split_and_one_recompute(self):
+        plan = copy.deepcopy(BASE)
+        split_in_two(plan)
+        plan["stages"][1]["segments"][0].update(tp=2, dp=1)
+        self.refuse(plan, "megatron", "stages[1].segments[0].tp")
+        plan = copy.deepcopy(BASE)
+        segment(plan)["recompute"] = [[3, 5]]  # the second layer, not the first
+        self.refuse(plan, "megatron", "recompute")
+
+    def test_cuts_inside_a_layer(self):
+        for target in ("megatron", "galvatron"):
+            plan = copy.deepcopy(BASE)
+            split_in_two(plan)
+            for stage, bounds in zip(plan["stages"], ([0, 4], [4, SHAPE.operators])):
+                stage["segments"][0]["operators"] = bounds
+            self.refuse(plan, target, "operators")
+
+    def test_random_bad_knobs_never_vanish(self):
+        """Whatever is mutated in a plan that was honoured, it is refused or its meaning is exported."""
+        generator = random.Random(seed())
+        for target, make in random_plans.GENERATORS.items():
+            for _ in range(6):
+                plan = make(generator, SHAPE)
+                plan["schedule"]["cross_pass"] = True
+                self.refuse(plan, target, "cross_pass")
+
+    def test_unknown_target_and_missing_model(self):
+        plan = self.write("plan.json", BASE)
+        done = run("plan", "export", plan, "--to", "megatron")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--model", done.stderr)
+        done = run("plan", "export", plan, "--to", "megatorn", "--model", self.write("m.json", SHAPE.document(8)))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("megatron", done.stderr)
+
+    def test_models_of_unequal_layers(self):
+        model = SHAPE.document(8)
+        model["operators"][3]["kind"] = "convolution"
+        done = run("plan", "export", self.write("plan.json", BASE), "--to", "megatron", "--model",
+                   self.write("model.json", model))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("convolution", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
