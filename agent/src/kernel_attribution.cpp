@@ -15,22 +15,13 @@ bool is_pass(const RangeRecord& record) {
 
 }  // namespace
 
-void KernelAttribution::Work::merge(const Work& other) {
-  device_ns += other.device_ns;
-  kernels += other.kernels;
-  last_ns = std::max(last_ns, other.last_ns);
-  launches += other.launches;
-  matched += other.matched;
-}
-
 KernelAttribution::KernelAttribution(const LostWindows& lost, AttributionOptions options)
-    : lost_(lost), options_(options) {}
+    : lost_(lost), options_(options), ranges_(options.blocks, options.block_ranges, options.settle_ns) {}
 
 void KernelAttribution::make_tables() {
   if (!launches_.empty()) return;
   launches_.resize(options_.launches);
   waiting_.resize(options_.kernels);
-  ranges_.resize(options_.ranges);
 }
 
 // Launches and kernels stay: they are joined by id, and find no pass any more.
@@ -39,15 +30,19 @@ void KernelAttribution::forget() {
   passes_.clear();
   order_.clear();
   orphans_.clear();
+  ranges_.forget_times();
   newest_ns_ = 0;
 }
 
 void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t range) {
   make_tables();
   Launch& launch = launches_[correlation & (options_.launches - 1)];
-  if (launch.known && !launch.matched && launch.range != 0) ++counters_.evicted;
+  KernelWork* work = work_of(range);
+  const bool awaited = launch.known && !launch.matched && work_of(launch.range) != nullptr;
+  if (awaited && work == nullptr) return;  // what nobody waits for takes no place from what somebody does
+  if (awaited) ++counters_.evicted;
   launch = {correlation, range, true, false};
-  if (Work* work = work_of(range)) ++work->launches;
+  if (work != nullptr) ++work->launches;
   Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];
   if (waiting.work.kernels == 0 || waiting.correlation != correlation) return;
   apply(launch, waiting.work);
@@ -57,7 +52,7 @@ void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t rang
 void KernelAttribution::add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns) {
   make_tables();
   newest_ns_ = std::max(newest_ns_, end_ns);
-  const Work work{end_ns - begin_ns, 1, end_ns, 0, 0};
+  const KernelWork work{end_ns - begin_ns, 1, end_ns, 0, 0};
   Launch& launch = launches_[correlation & (options_.launches - 1)];
   if (launch.known && launch.correlation == correlation) return apply(launch, work);
   Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];
@@ -69,30 +64,22 @@ void KernelAttribution::add_kernel(std::uint32_t correlation, std::uint64_t begi
   waiting.work.merge(work);
 }
 
-void KernelAttribution::apply(Launch& launch, const Work& work) {
-  Work* total = work_of(launch.range);
+void KernelAttribution::apply(Launch& launch, const KernelWork& work) {
+  KernelWork* total = work_of(launch.range);
   (total != nullptr ? counters_.attributed : counters_.outside) += work.kernels;
   if (total == nullptr) return;
+  ranges_.ended(launch.range, work.last_ns);
   total->merge(work);
   if (!launch.matched) ++total->matched;
   launch.matched = true;
 }
 
-// Nothing for a launch in no range, and for a range whose pass was given out already.
-KernelAttribution::Work* KernelAttribution::work_of(std::uint32_t range) {
-  if (range == 0) return nullptr;
-  Range& entry = range_at(range);
-  if (entry.pass == 0) return &entry.work;
-  const auto pass = passes_.find(entry.pass);
+// Nothing for a launch in no range, for a range that is not held, and for one whose pass was given out already.
+KernelWork* KernelAttribution::work_of(std::uint32_t range) {
+  RangeBlocks::Range* entry = range == 0 ? nullptr : ranges_.at(range, newest_ns_);
+  if (entry == nullptr || entry->pass == 0) return entry == nullptr ? nullptr : &entry->work;
+  const auto pass = passes_.find(entry->pass);
   return pass == passes_.end() ? nullptr : &pass->second.work;
-}
-
-KernelAttribution::Range& KernelAttribution::range_at(std::uint32_t id) {
-  Range& entry = ranges_[id & (options_.ranges - 1)];
-  if (entry.id == id) return entry;
-  if (entry.pass == 0 && entry.work.launches > 0) ++counters_.evicted;
-  entry = {id, 0, {}};
-  return entry;
 }
 
 void KernelAttribution::add_range(const RangeRecord& record) {
@@ -119,23 +106,26 @@ void KernelAttribution::add_range(const RangeRecord& record) {
 }
 
 void KernelAttribution::begin_pass(const RangeRecord& record, std::uint32_t id) {
-  if (passes_.size() >= options_.passes) {
-    passes_.erase(order_.front());
-    order_.pop_front();
-    ++counters_.evicted;
+  RangeBlocks::Range* entry = ranges_.at(id, newest_ns_);
+  if (entry == nullptr || passes_.size() >= options_.passes) {
+    ++counters_.crowded;
+    if (entry != nullptr) *entry = {id, {}};  // of a pass that nobody knows: nothing is joined for it
+    return;
   }
   if (!passes_.emplace(id, Pass{record, {}}).second) return;  // an id that comes twice: the producer is wrong
   order_.push_back(id);
+  ranges_.ended(id, record.end_ns);
   count_for(id, id);
 }
 
 void KernelAttribution::count_for(std::uint32_t range, std::uint32_t pass) {
+  RangeBlocks::Range* entry = ranges_.at(range, newest_ns_);
   const auto found = passes_.find(pass);
-  if (found == passes_.end()) return;
-  Range& entry = range_at(range);
-  if (entry.pass == 0) found->second.work.merge(entry.work);
-  entry.pass = pass;
-  entry.work = {};
+  if (found != passes_.end() && entry == nullptr) found->second.cut = true;
+  if (entry == nullptr) return;
+  if (found != passes_.end() && entry->pass == 0) found->second.work.merge(entry->work);
+  entry->pass = pass;
+  entry->work = {};
 }
 
 bool KernelAttribution::judge(const Pass& pass) {
@@ -143,6 +133,8 @@ bool KernelAttribution::judge(const Pass& pass) {
   std::uint64_t* counter = &counters_.passes;
   if (lost_.overlap(pass.range.begin_ns, end_ns)) {
     counter = &counters_.windowed;
+  } else if (pass.cut) {
+    counter = &counters_.crowded;
   } else if (pass.work.launches == 0) {
     counter = &counters_.without_kernels;
   } else if (pass.work.matched < pass.work.launches) {

@@ -8,8 +8,10 @@
 // kernels, and none of its time is lost; otherwise it is dropped and counted, never given with a part of its kernels.
 // One launch may have many kernels (a graph).
 //
-// Memory is constant: tables are indexed by the low bits of the ids, which the producers count upwards, and a newer id
-// takes an older one's place. What was still waiting there is counted as evicted. Pure. Single-threaded.
+// Memory is constant. Launches and kernels are found by the low bits of their ids, which the producers count upwards; a
+// newer one takes an older one's place, and what was still waiting there is counted as evicted. Ranges and passes that
+// find no room are refused, the earlier ones stay (RangeBlocks): of more passes than can wait, a sample of stretches is
+// given out, and the others are counted as crowded. Pure. Single-threaded.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "lost_windows.hpp"
+#include "range_blocks.hpp"
 #include "ring_reader.hpp"
 
 namespace trimtab::agent {
@@ -26,17 +29,19 @@ struct AttributionOptions {
   std::uint64_t settle_ns = 6'500'000'000;
   std::size_t launches = std::size_t{1} << 18;  // powers of two
   std::size_t kernels = std::size_t{1} << 14;   // that came before their launch
-  std::size_t ranges = std::size_t{1} << 17;
+  std::size_t blocks = 32;                      // of ranges
+  std::uint32_t block_ranges = 4096;            // a power of two, too
   std::size_t passes = std::size_t{1} << 16;
 };
 
 struct AttributionCounters {
   std::uint64_t attributed = 0;  // kernels whose range was known
-  std::uint64_t outside = 0;     // kernels launched in no range
+  std::uint64_t outside = 0;     // kernels launched in no range, or in one that is not held (any more)
   std::uint64_t passes = 0;      // given out
   std::uint64_t without_kernels = 0;
   std::uint64_t incomplete = 0;  // passes with a launch whose kernel never came
   std::uint64_t windowed = 0;    // passes that ran while not all was recorded
+  std::uint64_t crowded = 0;     // passes for which there was no room
   std::uint64_t evicted = 0;     // launches, kernels and ranges that made room unjoined
 };
 
@@ -75,14 +80,6 @@ class KernelAttribution final {
   }
 
  private:
-  struct Work {
-    std::uint64_t device_ns = 0;
-    std::uint64_t kernels = 0;
-    std::uint64_t last_ns = 0;
-    std::uint32_t launches = 0;
-    std::uint32_t matched = 0;  // launches that have a kernel
-    void merge(const Work& other);
-  };
   struct Launch {
     std::uint32_t correlation = 0;
     std::uint32_t range = 0;
@@ -91,16 +88,12 @@ class KernelAttribution final {
   };
   struct Waiting {  // kernels whose launch has not come
     std::uint32_t correlation = 0;
-    Work work;
-  };
-  struct Range {
-    std::uint32_t id = 0;
-    std::uint32_t pass = 0;  // the id of the pass that it counts for; 0 = not known yet
-    Work work;               // until then
+    KernelWork work;
   };
   struct Pass {
     RangeRecord range;
-    Work work;
+    KernelWork work;
+    bool cut = false;  // there was no room for a range in it
     [[nodiscard]] bool settled(std::uint64_t newest_ns, std::uint64_t settle_ns) const {
       return newest_ns > range.end_ns + settle_ns;
     }
@@ -111,9 +104,8 @@ class KernelAttribution final {
     std::uint64_t begin_ns;
   };
 
-  void apply(Launch& launch, const Work& work);
-  [[nodiscard]] Work* work_of(std::uint32_t range);
-  [[nodiscard]] Range& range_at(std::uint32_t id);
+  void apply(Launch& launch, const KernelWork& work);
+  [[nodiscard]] KernelWork* work_of(std::uint32_t range);
   void count_for(std::uint32_t range, std::uint32_t pass);
   void begin_pass(const RangeRecord& record, std::uint32_t id);
   [[nodiscard]] bool judge(const Pass& pass);
@@ -124,7 +116,7 @@ class KernelAttribution final {
   AttributionCounters counters_;
   std::vector<Launch> launches_;  // made with the first launch or kernel: most jobs have none
   std::vector<Waiting> waiting_;
-  std::vector<Range> ranges_;
+  RangeBlocks ranges_;
   std::unordered_map<std::uint32_t, Pass> passes_;
   std::deque<std::uint32_t> order_;                                 // their ids, as they ended
   std::unordered_map<std::uint32_t, std::vector<Orphan>> orphans_;  // by thread

@@ -184,6 +184,7 @@ void RankRings::count(Ring& ring, const RingDrain& drained) {
   now.kernels = activity.counters().kernels;
   now.collectives_folded = activity.counters().collectives;
   now.unattributed = attribution.incomplete + attribution.windowed + attribution.evicted;
+  now.crowded = attribution.crowded;
   now.windows = activity.windows().added();
   now.late = activity.late();
   const OverlapWatchCounters& watched = activity.watched();
@@ -196,6 +197,7 @@ void RankRings::count(Ring& ring, const RingDrain& drained) {
   counters_.kernels += now.kernels - ring.told.kernels;
   counters_.collectives_folded += now.collectives_folded - ring.told.collectives_folded;
   counters_.unattributed += now.unattributed - ring.told.unattributed;
+  counters_.crowded += now.crowded - ring.told.crowded;
   counters_.windows += now.windows - ring.told.windows;
   counters_.overlaps += now.overlaps - ring.told.overlaps;
   counters_.overlaps_unclear += now.overlaps_unclear - ring.told.overlaps_unclear;

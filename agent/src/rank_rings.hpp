@@ -77,6 +77,7 @@ class RankRings final {
     std::uint64_t kernels = 0;
     std::uint64_t collectives_folded = 0;
     std::uint64_t unattributed = 0;  // kernels of passes that were dropped, and joins that made room for newer ones
+    std::uint64_t crowded = 0;       // passes for which there was no room to wait for their kernels
     std::uint64_t windows = 0;
     std::uint64_t late = 0;
     // Of slowdowns under overlap.
