@@ -11,6 +11,7 @@
 #include "h3t_model/step_inputs.hpp"
 #include "h3t_model/switch_plan.hpp"
 #include "native_switches.hpp"
+#include "needless_switches.hpp"
 #include "published_solvers.hpp"
 #include "strategies/strategy.hpp"
 #include "tuner/h3t_cost_model.hpp"
@@ -149,7 +150,7 @@ class H3tSearch {
       before = ms(pass.best);
     }
     if (uniform) consider(*uniform);
-    const bool taken = consider(answer.best);
+    const bool taken = consider(h3t::without_needless_switches(problem, answer.best, stop()));
     StrategyEnd end{answer.proven ? "converged" : "too_large", answer.proven && taken, ms(answer.bound), ""};
     if (run_.options().h3t_free_synchronization) free(problem, answer, end);
     return end;
@@ -183,14 +184,25 @@ std::vector<std::string_view> h3t_solvers() {
   return {kSolvers.begin(), kSolvers.end()};
 }
 
+namespace {
+
+StrategyEnd run_natively(SearchRun& run, NativeEvaluator& evaluator) {
+  std::string refusal;
+  if (!run.space().memory_switches) {
+    refusal = "the space '" + run.space().name + "' has no memory switches: use --space all" + kAdvice;
+  } else if (run.options().h3t_solver != "exact" || run.options().h3t_free_synchronization) {
+    refusal = std::string("under native, switches are chosen by the exact solver with synchronized segments") + kAdvice;
+  }
+  if (!refusal.empty()) return {"exhausted", false, 0, refusal};
+  return h3t::search_natively(run, evaluator);
+}
+
+}  // namespace
+
 StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& /*start*/) {
   const CostModel& cost_model = run.evaluator().cost_model();
   if (const auto* own = dynamic_cast<const H3tCostModel*>(&cost_model)) return H3tSearch(run, *own).run();
-  if (auto* native = dynamic_cast<NativeEvaluator*>(&run.evaluator())) {
-    if (run.space().memory_switches) return h3t::search_natively(run, *native);
-    return {"exhausted", false, 0,
-            "the space '" + run.space().name + "' has no memory switches: use --space all" + kAdvice};
-  }
+  if (auto* native = dynamic_cast<NativeEvaluator*>(&run.evaluator())) return run_natively(run, *native);
   return {"exhausted", false, 0,
           "the cost model '" + std::string(cost_model.name()) + "' knows no copies to and from the host" + kAdvice};
 }

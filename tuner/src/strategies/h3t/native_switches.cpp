@@ -94,7 +94,9 @@ class NativeSearch {
       stage.recompute = rematerialized(layers, all_on);
     }
     const Prediction prediction = evaluator_.cost_model().evaluate(evaluator_.plan(candidate));
-    missing_.insert(prediction.missing_costs.begin(), prediction.missing_costs.end());
+    const std::vector<std::string>& names = prediction.missing_costs;
+    if (names.empty() || (!missing_.empty() && missing_.size() <= names.size())) return;
+    missing_ = {names.begin(), names.end()};
   }
 
   void note(const Candidate& candidate, const Score& without, const Score& with) {
@@ -113,7 +115,7 @@ class NativeSearch {
   SearchRun& run_;
   NativeEvaluator& evaluator_;
   bool priced_ = false;
-  std::set<std::string> missing_;
+  std::set<std::string> missing_;  // of the shape that lacks the fewest
 };
 
 }  // namespace
