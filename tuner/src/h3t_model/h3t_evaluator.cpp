@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "strategies/h3t/needless_switches.hpp"
 #include "switch_plan.hpp"
 #include "tables.hpp"
 
@@ -36,9 +35,7 @@ const H3tEvaluator::Solved& H3tEvaluator::solved(std::int32_t devices) {
   Solved solved{cost_model_.inputs(devices), {}};
   ExactOptions options;
   options.most_labels = kLabels;
-  const Problem problem = cost_model_.problem(solved.inputs, devices);
-  solved.answer = solve_exactly(problem, options);
-  if (solved.answer.feasible) solved.answer.best = without_needless_switches(problem, solved.answer.best, {});
+  solved.answer = solve_exactly(cost_model_.problem(solved.inputs, devices), options);
   return solved_.emplace(devices, std::move(solved)).first->second;
 }
 

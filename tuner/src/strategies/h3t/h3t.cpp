@@ -11,7 +11,6 @@
 #include "h3t_model/step_inputs.hpp"
 #include "h3t_model/switch_plan.hpp"
 #include "native_switches.hpp"
-#include "needless_switches.hpp"
 #include "published_solvers.hpp"
 #include "strategies/strategy.hpp"
 #include "tuner/h3t_cost_model.hpp"
@@ -150,7 +149,7 @@ class H3tSearch {
       before = ms(pass.best);
     }
     if (uniform) consider(*uniform);
-    const bool taken = consider(h3t::without_needless_switches(problem, answer.best, stop()));
+    const bool taken = consider(answer.best);
     StrategyEnd end{answer.proven ? "converged" : "too_large", answer.proven && taken, ms(answer.bound), ""};
     if (run_.options().h3t_free_synchronization) free(problem, answer, end);
     return end;
