@@ -224,7 +224,8 @@ int main(int count, char** arguments) {
   if (count > 1) program_seconds = std::atof(arguments[1]);
   Random random(2023);
   std::printf(
-      "Percent above the exact solver's answer in at most %g s: mean, largest. Free: what layers that do not synchronize gain at most. "
+      "Percent above the exact solver's answer in at most %g s: mean, largest. Free: what layers that do not "
+      "synchronize gain at most. "
       "The published program may take %g s a case.\n\n",
       kExactSeconds, program_seconds);
   std::printf(

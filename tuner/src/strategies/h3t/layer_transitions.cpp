@@ -7,6 +7,8 @@
 namespace trimtab::tuner::h3t {
 namespace {
 
+constexpr std::size_t kRemembered = 4096;  // some 50 MB
+
 // Of the layer before: 0 and 1, not partitioned, by offload_hidden; then partitioned, by lazy_prefetch and by what
 // becomes of its activations.
 std::int32_t kind_of(const LayerSwitches& switches) {
@@ -121,6 +123,7 @@ std::int32_t TransitionTable::number_of(const LayerProfile& layer) {
 
 TransitionTable::Shared TransitionTable::between(std::int32_t before, std::int32_t own, std::int32_t after,
                                                  Fabric fabric) {
+  if (known_.size() >= kRemembered) known_.clear();
   Shared& known = known_[{before, own, after, fabric}];
   if (known == nullptr) {
     const Neighbourhood at{layer(before), layer(own), layer(after)};

@@ -28,7 +28,7 @@ class NativeSearch {
   void run() {
     const PlanSpace& space = run_.space();
     for (const std::int32_t microbatch : space.microbatches) {
-      for (std::int32_t stages = space.stages_min; stages <= space.stages_max; ++stages) {
+      for (std::int32_t stages = space.stages_min; stages <= space.stages_max; stages *= 2) {
         if (run_.stopped()) return;
         if (std::optional<Candidate> shape = this->shape(microbatch, stages)) consider(*shape);
       }

@@ -5,7 +5,8 @@
 namespace trimtab::tuner::h3t {
 namespace {
 
-constexpr std::size_t kRemembered = 4096;  // stages; each some 20 kB for 48 layers
+constexpr std::size_t kStages = 1024;  // remembered; each some 20 kB for 48 layers and few corners
+constexpr std::size_t kAnswers = 64;   // of each
 
 }  // namespace
 
@@ -22,7 +23,7 @@ StageSwitches::Remembered& StageSwitches::remembered(const Problem& problem) {
   }
   const auto found = stages_.find(key_);
   if (found != stages_.end()) return found->second;
-  if (stages_.size() >= kRemembered) stages_.clear();
+  if (stages_.size() >= kStages) stages_.clear();
   return stages_.try_emplace(key_, problem, table_).first->second;
 }
 
@@ -30,7 +31,7 @@ const StageChoice& StageSwitches::choose(const Problem& problem) {
   Remembered& of = remembered(problem);
   const auto found = of.answers.find(problem.device_limit);
   if (found != of.answers.end()) return found->second;
-  if (of.answers.size() >= kRemembered) of.answers.clear();
+  if (of.answers.size() >= kAnswers) of.answers.clear();
   StageChoice choice = of.curve.at(problem.device_limit);
   if (choice.feasible && choice.gap() > gap_) choice = narrowed(problem, std::move(choice));
   return of.answers.emplace(problem.device_limit, std::move(choice)).first->second;
