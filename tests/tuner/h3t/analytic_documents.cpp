@@ -4,6 +4,8 @@ namespace trimtab::tuner::h3t::test {
 namespace {
 
 constexpr const char* kKey = "transformer-layer";
+constexpr double kDeviceBytesPerS = 616e9;  // between a device and its memory
+constexpr Bytes kProcessBytes = Bytes{600} << 20;
 constexpr double kOptimizerBytes = 6;  // of a parameter byte: two moments and a copy, in single precision
 
 class Writer {
@@ -18,13 +20,19 @@ class Writer {
     key.samples = samples_;
     put(key, value);
   }
-  void host_optimizer(std::int64_t value) {
+  void optimizer(const char* placement, std::int64_t value) {
     CostKey key;
     key.kind = CostKind::kOptimizerStep;
     key.subject = kKey;
     key.dtype = "float16";
-    key.placement = "host";
+    key.placement = placement;
     put(key, value);
+  }
+  void process(Bytes bytes) {
+    CostKey key;
+    key.kind = CostKind::kProcessBytes;
+    key.subject = "process";
+    put(key, bytes);
   }
   void collective(const char* primitive, Bytes bytes, std::int64_t value) {
     CostKey key;
@@ -87,14 +95,19 @@ Documents analytic_documents(const Machine& machine, const TransformerSize& size
   writer.operator_cost(CostKind::kOperatorBackward, layer.backward);
   writer.operator_cost(CostKind::kOperatorStoredBytes, layer.with_grad.delta + layer.input);
   writer.operator_cost(CostKind::kOperatorWorkingBytes, layer.with_grad.peak - layer.with_grad.delta);
-  writer.host_optimizer(layer.optimizer_step * machine.devices);
+  writer.optimizer("host", layer.optimizer_step * machine.devices);
   writer.collective("all_gather", layer.partitioned_parameters, layer.gather_parameters);
   writer.collective("reduce_scatter", layer.gathered_gradients, layer.scatter_gradients);
-  for (const Bytes bytes : {layer.partitioned_parameters, layer.input}) {
-    const bool hidden = bytes == layer.input;
-    writer.copy("host_to_device", bytes, hidden ? layer.prefetch_hidden : layer.prefetch_parameters);
-    writer.copy("device_to_host", bytes, hidden ? layer.offload_hidden : layer.offload_gradients);
+  // Of one device, and of all devices of the node over one link.
+  for (const std::int32_t sharers : {1, machine.devices}) {
+    writer.copy("host_to_device", sharers * layer.partitioned_parameters, sharers * layer.prefetch_parameters);
+    writer.copy("host_to_device", sharers * layer.input, sharers * layer.prefetch_hidden);
+    writer.copy("device_to_host", sharers * layer.partitioned_parameters, sharers * layer.offload_gradients);
+    writer.copy("device_to_host", sharers * layer.input, sharers * layer.offload_hidden);
   }
+  const double optimizer_s = static_cast<double>(layer.gathered_parameters) * kOptimizerBytes / kDeviceBytesPerS;
+  writer.optimizer("", static_cast<std::int64_t>(optimizer_s * 1e9));
+  writer.process(kProcessBytes);
   documents.costs = writer.take();
   return documents;
 }

@@ -269,6 +269,21 @@ TEST_CASE("under the native model switches are found that it prices, and that fi
   CHECK(model->unpriced(best.plan).empty());
   CHECK(validate(best.plan, of.model, of.cluster).empty());
   CHECK_FALSE(best.plan.stages[0].segments[0].switches == Switches{});
+  options.h3t_solver = "greedy";
+  const Result<SearchOutcome> greedy = search(*model, Knobs{}, options);
+  REQUIRE_FALSE(greedy.ok());
+  CHECK(greedy.error().message.find("use --cost-model h3t:nvlink or h3t:pcie") != std::string::npos);
+}
+
+TEST_CASE("under the native model a copy that was not measured is named", "[h3t]") {
+  test::Documents of = documents();
+  std::erase_if(of.costs, [](const Cost& cost) { return cost.key.subject == "host_to_device"; });
+  SearchOptions options;
+  options.strategy = "h3t";
+  options.space = "all";
+  const auto native = search(*cost_model(of, "native"), Knobs{}, options);
+  REQUIRE_FALSE(native.ok());
+  CHECK_THAT(native.error().message, Catch::Contains("missing") && Catch::Contains("host_to_device"));
 }
 
 TEST_CASE("a space without the one shape is refused by what it lacks", "[h3t]") {

@@ -28,7 +28,8 @@ Ratios ratios_of(const Switching& switches) {
 
 Ratios solved(const LayerProfile& layer, std::int32_t count, Bytes limit) {
   const std::vector<LayerProfile> layers(static_cast<std::size_t>(count), layer);
-  const ExactAnswer answer = solve_exactly({layers, Fabric::kPcie, limit});
+  const Problem problem{layers, Fabric::kPcie, limit};
+  const ExactAnswer answer = solve_exactly(problem);
   REQUIRE(answer.feasible);
   REQUIRE(answer.proven);
   return ratios_of(answer.best.switches);
@@ -132,35 +133,42 @@ TEST_CASE("all switches on have the lowest peak of the uniform answers", "[h3t]"
   }
 }
 
-// Table 6: on 8 x 2080 Ti at 8 GB, slower copies turn the switches that copy off, slower computation turns them on and
-// rematerialization down, and more memory turns all of them down.
+// Table 6: on 8 x 2080 Ti at about 8 GB, slower copies turn the switches that copy off and rematerialization up, slower
+// computation turns those up that copy and rematerialization down, and more memory turns partition and
+// rematerialization down. (With more memory the table's prefetching and offloading rise, where its text has them fall.)
+// Copies beside long computation take no time: a layer more or less with such a switch is the same.
 TEST_CASE("switches follow the machine as in the paper's table 6", "[h3t]") {
   const test::Machine& machine = test::machines()[0];
   const LayerProfile layer = test::analytic_layer(machine, test::sizes()[0], 16);
   const std::vector<LayerProfile> layers(48, layer);
-  const Bytes limit = test::limit_at(layers, machine.fabric, 0.06);
+  const Bytes limit = test::limit_at(layers, machine.fabric, 0.1);
   const Ratios usual = solved(layer, 48, limit);
+  INFO("usual " << usual.partition << " " << usual.lazy << " " << usual.rematerialize << " " << usual.offload);
 
   test::Machine slow_copies = machine;
   slow_copies.host_bytes_per_s /= 10;
   slow_copies.gather_bytes_per_s /= 10;
   const Ratios copies = solved(test::analytic_layer(slow_copies, test::sizes()[0], 16), 48, limit);
-  CHECK(copies.partition <= usual.partition);
-  CHECK(copies.lazy <= usual.lazy);
-  CHECK(copies.offload <= usual.offload);
-  CHECK(copies.rematerialize >= usual.rematerialize);
+  INFO("copies " << copies.partition << " " << copies.lazy << " " << copies.rematerialize << " " << copies.offload);
+  CHECK(copies.partition < usual.partition);
+  CHECK(copies.lazy < usual.lazy);
+  CHECK(copies.offload < usual.offload);
+  CHECK(copies.rematerialize > usual.rematerialize);
 
   test::Machine slow_computing = machine;
   slow_computing.flops /= 10;
   const Ratios computing = solved(test::analytic_layer(slow_computing, test::sizes()[0], 16), 48, limit);
-  CHECK(computing.lazy >= usual.lazy);
-  CHECK(computing.offload >= usual.offload);
+  INFO("computing " << computing.partition << " " << computing.lazy << " " << computing.rematerialize << " "
+                    << computing.offload);
+  constexpr double kOneLayer = 1.01 / 48;
+  CHECK(computing.lazy >= usual.lazy - kOneLayer);
+  CHECK(computing.offload >= usual.offload - kOneLayer);
   CHECK(computing.rematerialize <= usual.rematerialize);
 
   const Ratios roomy = solved(layer, 48, 3 * limit);
+  INFO("roomy " << roomy.partition << " " << roomy.lazy << " " << roomy.rematerialize << " " << roomy.offload);
   CHECK(roomy.partition <= usual.partition);
   CHECK(roomy.rematerialize < usual.rematerialize);
-  INFO(usual.partition << " " << usual.lazy << " " << usual.rematerialize << " " << usual.offload);
 }
 
 }  // namespace trimtab::tuner::h3t

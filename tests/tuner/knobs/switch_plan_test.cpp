@@ -1,6 +1,9 @@
 // Stages with memory switches: one stage of one microbatch is H3T's own step, pipelines hold what microbatches leave.
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "../world.hpp"
 #include "candidate.hpp"
@@ -8,6 +11,7 @@
 #include "h3t_model/segment_simulator.hpp"
 #include "h3t_model/step_inputs.hpp"
 #include "h3t_model/switch_plan.hpp"
+#include "native_evaluator.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
@@ -158,6 +162,102 @@ TEST_CASE("the evaluator prices a plan with memory switches as the cost model do
     CHECK(evaluator->price(*candidate).ms == Approx(model.evaluate(plan).iteration_ms).epsilon(1e-12));
     CHECK(semantic_hash(evaluator->plan(*candidate)) == semantic_hash(plan));
   }
+}
+
+// Of the last two layers on the first two devices: time of a whole step and memory.
+struct SwitchedPrice {
+  double ms = 0;
+  double bytes = 0;
+};
+
+SwitchedPrice price_of(NativeEvaluator& evaluator, const CandidateStage& stage, std::int32_t held) {
+  constexpr std::int32_t kMicrobatch = 2;
+  const StagePrice& price = evaluator.stage_alone(stage, kLayers - 2, 0, kMicrobatch, held);
+  REQUIRE(price.priced);
+  const double passes = price.forward + price.backward + price.recompute + price.communication;
+  return {evaluator.model().global_batch / kMicrobatch * passes + price.optimizer, price.memory_bytes};
+}
+
+TEST_CASE("a stage's chosen switches are within 1 % of the best, natively priced") {
+  test::World world = switch_world(1, 2);
+  const std::vector<Range> layers{{kLayers - 2, kLayers - 1}, {kLayers - 1, kLayers}};
+  for (const std::int32_t held : {1, 3}) {
+    for (const double share : {0.0, 0.3, 0.7}) {
+      INFO("in flight " << held << ", share " << share);
+      world.cluster.nodes[0].memory_bytes = 0;
+      std::vector<SwitchedPrice> all;
+      {
+        const CostTable table = world.table();
+        const NativeCostModel model(table);
+        const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+        NativeEvaluator evaluator(model, space);
+        for (const h3t::LayerSwitches& first : h3t::synchronized_combinations()) {
+          for (const h3t::LayerSwitches& second : h3t::synchronized_combinations()) {
+            CandidateStage stage = replicated_stage(kLayers, 2);
+            stage.split.sharded = ShardedLevel::kGradients;
+            stage.switches = h3t::plan_switches(layers, {first, second});
+            stage.recompute = h3t::rematerialized(layers, {first, second});
+            all.push_back(price_of(evaluator, stage, held));
+          }
+        }
+      }
+      const auto [least, most] = std::minmax_element(
+          all.begin(), all.end(), [](const SwitchedPrice& a, const SwitchedPrice& b) { return a.bytes < b.bytes; });
+      const double limit = std::ceil(least->bytes + share * (most->bytes - least->bytes));
+      double best = std::numeric_limits<double>::infinity();
+      for (const SwitchedPrice& one : all) {
+        if (one.bytes <= limit) best = std::min(best, one.ms);
+      }
+      world.cluster.nodes[0].memory_bytes = static_cast<Bytes>(limit);
+      const CostTable table = world.table();
+      const NativeCostModel model(table);
+      const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+      NativeEvaluator evaluator(model, space);
+      const std::optional<CandidateStage> chosen =
+          evaluator.with_best_switches(replicated_stage(kLayers, 2), kLayers - 2, 0, 2, held);
+      REQUIRE(chosen);
+      const SwitchedPrice price = price_of(evaluator, *chosen, held);
+      CHECK(price.bytes <= limit);
+      CHECK(price.ms >= best * (1 - 1e-12));
+      CHECK(price.ms <= best * 1.01);
+    }
+  }
+}
+
+TEST_CASE("collectives share the host's link where they are no faster than it") {
+  const h3t::Switching all_on(kLayers, h3t::kAllOn);
+  test::World world = switch_world(1, 2);
+  const auto step_with = [&](double collectives) {
+    test::World of = world;
+    for (Cost& cost : of.costs) {
+      if (cost.key.kind != CostKind::kCollective) continue;
+      const double value = collectives * static_cast<double>(cost.key.bytes);
+      cost = test::exact_cost(cost.key, static_cast<std::int64_t>(value));
+    }
+    const CostTable table = of.table();
+    const NativeCostModel model(table);
+    const h3t::StepInputs inputs = h3t::step_inputs(table, 2);
+    const Plan plan = h3t::plan_of(of.model, 2, inputs.operators, all_on);
+    std::vector<h3t::LayerProfile> layers = inputs.layers;
+    // Copies of both devices at the same time.
+    for (h3t::LayerProfile& layer : layers) {
+      for (auto copy : {&h3t::LayerProfile::prefetch_hidden, &h3t::LayerProfile::offload_hidden,
+                        &h3t::LayerProfile::prefetch_parameters, &h3t::LayerProfile::offload_gradients}) {
+        if (layer.*copy > 0) layer.*copy = 2 * (layer.*copy - 5000) + 5000;
+      }
+    }
+    const auto simulated = [&](h3t::Fabric fabric) {
+      return static_cast<double>(h3t::SegmentSimulator(layers, fabric).step(all_on).runtime) * 1e-6;
+    };
+    return std::array<double, 3>{model.evaluate(plan).iteration_ms, simulated(h3t::Fabric::kNvlink),
+                                 simulated(h3t::Fabric::kPcie)};
+  };
+  // A copy takes 300 ns a byte. A device gives half of the gathered bytes and receives as many.
+  const auto [fast, fast_apart, fast_together] = step_with(100);
+  CHECK(fast == Approx(fast_apart).epsilon(1e-9));
+  const auto [slow, slow_apart, slow_together] = step_with(400);
+  CHECK(slow == Approx(slow_together).epsilon(1e-9));
+  CHECK(slow_apart != slow_together);
 }
 
 TEST_CASE("switches hold more activations for more microbatches in flight, and less than without") {

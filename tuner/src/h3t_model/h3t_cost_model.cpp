@@ -67,7 +67,7 @@ std::string excess_of(const h3t::StepOutcome& outcome, const h3t::Problem& probl
   if (outcome.peak > problem.device_limit) {
     text = "stage 0 allocates " + format_bytes(outcome.peak) + ", the memory limit is " +
            format_bytes(problem.device_limit) + ", " + format_bytes(outcome.peak - problem.device_limit) +
-           " too much: turn more switches on, or use more devices";
+           " too much: use more devices or a smaller batch, or turn on switches that are off";
   }
   if (outcome.host > problem.host_limit) {
     text += (text.empty() ? "" : "; and ") + std::string("each rank keeps ") + format_bytes(outcome.host) +
