@@ -65,6 +65,11 @@ struct BoundRequest {
   double effort = 1;                                         // share of the work that a bound may take; 0: very little
 };
 
+struct PlansNearBound {
+  double bound_ms = 0;           // no plan of the space takes less; 0 = unknown
+  std::vector<Candidate> plans;  // that such a bound comes from, the most promising first
+};
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -90,8 +95,8 @@ class Evaluator {
   virtual StageChain stage_chain(std::int32_t microbatch) { return computing_chain(*this, microbatch); }
   // No plan of the space takes less; 0 = unknown.
   [[nodiscard]] virtual double lower_bound_ms(const BoundRequest& /*request*/) { return 0; }
-  // Plans that such a bound comes from, the most promising first; none where no bound knows plans.
-  virtual std::vector<Candidate> plans_near_bound(const BoundRequest& /*request*/) { return {}; }
+  // The same with plans near it; none where no bound knows plans.
+  virtual PlansNearBound plans_near_bound(const BoundRequest& /*request*/) { return {}; }
   // Drops what is memoized.
   virtual void forget() {}
 

@@ -176,6 +176,12 @@ void choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
   }
 }
 
+// The larger of both bounds, the second without what every step takes.
+double whole_step(const NativeCostModel& cost_model, double simple, double bound) {
+  if (bound == std::numeric_limits<double>::infinity()) return simple;
+  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+}
+
 }  // namespace
 
 double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space) {
@@ -204,25 +210,23 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
 double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request) {
   const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
   if (too_large(evaluator.space(), request)) return simple;
-  const double bound = MicrobatchBounds(cost_model, evaluator, request).least();
-  if (bound == std::numeric_limits<double>::infinity()) return simple;
-  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+  return whole_step(cost_model, simple, MicrobatchBounds(cost_model, evaluator, request).least());
 }
 
-std::vector<Candidate> plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
-                                        const BoundRequest& request) {
-  if (too_large(evaluator.space(), request)) return {};
+PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                const BoundRequest& request) {
+  const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
+  if (too_large(evaluator.space(), request)) return {simple, {}};
   std::vector<FlooredPlan> plans;
   MicrobatchBounds bounds(cost_model, evaluator, request);
   bounds.collect(plans);
-  bounds.least();
+  PlansNearBound near{whole_step(cost_model, simple, bounds.least()), {}};
   std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
-  std::vector<Candidate> candidates;
   for (FlooredPlan& plan : plans) {
     choose_splits(evaluator, plan.candidate);
-    candidates.push_back(std::move(plan.candidate));
+    near.plans.push_back(std::move(plan.candidate));
   }
-  return candidates;
+  return near;
 }
 
 }  // namespace trimtab::tuner

@@ -416,7 +416,7 @@ double NativeEvaluator::lower_bound_ms(const BoundRequest& request) {
   return tuner::lower_bound_ms(*native_, *this, request);
 }
 
-std::vector<Candidate> NativeEvaluator::plans_near_bound(const BoundRequest& request) {
+PlansNearBound NativeEvaluator::plans_near_bound(const BoundRequest& request) {
   return tuner::plans_near_bound(*native_, *this, request);
 }
 
