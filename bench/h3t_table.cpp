@@ -1,6 +1,7 @@
 // H3T's solvers beside each other on layers of the paper's sizes, timed by arithmetic
-// (tests/tuner/h3t/analytic_layers): how far each is above the synchronized optimum, and how the exact solver's gap
-// closes over time. Seconds are the thread's own. Usage: h3t_table [SECONDS of the published program, default 20]
+// (tests/tuner/h3t/analytic_layers): how far each is above the synchronized optimum, how the exact solver's gap closes
+// over time, and what a stage's switches cost a search that asks often. Seconds are the thread's own.
+// Usage: h3t_table [SECONDS of the published program in one case, default 3]
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "strategies/h3t/exact_solver.hpp"
 #include "strategies/h3t/free_synchronization.hpp"
 #include "strategies/h3t/published_solvers.hpp"
+#include "strategies/h3t/stage_choice.hpp"
 #include "thread_seconds.hpp"
 
 using namespace trimtab;                    // NOLINT
@@ -28,17 +30,28 @@ struct Case {
   Fabric fabric = Fabric::kNvlink;
   std::vector<LayerProfile> layers;
   Bytes limit = 0;
+  Bytes host_limit = kUnlimited;
 };
+
+// What the host needs in any case, and a share of all hidden states.
+Bytes host_limit_at(const std::vector<LayerProfile>& layers, double share) {
+  double bytes = 0;
+  for (const LayerProfile& layer : layers) {
+    bytes += static_cast<double>(layer.host_bytes) + share * static_cast<double>(layer.input);
+  }
+  return static_cast<Bytes>(bytes);
+}
 
 // Every machine and size; `shares` of the way from the least memory to that of no switches.
 std::vector<Case> cases(std::int32_t layers, double spread, const std::vector<double>& shares, double samples,
-                        Random& random) {
+                        Random& random, std::optional<double> host_share = std::nullopt) {
   std::vector<Case> all;
   for (const Machine& machine : machines()) {
     for (const TransformerSize& size : sizes()) {
       for (const double share : shares) {
-        Case one{machine.fabric, spread_layers(analytic_layer(machine, size, samples), layers, spread, random), 0};
+        Case one{machine.fabric, spread_layers(analytic_layer(machine, size, samples), layers, spread, random)};
         one.limit = limit_at(one.layers, one.fabric, share);
+        if (host_share) one.host_limit = host_limit_at(one.layers, *host_share);
         all.push_back(std::move(one));
       }
     }
@@ -86,11 +99,11 @@ struct Row {
   double freed_most = 0;
 };
 
-double program_seconds = 20;
-constexpr double kExactSeconds = 10;
+double program_seconds = 3;
+constexpr double kExactSeconds = 60;
 
 void compare(const Case& of, Row& row) {
-  const Problem problem{of.layers, of.fabric, of.limit};
+  const Problem problem{of.layers, of.fabric, of.limit, of.host_limit};
   double begin = thread_seconds();
   ExactOptions options;
   options.stop = [begin] { return thread_seconds() - begin > kExactSeconds; };
@@ -157,15 +170,63 @@ void print_gaps(const Machine& machine, const TransformerSize& size, double samp
   std::fflush(stdout);
 }
 
+double microseconds(double seconds, std::size_t count) {
+  return 1e6 * seconds / static_cast<double>(count);
+}
+
+// A stage of equal layers as a search asks for it: first for one limit, then for other limits, then for these again.
+void print_choices(const Machine& machine, const TransformerSize& size, std::int32_t count, std::int32_t in_flight) {
+  const std::vector<LayerProfile> layers(static_cast<std::size_t>(count), analytic_layer(machine, size, 4));
+  Problem problem{layers, machine.fabric};
+  problem.microbatches = 4 * in_flight;
+  problem.in_flight = in_flight;
+  const Bytes low = solution_of(problem, Switching(layers.size(), kAllOn)).outcome.peak;
+  const Bytes high = solution_of(problem, Switching(layers.size(), LayerSwitches{})).outcome.peak;
+  constexpr std::size_t kLimits = 40;
+  std::vector<Bytes> limits;
+  for (std::size_t i = 0; i < kLimits; ++i) {
+    const double share = (static_cast<double>(i) + 0.5) / kLimits;
+    limits.push_back(low + static_cast<Bytes>(share * static_cast<double>(high - low)));
+  }
+  StageSwitches choices;
+  problem.device_limit = limits[kLimits / 2];
+  double begin = thread_seconds();
+  static_cast<void>(choices.choose(problem));
+  const double first = thread_seconds() - begin;
+  double gap = 0;
+  double gaps = 0;
+  begin = thread_seconds();
+  for (const Bytes limit : limits) {
+    problem.device_limit = limit;
+    const StageChoice& choice = choices.choose(problem);
+    gap = std::max(gap, 100 * choice.gap());
+    gaps += 100 * choice.gap();
+  }
+  const double others = thread_seconds() - begin;
+  constexpr std::size_t kRounds = 100;
+  begin = thread_seconds();
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (const Bytes limit : limits) {
+      problem.device_limit = limit;
+      static_cast<void>(choices.choose(problem));
+    }
+  }
+  const double again = thread_seconds() - begin;
+  std::printf("| %s, %s | %d | %d | %.0f | %.1f | %.2f | %.2f, %.2f |\n", machine.name.c_str(), size.name.c_str(),
+              count, in_flight, 1e6 * first, microseconds(others, kLimits), microseconds(again, kRounds * kLimits),
+              gaps / kLimits, gap);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count > 1) program_seconds = std::atof(arguments[1]);
   Random random(2023);
   std::printf(
-      "Percent above the exact solver's answer in 10 s: mean, largest. Free: what layers that do not synchronize gain "
-      "at "
-      "most.\n\n");
+      "Percent above the exact solver's answer: mean, largest. Free: what layers that do not synchronize gain at most. "
+      "The published program may take %g s a case.\n\n",
+      program_seconds);
   std::printf(
       "| layers | cases | proven | gap at most, %% | exact: mean, most | published program | greedy | uniform | random "
       "of 1000 | free "
@@ -178,9 +239,10 @@ int main(int count, char** arguments) {
   print_row("12 equal", cases(12, 0, {0.1, 0.4}, 16, random));
   print_row("12 equal, 4 %", cases(12, 0, {0.04}, 16, random));
   print_row("12, +-20 %", cases(12, 0.2, {0.1}, 16, random));
-  program_seconds = std::min(program_seconds, 3.0);
   print_row("48 equal", cases(48, 0, {0.04, 0.15, 0.4, 0.8}, 16, random));
-  print_row("48, +-20 %", cases(48, 0.2, {0.15, 0.4}, 16, random));
+  print_row("48, +-20 %", cases(48, 0.2, {0.04, 0.15, 0.4, 0.8}, 16, random));
+  print_row("48, +-20 %, host for half of the hidden states", cases(48, 0.2, {0.04, 0.15}, 16, random, 0.5));
+  print_row("96, +-20 %", cases(96, 0.2, {0.15, 0.4}, 16, random));
 
   std::printf("\nThe exact solver's gap over time, 48 layers; share of the way from least to most memory.\n\n");
   std::printf("| setting | spread | seconds to 1 %% | gap and seconds after each pass | proven |\n");
@@ -196,5 +258,16 @@ int main(int count, char** arguments) {
   large.name = "64 x A100";
   large.devices = 64;
   for (const double share : {0.04, 0.15, 0.4}) print_gaps(large, hundred_billion(), 16, share, 0, random);
+
+  std::printf("\nSwitches of a pipeline's stage of equal layers, 4 samples a microbatch, under 40 limits.\n\n");
+  std::printf(
+      "| layers of | layers | in flight | first, us | another limit, us | the same again, us | gap: mean, most, %% "
+      "|\n");
+  std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const Machine& machine : machines()) {
+    for (const std::int32_t in_flight : {1, 4}) {
+      for (const std::int32_t layers : {6, 12, 48}) print_choices(machine, sizes()[0], layers, in_flight);
+    }
+  }
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "lower_bound.hpp"
 #include "memory_text.hpp"
@@ -188,6 +189,30 @@ StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_
   const double host = beyond(switched.host_bytes, host_limit(tables_->cluster, node_of_, devices, of.devices));
   price.excess_bytes = std::max(beyond(price.memory_bytes, price.limit_bytes), host);
   return price;
+}
+
+std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage of, std::int32_t begin,
+                                                                  std::int32_t first_device, std::int32_t microbatch,
+                                                                  std::int32_t held) {
+  of.split.sharded = of.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+  of.split.sharded_degree = 0;
+  if (!may_switch(of)) return std::nullopt;
+  set_shape(of, begin, first_device, microbatch);
+  shape_.in_flight = held;
+  resolve(*tables_, shape_, catalog_, inputs_);
+  if (!inputs_.complete) return std::nullopt;
+  const std::int32_t* const devices = devices_.data() + first_device;
+  const SwitchDemand demand{model().global_batch / microbatch,
+                            memory_limit(tables_->cluster, node_of_, devices, of.devices),
+                            host_limit(tables_->cluster, node_of_, devices, of.devices)};
+  const std::optional<ChosenSwitches> chosen =
+      switch_stage_.choose(*tables_, *calibration_, inputs_, shape_.segments.front().split,
+                           devices_sharing_node(node_of_, devices, of.devices), demand);
+  if (!chosen) return std::nullopt;
+  of.further = 0;
+  of.switches = chosen->switches;
+  of.recompute = chosen->recompute;
+  return of;
 }
 
 std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t stage) const {

@@ -4,6 +4,7 @@
 // not thread-safe.
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -34,6 +35,11 @@ class NativeEvaluator final : public Evaluator {
   // next call of a method that is not const.
   const StagePrice& stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                 std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches = {});
+  // Such a stage with memory switches, its recompute among them: the best for this many microbatches a step, within 1 %
+  // (SwitchStage::choose), or those with the least memory where none fit. Its gradients are sharded over its replicas.
+  // Nothing where its split is mixed or a cost is missing.
+  std::optional<CandidateStage> with_best_switches(CandidateStage of, std::int32_t begin, std::int32_t first_device,
+                                                   std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
   double half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "h3t_model/layer_sums.hpp"
+#include "h3t_model/switch_plan.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -73,14 +74,15 @@ class SwitchStage::Layers {
     return of;
   }
 
-  // A gather that takes less for a byte than the host link cannot run over that link.
-  [[nodiscard]] static h3t::Fabric fabric_of(const std::vector<h3t::LayerProfile>& layers) {
+  // A device that receives a gather faster than a copy from its host, with nobody beside it, has links of their own to
+  // the other devices; else all of its communication is on one.
+  [[nodiscard]] h3t::Fabric fabric_of(const std::vector<h3t::LayerProfile>& layers) const {
     for (const h3t::LayerProfile& layer : layers) {
-      const double moved = static_cast<double>(layer.gathered_parameters - layer.partitioned_parameters);
-      if (moved <= 0 || layer.prefetch_parameters <= 0) continue;
-      const double link = static_cast<double>(layer.prefetch_parameters) * moved;
-      const double gather = static_cast<double>(layer.gather_parameters);
-      if (gather * static_cast<double>(layer.partitioned_parameters) >= link) return h3t::Fabric::kPcie;
+      const Bytes received = layer.gathered_parameters - layer.partitioned_parameters;
+      if (received <= 0 || layer.gather_parameters == 0) continue;
+      const Value alone = tables_.links.host_copy(HostCopy::kHostToDevice, received);
+      const double copy_ms = alone.mean * calibration_.communication.value;
+      if (static_cast<double>(layer.gather_parameters) >= copy_ms * kTicksPerMs) return h3t::Fabric::kPcie;
     }
     return h3t::Fabric::kNvlink;
   }
@@ -157,62 +159,73 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
                                  const RecomputeFlags& recompute, std::int32_t sharers,
                                  std::vector<SwitchCost>* unmeasured) {
   SwitchedStage out;
-  Layers layers(tables, calibration, inputs, split, sharers, unmeasured);
-  layers_.clear();
+  out.complete = set_layers(tables, calibration, inputs, split, sharers, unmeasured);
   switching_.clear();
-  double retained = 0;   // of a microbatch, between its passes
-  double offloaded = 0;  // of it, on the host
+  Bytes retained = 0;   // of a microbatch, between its passes
+  Bytes offloaded = 0;  // of it, on the host
   Bytes resident = 0;
   StageTimes& times = out.times;
-  for (const Range& range : layers_inside(tables.model, inputs.operators)) {
-    layers_.push_back(layers.layer(range));
-    const h3t::LayerProfile& layer = layers_.back();
-    switching_.push_back(switches_of(switches, recompute[range.begin] != 0, range.begin));
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const h3t::LayerProfile& layer = layers_[i];
+    const std::int32_t first = ranges_[i].begin;
+    switching_.push_back(switches_of(switches, recompute[first] != 0, first));
     const h3t::LayerSwitches& of = switching_.back();
     if (!of.lazy_prefetch) resident += layer.partitioned_parameters;
-    (of.offload_hidden ? offloaded : retained) += static_cast<double>(layer.input);
-    if (!of.rematerialize) retained += static_cast<double>(layer.with_grad.delta);
+    retained += h3t::retained_bytes(layer, of);
+    offloaded += h3t::offloaded_bytes(layer, of);
     times.forward += ms_of(layer.forward_with_grad);
     times.backward += ms_of(layer.backward);
     if (of.rematerialize) times.recompute += ms_of(layer.forward_with_grad);
-    out.host_bytes += static_cast<double>(layer.host_bytes);
   }
-  out.host_bytes += offloaded * inputs.in_flight;
-  out.complete = layers.complete();
-
-  h3t::SegmentSimulator simulator(layers_, Layers::fabric_of(layers_));
-  const auto last = static_cast<std::int32_t>(layers_.size()) - 1;
-  simulator.begin(switching_, resident);
-  simulator.synchronize();
-  simulator.forward_head(0);
-  for (std::int32_t i = 0; i <= last; ++i) simulator.forward(i);
-  simulator.forward_tail(last);
-  simulator.synchronize();
-  const h3t::Ticks forward = simulator.runtime();
-  simulator.backward_head(last);
-  for (std::int32_t i = last; i >= 0; --i) simulator.backward(i);
-  simulator.backward_tail(0);
-  simulator.synchronize();
-  const h3t::Ticks passes = simulator.runtime();
-  simulator.optimizer();
-  times.forward_wait = ms_of(forward) - times.forward;
-  times.backward_wait = ms_of(passes - forward) - times.backward - times.recompute;
+  h3t::SegmentSimulator simulator(layers_, fabric_);
+  const h3t::StepOutcome step = simulator.step(switching_);
+  times.forward_wait = ms_of(simulator.forward_pass()) - times.forward;
+  times.backward_wait = ms_of(simulator.passes() - simulator.forward_pass()) - times.backward - times.recompute;
   times.last_backward = times.backward_pass();
-  times.optimizer = ms_of(simulator.runtime() - passes);
+  times.optimizer = ms_of(step.runtime - simulator.passes());
+  out.host_bytes = static_cast<double>(step.host + (inputs.in_flight - 1) * offloaded);
   out.bytes.states = static_cast<double>(resident);
-  out.bytes.activations = retained * inputs.in_flight;
-  out.bytes.working = std::max(0.0, static_cast<double>(simulator.peak() - resident) - retained);
+  out.bytes.activations = static_cast<double>(inputs.in_flight * retained);
+  out.bytes.working = static_cast<double>(std::max<Bytes>(0, step.peak - resident - retained));
   out.bytes.process = inputs.process_bytes;
   return out;
+}
+
+bool SwitchStage::set_layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
+                             const SplitShape& split, std::int32_t sharers, std::vector<SwitchCost>* unmeasured) {
+  Layers layers(tables, calibration, inputs, split, sharers, unmeasured);
+  ranges_ = layers_inside(tables.model, inputs.operators);
+  layers_.clear();
+  for (const Range& range : ranges_) layers_.push_back(layers.layer(range));
+  fabric_ = layers.fabric_of(layers_);
+  return layers.complete();
+}
+
+std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& tables, const Calibration& calibration,
+                                                  const StageInputs& inputs, const SplitShape& split,
+                                                  std::int32_t sharers, const SwitchDemand& demand) {
+  if (!set_layers(tables, calibration, inputs, split, sharers, nullptr)) return std::nullopt;
+  h3t::Problem problem{layers_, fabric_};
+  if (demand.device_limit > 0) problem.device_limit = whole(std::floor(demand.device_limit - inputs.process_bytes));
+  if (demand.host_limit > 0) problem.host_limit = whole(std::floor(demand.host_limit));
+  problem.microbatches = demand.microbatches;
+  problem.in_flight = inputs.in_flight;
+  const h3t::StageChoice& choice = choices_.choose(problem);
+  ChosenSwitches chosen;
+  chosen.feasible = choice.feasible;
+  chosen.switches = h3t::plan_switches(ranges_, choice.best.switches);
+  chosen.recompute = h3t::rematerialized(ranges_, choice.best.switches);
+  chosen.step_ms = ms_of(choice.best.outcome.runtime);
+  chosen.bound_ms = ms_of(choice.bound);
+  return chosen;
 }
 
 std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
                                   std::int32_t count) {
   std::int32_t most = 1;
   for (std::int32_t i = 0; i < count; ++i) {
-    most = std::max(most, static_cast<std::int32_t>(std::count_if(devices, devices + count, [&](std::int32_t d) {
-                      return node_of[d] == node_of[devices[i]];
-                    })));
+    const auto on_node = std::count(node_of.begin(), node_of.end(), node_of[devices[i]]);
+    most = std::max(most, static_cast<std::int32_t>(on_node));
   }
   return most;
 }

@@ -7,12 +7,14 @@
 // per thread; keeps its buffers.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "h3t_model/layer_switches.hpp"
 #include "h3t_model/segment_simulator.hpp"
 #include "schema/plan.hpp"
 #include "stage_cost.hpp"
+#include "strategies/h3t/stage_choice.hpp"
 
 namespace trimtab::tuner {
 
@@ -30,26 +32,54 @@ struct SwitchCost {
   std::string benchmark;
 };
 
+// What the switches of a stage are chosen for. Bytes are of one rank; 0 = unlimited.
+struct SwitchDemand {
+  std::int32_t microbatches = 1;  // of a step: how much its passes count beside its optimizer
+  double device_limit = 0;        // the process included
+  double host_limit = 0;
+};
+
+struct ChosenSwitches {
+  bool feasible = false;  // else with the least memory
+  Switches switches;
+  std::vector<Range> recompute;  // normalized
+  double step_ms = 0;            // all passes of its microbatches and the optimizer, without a pipeline around them
+  double bound_ms = 0;           // no switches with synchronized segments that fit take less; where feasible
+};
+
 class SwitchStage {
  public:
-  // `inputs` are the stage's, of one split; `sharers` are the stage's devices on one node. `unmeasured`, where it is
-  // asked for, is added to. REQUIRES: switches and recompute of whole layers.
+  // `inputs` are the stage's, of one split; `sharers` are the devices on one node. `unmeasured`, where it is asked for,
+  // is added to. REQUIRES: switches and recompute of whole layers.
   [[nodiscard]] SwitchedStage price(const CostTable::Tables& tables, const Calibration& calibration,
                                     const StageInputs& inputs, const SplitShape& split, const Switches& switches,
                                     const RecomputeFlags& recompute, std::int32_t sharers,
                                     std::vector<SwitchCost>* unmeasured = nullptr);
+  // The best switches with synchronized segments, within 1 % of the bound; price() of them is the same simulation.
+  // Stages whose layers were asked for before are answered from memory. Nothing where a cost is missing.
+  [[nodiscard]] std::optional<ChosenSwitches> choose(const CostTable::Tables& tables, const Calibration& calibration,
+                                                     const StageInputs& inputs, const SplitShape& split,
+                                                     std::int32_t sharers, const SwitchDemand& demand);
 
  private:
   class Layers;
+  // False where a cost is missing.
+  bool set_layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
+                  const SplitShape& split, std::int32_t sharers, std::vector<SwitchCost>* unmeasured);
+
+  std::vector<Range> ranges_;  // of the layers
   std::vector<h3t::LayerProfile> layers_;
+  h3t::Fabric fabric_ = h3t::Fabric::kNvlink;
   h3t::Switching switching_;
+  h3t::StageSwitches choices_;
 };
 
 // Whether the plan's stage has switches.
 [[nodiscard]] inline bool has_switches(const Switches& switches) {
   return switches != Switches{};
 }
-// How many of a stage's devices share a node, the most of any node.
+// How many devices share a node with one of the stage's, the most of any node: whatever stages they are of, they are
+// counted as copying at the same time.
 [[nodiscard]] std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
                                                 std::int32_t count);
 // What one rank may keep on its host: the node's memory shared by its devices, of the stage's nodes the least; 0 =

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "enumeration.hpp"
 #include "published_vectors.hpp"
 #include "random_layers.hpp"
 #include "strategies/h3t/relaxation.hpp"
@@ -10,38 +11,10 @@
 namespace trimtab::tuner::h3t {
 namespace {
 
+using test::enumerate;
+using test::Enumerated;
 using test::random_layers;
-using test::random_limit;
-
-struct Enumerated {
-  Ticks best = 0;
-  std::int64_t feasible = 0;
-  Bytes least_peak = kUnlimited;
-};
-
-// Every switching of the problem over `combinations`.
-template <typename Combinations>
-Enumerated enumerate(const Problem& problem, const Combinations& combinations) {
-  SegmentSimulator simulator(problem.layers, problem.fabric);
-  Switching switches(problem.layers.size(), combinations[0]);
-  std::vector<std::size_t> digits(problem.layers.size(), 0);
-  Enumerated out;
-  for (;;) {
-    const StepOutcome outcome = simulator.step(switches);
-    if (outcome.host <= problem.host_limit) out.least_peak = std::min(out.least_peak, outcome.peak);
-    if (problem.fits(outcome)) {
-      out.best = out.feasible == 0 ? outcome.runtime : std::min(out.best, outcome.runtime);
-      ++out.feasible;
-    }
-    std::size_t i = 0;
-    for (; i < digits.size(); ++i) {
-      digits[i] = (digits[i] + 1) % combinations.size();
-      switches[i] = combinations[digits[i]];
-      if (digits[i] != 0) break;
-    }
-    if (i == digits.size()) return out;
-  }
-}
+using test::random_problem;
 
 void check_answer(const Problem& problem, const ExactAnswer& answer, const Enumerated& all) {
   CHECK(answer.feasible == (all.feasible > 0));
@@ -60,19 +33,6 @@ void check_answer(const Problem& problem, const ExactAnswer& answer, const Enume
   }
 }
 
-Problem random_problem(Random& random, std::span<const LayerProfile> layers) {
-  Problem problem{layers, random.below(2) == 0 ? Fabric::kNvlink : Fabric::kPcie};
-  problem.device_limit = random_limit(random, layers, problem.fabric);
-  Bytes hidden = 0;
-  Bytes fixed = 0;
-  for (const LayerProfile& layer : layers) {
-    hidden += layer.input;
-    fixed += layer.host_bytes;
-  }
-  if (random.below(2) == 0) problem.host_limit = fixed + random.between(0, hidden);
-  return problem;
-}
-
 }  // namespace
 
 TEST_CASE("a synchronized step is the sum of its segments", "[h3t]") {
@@ -83,6 +43,9 @@ TEST_CASE("a synchronized step is the sum of its segments", "[h3t]") {
     const auto count = static_cast<std::int32_t>(random.between(1, 7));
     const std::vector<LayerProfile> layers = random_layers(random, count, random.below(3) == 0);
     Problem problem{layers, random.below(2) == 0 ? Fabric::kNvlink : Fabric::kPcie};
+    problem.host_limit = 0;  // so that hidden bytes are counted
+    problem.microbatches = static_cast<std::int32_t>(random.between(1, 3));
+    problem.in_flight = static_cast<std::int32_t>(random.between(1, problem.microbatches));
     const StepProgram program(problem);
     std::int32_t state = static_cast<std::int32_t>(random.below(2));
     Label label = label_of(program.starts()[state]);
@@ -96,7 +59,7 @@ TEST_CASE("a synchronized step is the sum of its segments", "[h3t]") {
       label = extended(program, i, label, by);
       state = by.next;
     }
-    const StepOutcome outcome = SegmentSimulator(layers, problem.fabric).step(switches);
+    const StepOutcome outcome = solution_of(problem, switches).outcome;
     CHECK(whole_ticks(program, label) == outcome.runtime);
     CHECK(label.peak == outcome.peak);
     CHECK(label.hidden + host_bytes(layers, Switching(layers.size())) == outcome.host);

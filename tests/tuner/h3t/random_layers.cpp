@@ -45,4 +45,21 @@ Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric 
   return random.between(low - low / 20, std::max(low, high));
 }
 
+Problem random_problem(Random& random, std::span<const LayerProfile> layers) {
+  Problem problem{layers, random.below(2) == 0 ? Fabric::kNvlink : Fabric::kPcie};
+  problem.microbatches = static_cast<std::int32_t>(random.between(1, 3));
+  problem.in_flight = static_cast<std::int32_t>(random.between(1, problem.microbatches));
+  const Bytes low = solution_of(problem, Switching(layers.size(), kAllOn)).outcome.peak;
+  const Bytes high = solution_of(problem, Switching(layers.size(), LayerSwitches{})).outcome.peak;
+  problem.device_limit = random.between(low - low / 20, std::max(low, high));
+  Bytes hidden = 0;
+  Bytes fixed = 0;
+  for (const LayerProfile& layer : layers) {
+    hidden += problem.in_flight * layer.input;
+    fixed += layer.host_bytes;
+  }
+  if (random.below(2) == 0) problem.host_limit = fixed + random.between(0, hidden);
+  return problem;
+}
+
 }  // namespace trimtab::tuner::h3t::test

@@ -15,4 +15,7 @@ namespace trimtab::tuner::h3t::test {
 // Between the lowest peak of all-on, less a little, and the peak of nothing on.
 [[nodiscard]] Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric fabric);
 
+// Either fabric, up to three microbatches, up to so many in flight; every other one has a host limit too.
+[[nodiscard]] Problem random_problem(Random& random, std::span<const LayerProfile> layers);
+
 }  // namespace trimtab::tuner::h3t::test

@@ -31,10 +31,12 @@ StepOutcome SegmentSimulator::step(std::span<const LayerSwitches> switches, std:
   for (std::int32_t i = 0; i <= last; ++i) forward(i);
   forward_tail(last);
   synchronize();
+  forward_pass_ = latest_;
   backward_head(last);
   for (std::int32_t i = last; i >= 0; --i) backward(i);
   backward_tail(0);
   synchronize();
+  passes_ = latest_;
   optimizer();
   tasks_ = nullptr;
   return {latest_, peak_, host_bytes(layers_, switches)};
@@ -237,7 +239,7 @@ void SegmentSimulator::optimizer() {
 Bytes host_bytes(std::span<const LayerProfile> layers, std::span<const LayerSwitches> switches) {
   Bytes bytes = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    bytes += layers[i].host_bytes + (switches[i].offload_hidden ? layers[i].input : 0);
+    bytes += layers[i].host_bytes + offloaded_bytes(layers[i], switches[i]);
   }
   return bytes;
 }

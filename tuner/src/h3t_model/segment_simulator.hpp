@@ -62,6 +62,9 @@ class SegmentSimulator {
 
   // The whole step. REQUIRES: as many switches as layers, each valid.
   StepOutcome step(std::span<const LayerSwitches> switches, std::vector<TaskTime>* tasks = nullptr);
+  // Of the last step: its forward pass, and both passes without the optimizer.
+  [[nodiscard]] Ticks forward_pass() const { return forward_pass_; }
+  [[nodiscard]] Ticks passes() const { return passes_; }
 
   // Its parts, for segments that are priced alone. The switches must outlive the calls that follow.
   void begin(std::span<const LayerSwitches> switches, Bytes resident);
@@ -115,6 +118,8 @@ class SegmentSimulator {
   std::vector<Events> events_;
   Ticks floor_ = 0;
   Ticks latest_ = 0;
+  Ticks forward_pass_ = 0;
+  Ticks passes_ = 0;
   bool backwards_ = false;
   Bytes resident_ = 0;
   Bytes level_ = 0;
@@ -122,6 +127,14 @@ class SegmentSimulator {
   std::vector<std::pair<Ticks, Bytes>> changes_;
   std::vector<TaskTime>* tasks_ = nullptr;
 };
+
+// Of a microbatch between its passes: what a layer keeps on the device, and on the host.
+[[nodiscard]] inline Bytes retained_bytes(const LayerProfile& layer, const LayerSwitches& switches) {
+  return (switches.offload_hidden ? 0 : layer.input) + (switches.rematerialize ? 0 : layer.with_grad.delta);
+}
+[[nodiscard]] inline Bytes offloaded_bytes(const LayerProfile& layer, const LayerSwitches& switches) {
+  return switches.offload_hidden ? layer.input : 0;
+}
 
 // Bytes that one rank keeps on its host under these switches.
 [[nodiscard]] Bytes host_bytes(std::span<const LayerProfile> layers, std::span<const LayerSwitches> switches);

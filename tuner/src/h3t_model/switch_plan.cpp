@@ -90,14 +90,24 @@ void name_segment(const Segment& segment, const std::vector<Range>& layers, std:
 
 }  // namespace
 
+Switches plan_switches(const std::vector<Range>& layers, const Switching& switches) {
+  Switches of;
+  for (const Field& field : kFields) of.*field.of_plan = ranges_of(layers, switches, field.of_layer);
+  of.offload_optimizer = true;
+  return of;
+}
+
+std::vector<Range> rematerialized(const std::vector<Range>& layers, const Switching& switches) {
+  return ranges_of(layers, switches, &LayerSwitches::rematerialize);
+}
+
 Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>& layers, const Switching& switches) {
   Segment segment;
   segment.operators = {0, static_cast<std::int32_t>(model.operators.size())};
   segment.dp = devices;
   segment.sharded = devices > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-  segment.recompute = ranges_of(layers, switches, &LayerSwitches::rematerialize);
-  for (const Field& field : kFields) segment.switches.*field.of_plan = ranges_of(layers, switches, field.of_layer);
-  segment.switches.offload_optimizer = true;
+  segment.recompute = rematerialized(layers, switches);
+  segment.switches = plan_switches(layers, switches);
   Stage stage;
   stage.devices.resize(static_cast<std::size_t>(devices));
   std::iota(stage.devices.begin(), stage.devices.end(), 0);

@@ -16,6 +16,10 @@ namespace trimtab::tuner::h3t {
 [[nodiscard]] Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>& layers,
                            const Switching& switches);
 
+// The same of some layers' operators: the switches of a segment, and what it recomputes.
+[[nodiscard]] Switches plan_switches(const std::vector<Range>& layers, const Switching& switches);
+[[nodiscard]] std::vector<Range> rematerialized(const std::vector<Range>& layers, const Switching& switches);
+
 // REQUIRES: unpriced(plan) is empty.
 [[nodiscard]] Switching switching_of(const Plan& plan, const std::vector<Range>& layers);
 

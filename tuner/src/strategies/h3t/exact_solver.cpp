@@ -100,6 +100,10 @@ class Pass {
     const Bytes limit = program_.device_limit();
     if (!then.possible || to.level + then.peak_resident > limit || to.peak + then.resident > limit) return;
     if (to.hidden > program_.hidden_limit()) return;
+    // Neither do fewer hidden bytes than what leaves room for all that may come.
+    if (program_.host_matters()) {
+      to.hidden = std::max(to.hidden, program_.hidden_limit() - program_.most_hidden(layer + 1));
+    }
     // A peak that no resident to come can bring over the limit says nothing more, nor one below what comes anyway.
     const Bytes certain = to.level + then.peak;
     if (layer + 1 < program_.layers()) {

@@ -13,7 +13,7 @@ Solution freed(const Problem& problem, Solution from, const std::function<bool()
     Switching tried = best.switches;
     for (const LayerSwitches& combination : all_combinations()) {
       tried[i] = combination;
-      const StepOutcome outcome = simulator.step(tried);
+      const StepOutcome outcome = outcome_of(problem, simulator, tried);
       if (!problem.fits(outcome) || outcome.runtime >= best.outcome.runtime) continue;
       best = {tried, outcome};
       unchanged = 0;

@@ -8,9 +8,9 @@
 
 #include "exact_solver.hpp"
 #include "free_synchronization.hpp"
-#include "h3t_model/device_limits.hpp"
 #include "h3t_model/step_inputs.hpp"
 #include "h3t_model/switch_plan.hpp"
+#include "native_switches.hpp"
 #include "published_solvers.hpp"
 #include "strategies/strategy.hpp"
 #include "tuner/h3t_cost_model.hpp"
@@ -26,7 +26,6 @@ using h3t::Ticks;
 
 constexpr std::array<std::string_view, 4> kSolvers{"exact", "program", "greedy", "random"};
 constexpr double kMsPerTick = 1e-6;
-constexpr int kTightenings = 6;  // of the limit, for a cost model with memory of its own
 
 double ms(Ticks ticks) {
   return static_cast<double>(ticks) * kMsPerTick;
@@ -38,40 +37,20 @@ std::string percent(double share) {
   return text;
 }
 
-// The table behind a cost model that has H3T's inputs, and on which fabric.
-struct Source {
-  const CostTable* table = nullptr;
-  h3t::Fabric fabric = h3t::Fabric::kNvlink;
-  bool native = false;
-};
-
-std::optional<Source> source_of(const CostModel& cost_model) {
-  if (const auto* own = dynamic_cast<const H3tCostModel*>(&cost_model))
-    return Source{&own->table(), own->fabric(), false};
-  if (const auto* native = dynamic_cast<const NativeCostModel*>(&cost_model)) {
-    return Source{&native->table(), h3t::Fabric::kNvlink, true};
-  }
-  return std::nullopt;
-}
-
-constexpr double kNativeGap = 0.01;  // the native step is not the simulator's: the last percent says nothing
 constexpr const char* kAdvice = "; use --cost-model h3t:nvlink or h3t:pcie";
 
 class H3tSearch {
  public:
-  H3tSearch(SearchRun& run, const Source& source)
-      : run_(run), source_(source), cost_model_(run.evaluator().cost_model()), devices_(run.space().devices) {}
+  H3tSearch(SearchRun& run, const H3tCostModel& cost_model)
+      : run_(run), cost_model_(cost_model), devices_(run.space().devices) {}
 
   StrategyEnd run() {
-    if (source_.native && !run_.space().memory_switches) return {"exhausted", false, 0, space_text()};
     const std::optional<Candidate> shape = this->shape();
     if (!shape) return {"exhausted", false, 0, shape_text()};
-    inputs_ = h3t::step_inputs(*source_.table, devices_);
+    inputs_ = cost_model_.inputs(devices_);
     if (!inputs_.missing.empty()) return {"exhausted", false, 0, missing_text()};
     run_.consider(*shape);  // counts, and says what is too large where nothing fits
-    if (source_.native) return run_natively();
-    const h3t::DeviceLimits limits = h3t::limits_of(cost_model_.cluster(), devices_);
-    return solve({inputs_.layers, source_.fabric, limits.device, limits.host});
+    return solve(cost_model_.problem(inputs_, devices_));
   }
 
  private:
@@ -98,10 +77,6 @@ class H3tSearch {
            " samples a step, which the space does not have: the model's microbatch_values must allow it, the job "
            "honour "
            "microbatch and data_parallel, and the batch be a multiple of the devices";
-  }
-
-  [[nodiscard]] std::string space_text() const {
-    return "the space '" + run_.space().name + "' has no memory switches: use --space all" + kAdvice;
   }
 
   [[nodiscard]] std::function<bool()> stop() {
@@ -196,39 +171,8 @@ class H3tSearch {
     end = {"converged", false, 0, ""};
   }
 
-  // The paper's switches on the native model's own terms: what it prices is its own time and memory, so that the limit
-  // is lowered by what a plan lacks there.
-  StrategyEnd run_natively() {
-    Problem problem{inputs_.layers, source_.fabric};
-    const h3t::DeviceLimits limits = h3t::limits_of(cost_model_.cluster(), devices_);
-    problem.device_limit = limits.device;
-    problem.host_limit = limits.host;
-    for (int i = 0; i < kTightenings && !run_.stopped(); ++i) {
-      h3t::ExactOptions options;
-      options.stop = stop();
-      options.gap = kNativeGap;
-      const ExactAnswer answer = h3t::solve_exactly(problem, options);
-      const Plan plan = plan_of(answer.best);
-      const std::vector<std::string> unpriced = cost_model_.unpriced(plan);
-      if (!unpriced.empty()) return {"exhausted", false, 0, unpriced.front() + kAdvice};
-      if (!answer.feasible) break;
-      const Prediction prediction = cost_model_.evaluate(plan);
-      Score score;
-      score.priced = prediction.missing_costs.empty();
-      score.ms = prediction.iteration_ms;
-      score.excess_bytes = prediction.feasible ? 0 : 1;
-      run_.consider_plan(score, [&] { return plan; });
-      if (prediction.feasible) break;
-      const Bytes over = prediction.stages.front().memory_bytes - limits.device;
-      problem.device_limit -= std::max<Bytes>(over, limits.device / 100);
-      if (problem.device_limit <= 0) break;
-    }
-    return {"converged", false, 0, ""};
-  }
-
   SearchRun& run_;
-  Source source_;
-  const CostModel& cost_model_;
+  const H3tCostModel& cost_model_;
   std::int32_t devices_;
   StepInputs inputs_;
 };
@@ -240,11 +184,15 @@ std::vector<std::string_view> h3t_solvers() {
 }
 
 StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& /*start*/) {
-  const std::optional<Source> source = source_of(run.evaluator().cost_model());
-  if (source) return H3tSearch(run, *source).run();
+  const CostModel& cost_model = run.evaluator().cost_model();
+  if (const auto* own = dynamic_cast<const H3tCostModel*>(&cost_model)) return H3tSearch(run, *own).run();
+  if (auto* native = dynamic_cast<NativeEvaluator*>(&run.evaluator())) {
+    if (run.space().memory_switches) return h3t::search_natively(run, *native);
+    return {"exhausted", false, 0,
+            "the space '" + run.space().name + "' has no memory switches: use --space all" + kAdvice};
+  }
   return {"exhausted", false, 0,
-          "the cost model '" + std::string(run.evaluator().cost_model().name()) +
-              "' knows no copies to and from the host" + kAdvice};
+          "the cost model '" + std::string(cost_model.name()) + "' knows no copies to and from the host" + kAdvice};
 }
 
 }  // namespace trimtab::tuner

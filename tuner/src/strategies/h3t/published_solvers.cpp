@@ -15,7 +15,7 @@ class Fastest {
   explicit Fastest(const Problem& problem) : problem_(problem), simulator_(problem.layers, problem.fabric) {}
 
   void consider(const Switching& switches) {
-    const StepOutcome outcome = simulator_.step(switches);
+    const StepOutcome outcome = outcome_of(problem_, simulator_, switches);
     if (!problem_.fits(outcome) || (best_ && best_->outcome.runtime <= outcome.runtime)) return;
     best_ = Solution{switches, outcome};
   }

@@ -2,97 +2,21 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <tuple>
-
-#include "segment_prices.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {
 
-// Of the layer before: 0 and 1, not partitioned, by offload_hidden; then partitioned, by lazy_prefetch and by what
-// becomes of its activations.
-std::int32_t kind_of(const LayerSwitches& switches) {
-  if (!switches.partition_parameters) return switches.offload_hidden ? 1 : 0;
-  const std::int32_t activations = switches.offload_hidden ? 2 : switches.rematerialize ? 1 : 0;
-  return 2 + (switches.lazy_prefetch ? 3 : 0) + activations;
-}
-
-LayerSwitches example_of(std::int32_t kind) {
-  LayerSwitches switches;
-  const std::int32_t activations = kind < 2 ? (kind == 1 ? 2 : 0) : (kind - 2) % 3;
-  switches.partition_parameters = kind >= 2;
-  switches.lazy_prefetch = kind >= 5;
-  switches.rematerialize = activations > 0;
-  switches.offload_hidden = activations == 2;
-  return switches;
-}
-
-std::int32_t state_of(std::int32_t kind, bool lazy) {
-  return kind * 2 + (lazy ? 1 : 0);
-}
-
-bool worse_or_equal(const Transition& a, const Transition& b) {
-  return a.next == b.next && a.ticks >= b.ticks && a.peak >= b.peak && a.kept >= b.kept && a.host >= b.host;
-}
-
-void add(const Transition& transition, std::vector<Transition>& front) {
-  const auto dominated = [&](const Transition& other) { return worse_or_equal(transition, other); };
-  if (std::any_of(front.begin(), front.end(), dominated)) return;
-  std::erase_if(front, [&](const Transition& other) { return worse_or_equal(other, transition); });
-  front.push_back(transition);
-}
-
-class LayerProgram {
- public:
-  LayerProgram(const Neighbourhood& at, Fabric fabric) : at_(at), prices_(at, fabric) {}
-
-  [[nodiscard]] Transitions build() {
-    Transitions transitions;
-    const std::int32_t kinds = at_.before == nullptr ? 1 : 8;
-    for (std::int32_t kind = 0; kind < kinds; ++kind) {
-      for (const LayerSwitches& own : synchronized_combinations()) {
-        std::vector<Transition>& front = transitions[state_of(kind, own.lazy_prefetch)];
-        for (const bool lazy_after : {false, true}) {
-          if (at_.after == nullptr && lazy_after) continue;
-          add(transition(kind, own, lazy_after), front);
-        }
-      }
+// For all microbatches of a step.
+Transitions scaled(const Transitions& one, const Problem& problem, bool host_matters) {
+  Transitions all = one;
+  for (std::vector<Transition>& front : all) {
+    for (Transition& of : front) {
+      of.ticks *= problem.microbatches;
+      of.resident += (problem.in_flight - 1) * of.retained;
+      of.host *= host_matters ? problem.in_flight : 0;
     }
-    return transitions;
   }
-
- private:
-  [[nodiscard]] Transition transition(std::int32_t kind, const LayerSwitches& own, bool lazy_after) {
-    const SegmentPrice forward = prices_.forward(own, lazy_after);
-    const SegmentPrice backward = prices_.backward(example_of(kind), own, lazy_after);
-    const LayerProfile& layer = *at_.layer;
-    Transition of;
-    of.ticks = forward.ticks + backward.ticks;
-    of.write_back = own.lazy_prefetch ? 0 : layer.prefetch_parameters;
-    of.kept = forward.delta;
-    of.peak = std::max(forward.peak, of.kept + backward.peak);
-    of.resident = own.lazy_prefetch ? 0 : layer.partitioned_parameters;
-    of.host = own.offload_hidden ? layer.input : 0;
-    of.next = static_cast<std::uint8_t>(state_of(kind_of(own), lazy_after));
-    of.code = code_of(own);
-    return of;
-  }
-
-  Neighbourhood at_;
-  SegmentPrices prices_;
-};
-
-std::vector<std::int32_t> numbers_of_equals(std::span<const LayerProfile> layers) {
-  std::vector<std::int32_t> numbers;
-  std::vector<std::int32_t> firsts;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto same =
-        std::find_if(firsts.begin(), firsts.end(), [&](std::int32_t f) { return layers[f] == layers[i]; });
-    numbers.push_back(static_cast<std::int32_t>(same - firsts.begin()));
-    if (same == firsts.end()) firsts.push_back(static_cast<std::int32_t>(i));
-  }
-  return numbers;
+  return all;
 }
 
 Start start_of(const Problem& problem, bool lazy) {
@@ -102,62 +26,60 @@ Start start_of(const Problem& problem, bool lazy) {
   simulator.begin({&switches, 1}, 0);
   simulator.forward_head(0);
   simulator.synchronize();
-  return {simulator.runtime(), simulator.delta()};
+  return {problem.microbatches * simulator.runtime(), simulator.delta()};
 }
 
 }  // namespace
 
-std::uint8_t code_of(const LayerSwitches& switches) {
-  unsigned code = 0;
-  for (const bool one :
-       {switches.partition_parameters, switches.lazy_prefetch, switches.rematerialize, switches.offload_hidden,
-        switches.economical_forward, switches.economical_backward, switches.segment_sync}) {
-    code = code << 1U | (one ? 1U : 0U);
-  }
-  return static_cast<std::uint8_t>(code);
-}
-
-LayerSwitches switches_of(std::uint8_t code) {
-  const auto bit = [code](unsigned position) { return (code >> position & 1U) != 0; };
-  return {bit(6), bit(5), bit(4), bit(3), bit(2), bit(1), bit(0)};
-}
-
-StepProgram::StepProgram(const Problem& problem) : device_limit_(problem.device_limit) {
-  const std::int32_t count = problem.count();
-  const std::vector<std::int32_t> numbers = numbers_of_equals(problem.layers);
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::shared_ptr<const Transitions>> known;
-  Bytes fixed_host = 0;
-  Bytes all_hidden = 0;
-  for (std::int32_t i = 0; i < count; ++i) {
-    const LayerProfile& layer = problem.layers[i];
-    const Neighbourhood at{i > 0 ? &problem.layers[i - 1] : nullptr, &layer,
-                           i + 1 < count ? &problem.layers[i + 1] : nullptr};
-    auto& shared = known[{i > 0 ? numbers[i - 1] : -1, numbers[i], i + 1 < count ? numbers[i + 1] : -1}];
-    if (!shared) shared = std::make_shared<const Transitions>(LayerProgram(at, problem.fabric).build());
-    of_layer_.push_back(shared);
+StepProgram::StepProgram(const Problem& problem, TransitionTable* table) : device_limit_(problem.device_limit) {
+  for (const LayerProfile& layer : problem.layers) {
     optimizer_.push_back(layer.optimizer_step);
     optimizer_sum_ += layer.optimizer_step;
-    fixed_host += layer.host_bytes;
-    all_hidden += layer.input;
   }
-  if (problem.host_limit < kUnlimited && fixed_host + all_hidden > problem.host_limit) {
-    hidden_limit_ = problem.host_limit - fixed_host;
-  }
+  find_host_limit(problem);
+  TransitionTable own;
+  find_transitions(problem, table == nullptr ? own : *table);
   starts_ = {start_of(problem, false), start_of(problem, true)};
-  most_residents_.assign(static_cast<std::size_t>(count) + 1, 0);
-  for (std::int32_t i = count - 1; i >= 0; --i) {
-    most_residents_[i] = most_residents_[i + 1] + problem.layers[i].partitioned_parameters;
-  }
   find_futures();
+}
+
+void StepProgram::find_host_limit(const Problem& problem) {
+  Bytes fixed = 0;
+  Bytes hidden = 0;
+  for (const LayerProfile& layer : problem.layers) {
+    fixed += layer.host_bytes;
+    hidden += problem.in_flight * layer.input;
+  }
+  const bool matters = problem.host_limit < kUnlimited && fixed + hidden > problem.host_limit;
+  if (matters) hidden_limit_ = problem.host_limit - fixed;
+}
+
+void StepProgram::find_transitions(const Problem& problem, TransitionTable& table) {
+  std::vector<std::int32_t> numbers{-1};
+  for (const LayerProfile& layer : problem.layers) numbers.push_back(table.number_of(layer));
+  numbers.push_back(-1);
+  std::map<TransitionTable::Shared, TransitionTable::Shared> known;  // scaled, by what they come from
+  for (std::size_t i = 1; i + 1 < numbers.size(); ++i) {
+    const TransitionTable::Shared one = table.between(numbers[i - 1], numbers[i], numbers[i + 1], problem.fabric);
+    TransitionTable::Shared& all = known[one];
+    if (all == nullptr) all = std::make_shared<const Transitions>(scaled(*one, problem, host_matters()));
+    of_layer_.push_back(all);
+  }
 }
 
 void StepProgram::find_futures() {
   futures_.assign(of_layer_.size() + 1, {});
+  most_residents_.assign(of_layer_.size() + 1, 0);
+  most_hidden_.assign(of_layer_.size() + 1, 0);
   for (Future& end : futures_.back()) end.possible = true;
   for (std::int32_t i = layers() - 1; i >= 0; --i) {
+    Bytes resident = 0;
+    Bytes hidden = 0;
     for (std::int32_t s = 0; s < kStates; ++s) {
       Future& best = futures_[i][s];
       for (const Transition& of : (*of_layer_[i])[s]) {
+        resident = std::max(resident, of.resident);
+        hidden = std::max(hidden, of.host);
         const Future& then = futures_[i + 1][of.next];
         if (!then.possible) continue;
         const Future through{
@@ -170,6 +92,8 @@ void StepProgram::find_futures() {
         best.resident = std::min(best.resident, through.resident);
       }
     }
+    most_residents_[i] = most_residents_[i + 1] + resident;
+    most_hidden_[i] = most_hidden_[i + 1] + hidden;
   }
 }
 

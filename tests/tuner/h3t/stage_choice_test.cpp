@@ -1,0 +1,77 @@
+#include "strategies/h3t/stage_choice.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "analytic_layers.hpp"
+#include "enumeration.hpp"
+#include "strategies/h3t/exact_solver.hpp"
+
+namespace trimtab::tuner::h3t {
+
+TEST_CASE("a stage's choice is within its gap of the best of all switches", "[h3t]") {
+  const std::uint64_t seed = 5005;
+  Random random(seed);
+  StageSwitches quick(0.05);
+  StageSwitches exact(0);
+  for (std::int32_t round = 0; round < 120; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const std::int32_t count = round % 8 == 0 ? 3 : static_cast<std::int32_t>(random.between(1, 2));
+    const std::vector<LayerProfile> layers = test::random_layers(random, count, random.below(3) == 0);
+    const Problem problem = test::random_problem(random, layers);
+    const test::Enumerated all = test::enumerate(problem, synchronized_combinations());
+    for (StageSwitches* const switches : {&quick, &exact}) {
+      const StageChoice& choice = switches->choose(problem);
+      CHECK(choice.feasible == (all.feasible > 0));
+      CHECK(solution_of(problem, choice.best.switches).outcome == choice.best.outcome);
+      if (!choice.feasible) {
+        CHECK((choice.best.outcome.peak == all.least_peak || all.least_peak == kUnlimited));
+        continue;
+      }
+      CHECK(problem.fits(choice.best.outcome));
+      CHECK(choice.bound <= all.best);
+      CHECK(choice.best.outcome.runtime >= all.best);
+      CHECK(choice.gap() <= (switches == &quick ? 0.05 : 0.0));
+    }
+  }
+}
+
+// Without the exact solver: `stop` ends it before it has begun.
+TEST_CASE("curves of long stages hold for every limit, whatever was asked before", "[h3t]") {
+  const std::uint64_t seed = 5006;
+  Random random(seed);
+  StageSwitches asked_often(1);
+  for (std::int32_t round = 0; round < 8; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const test::Machine& machine = test::machines()[random.below(2)];
+    const double spread = round % 2 == 0 ? 0 : 0.2;
+    const LayerProfile layer = test::analytic_layer(machine, test::sizes()[random.below(3)], 16);
+    const std::vector<LayerProfile> layers = test::spread_layers(layer, 24, spread, random);
+    Problem problem{layers, machine.fabric};
+    problem.microbatches = 8;
+    problem.in_flight = static_cast<std::int32_t>(random.between(1, 4));
+    const Bytes low = solution_of(problem, Switching(layers.size(), kAllOn)).outcome.peak;
+    const Bytes high = solution_of(problem, Switching(layers.size(), LayerSwitches{})).outcome.peak;
+    Ticks bound_before = std::numeric_limits<Ticks>::max();
+    for (const double share : {0.02, 0.1, 0.3, 0.5, 0.8, 1.1}) {
+      INFO("share " << share);
+      problem.device_limit = low + static_cast<Bytes>(share * static_cast<double>(high - low));
+      const StageChoice& choice = asked_often.choose(problem);
+      StageSwitches asked_once(1);
+      const StageChoice& alone = asked_once.choose(problem);
+      REQUIRE(choice.feasible);
+      CHECK(problem.fits(choice.best.outcome));
+      CHECK(alone.best.outcome == choice.best.outcome);
+      CHECK(alone.bound == choice.bound);
+      CHECK(choice.gap() < 0.05);
+      CHECK(choice.bound <= bound_before);
+      const ExactAnswer answer = solve_exactly(problem);
+      REQUIRE(answer.proven);
+      CHECK(choice.bound <= answer.bound);
+      CHECK(choice.best.outcome.runtime >= answer.best.outcome.runtime);
+      bound_before = choice.bound;
+      CHECK(&asked_often.choose(problem) == &choice);
+    }
+  }
+}
+
+}  // namespace trimtab::tuner::h3t

@@ -1,0 +1,127 @@
+#include "native_switches.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "h3t_model/switch_plan.hpp"
+
+namespace trimtab::tuner::h3t {
+namespace {
+
+class NativeSearch {
+ public:
+  NativeSearch(SearchRun& run, NativeEvaluator& evaluator) : run_(run), evaluator_(evaluator) {}
+
+  // What of it is missing where nothing with switches could be priced.
+  [[nodiscard]] std::string refusal() const {
+    if (priced_ || missing_.empty()) return "";
+    constexpr std::size_t kNamed = 8;
+    std::string text = std::to_string(missing_.size()) + " costs are missing for memory switches: ";
+    std::size_t named = 0;
+    for (const std::string& name : missing_) {
+      if (named++ == kNamed) return text + "; ...";
+      text += (named > 1 ? "; " : "") + name;
+    }
+    return text;
+  }
+
+  void run() {
+    const PlanSpace& space = run_.space();
+    for (const std::int32_t microbatch : space.microbatches) {
+      for (std::int32_t stages = space.stages_min; stages <= space.stages_max; ++stages) {
+        if (run_.stopped()) return;
+        if (std::optional<Candidate> shape = this->shape(microbatch, stages)) consider(*shape);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool between_layers(std::int32_t cut) const {
+    const std::vector<Operator>& operators = run_.model().operators;
+    return operators[cut].layer != operators[cut - 1].layer;
+  }
+
+  // Stages of replicas on all devices, nothing where the space or the layers do not have them.
+  [[nodiscard]] std::optional<Candidate> shape(std::int32_t microbatch, std::int32_t stages) const {
+    const PlanSpace& space = run_.space();
+    const auto cuts = static_cast<std::int32_t>(space.cuts.size());
+    if (stages > cuts + 1) return std::nullopt;
+    std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
+    const std::vector<std::int32_t> devices = space.even_split(run_.model(), microbatch, stages);
+    const auto between = [this](std::int32_t cut) { return between_layers(cut); };
+    if (devices.empty() || !std::all_of(ends.begin(), ends.end(), between)) return std::nullopt;
+    ends.push_back(space.operators);
+    Candidate candidate;
+    candidate.microbatch = microbatch;
+    std::int32_t first_device = 0;
+    for (std::size_t s = 0; s < ends.size(); ++s) {
+      candidate.stages.push_back(replicated_stage(ends[s], devices[s]));
+      const bool allowed = space.allows_devices(first_device, devices[s]) &&
+                           space.allows(run_.model(), microbatch, devices[s], candidate.stages.back().split);
+      if (!allowed) return std::nullopt;
+      first_device += devices[s];
+    }
+    return candidate;
+  }
+
+  void consider(Candidate& candidate) {
+    const Score without = run_.consider(candidate);
+    const auto stages = static_cast<std::int32_t>(candidate.stages.size());
+    const std::int32_t microbatches = run_.model().global_batch / candidate.microbatch;
+    std::int32_t first_device = 0;
+    for (std::int32_t s = 0; s < stages; ++s) {
+      CandidateStage& stage = candidate.stages[static_cast<std::size_t>(s)];
+      const std::int32_t held = in_flight(ScheduleKind::k1F1B, stages, s, microbatches);
+      const std::int32_t begin = candidate.begin_of(static_cast<std::size_t>(s));
+      std::optional<CandidateStage> switched =
+          evaluator_.with_best_switches(stage, begin, first_device, candidate.microbatch, held);
+      if (!switched) return name_missing(candidate);
+      stage = *std::move(switched);
+      first_device += stage.devices;
+    }
+    const Score with = run_.consider(candidate);
+    priced_ = priced_ || with.priced;
+    note(candidate, without, with);
+  }
+
+  void name_missing(Candidate candidate) {
+    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+      CandidateStage& stage = candidate.stages[s];
+      const std::vector<Range> layers = layers_inside(run_.model(), {candidate.begin_of(s), stage.end});
+      const Switching all_on(layers.size(), kAllOn);
+      stage.split.sharded = stage.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+      stage.switches = plan_switches(layers, all_on);
+      stage.recompute = rematerialized(layers, all_on);
+    }
+    const Prediction prediction = evaluator_.cost_model().evaluate(evaluator_.plan(candidate));
+    missing_.insert(prediction.missing_costs.begin(), prediction.missing_costs.end());
+  }
+
+  void note(const Candidate& candidate, const Score& without, const Score& with) {
+    if (!with.priced) return;
+    SearchStep step;
+    step.evaluations = evaluator_.evaluations();
+    step.stages = static_cast<std::int32_t>(candidate.stages.size());
+    step.bottleneck = "memory";
+    step.primitive = "memory switches, microbatches of " + std::to_string(candidate.microbatch);
+    step.before_ms = without.ms;
+    step.after_ms = with.ms;
+    step.after_excess_bytes = with.excess_bytes;
+    run_.step(std::move(step));
+  }
+
+  SearchRun& run_;
+  NativeEvaluator& evaluator_;
+  bool priced_ = false;
+  std::set<std::string> missing_;
+};
+
+}  // namespace
+
+StrategyEnd search_natively(SearchRun& run, NativeEvaluator& evaluator) {
+  NativeSearch search(run, evaluator);
+  search.run();
+  return {"converged", false, 0, search.refusal()};
+}
+
+}  // namespace trimtab::tuner::h3t

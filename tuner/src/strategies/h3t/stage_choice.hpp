@@ -1,0 +1,41 @@
+#pragma once
+
+// Switches for a pipeline's stage, for a search that asks often and about stages that look alike: what a stage takes
+// under a memory limit is read from its curve of time against memory (stage_curve.hpp), and where that leaves too wide
+// a gap the exact solver goes on. One per thread; remembers layers, curves and answers.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "stage_curve.hpp"
+
+namespace trimtab::tuner::h3t {
+
+class StageSwitches {
+ public:
+  // Answers are at most `gap` above their bound, as a share of the time, unless `stop` ends the exact solver early.
+  explicit StageSwitches(double gap = 0.01, std::function<bool()> stop = {}) : gap_(gap), stop_(std::move(stop)) {}
+
+  // Valid until the next call. REQUIRES: check_layers(problem.layers), counts of 1 or more.
+  [[nodiscard]] const StageChoice& choose(const Problem& problem);
+
+ private:
+  struct Remembered {
+    explicit Remembered(const Problem& problem, TransitionTable& table) : curve(problem, table) {}
+    StageCurve curve;
+    std::map<Bytes, StageChoice> answers;  // by device limit
+  };
+  [[nodiscard]] Remembered& remembered(const Problem& problem);
+  [[nodiscard]] StageChoice narrowed(const Problem& problem, StageChoice choice) const;
+
+  double gap_;
+  std::function<bool()> stop_;
+  TransitionTable table_;
+  std::vector<std::int64_t> key_;  // the one looked up
+  std::map<std::vector<std::int64_t>, Remembered> stages_;
+};
+
+}  // namespace trimtab::tuner::h3t
