@@ -144,7 +144,8 @@ int compare_published(bench::Rows& rows) {
   return 0;
 }
 
-// Worlds of the tests: random operators, splits, links, slowdowns and memory, priced natively.
+// Worlds of the tests: random operators, splits, links, slowdowns and memory, in every second one host copies too,
+// priced natively.
 void each_world(int worlds, const std::function<void(const std::string&, const CostModel&)>& visit) {
   for (int i = 0; i < worlds; ++i) {
     Random random(kSeed + static_cast<std::uint64_t>(i));
@@ -152,7 +153,8 @@ void each_world(int worlds, const std::function<void(const std::string&, const C
     options.operators_min = 6;
     options.operators_max = 14;
     options.devices_max = 8;
-    const test::World world = test::random_split_world(random, options);
+    test::World world = test::random_split_world(random, options);
+    if (i % 2 == 1) test::add_host_copies(random, world);
     const NativeCostModel cost_model(world.table(true));
     visit("world " + std::to_string(kSeed + static_cast<std::uint64_t>(i)), cost_model);
   }

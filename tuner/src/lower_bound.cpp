@@ -38,7 +38,8 @@ void tighten(const OperatorCosts& of, const OperatorCosts* half, double reduces,
   double first = forward;  // until something of it has ended
   if (half != nullptr && half->forward.quality != Quality::kMissing) {
     const double computing = std::max(0.0, half->forward.mean - reduces);
-    forward = std::min(forward, 2 * computing);
+    // Two streams, of the halves' computing and their all-reduces: no less than half of both together.
+    forward = std::min(forward, std::max(2 * computing, half->forward.mean));
     first = std::min(first, computing);
     if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half->backward.mean - reduces));
   }
@@ -125,7 +126,8 @@ class MicrobatchBounds {
       if (bound && plans_ != nullptr) add(program.plans(microbatch, kPlansOfCount));
       return bound;
     };
-    const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1;
+    const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1 &&
+                           !prices_switches(cost_model_.table().tables(), space_);
     if (one_split && space_.sub_batches.size() == 1 && space_.operators <= kPricedOperators) {
       PricedStageFloors priced(evaluator_, splits, microbatch);
       if (const auto bound = run(priced, kPricedOperators, priced_left_)) return std::max(shared, *bound);
@@ -191,7 +193,8 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
     of_group.push_back(bounds_of(tables, space, static_cast<std::int32_t>(g)));
   }
   // An optimizer's work is shared where parameters are split or sharded.
-  const bool whole_optimizer = space.tensor_parallel.size() == 1 && space.sharded.size() == 1;
+  const bool whole_optimizer =
+      space.tensor_parallel.size() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
   double shared = 0;
   double longest = 0;
   double latency = 0;

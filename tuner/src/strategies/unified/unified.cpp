@@ -134,8 +134,18 @@ class Unified {
   // Prices every plan where there are few.
   void enumerate() {
     if (!unified::is_small(run_.model(), run_.space(), run_.options().enumerated_ways)) return;
+    if (with_switches()) return;  // of which there are too many
     progress_.traced("every plan", [&] { all_priced_ = run_exhaustive(run_, std::nullopt).proven; });
     cut_short_ = !all_priced_;
+  }
+
+  // Whether memory switches can be priced here.
+  [[nodiscard]] bool with_switches() {
+    if (!run_.space().memory_switches || run_.space().microbatches.empty()) return false;
+    Candidate whole;
+    whole.microbatch = run_.space().microbatches.back();
+    whole.stages = {replicated_stage(run_.space().operators, 1)};
+    return run_.evaluator().with_switches(whole, 0).has_value();
   }
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
