@@ -28,7 +28,8 @@ void row(const peer::World& world, double peer_ms, double optimum_ms, double bud
   options.strategy = strategy;
   options.space = space;
   const double begin = bench::thread_seconds();
-  options.stop = [&] { return bench::thread_seconds() - begin > budget; };
+  options.spent = [&] { return (bench::thread_seconds() - begin) / budget; };
+  options.stop = [&] { return options.spent() >= 1; };
   const auto outcome = search(cost_model.value(), Knobs{}, options);
   const double seconds = bench::thread_seconds() - begin;
   if (!outcome.ok() || outcome.value().result.plans.empty()) {

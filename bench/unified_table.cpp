@@ -1,16 +1,16 @@
 // `unified` beside every other strategy, on the same cost model: every setting of the published profiles, and random
-// worlds under the native model. A strategy has a share of a second of its thread, `unified` the sum of all shares and
-// its own. Prints Markdown. Usage: unified_table [published|random|ablation] [WORLDS]. Published profiles are read from
-// ../shared/peers or $TRIMTAB_PEERS.
+// worlds under the native model; and what it loses there without each family of knobs. A strategy has a share of a
+// second of its thread, `unified` seven: one for each strategy and two of its own. Rows are appended to a file, and
+// what that has is not searched again; prints Markdown of all of it. Usage: unified_table
+// published|random|ablation|print ROWS.csv [WORLDS]. Published profiles are read from ../shared/peers or
+// $TRIMTAB_PEERS.
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <set>
 #include <string>
 
@@ -18,17 +18,20 @@
 #include "schema/published.hpp"
 #include "thread_seconds.hpp"
 #include "tuner/search.hpp"
+#include "unified_rows.hpp"
 
 using namespace trimtab;         // NOLINT
 using namespace trimtab::tuner;  // NOLINT
 
 namespace {
 
-constexpr double kShare = 0.25;        // seconds of each strategy
-constexpr double kUnifiedShare = 0.5;  // unified's own, beside the sum of theirs
-constexpr double kDigits = 1e-9;
+constexpr double kShare = 0.25;  // seconds of each strategy
+constexpr double kParts = 7;     // shares of unified
+constexpr double kAblated = 0.7;
 constexpr std::uint64_t kSeed = 2026;
 const std::vector<std::string> kSingle{"aceso", "autopipe", "galvatron", "h3t", "oases"};
+const std::vector<std::string> kFamilies{"recompute",           "tensor_parallel", "sharded",        "mixed_splits",
+                                         "sliced_microbatches", "sub_batches",     "memory_switches"};
 
 struct Found {
   bool searched = false;  // the strategy means something here
@@ -40,7 +43,8 @@ struct Found {
 
 Found search_for(const CostModel& cost_model, SearchOptions options, double seconds) {
   const double begin = bench::thread_seconds();
-  options.stop = [&] { return bench::thread_seconds() - begin > seconds; };
+  options.spent = [&] { return (bench::thread_seconds() - begin) / seconds; };
+  options.stop = [&] { return options.spent() >= 1; };
   const Result<SearchOutcome> outcome = search(cost_model, Knobs{}, options);
   Found found;
   found.seconds = bench::thread_seconds() - begin;
@@ -52,70 +56,25 @@ Found search_for(const CostModel& cost_model, SearchOptions options, double seco
   return found;
 }
 
-struct Group {
-  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0;
-  double gain = 0, most_gain = 0, gap = 0, slowest = 0;
-  int gaps = 0;
-  std::map<std::string, int> best_of;  // single strategies that found the best single answer
-};
-
-void compare(const std::string& name, const CostModel& cost_model, const std::string& space, Group& group) {
+void compare(const std::string& profile, const std::string& setting, const CostModel& cost_model,
+             const std::string& space, bench::Rows& rows) {
+  const std::string name(cost_model.name());
+  if (rows.has(profile, name, setting)) return;
+  bench::Comparison row{profile, name, setting};
   SearchOptions options;
   options.space = space;
-  double best = INFINITY;
-  double shares = 0;
-  std::map<std::string, double> answers;
   for (const std::string& strategy : kSingle) {
     options.strategy = strategy;
     const Found found = search_for(cost_model, options, kShare);
-    if (!found.searched) continue;
-    shares += kShare;
-    answers[strategy] = found.ms;
-    best = std::min(best, found.ms);
+    if (found.searched) row.single[strategy] = found.ms;
   }
   options.strategy = "unified";
-  const Found unified = search_for(cost_model, options, shares + kUnifiedShare);
-  ++group.settings;
-  group.slowest = std::max(group.slowest, unified.seconds);
-  if (std::isinf(best) && std::isinf(unified.ms)) return;
-  ++group.feasible;
-  for (const auto& [strategy, ms] : answers) group.best_of[strategy] += ms <= best * (1 + kDigits) ? 1 : 0;
-  group.proven += unified.proven ? 1 : 0;
-  if (unified.bound > 0) {
-    group.gap += unified.ms / unified.bound - 1;
-    ++group.gaps;
-  }
-  const double gain = best / unified.ms - 1;
-  if (std::abs(gain) <= kDigits) {
-    ++group.equal;
-  } else if (gain > 0) {
-    ++group.better;
-    group.gain += std::isinf(gain) ? 0 : gain;
-    group.most_gain = std::max(group.most_gain, std::isinf(gain) ? 0 : gain);
-  } else {
-    ++group.worse;
-    std::fprintf(stderr, "worse: %s: unified %.6f ms, the best single strategy %.6f ms\n", name.c_str(), unified.ms,
-                 best);
-  }
-}
-
-void print_header() {
-  std::printf(
-      "| profile | cost model | settings | feasible | better | mean gain | most | equal | worse | proven | mean gap | "
-      "slowest s | best single (times) |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | "
-      "--- |\n");
-}
-
-void print(const std::string& profile, const std::string& cost_model, const Group& group) {
-  std::string best;
-  for (const auto& [strategy, times] : group.best_of) {
-    best += (best.empty() ? "" : ", ") + strategy + " " + std::to_string(times);
-  }
-  std::printf("| %s | %s | %d | %d | %d | %.2f %% | %.2f %% | %d | %d | %d | %.2f %% | %.2f | %s |\n", profile.c_str(),
-              cost_model.c_str(), group.settings, group.feasible, group.better,
-              group.better > 0 ? 100 * group.gain / group.better : 0, 100 * group.most_gain, group.equal, group.worse,
-              group.proven, group.gaps > 0 ? 100 * group.gap / group.gaps : 0, group.slowest, best.c_str());
-  std::fflush(stdout);
+  const Found unified = search_for(cost_model, options, kParts * kShare);
+  row.ms = unified.ms;
+  row.bound_ms = unified.bound;
+  row.proven = unified.proven;
+  row.seconds = unified.seconds;
+  rows.add(row);
 }
 
 struct Setting {
@@ -148,7 +107,7 @@ std::vector<Setting> settings_of(const Published& published) {
   return settings;
 }
 
-int compare_published() {
+int compare_published(bench::Rows& rows) {
   const char* const set = std::getenv("TRIMTAB_PEERS");
   const std::string root = set != nullptr ? set : TRIMTAB_SOURCE_DIR "/../shared/peers";
   struct Kind {
@@ -161,7 +120,6 @@ int compare_published() {
        "galvatron",
        {{"galvatron:v1", "galvatron"}, {"galvatron:v2", "galvatron"}, {"galvatron:paper", "galvatron"}}},
       {"oases", "oases", {{"oases:paper", "oases"}, {"oases:published", "oases"}}}};
-  print_header();
   for (const Kind& kind : kinds) {
     const std::string directory = root + "/" + kind.directory;
     if (!std::filesystem::exists(directory)) {
@@ -175,20 +133,19 @@ int compare_published() {
     }
     const std::vector<Setting> settings = settings_of(*published);
     for (const auto& [name, space] : kind.models) {
-      Group group;
       for (const Setting& setting : settings) {
         CostTableOptions estimates;
         estimates.allow_estimates = true;
         auto cost_model = make_cost_model(name, *setting.model, *setting.cluster, setting.costs, estimates);
-        if (cost_model.ok()) compare(setting.name + " " + name, **cost_model, space, group);
+        if (cost_model.ok()) compare(kind.format, setting.name, **cost_model, space, rows);
       }
-      print(kind.format, name, group);
     }
   }
   return 0;
 }
 
-// Worlds of the tests: random operators, splits, links, slowdowns and memory, priced natively.
+// Worlds of the tests: random operators, splits, links, slowdowns and memory, in every second one host copies too,
+// priced natively.
 void each_world(int worlds, const std::function<void(const std::string&, const CostModel&)>& visit) {
   for (int i = 0; i < worlds; ++i) {
     Random random(kSeed + static_cast<std::uint64_t>(i));
@@ -196,74 +153,47 @@ void each_world(int worlds, const std::function<void(const std::string&, const C
     options.operators_min = 6;
     options.operators_max = 14;
     options.devices_max = 8;
-    const test::World world = test::random_split_world(random, options);
+    test::World world = test::random_split_world(random, options);
+    if (i % 2 == 1) test::add_host_copies(random, world);
     const NativeCostModel cost_model(world.table(true));
     visit("world " + std::to_string(kSeed + static_cast<std::uint64_t>(i)), cost_model);
   }
 }
 
-int compare_random(int worlds) {
-  Group group;
-  each_world(worlds, [&](const std::string& name, const CostModel& model) { compare(name, model, "all", group); });
-  std::printf("Random worlds of 6 to 14 operators and up to 8 devices, seeds %llu to %llu.\n\n",
-              static_cast<unsigned long long>(kSeed), static_cast<unsigned long long>(kSeed + worlds - 1));
-  print_header();
-  print("random", "native", group);
-  return 0;
-}
-
-// What unified loses without each family of knobs, in the worlds where everything it may use brings an answer.
-int ablate(int worlds) {
-  const std::vector<std::string> families{"recompute",           "tensor_parallel", "sharded",        "mixed_splits",
-                                          "sliced_microbatches", "sub_batches",     "memory_switches"};
-  struct Loss {
-    int worlds = 0, slower = 0, infeasible = 0;
-    double sum = 0, most = 0;
-  };
-  std::map<std::string, Loss> losses;
-  int feasible = 0;
-  each_world(worlds, [&](const std::string&, const CostModel& cost_model) {
-    SearchOptions options;
-    options.strategy = "unified";
-    options.space = "all";
-    const Found whole = search_for(cost_model, options, 1.0);
-    if (std::isinf(whole.ms)) return;
-    ++feasible;
-    for (const std::string& family : families) {
-      options.without = {family};
-      const Found found = search_for(cost_model, options, 1.0);
-      Loss& loss = losses[family];
-      ++loss.worlds;
-      if (std::isinf(found.ms)) {
-        ++loss.infeasible;
-        continue;
-      }
-      const double share = found.ms / whole.ms - 1;
-      loss.slower += share > 1e-4 ? 1 : 0;
-      loss.sum += share;
-      loss.most = std::max(loss.most, share);
-    }
-  });
-  std::printf("%d of %d worlds have a plan that fits.\n\n| without | nothing fits | slower | mean | most |\n", feasible,
-              worlds);
-  std::printf("| --- | --- | --- | --- | --- |\n");
-  for (const std::string& family : families) {
-    const Loss& loss = losses[family];
-    const int left = loss.worlds - loss.infeasible;
-    std::printf("| %s | %d | %d | %.2f %% | %.2f %% |\n", family.c_str(), loss.infeasible, loss.slower,
-                left > 0 ? 100 * loss.sum / left : 0, 100 * loss.most);
+// What unified loses without each family of knobs.
+void ablate(const std::string& world, const CostModel& cost_model, bench::Rows& rows) {
+  if (rows.has_ablation(world)) return;
+  SearchOptions options;
+  options.strategy = "unified";
+  options.space = "all";
+  bench::Ablation row{world, search_for(cost_model, options, kAblated).ms, {}};
+  for (const std::string& family : kFamilies) {
+    options.without = {family};
+    row.without[family] = std::isinf(row.ms) ? INFINITY : search_for(cost_model, options, kAblated).ms;
   }
-  return 0;
+  rows.add(row);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string what = count > 1 ? arguments[1] : "published";
-  const int worlds = count > 2 ? std::atoi(arguments[2]) : 200;
-  if (what == "published") return compare_published();
-  if (what == "random" && worlds > 0) return compare_random(worlds);
-  if (what == "ablation" && worlds > 0) return ablate(worlds);
-  std::fprintf(stderr, "usage: %s [published|random|ablation] [WORLDS]\n", arguments[0]);
-  return 2;
+  const std::string what = count > 1 ? arguments[1] : "";
+  const int worlds = count > 3 ? std::atoi(arguments[3]) : 200;
+  const bool known = what == "published" || what == "random" || what == "ablation" || what == "print";
+  if (count < 3 || count > 4 || !known || worlds < 1) {
+    std::fprintf(stderr, "usage: %s published|random|ablation|print ROWS.csv [WORLDS]\n", arguments[0]);
+    return 2;
+  }
+  bench::Rows rows(arguments[2]);
+  int failed = 0;
+  if (what == "published") failed = compare_published(rows);
+  if (what == "random") {
+    each_world(worlds,
+               [&](const std::string& name, const CostModel& model) { compare("random", name, model, "all", rows); });
+  }
+  if (what == "ablation") {
+    each_world(worlds, [&](const std::string& name, const CostModel& model) { ablate(name, model, rows); });
+  }
+  rows.print();
+  return failed;
 }

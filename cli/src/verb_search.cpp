@@ -102,6 +102,11 @@ void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, tun
   const Nanoseconds end =
       std::max(begin + budget.time - std::min(budget.time / 20, kMostToWrite), clock.monotonic() + budget.time / 4);
   const bool timed = budget.time.count() > 0;
+  if (timed) {
+    const Nanoseconds now = clock.monotonic();
+    const double all = std::chrono::duration<double>(end - now).count();
+    options.spent = [&clock, now, all] { return std::chrono::duration<double>(clock.monotonic() - now).count() / all; };
+  }
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
 }
 

@@ -72,6 +72,25 @@ void cut_into_two_nodes(Random& random, World& world) {
 
 }  // namespace
 
+void add_host_copies(Random& random, World& world) {
+  const std::vector<Cost> measured = world.costs;
+  const std::int64_t slower = random.between(100, 300);
+  for (const Cost& cost : measured) {
+    if (cost.key.kind != CostKind::kOptimizerStep) continue;
+    CostKey key = cost.key;
+    key.placement = "host";
+    world.costs.push_back(exact_cost(key, static_cast<std::int64_t>(cost.statistics.mean()) * slower / 100));
+  }
+  const std::int64_t each = random.between(1, 300);
+  for (const char* const direction : {"host_to_device", "device_to_host"}) {
+    for (const std::int64_t bytes : {1, 1000000}) {
+      CostKey key = link_key(CostKind::kPointToPoint, bytes);
+      key.subject = direction;
+      world.costs.push_back(exact_cost(key, 5000 + each * bytes));
+    }
+  }
+}
+
 void add_splits(Random& random, World& world) {
   for (Operator& op : world.model.operators) {
     // So many that an operator's time is now and then less than they take.

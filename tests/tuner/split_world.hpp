@@ -8,6 +8,8 @@ namespace trimtab::tuner::test {
 
 // Operators measured at 2 and 4 tensor-parallel ranks, some along a second dimension, and every collective.
 void add_splits(Random& random, World& world);
+// Copies between devices and hosts, and the optimizer on the host: what memory switches are priced by.
+void add_host_copies(Random& random, World& world);
 // random_world() with add_splits(), and in some worlds two nodes with a slower link between them.
 [[nodiscard]] World random_split_world(Random& random, const RandomWorldOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,11 @@ struct BoundRequest {
   double effort = 1;                                         // share of the work that a bound may take; 0: very little
 };
 
+struct PlansNearBound {
+  double bound_ms = 0;           // no plan of the space takes less; 0 = unknown
+  std::vector<Candidate> plans;  // that such a bound comes from, the most promising first
+};
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -86,12 +92,17 @@ class Evaluator {
   // The same with times that no way to run a stage beats, for bounds; null where stage_pricer() is exact, or none is
   // known.
   virtual std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch);
+  // A stage of the candidate with the memory switches that are best for its memory, its recompute among them (those of
+  // least memory where none fit). Nothing where the space has no switches, its split is mixed, or a cost is missing.
+  virtual std::optional<CandidateStage> with_switches(const Candidate& /*candidate*/, std::size_t /*stage*/) {
+    return std::nullopt;
+  }
   // One stage over all devices, for `oases`. REQUIRES: the space has the microbatch.
   virtual StageChain stage_chain(std::int32_t microbatch) { return computing_chain(*this, microbatch); }
   // No plan of the space takes less; 0 = unknown.
   [[nodiscard]] virtual double lower_bound_ms(const BoundRequest& /*request*/) { return 0; }
-  // Plans that such a bound comes from, the most promising first; none where no bound knows plans.
-  virtual std::vector<Candidate> plans_near_bound(const BoundRequest& /*request*/) { return {}; }
+  // The same with plans near it; none where no bound knows plans.
+  virtual PlansNearBound plans_near_bound(const BoundRequest& /*request*/) { return {}; }
   // Drops what is memoized.
   virtual void forget() {}
 

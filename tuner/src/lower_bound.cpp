@@ -38,7 +38,8 @@ void tighten(const OperatorCosts& of, const OperatorCosts* half, double reduces,
   double first = forward;  // until something of it has ended
   if (half != nullptr && half->forward.quality != Quality::kMissing) {
     const double computing = std::max(0.0, half->forward.mean - reduces);
-    forward = std::min(forward, 2 * computing);
+    // Two streams, of the halves' computing and their all-reduces: no less than half of both together.
+    forward = std::min(forward, std::max(2 * computing, half->forward.mean));
     first = std::min(first, computing);
     if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half->backward.mean - reduces));
   }
@@ -125,7 +126,8 @@ class MicrobatchBounds {
       if (bound && plans_ != nullptr) add(program.plans(microbatch, kPlansOfCount));
       return bound;
     };
-    const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1;
+    const bool one_split = !space_.mixed_splits && !space_.alternate_dimensions && space_.sharded.size() == 1 &&
+                           !prices_switches(cost_model_.table().tables(), space_);
     if (one_split && space_.sub_batches.size() == 1 && space_.operators <= kPricedOperators) {
       PricedStageFloors priced(evaluator_, splits, microbatch);
       if (const auto bound = run(priced, kPricedOperators, priced_left_)) return std::max(shared, *bound);
@@ -176,6 +178,12 @@ void choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
   }
 }
 
+// The larger of both bounds, the second without what every step takes.
+double whole_step(const NativeCostModel& cost_model, double simple, double bound) {
+  if (bound == std::numeric_limits<double>::infinity()) return simple;
+  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+}
+
 }  // namespace
 
 double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space) {
@@ -185,7 +193,8 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
     of_group.push_back(bounds_of(tables, space, static_cast<std::int32_t>(g)));
   }
   // An optimizer's work is shared where parameters are split or sharded.
-  const bool whole_optimizer = space.tensor_parallel.size() == 1 && space.sharded.size() == 1;
+  const bool whole_optimizer =
+      space.tensor_parallel.size() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
   double shared = 0;
   double longest = 0;
   double latency = 0;
@@ -204,25 +213,23 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
 double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request) {
   const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
   if (too_large(evaluator.space(), request)) return simple;
-  const double bound = MicrobatchBounds(cost_model, evaluator, request).least();
-  if (bound == std::numeric_limits<double>::infinity()) return simple;
-  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+  return whole_step(cost_model, simple, MicrobatchBounds(cost_model, evaluator, request).least());
 }
 
-std::vector<Candidate> plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
-                                        const BoundRequest& request) {
-  if (too_large(evaluator.space(), request)) return {};
+PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                const BoundRequest& request) {
+  const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
+  if (too_large(evaluator.space(), request)) return {simple, {}};
   std::vector<FlooredPlan> plans;
   MicrobatchBounds bounds(cost_model, evaluator, request);
   bounds.collect(plans);
-  bounds.least();
+  PlansNearBound near{whole_step(cost_model, simple, bounds.least()), {}};
   std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
-  std::vector<Candidate> candidates;
   for (FlooredPlan& plan : plans) {
     choose_splits(evaluator, plan.candidate);
-    candidates.push_back(std::move(plan.candidate));
+    near.plans.push_back(std::move(plan.candidate));
   }
-  return candidates;
+  return near;
 }
 
 }  // namespace trimtab::tuner

@@ -17,9 +17,9 @@ namespace trimtab::tuner {
 //   gradient synchronization.
 [[nodiscard]] double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
                                     const BoundRequest& request);
-// Plans behind the second, those of the least floors first; every stage has a split.
-[[nodiscard]] std::vector<Candidate> plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
-                                                      const BoundRequest& request);
+// The same with the plans behind the second, those of the least floors first; every stage has a split.
+[[nodiscard]] PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                              const BoundRequest& request);
 // The first of the two alone.
 [[nodiscard]] double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space);
 

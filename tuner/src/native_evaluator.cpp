@@ -11,6 +11,7 @@
 #include "native_stage_pricer.hpp"
 #include "priced_plan.hpp"
 #include "recompute_choice.hpp"
+#include "stage_floors.hpp"
 #include "tied_reduction.hpp"
 #include "transfer.hpp"
 
@@ -213,6 +214,16 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
   of.switches = chosen->switches;
   of.recompute = chosen->recompute;
   return of;
+}
+
+bool NativeEvaluator::has_switches() const {
+  return prices_switches(*tables_, space());
+}
+
+std::optional<CandidateStage> NativeEvaluator::with_switches(const Candidate& candidate, std::size_t stage) {
+  if (!has_switches()) return std::nullopt;
+  return with_best_switches(candidate.stages[stage], candidate.begin_of(stage), candidate.first_device_of(stage),
+                            candidate.microbatch, flight_of(candidate, stage));
 }
 
 std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t stage) const {
@@ -441,7 +452,7 @@ double NativeEvaluator::lower_bound_ms(const BoundRequest& request) {
   return tuner::lower_bound_ms(*native_, *this, request);
 }
 
-std::vector<Candidate> NativeEvaluator::plans_near_bound(const BoundRequest& request) {
+PlansNearBound NativeEvaluator::plans_near_bound(const BoundRequest& request) {
   return tuner::plans_near_bound(*native_, *this, request);
 }
 

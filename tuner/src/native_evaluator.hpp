@@ -28,7 +28,10 @@ class NativeEvaluator final : public Evaluator {
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
   [[nodiscard]] double lower_bound_ms(const BoundRequest& request) override;
-  std::vector<Candidate> plans_near_bound(const BoundRequest& request) override;
+  // Whether the space has memory switches, and costs to price them by.
+  [[nodiscard]] bool has_switches() const;
+  std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t stage) override;
+  PlansNearBound plans_near_bound(const BoundRequest& request) override;
   void forget() override;
   std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the

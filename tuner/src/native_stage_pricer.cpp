@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace trimtab::tuner {
 namespace {
@@ -34,7 +36,9 @@ void NativeStagePricer::add_splits(std::int32_t devices) {
   std::vector<Option> options;
   for (const Split& split : space.splits(evaluator_.model(), microbatch_, devices)) {
     const std::span<const double> sums = evaluator_.computing_sums(microbatch_, split);
-    if (!sums.empty()) options.push_back({split, sums});
+    const ShardedLevel level = split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+    const bool switches = evaluator_.has_switches() && split.sharded == level && split.sharded_degree == 0;
+    if (!sums.empty()) options.push_back({split, sums, switches});
   }
   if (options.empty()) return;
   const auto operators = static_cast<std::size_t>(space.operators);
@@ -62,16 +66,50 @@ double NativeStagePricer::price(std::int32_t begin, std::int32_t end, const unif
   const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
   const StagePrice& price = evaluator_.stage_alone(stage_, begin, place.first_device, microbatch_, held);
   if (!price.priced || price.excess_bytes > 0) return kInfinite;
+  recompute_ = price.recompute;
+  return round_ms(price);
+}
+
+double NativeStagePricer::round_ms(const StagePrice& price) const {
   const double each = price.forward + price.backward + price.recompute + price.communication;
   return each + (std::max(0.0, price.sync) + price.optimizer) / rounds_;
+}
+
+const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begin, std::int32_t end,
+                                                               const unified::StagePlace& place, const Option& option) {
+  const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
+  const std::array key{begin, end, place.first_device, place.devices, held, option.split.dp, option.split.tp};
+  const auto [found, added] = switched_.try_emplace(key, Switched{kInfinite, {}});
+  if (!added) return found->second;
+  stage_.end = end;
+  stage_.devices = place.devices;
+  stage_.split = option.split;
+  std::optional<CandidateStage> with =
+      evaluator_.with_best_switches(stage_, begin, place.first_device, microbatch_, held);
+  if (!with) return found->second;
+  const StagePrice& price = evaluator_.stage_alone(*with, begin, place.first_device, microbatch_, held);
+  if (!price.priced || price.excess_bytes > 0) return found->second;
+  found->second = {round_ms(price), *std::move(with)};
+  return found->second;
 }
 
 std::span<const double> NativeStagePricer::times(std::int32_t begin, std::span<const std::int32_t> ends,
                                                  const unified::StagePlace& place) {
   times_.assign(ends.size(), kInfinite);
-  for (const Option& option : splits_.at(place.devices)) {
+  needs_memory_.assign(ends.size(), true);
+  const std::vector<Option>& options = splits_.at(place.devices);
+  for (const Option& option : options) {
     for (std::size_t i = 0; i < ends.size(); ++i) {
-      times_[i] = std::min(times_[i], price(begin, ends[i], place, option, times_[i]));
+      const double time = price(begin, ends[i], place, option, times_[i]);
+      if (time >= times_[i]) continue;
+      times_[i] = time;
+      needs_memory_[i] = recompute_ > 0;
+    }
+  }
+  for (const Option& option : options) {
+    for (std::size_t i = 0; i < ends.size() && option.switches; ++i) {
+      const bool slower = (option.sums[ends[i]] - option.sums[begin]) / rounds_ >= times_[i];
+      if (needs_memory_[i] && !slower) times_[i] = std::min(times_[i], switched(begin, ends[i], place, option).time);
     }
   }
   return times_;
@@ -84,11 +122,20 @@ CandidateStage NativeStagePricer::stage(std::int32_t begin, std::int32_t end, co
   best.devices = place.devices;
   best.split = options.front().split;
   double least = kInfinite;
+  bool needs_memory = true;
   for (const Option& option : options) {
     const double time = price(begin, end, place, option, least);
     if (time >= least) continue;
     least = time;
     best.split = option.split;
+    needs_memory = recompute_ > 0;
+  }
+  for (const Option& option : options) {
+    if (!option.switches || !needs_memory) continue;
+    const Switched& with = switched(begin, end, place, option);
+    if (with.time >= least) continue;
+    least = with.time;
+    best = with.stage;
   }
   return best;
 }

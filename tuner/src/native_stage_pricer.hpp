@@ -1,10 +1,12 @@
 #pragma once
 
 // Stages of the native model for the partition solver of `unified`: the time of a stage is what it adds to a steady
-// round, its share of what happens once a step included, at the best uniform split and the recompute that fits. What
+// round, its share of what happens once a step included, at the best uniform split and the recompute that fits, or with
+// memory switches, which are looked for where the fastest without recomputes, or none fits. What
 // the pipeline makes of it is for the simulation to say: times are not exact, floors are. One per search and
 // microbatch; not thread-safe.
 
+#include <array>
 #include <map>
 #include <vector>
 
@@ -34,12 +36,21 @@ class NativeStagePricer final : public unified::StagePricer {
   struct Option {
     Split split;
     std::span<const double> sums;
+    bool switches = false;  // the split that memory switches have
+  };
+  struct Switched {
+    double time = 0;
+    CandidateStage stage;
   };
 
   void add_splits(std::int32_t devices);
   // The least round time up to `limit`, or infinite; `best` becomes the split's.
   double price(std::int32_t begin, std::int32_t end, const unified::StagePlace& place, const Option& option,
                double limit);
+  // The same with memory switches; infinite where they cannot be priced.
+  const Switched& switched(std::int32_t begin, std::int32_t end, const unified::StagePlace& place,
+                           const Option& option);
+  [[nodiscard]] double round_ms(const StagePrice& price) const;
 
   NativeEvaluator& evaluator_;
   std::int32_t microbatch_;
@@ -48,7 +59,10 @@ class NativeStagePricer final : public unified::StagePricer {
   std::map<std::int32_t, std::vector<Option>> splits_;  // by devices
   std::map<std::int32_t, std::vector<double>> floors_;  // by devices: prefix sums of one microbatch
   std::vector<double> times_;
+  std::vector<bool> needs_memory_;  // by end: what is fastest recomputes, or nothing fits
   CandidateStage stage_;
+  double recompute_ = 0;  // of the stage priced last
+  std::map<std::array<std::int32_t, 7>, Switched> switched_;
 };
 
 }  // namespace trimtab::tuner

@@ -25,6 +25,13 @@ bool Shortlist::add(const Score& score, Plan plan) {
   return true;
 }
 
+void Shortlist::merge(const Shortlist& other) {
+  for (const Entry& entry : other.entries_) {
+    const Score score{true, 0, entry.ms};
+    if (wants(score)) add(score, entry.plan);
+  }
+}
+
 double Shortlist::best_ms() const {
   return entries_.empty() ? std::numeric_limits<double>::infinity() : entries_.front().ms;
 }

@@ -26,6 +26,8 @@ class Shortlist {
   }
   // False when the plan is excluded; a repeat and a near copy of a faster one are ignored.
   bool add(const Score& score, Plan plan);
+  // Adds all plans of another one.
+  void merge(const Shortlist& other);
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] double best_ms() const;  // infinite when empty

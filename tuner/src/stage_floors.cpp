@@ -50,6 +50,10 @@ bool may_halve(const PlanSpace& space) {
   return space.sliced_microbatches || space.sub_batches.size() > 1;
 }
 
+bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space) {
+  return space.memory_switches && tables.links.knows_host_copies();
+}
+
 // The dearer placement: no group of ranks takes more out of an operator.
 double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                          std::int32_t samples, std::int32_t tp) {
@@ -114,7 +118,8 @@ SummedStageFloors::SummedStageFloors(const NativeCostModel& cost_model, const Pl
       tables_(cost_model.table().tables()),
       space_(space),
       node_of_(nodes_of_devices(tables_.cluster)),
-      devices_(node_of_.size()) {
+      devices_(node_of_.size()),
+      switches_(prices_switches(tables_, space)) {
   std::iota(devices_.begin(), devices_.end(), 0);
   const auto operators = static_cast<std::size_t>(tables_.operators());
   std::vector<double> alone(operators, kInfinite);
@@ -158,18 +163,21 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
         double forward = of.forward;
         double backward = of.backward;
         double first = forward;
+        double again = forward;
         if (halves != nullptr && halves->of_group[g].forward.quality != Quality::kMissing) {
           const OperatorCosts& half = halves->of_group[g];
           const double reduces = hidden_reduces_ms(tables_, space_, g, shape.samples / 2, split.tp);
           const double lone = std::max(0.0, half.forward.mean - reduces);
           first = std::min(first, lone);
-          forward = std::min(forward, 2 * lone);
+          // Two streams, of the halves' computing and their all-reduces: no less than half of both together.
+          forward = std::min(forward, std::max(2 * lone, half.forward.mean));
+          again = std::min(again, 2 * lone);
           if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.backward.mean - reduces));
         }
         // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
         const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
-        choices[g].push_back({forward * computing, backward * computing, of.optimizer * computing, first * computing,
-                              of.states, of.stored * memory, kept * memory});
+        choices[g].push_back({forward * computing, backward * computing, switches_ ? 0 : of.optimizer * computing,
+                              first * computing, again * computing, of.states, of.stored * memory, kept * memory});
       }
     }
   }
@@ -196,9 +204,9 @@ void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Su
   for (const std::vector<Choice>& of : choices) {
     for (const Choice& choice : of) {
       const double freed = (choice.stored - choice.kept) * held;
-      if (freed <= 0 || choice.forward <= 0) continue;
-      least = std::min(least, choice.forward / freed);
-      largest = std::max(largest, choice.forward / freed);
+      if (freed <= 0 || choice.again <= 0) continue;
+      least = std::min(least, choice.again / freed);
+      largest = std::max(largest, choice.again / freed);
     }
   }
   if (largest <= 0) return;
@@ -207,7 +215,7 @@ void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Su
   for (std::size_t i = 0; i < kPrices; ++i, price *= step) {
     sums.priced.push_back({price, summed(choices, [price, held](const Choice& c) {
                              const double whole = price * (c.states + c.stored * held);
-                             const double again = c.forward + price * (c.states + c.kept * held);
+                             const double again = c.again + price * (c.states + c.kept * held);
                              return c.forward + c.backward + std::min(whole, again);
                            })});
   }
@@ -235,7 +243,7 @@ void SummedStageFloors::look_up(const PlacedStage& place) {
   known_ = place;
   known_sums_ = &sums_of(place.devices, place.held);
   const double limit = memory_limit(tables_.cluster, node_of_, devices_.data() + place.first_device, place.devices);
-  room_ = limit > 0 ? limit - tables_.process_bytes.mean + 1 : kInfinite;
+  room_ = limit > 0 && !switches_ ? limit - tables_.process_bytes.mean + 1 : kInfinite;
 }
 
 std::span<const StageWay> SummedStageFloors::ways(const PlacedStage& place) {

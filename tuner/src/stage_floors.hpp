@@ -30,6 +30,8 @@ struct StageWay {
 
 // Whether half a microbatch may run by itself: in a sliced warm-up or as a sub-batch.
 [[nodiscard]] bool may_halve(const PlanSpace& space);
+// Whether stages may have memory switches that can be priced.
+[[nodiscard]] bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space);
 // All-reduces of `tp` ranks that an operator's pass over `samples` contains and that sub-batches may hide; ms.
 [[nodiscard]] double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                                        std::int32_t samples, std::int32_t tp);
@@ -78,6 +80,7 @@ class SummedStageFloors final : public StageFloors {
   struct Choice {
     double forward = 0, backward = 0, optimizer = 0;  // ms; whole or in halves
     double first = 0;                                 // of half a microbatch, where it may be sliced
+    double again = 0;                                 // recomputed, beside the backward pass's all-reduces
     double states = 0, stored = 0, kept = 0;          // bytes; of one microbatch the last two
   };
   using Choices = std::vector<std::vector<Choice>>;  // by group
@@ -101,6 +104,7 @@ class SummedStageFloors final : public StageFloors {
   const CostTable::Tables& tables_;
   const PlanSpace& space_;
   std::vector<std::int32_t> node_of_, devices_;
+  bool switches_;  // stages may keep states and activations on the host: memory forces nothing
   std::map<std::int32_t, Choices> choices_;  // by devices
   std::map<std::pair<std::int32_t, std::int32_t>, Sums> sums_;
   std::vector<double> least_ms_, least_device_ms_;

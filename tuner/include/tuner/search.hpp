@@ -24,9 +24,13 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;  // 0 = unlimited
   std::function<bool()> stop;         // asked often; true ends the search with the best so far
-  std::optional<Plan> start;          // the incumbent, for a warm start
-  int max_hops = 7;                   // aceso: primitives in a row before it backtracks
-  bool idle_devices = false;          // exhaustive: plans may leave the last devices idle
+  // unified: the share of the time that is gone, from 0 to 1, where `stop` is a deadline. With it, or with
+  // max_evaluations, each of the planners that it asks gets a seventh of the budget, as if alone: with seven times what
+  // any other strategy is given, unified is no worse. Without either, they run until they end by themselves.
+  std::function<double()> spent;
+  std::optional<Plan> start;  // the incumbent, for a warm start
+  int max_hops = 7;           // aceso: primitives in a row before it backtracks
+  bool idle_devices = false;  // exhaustive: plans may leave the last devices idle
   // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
   double enumerated_ways = 6000;
   std::int32_t oases_degrees = 0;  // oases: most tensor-parallel degrees, each on operators in a row; 0 = any, anywhere

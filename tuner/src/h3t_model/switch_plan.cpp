@@ -119,16 +119,19 @@ Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>&
   return plan;
 }
 
+Switching switching_of(const Switches& switches, const std::vector<Range>& recompute,
+                       const std::vector<Range>& layers) {
+  Switching of(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    of[i].rematerialize = covered(recompute, layers[i]) > 0;
+    for (const Field& field : kFields) of[i].*field.of_layer = covered(switches.*field.of_plan, layers[i]) > 0;
+  }
+  return of;
+}
+
 Switching switching_of(const Plan& plan, const std::vector<Range>& layers) {
   const Segment& segment = plan.stages.front().segments.front();
-  Switching switches(layers.size());
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    switches[i].rematerialize = covered(segment.recompute, layers[i]) > 0;
-    for (const Field& field : kFields) {
-      switches[i].*field.of_layer = covered(segment.switches.*field.of_plan, layers[i]) > 0;
-    }
-  }
-  return switches;
+  return switching_of(segment.switches, segment.recompute, layers);
 }
 
 std::vector<std::string> unpriced(const Plan& plan, const std::vector<Range>& layers) {

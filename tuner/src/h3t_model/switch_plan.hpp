@@ -20,6 +20,9 @@ namespace trimtab::tuner::h3t {
 [[nodiscard]] Switches plan_switches(const std::vector<Range>& layers, const Switching& switches);
 [[nodiscard]] std::vector<Range> rematerialized(const std::vector<Range>& layers, const Switching& switches);
 
+// What those say of each layer.
+[[nodiscard]] Switching switching_of(const Switches& switches, const std::vector<Range>& recompute,
+                                     const std::vector<Range>& layers);
 // REQUIRES: unpriced(plan) is empty.
 [[nodiscard]] Switching switching_of(const Plan& plan, const std::vector<Range>& layers);
 

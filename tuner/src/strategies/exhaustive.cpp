@@ -6,15 +6,18 @@
 // Restrictions: a stage of more than kSubsetOperators operators is offered three sets: the best choice for its memory,
 // none and all; no more than kSplits splits of the devices for one count of stages are listed; where splits may differ
 // inside a stage, one that has more than kLayouts ways to do so is offered uniform ones alone, and likewise for second
-// dimensions; no microbatch is sliced. The answer is then not called proven.
+// dimensions; memory switches are set on stages of at most kSwitchedLayers layers; no microbatch is sliced. The answer
+// is then not called proven.
 
 #include <algorithm>
 #include <cmath>
 
 #include "canonical.hpp"
 #include "fine_tuning.hpp"
+#include "h3t_model/switch_plan.hpp"
 #include "recompute_choice.hpp"
 #include "strategy.hpp"
+#include "switch_stage.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -22,6 +25,7 @@ namespace {
 constexpr std::int32_t kSubsetOperators = 12;
 constexpr std::size_t kSplits = 100000;
 constexpr double kLayouts = 50000;
+constexpr std::size_t kSwitchedLayers = 2;
 
 bool no_slower(const StagePrice& a, const StagePrice& b) {
   return a.forward + a.forward_wait <= b.forward + b.forward_wait &&
@@ -217,17 +221,47 @@ class Exhaustive {
     for (const std::vector<Range>& set : sets_of(s)) {
       candidate_.stages[s].recompute = set;
       const StagePrice& price = evaluator_.stage(candidate_, s);
-      if (!price.priced || price.excess_bytes > 0) continue;
-      if (leave_out_slower) {
-        const auto covers = [&price](const Choice& other) { return no_slower(other.price, price); };
-        if (std::any_of(kept.begin(), kept.end(), covers)) continue;
-        const auto covered = [&price](const Choice& other) { return no_slower(price, other.price); };
-        kept.erase(std::remove_if(kept.begin(), kept.end(), covered), kept.end());
-      }
-      kept.push_back({candidate_.stages[s], price});
+      keep(candidate_.stages[s], price, leave_out_slower, kept);
     }
     candidate_.stages[s] = before;
+    add_switched(s, leave_out_slower, kept);
     return kept;
+  }
+
+  static void keep(const CandidateStage& stage, const StagePrice& price, bool leave_out_slower,
+                   std::vector<Choice>& kept) {
+    if (!price.priced || price.excess_bytes > 0) return;
+    if (leave_out_slower) {
+      const auto covers = [&price](const Choice& other) { return no_slower(other.price, price); };
+      if (std::any_of(kept.begin(), kept.end(), covers)) return;
+      const auto covered = [&price](const Choice& other) { return no_slower(price, other.price); };
+      kept.erase(std::remove_if(kept.begin(), kept.end(), covered), kept.end());
+    }
+    kept.push_back({stage, price});
+  }
+
+  // Every combination of memory switches of every layer.
+  void add_switched(std::size_t s, bool leave_out_slower, std::vector<Choice>& kept) {
+    const CandidateStage before = candidate_.stages[s];
+    const bool halves = candidate_.sub_batches && candidate_.sub_batches->count > 1;
+    const std::optional<CandidateStage> some = halves ? std::nullopt : evaluator_.with_switches(candidate_, s);
+    if (!some || !(some->split == before.split)) return;
+    const std::vector<Range> layers = layers_inside(run_.model(), {candidate_.begin_of(s), before.end});
+    complete_ = complete_ && layers.size() <= kSwitchedLayers;
+    if (layers.size() > kSwitchedLayers) return;
+    h3t::Switching switching(layers.size());
+    const auto ways = static_cast<std::size_t>(std::pow(h3t::kCombinations, layers.size()));
+    for (std::size_t way = 0; way < ways && !run_.stopped(); ++way) {
+      std::size_t rest = way;
+      for (h3t::LayerSwitches& of : switching) {
+        of = h3t::all_combinations()[rest % h3t::kCombinations];
+        rest /= h3t::kCombinations;
+      }
+      candidate_.stages[s].switches = h3t::plan_switches(layers, switching);
+      candidate_.stages[s].recompute = h3t::rematerialized(layers, switching);
+      keep(candidate_.stages[s], evaluator_.stage(candidate_, s), leave_out_slower, kept);
+    }
+    candidate_.stages[s] = before;
   }
 
   void choose_sets(std::size_t stage) {

@@ -5,12 +5,31 @@
 
 namespace trimtab::tuner {
 
+double SearchRun::spent() const {
+  double share = options_.spent ? options_.spent() : 0;
+  if (options_.max_evaluations > 0) {
+    const auto used = static_cast<double>(evaluator_.evaluations() - first_evaluation_);
+    share = std::max(share, used / static_cast<double>(options_.max_evaluations));
+  }
+  return share;
+}
+
 bool SearchRun::stopped() {
   if (!stop_reason_.empty()) return true;
-  if (options_.max_evaluations > 0 && evaluator_.evaluations() >= options_.max_evaluations) stop_reason_ = "budget";
+  const std::uint64_t used = evaluator_.evaluations() - first_evaluation_;
+  if (options_.max_evaluations > 0 && used >= options_.max_evaluations) stop_reason_ = "budget";
   if (options_.stop && options_.stop()) stop_reason_ = "cancelled";
-  const bool part_over = limit_ > 0 && evaluator_.evaluations() >= limit_;
-  return part_over || !stop_reason_.empty();
+  return !stop_reason_.empty() || (limit_ < 1 && spent() >= limit_);
+}
+
+void SearchRun::take_over(const SearchRun& part) {
+  shortlist_.merge(part.shortlist_);
+  for (const Candidate& candidate : part.refused_) {
+    if (std::find(refused_.begin(), refused_.end(), candidate) == refused_.end()) refused_.push_back(candidate);
+  }
+  if (!part.closest_ || !part.closest_score_.better_than(closest_score_)) return;
+  closest_ = part.closest_;
+  closest_score_ = part.closest_score_;
 }
 
 Score SearchRun::consider(const Candidate& candidate) {

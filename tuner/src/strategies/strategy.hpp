@@ -24,7 +24,10 @@ class SearchRun {
  public:
   // All must outlive this.
   SearchRun(Evaluator& evaluator, const SearchOptions& options)
-      : evaluator_(evaluator), options_(options), shortlist_(options.plans, options.excluded, options.distinct) {}
+      : evaluator_(evaluator),
+        options_(options),
+        first_evaluation_(evaluator.evaluations()),
+        shortlist_(options.plans, options.excluded, options.distinct) {}
 
   // Prices the candidate and keeps it if it is among the best. An excluded plan counts as one that does not fit, by a
   // byte. Once stopped() this prices nothing more and answers with the worst score.
@@ -36,8 +39,14 @@ class SearchRun {
   }
 
   [[nodiscard]] bool stopped();
-  // stopped() from this many evaluations on, until the limit changes: a part of a search is over. 0: no limit.
-  void limit_evaluations(std::uint64_t most) { limit_ = most; }
+  // Whether there is a budget whose shares are known: of evaluations, or of time that the caller tells.
+  [[nodiscard]] bool has_shares() const { return options_.max_evaluations > 0 || options_.spent; }
+  // The share of it that is gone; 0 where there is none.
+  [[nodiscard]] double spent() const;
+  // stopped() once this share is gone, until the limit changes: a part of a search is over.
+  void limit(double share) { limit_ = share; }
+  // Keeps what a part of the search has found that was a run of its own: its plans, and what was refused or too large.
+  void take_over(const SearchRun& part);
   [[nodiscard]] std::string stop_reason() const { return stop_reason_; }  // "budget", "cancelled" or empty
   void step(SearchStep step) { trace_.push_back(std::move(step)); }
 
@@ -55,10 +64,11 @@ class SearchRun {
  private:
   Evaluator& evaluator_;
   const SearchOptions& options_;
+  std::uint64_t first_evaluation_;  // of this run, where the evaluator has counted others before
   Shortlist shortlist_;
   std::vector<SearchStep> trace_;
   std::string stop_reason_;
-  std::uint64_t limit_ = 0;
+  double limit_ = 1;
   std::vector<Candidate> refused_;
   std::optional<Candidate> closest_;
   Score closest_score_;

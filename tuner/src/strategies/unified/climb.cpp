@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+
+#include "h3t_model/switch_plan.hpp"
+#include "switch_stage.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
@@ -33,6 +37,8 @@ class Climb {
     for (int round = 0; round < kRounds && !ended(); ++round) {
       bool better = move_cuts();
       better = change_splits() || better;
+      better = change_switches() || better;
+      if (options_.operators) better = change_layers() || better;
       better = move_segments() || better;
       if (options_.operators) better = toggle_operators() || better;
       if (!better) return;
@@ -65,6 +71,8 @@ class Climb {
         moved.stages[s].end = end;
         fit_to_range(moved.begin_of(s), moved.stages[s]);
         fit_to_range(end, moved.stages[s + 1]);
+        switch_again(moved, s);
+        switch_again(moved, s + 1);
         better = accept(std::move(moved)) || better;
       }
     }
@@ -74,12 +82,77 @@ class Climb {
   bool change_splits() {
     bool better = false;
     for (std::size_t s = 0; s < best_.stages.size() && !ended(); ++s) {
-      if (!best_.stages[s].segments.empty()) continue;
+      if (!best_.stages[s].segments.empty() || best_.stages[s].switches) continue;
       for (const Split& split : run_.space().splits(run_.model(), best_.microbatch, best_.stages[s].devices)) {
         if (split == best_.stages[s].split) continue;
         Candidate changed = best_;
         changed.stages[s].split = split;
         better = accept(std::move(changed)) || better;
+      }
+    }
+    return better;
+  }
+
+  // After a cut of a stage that had switches has moved.
+  void switch_again(Candidate& moved, std::size_t s) {
+    if (!best_.stages[s].switches) return;
+    std::optional<CandidateStage> with = run_.evaluator().with_switches(moved, s);
+    if (with) {
+      moved.stages[s] = *std::move(with);
+    } else {
+      moved.stages[s].recompute.reset();
+    }
+  }
+
+  // Memory switches of a stage that are best for its memory, with every split of its devices; or none.
+  bool change_switches() {
+    bool better = false;
+    if (!run_.space().memory_switches) return better;
+    for (std::size_t s = 0; s < best_.stages.size() && !ended(); ++s) {
+      if (best_.stages[s].switches) {
+        Candidate without = best_;
+        without.stages[s].switches.reset();
+        without.stages[s].recompute.reset();
+        better = accept(std::move(without)) || better;
+      }
+      for (const Split& split : run_.space().splits(run_.model(), best_.microbatch, best_.stages[s].devices)) {
+        better = switch_with(s, split) || better;
+      }
+    }
+    return better;
+  }
+
+  bool switch_with(std::size_t s, const Split& split) {
+    const ShardedLevel level = split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+    if (split.sharded != level || split.sharded_degree > 0) return false;
+    Candidate changed = best_;
+    changed.stages[s] = {};
+    changed.stages[s].end = best_.stages[s].end;
+    changed.stages[s].devices = best_.stages[s].devices;
+    changed.stages[s].split = split;
+    std::optional<CandidateStage> with = run_.evaluator().with_switches(changed, s);
+    if (!with) return false;
+    changed.stages[s] = *std::move(with);
+    return accept(std::move(changed));
+  }
+
+  // Every combination of switches of single layers: what the choice of whole stages leaves out.
+  bool change_layers() {
+    bool better = false;
+    for (std::size_t s = 0; s < best_.stages.size(); ++s) {
+      if (!best_.stages[s].switches) continue;
+      const std::vector<Range> layers = layers_inside(run_.model(), {best_.begin_of(s), best_.stages[s].end});
+      for (std::size_t layer = 0; layer < layers.size() && !ended(); ++layer) {
+        for (const h3t::LayerSwitches& of : h3t::all_combinations()) {
+          if (ended()) break;
+          h3t::Switching switching = h3t::switching_of(*best_.stages[s].switches, *best_.stages[s].recompute, layers);
+          if (switching[layer] == of) continue;
+          switching[layer] = of;
+          Candidate changed = best_;
+          changed.stages[s].switches = h3t::plan_switches(layers, switching);
+          changed.stages[s].recompute = h3t::rematerialized(layers, switching);
+          better = accept(std::move(changed)) || better;
+        }
       }
     }
     return better;
@@ -108,6 +181,7 @@ class Climb {
   bool toggle_operators() {
     bool better = false;
     for (std::size_t s = 0; s < best_.stages.size(); ++s) {
+      if (best_.stages[s].switches) continue;  // hold for whole layers, with their recompute
       for (std::int32_t op = best_.begin_of(s); op < best_.stages[s].end && !ended(); ++op) {
         if (run_.space().alternate_dimensions && run_.model().operators[op].shardings.size() > 1) {
           Candidate changed = best_;

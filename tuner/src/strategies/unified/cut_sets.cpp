@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "unified.hpp"
-
 namespace trimtab::tuner::unified {
 namespace {
 

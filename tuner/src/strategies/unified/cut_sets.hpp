@@ -11,6 +11,9 @@
 
 namespace trimtab::tuner::unified {
 
+// What the solver may do, from the search's space.
+[[nodiscard]] PartitionSpace partition_space(const PlanSpace& space, std::int32_t rounds);
+
 class CutSets {
  public:
   CutSets(const Model& model, const PlanSpace& space);

@@ -124,6 +124,7 @@ std::vector<Partition> PartitionSolver::plans_within(double cap) {
 
 void PartitionSolver::least_pace(double best, double tolerance, const std::function<double(const Partition&)>& found) {
   if (counts_.empty() || space_.rounds <= 0) return;
+  stopped_ = stop_ && stop_();
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   double none = pricer_.least_device_time() / space_.devices;  // no plan is known within this cap
   double some = kInfinite;                                     // one is within this

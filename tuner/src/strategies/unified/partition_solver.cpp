@@ -216,6 +216,7 @@ Partition PartitionSolver::trace(std::int32_t stages) const {
 
 double PartitionSolver::search(double best, double tolerance, const std::function<double(const Partition&)>& found) {
   if (counts_.empty()) return best;
+  stopped_ = stop_ && stop_();
   const double rounds = space_.rounds;
   const double least_slowest = pricer_.least_device_time() / space_.devices;
   const double least_sum = pricer_.least_time();

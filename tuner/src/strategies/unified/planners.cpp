@@ -6,20 +6,48 @@
 namespace trimtab::tuner::unified {
 namespace {
 
-constexpr std::array<Strategy, 4> kPlanners{
-    {{"autopipe", run_autopipe}, {"oases", run_oases}, {"galvatron", run_galvatron}, {"h3t", run_h3t}}};
+constexpr std::int32_t kModerate = 64;  // devices
+
+constexpr std::array<Planner, kParts - 2> kPlanners{{{{"h3t", run_h3t}},
+                                                     {{"oases", run_oases}},
+                                                     {{"galvatron", run_galvatron}},
+                                                     {{"autopipe", run_autopipe}, kModerate},
+                                                     {{"aceso", run_aceso}}}};
 
 }  // namespace
 
-const Strategy* planner_of(std::string_view cost_model) {
-  const std::string_view paper = cost_model.substr(0, cost_model.find(':'));
-  const auto* const found =
-      std::find_if(kPlanners.begin(), kPlanners.end(), [&](const Strategy& planner) { return planner.name == paper; });
-  return found == kPlanners.end() ? nullptr : found;
+std::span<const Planner> planners() {
+  return kPlanners;
 }
 
-std::span<const Strategy> general_planners() {
-  return kPlanners;
+const Planner* planner_of(std::string_view cost_model) {
+  const std::string_view paper = cost_model.substr(0, cost_model.find(':'));
+  const auto* const found = std::find_if(kPlanners.begin(), kPlanners.end(),
+                                         [&](const Planner& planner) { return planner.strategy.name == paper; });
+  // The partition solver is exact under Aceso's arithmetic, and sooner done than its planner.
+  return found == kPlanners.end() || paper == "aceso" ? nullptr : found;
+}
+
+Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>& start, Share share) {
+  const SearchOptions& whole = run.options();
+  SearchOptions options = whole;
+  const auto evaluations = static_cast<double>(whole.max_evaluations);
+  if (share == Share::kPart) {
+    options.max_evaluations = whole.max_evaluations / kParts;
+  } else {
+    options.max_evaluations = static_cast<std::uint64_t>(std::max(0.0, evaluations * (1 - run.spent())));
+  }
+  if (whole.max_evaluations > 0 && options.max_evaluations == 0) return {{}, {}, true};
+  const bool timed = whole.spent && share == Share::kPart;
+  const double until = timed ? whole.spent() + 1.0 / kParts : 1;
+  options.spent = nullptr;
+  options.stop = [&] { return run.stopped() || (timed && whole.spent() >= until); };
+  SearchRun part(run.evaluator(), options);
+  Asked asked{planner.strategy.run(part, start), {}, false};
+  asked.cut_short = part.stopped();
+  asked.trace = std::move(part.trace());
+  run.take_over(part);
+  return asked;
 }
 
 }  // namespace trimtab::tuner::unified

@@ -1,7 +1,8 @@
 #pragma once
 
-// The papers' planners as seeds of `unified`: each keeps its plans in the same run, so that the answer is no worse than
-// theirs, and its plans are where the climb starts from.
+// The papers' planners as seeds of `unified`. Each searches in a run of its own, as if it were alone with a seventh of
+// the budget, and all that it finds is kept: so `unified` is no worse than any of them with a seventh of its budget, by
+// construction. Two sevenths and what the planners leave are its own.
 
 #include <optional>
 #include <span>
@@ -11,10 +12,29 @@
 
 namespace trimtab::tuner::unified {
 
-// The planner whose paper's arithmetic the cost model is ("galvatron" for "galvatron:v2"); null for other models.
-[[nodiscard]] const Strategy* planner_of(std::string_view cost_model);
+struct Planner {
+  Strategy strategy;
+  std::int32_t most_devices = 0;  // beyond, it does not end when it is told to; 0 = any
+};
 
-// Planners that mean something under a model which is nobody's paper, quick ones first.
-[[nodiscard]] std::span<const Strategy> general_planners();
+// Quick ones first.
+[[nodiscard]] std::span<const Planner> planners();
+// The one whose paper's arithmetic the cost model is ("galvatron" for "galvatron:v2"); null for other models.
+[[nodiscard]] const Planner* planner_of(std::string_view cost_model);
+
+inline constexpr int kParts = 7;  // one for each planner, two for `unified` itself
+inline constexpr double kOwnShare = 2.0 / kParts;
+
+enum class Share : std::uint8_t { kPart, kRest };
+
+struct Asked {
+  StrategyEnd end;
+  std::vector<SearchStep> trace;
+  bool cut_short = false;  // it did not end by itself
+};
+
+// What it answers is in the run's shortlist. Where the budget's shares are unknown the planner ends by itself, or with
+// the run. REQUIRES: the run has no limit.
+[[nodiscard]] Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>& start, Share share);
 
 }  // namespace trimtab::tuner::unified

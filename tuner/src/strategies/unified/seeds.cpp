@@ -12,11 +12,6 @@ constexpr std::size_t kPriced = 600;  // even plans, the most promising first
 constexpr std::size_t kArranged = 8;  // of the priced, where no solver follows
 constexpr std::int32_t kMostStages = 1024;
 constexpr std::int32_t kMostSolved = 64;  // devices up to which unified's solver runs
-constexpr std::int32_t kAlleviated = 64;  // devices up to which `aceso` runs too
-constexpr std::int32_t kLongModel = 64;   // operators from which on it may not run to its own end
-constexpr std::uint64_t kAlleviations = 50000;
-constexpr std::int32_t kVeryLongModel = 8000;  // operators from which on an evaluation takes long
-constexpr std::uint64_t kFewAlleviations = 1000;
 
 struct Seed {
   std::int32_t microbatch, stages;
@@ -139,15 +134,6 @@ void price_even_plans(SearchRun& run) {
   Seeds seeds(run);
   seeds.price();
   if (run.space().devices > kMostSolved) seeds.arrange();
-}
-
-void alleviate(SearchRun& run, const std::optional<Candidate>& start) {
-  if (run.space().devices > kAlleviated) return;
-  const std::int32_t operators = run.space().operators;
-  const std::uint64_t most = operators > kVeryLongModel ? kFewAlleviations : kAlleviations;
-  if (operators > kLongModel) run.limit_evaluations(run.evaluator().evaluations() + most);
-  run_aceso(run, start);
-  run.limit_evaluations(0);
 }
 
 }  // namespace trimtab::tuner::unified
