@@ -13,7 +13,7 @@ import slowdown_table
 from benchmark_items import KINDS, ItemError
 from collectives import Launcher, NoRanges
 from errors import BadInput
-from memory import PeakMemory, release_unused
+from memory import PeakMemory, is_out_of_memory, release_unused
 from model import operator_specs
 from operator_state import Recipe
 from repetition import Precision
@@ -116,7 +116,7 @@ def measured(item, bench, options):
         yield from KINDS[item["kind"]](item, bench)
     except RuntimeError as error:
         # Alone, a rank can go on to the next item; others would wait for it in this one.
-        if bench.groups.world_size > 1 or "out of memory" not in str(error):
+        if bench.groups.world_size > 1 or not is_out_of_memory(error):
             raise
         release_unused()
         raise ItemError(str(error).splitlines()[0]) from error
