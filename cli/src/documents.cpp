@@ -1,7 +1,6 @@
 #include "documents.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -11,17 +10,6 @@
 namespace trimtab::cli {
 
 namespace {
-
-struct KnobName {
-  const char* name;
-  bool Knobs::*field;
-};
-constexpr std::array<KnobName, 6> kKnobs{{{"pipeline", &Knobs::pipeline},
-                                          {"uneven_stages", &Knobs::uneven_stages},
-                                          {"microbatch", &Knobs::microbatch},
-                                          {"data_parallel", &Knobs::data_parallel},
-                                          {"recompute", &Knobs::recompute},
-                                          {"sliced_microbatches", &Knobs::sliced_microbatches}}};
 
 std::string list_of(const std::vector<std::string>& words) {
   std::string text;
@@ -34,7 +22,7 @@ Status set_knob(Knobs& knobs, const std::string& name) {
   for (const KnobName& knob : kKnobs) {
     known.emplace_back(knob.name);
     if (name != knob.name) continue;
-    knobs.*knob.field = true;
+    knobs.*knob.knob = true;
     return {};
   }
   return bad_input("--knobs: unknown knob '" + name + "'" + did_you_mean(name, known) +
@@ -117,7 +105,8 @@ Result<Costs> read_costs(const std::string& path, const std::string& fingerprint
 
 Result<Knobs> parse_knobs(std::string_view text) {
   if (text.empty()) return Knobs{};
-  Knobs knobs{false, false, false, false, false};
+  Knobs knobs;
+  for (const KnobName& knob : kKnobs) knobs.*knob.knob = false;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     TRIMTAB_TRY_STATUS(set_knob(knobs, std::string(text.substr(0, comma))));

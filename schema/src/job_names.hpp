@@ -20,15 +20,6 @@ inline constexpr std::int64_t kMaxWorldSize = 65536;
 [[nodiscard]] bool is_job_name(std::string_view name);
 inline constexpr const char* kJobNameRule = "1 to 64 letters, digits, dots, dashes and underscores, not only dots";
 
-struct KnobName {
-  std::string_view name;
-  bool Knobs::*knob;
-};
-inline constexpr KnobName kKnobs[] = {
-    {"pipeline", &Knobs::pipeline},     {"uneven_stages", &Knobs::uneven_stages},
-    {"microbatch", &Knobs::microbatch}, {"data_parallel", &Knobs::data_parallel},
-    {"recompute", &Knobs::recompute},   {"sliced_microbatches", &Knobs::sliced_microbatches}};
-
 struct TrialCount {
   std::string_view name;
   std::int32_t TrialSettings::*count;

@@ -39,6 +39,11 @@ TEST_CASE("a list of knobs turns on those and no others") {
   CHECK(knobs->recompute);
   CHECK_FALSE(knobs->microbatch);
   CHECK(parse_knobs("")->data_parallel);
+  CHECK(*parse_knobs("") == Knobs{});
+  const auto few = parse_knobs("tensor_parallel,sharded,sub_batches,memory_switches");
+  REQUIRE(few.ok());
+  CHECK((few->tensor_parallel && few->sharded && few->sub_batches && few->memory_switches));
+  CHECK_FALSE((few->pipeline || few->data_parallel || few->sliced_microbatches));
   const auto wrong = parse_knobs("pipelin");
   REQUIRE_FALSE(wrong.ok());
   CHECK(wrong.error().message.find("did you mean 'pipeline'") != std::string::npos);

@@ -23,6 +23,9 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.software == std::map<std::string, std::string>{{"nccl", "2.28.9"}});
   CHECK_FALSE(job.knobs.uneven_stages);
   CHECK(job.knobs.pipeline);
+  CHECK(job.knobs.sub_batches);
+  CHECK(job.knobs.memory_switches);
+  CHECK_FALSE(job.knobs.tensor_parallel);
   CHECK(job.trials.warmup_steps == 0);
   CHECK(job.trials.deadline == Nanoseconds(1));
   CHECK(job.trials.stop_after);

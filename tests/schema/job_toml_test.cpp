@@ -53,6 +53,10 @@ TEST_CASE("every key of job.toml is read") {
   CHECK(job.environment.at("OPENBLAS_NUM_THREADS") == "1");
   CHECK(job.software == std::map<std::string, std::string>{{"nccl", "2.28.9"}});
   CHECK_FALSE(job.knobs.uneven_stages);
+  CHECK(job.knobs.tensor_parallel);
+  CHECK(job.knobs.sharded);
+  CHECK_FALSE(job.knobs.sub_batches);
+  CHECK_FALSE(job.knobs.memory_switches);
   CHECK(job.trials.warmup_steps == 1);
   CHECK(job.trials.measure_steps == 4);
   CHECK(job.trials.blocks == 3);

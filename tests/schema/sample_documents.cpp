@@ -64,7 +64,8 @@ constexpr const char* kJob = R"({
   "initial_plan_json": "{\"schema\": \"trimtab.plan/1\"}", "model_json": "{}",
   "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"] },
   "environment": { "OPENBLAS_NUM_THREADS": "1" }, "software": { "nccl": "2.28.9" },
-  "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false },
+  "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false,
+             "sub_batches": true, "memory_switches": true },
   "trials": { "warmup_steps": 0, "measure_steps": 3, "blocks": 1, "candidates": 2, "max_trials": 0, "loss_check_steps": 7,
               "minimum_gain": 0.25, "deadline_ns": 1, "after": "stop" } })";
 
@@ -97,6 +98,8 @@ uneven_stages = false
 microbatch = true
 data_parallel = true
 recompute = true
+tensor_parallel = true
+sharded = true
 
 [trials]
 warmup_steps = 1

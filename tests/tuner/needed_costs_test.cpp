@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tuner/search.hpp"
+#include "tuner/validate.hpp"
 #include "world.hpp"
 
 namespace trimtab::tuner {
@@ -67,6 +68,71 @@ TEST_CASE("the needed costs are few and every plan can be priced with them") {
   const SearchOutcome outcome = search(model, Knobs{}, options).value();
   CHECK(outcome.result.plans.size() > 500);
   for (const RankedPlan& ranked : outcome.result.plans) REQUIRE(ranked.prediction.missing_costs.empty());
+}
+
+TEST_CASE("with every knob too, every plan can be priced with the needed costs") {
+  test::World world = transformer(2, 4, 8);
+  for (Operator& op : world.model.operators) op.tensor_all_reduces = op.cost_key == "head" ? 0 : 1;
+  Knobs knobs;
+  knobs.tensor_parallel = knobs.sharded = knobs.sub_batches = knobs.sliced_microbatches = true;
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, knobs, {});
+  CHECK(keys.size() == 250);
+  for (const CostKey& key : keys) {
+    const std::int64_t value =
+        key.kind == CostKind::kProcessBytes ? 0 : 1000 + 500 * key.samples / key.tp + key.bytes / 100;
+    world.costs.push_back(test::exact_cost(key, value));
+  }
+  CHECK(needed_costs(world.model, world.cluster, knobs, world.costs).empty());
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  SearchOptions options;
+  options.plans = 1000000;
+  options.max_evaluations = 20000;
+  options.strategy = "exhaustive";
+  const SearchOutcome outcome = search(model, knobs, options).value();
+  CHECK(outcome.result.stopped == "exhausted");
+  std::set<std::int32_t> tensor;
+  std::set<ShardedLevel> levels;
+  bool halved = false;
+  for (const RankedPlan& ranked : outcome.result.plans) {
+    REQUIRE(ranked.prediction.missing_costs.empty());
+    REQUIRE(ranked.prediction.estimated_costs.empty());
+    REQUIRE(validate(ranked.plan, world.model, world.cluster, knobs).empty());
+    halved = halved || ranked.plan.schedule.sub_batches > 1;
+    for (const Stage& stage : ranked.plan.stages) {
+      tensor.insert(stage.segments[0].tp);
+      levels.insert(stage.segments[0].sharded);
+    }
+  }
+  CHECK(tensor == std::set<std::int32_t>{1, 2, 4});
+  CHECK(levels.size() == 4);
+  CHECK(halved);
+}
+
+TEST_CASE("memory switches need the host's link and optimizer, and replicas' whole layers") {
+  test::World world = transformer(2, 2, 4);
+  const auto layers = static_cast<std::int32_t>(world.model.operators.size());
+  for (std::int32_t i = 0; i < layers; ++i) world.model.operators[i].layer = i < 2 ? 0 : 1;
+  Knobs knobs;
+  knobs.sharded = knobs.memory_switches = true;
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, knobs, {});
+  for (const CostKey& key : keys) {
+    world.costs.push_back(test::exact_cost(key, key.kind == CostKind::kProcessBytes ? 0 : 1000 + key.bytes / 100));
+  }
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  Plan plan = test::make_plan(world.model, 2, {layers}, {2});
+  Segment& segment = plan.stages[0].segments[0];
+  const std::vector<Range> all{{0, layers}};
+  segment.sharded = ShardedLevel::kGradients;
+  segment.recompute = all;
+  segment.switches.offload_optimizer = true;
+  segment.switches.offload_hidden = segment.switches.partition_parameters = segment.switches.lazy_prefetch = all;
+  REQUIRE(validate(plan, world.model, world.cluster, knobs).empty());
+  const Prediction prediction = model.evaluate(plan);
+  CHECK(prediction.missing_costs.empty());
+  CHECK(prediction.estimated_costs.empty());
+  CHECK(needed_costs(world.model, world.cluster, knobs, world.costs).empty());
 }
 
 TEST_CASE("what is known is not asked for again, however it was written down") {

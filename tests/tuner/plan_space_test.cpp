@@ -71,6 +71,35 @@ TEST_CASE("a space of thousands of devices is split evenly") {
   CHECK(uneven[0] + uneven[1] + uneven[2] == 1 << 14);
 }
 
+TEST_CASE("a job's space has what its knobs allow, and no more") {
+  test::World world = test::make_world(std::vector<test::OperatorTruth>(6), 6, 12, {1});
+  const auto space_of = [&](const Knobs& knobs) { return plan_space(world.model, world.cluster, knobs, 1); };
+  const PlanSpace plain = space_of(Knobs{});
+  CHECK(plain.tensor_parallel == std::vector<std::int32_t>{1});
+  CHECK(plain.sharded == std::vector{ShardedLevel::kNone});
+  CHECK(plain.sub_batches == std::vector{SubBatches{}});
+  CHECK_FALSE(plain.memory_switches);
+  Knobs knobs;
+  knobs.sub_batches = true;  // nothing to run beside without tensor-parallel ranks
+  CHECK(space_of(knobs).sub_batches.size() == 1);
+  knobs.tensor_parallel = true;
+  CHECK(space_of(knobs).tensor_parallel == std::vector<std::int32_t>{1, 2, 4});
+  CHECK(space_of(knobs).sub_batches == every_sub_batches());
+  CHECK(space_of(knobs).sharded.size() == 1);
+  knobs = {};
+  knobs.sharded = true;
+  knobs.memory_switches = true;
+  CHECK(space_of(knobs).sharded == sharding_levels());
+  CHECK(space_of(knobs).memory_switches);
+  CHECK(space_of(knobs).tensor_parallel.size() == 1);
+  // Without replicas, as few stages as tensor-parallel ranks leave.
+  knobs = {};
+  knobs.data_parallel = false;
+  CHECK(space_of(knobs).stages_min == 6);
+  knobs.tensor_parallel = true;
+  CHECK(space_of(knobs).stages_min == 2);
+}
+
 TEST_CASE("an unknown space is refused by naming the known ones") {
   const test::World world = test::make_world({{}}, 1, 1, {1});
   const auto space = named_space("everything", world.model, world.cluster, Knobs{}, 1);

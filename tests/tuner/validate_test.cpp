@@ -174,6 +174,38 @@ TEST_CASE("knobs that the job does not honour must not be set") {
   CHECK_THAT(only(one.broken(knobs)), Catch::Contains("knobs.recompute"));
 }
 
+TEST_CASE("tensor parallelism, sharding, sub-batches and memory switches each need their knob") {
+  Case tensor;
+  tensor.plan.stages[0].segments[0].dp = 1;
+  tensor.plan.stages[0].segments[0].tp = 2;
+  CHECK_THAT(only(tensor.broken(Knobs{})), Catch::Contains("stages[0].segments[0].tp: must be left at its default") &&
+                                               Catch::Contains("knobs.tensor_parallel"));
+  Knobs knobs;
+  knobs.tensor_parallel = true;
+  CHECK(tensor.broken(knobs).empty());
+  tensor.plan.schedule.sub_batches = 2;
+  tensor.plan.schedule.cross_pass = true;
+  tensor.plan.schedule.recompute_after_communication = true;
+  REQUIRE(tensor.broken().empty());
+  CHECK(tensor.broken(knobs).size() == 3);
+  knobs.sub_batches = true;
+  CHECK(tensor.broken(knobs).empty());
+
+  Case switched;
+  switched.plan.stages[0].segments[0].switches.offload_optimizer = true;
+  switched.plan.stages[0].segments[0].sharded = ShardedLevel::kGradients;
+  REQUIRE(switched.broken().empty());
+  const std::vector<std::string> both = switched.broken(Knobs{});
+  REQUIRE(both.size() == 2);
+  CHECK_THAT(both[0], Catch::Contains("knobs.sharded"));
+  CHECK_THAT(both[1], Catch::Contains("knobs.memory_switches"));
+  knobs = {};
+  knobs.sharded = true;
+  CHECK_THAT(only(switched.broken(knobs)), Catch::Contains("knobs.memory_switches"));
+  knobs.memory_switches = true;
+  CHECK(switched.broken(knobs).empty());
+}
+
 TEST_CASE("what no knob of a job covers is refused by name") {
   Case one;
   one.plan.schedule.kind = ScheduleKind::kGPipe;
@@ -181,16 +213,8 @@ TEST_CASE("what no knob of a job covers is refused by name") {
   CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("schedule.kind"));
   one = Case();
   one.plan.stages[0].segments[0].dp = 1;
-  one.plan.stages[0].segments[0].tp = 2;
-  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("stages[0].segments[0].tp is not honoured"));
-  one = Case();
-  one.plan.stages[0].segments[0].switches.offload_optimizer = true;
-  one.plan.stages[0].segments[0].sharded = ShardedLevel::kGradients;
-  CHECK(one.broken().empty());
-  const std::vector<std::string> switched = one.broken(Knobs{});
-  REQUIRE(switched.size() == 2);
-  CHECK_THAT(switched[0] + switched[1],
-             Catch::Contains("sharded is not honoured") && Catch::Contains("switches is not honoured"));
+  one.plan.stages[0].segments[0].cp = 2;
+  CHECK_THAT(only(one.broken(Knobs{})), Catch::Contains("stages[0].segments[0].cp is not honoured"));
   one = Case();
   one.plan.stages[1].devices = {2};
   one.plan.stages[1].segments[0].dp = 1;
@@ -200,9 +224,11 @@ TEST_CASE("what no knob of a job covers is refused by name") {
 TEST_CASE("the usual guess is valid for every knob and recomputes everything where that is possible") {
   for (std::int32_t devices = 1; devices <= 4; ++devices) {
     const test::World world = world_of(6, devices, 12);
-    for (int bits = 0; bits < 32; ++bits) {
+    for (int bits = 0; bits < 64; ++bits) {
       Knobs knobs{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0};
-      if (devices > 1 && !knobs.pipeline && !knobs.data_parallel) continue;  // no plan uses every device
+      knobs.tensor_parallel = (bits & 32) != 0;
+      const bool shared = knobs.data_parallel || (knobs.tensor_parallel && devices != 3);
+      if (devices > 1 && !knobs.pipeline && !shared) continue;  // no plan uses every device
       const Plan plan = usual_guess(world.model, world.cluster, knobs);
       INFO(devices << " devices, knobs " << bits);
       const std::vector<std::string> broken = validate(plan, world.model, world.cluster, knobs);

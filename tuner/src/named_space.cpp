@@ -8,18 +8,6 @@ namespace {
 constexpr std::int32_t kAcesoWidth = 8;    // devices of a stage and tensor-parallel ranks at most
 constexpr std::int32_t kAcesoStages = 16;  // stages at most
 
-std::vector<std::int32_t> powers_of_two(std::int32_t most) {
-  std::vector<std::int32_t> powers;
-  for (std::int32_t power = 1; power <= most; power *= 2) powers.push_back(power);
-  return powers;
-}
-
-std::int32_t largest_node(const Cluster& cluster) {
-  std::int32_t most = 1;
-  for (const Node& node : cluster.nodes) most = std::max(most, node.devices);
-  return most;
-}
-
 // Stages of 1, 2, 4 or 8 devices inside a node, tensor parallelism inside of that, no sharding; what is recomputed is
 // derived from the memory limit (Aceso's published search).
 void restrict_to_aceso(const Cluster& cluster, PlanSpace& space) {
@@ -61,7 +49,7 @@ void mix_splits(const Model& model, PlanSpace& space) {
 
 void widen_to_all(const Model& model, const Cluster& cluster, PlanSpace& space) {
   space.tensor_parallel = powers_of_two(largest_node(cluster));
-  space.sharded = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients, ShardedLevel::kParameters};
+  space.sharded = sharding_levels();
   mix_splits(model, space);
   space.sliced_microbatches = true;
   space.memory_switches = true;

@@ -172,19 +172,41 @@ std::vector<std::int32_t> possible_samples(const Model& model, const std::vector
   return {samples.begin(), samples.end()};
 }
 
-std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cluster, const Knobs& knobs) {
+std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cluster, const Knobs& knobs,
+                                           std::int32_t tp) {
   const std::int32_t devices = cluster.devices();
   std::vector<std::int32_t> degrees;
   const std::vector<std::int32_t> microbatches = allowed_microbatches(model);
-  for (std::int32_t degree = 1; degree <= devices; ++degree) {
+  for (std::int32_t degree = 1; degree * tp <= devices; ++degree) {
+    const std::int32_t stage = degree * tp;
     if (degree > 1 && !knobs.data_parallel) break;
-    if (!knobs.pipeline && degree != devices) continue;
-    if (!knobs.uneven_stages && devices % degree != 0) continue;
+    if (!knobs.pipeline && stage != devices) continue;
+    if (!knobs.uneven_stages && devices % stage != 0) continue;
     const bool possible = std::any_of(microbatches.begin(), microbatches.end(),
                                       [&](std::int32_t m) { return divides_well(model, m, degree); });
     if (possible) degrees.push_back(degree);
   }
   return degrees;
+}
+
+std::vector<std::int32_t> powers_of_two(std::int32_t most) {
+  std::vector<std::int32_t> powers;
+  for (std::int32_t power = 1; power <= most; power *= 2) powers.push_back(power);
+  return powers;
+}
+
+std::int32_t largest_node(const Cluster& cluster) {
+  std::int32_t most = 1;
+  for (const Node& node : cluster.nodes) most = std::max(most, node.devices);
+  return most;
+}
+
+std::vector<std::int32_t> tensor_degrees(const Cluster& cluster, const Knobs& knobs) {
+  return powers_of_two(knobs.tensor_parallel ? largest_node(cluster) : 1);
+}
+
+std::vector<ShardedLevel> sharding_levels() {
+  return {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients, ShardedLevel::kParameters};
 }
 
 std::vector<SubBatches> every_sub_batches() {
@@ -201,8 +223,13 @@ PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& kn
   space.cuts = allowed_cuts(model);
   space.stages_max = std::min<std::int32_t>(space.devices, static_cast<std::int32_t>(space.cuts.size()) + 1);
   if (!knobs.pipeline) space.stages_max = 1;
-  if (!knobs.data_parallel) space.stages_min = space.devices;
+  space.tensor_parallel = tensor_degrees(cluster, knobs);
+  const std::int32_t widest = space.tensor_parallel.back();
+  if (!knobs.data_parallel) space.stages_min = (space.devices + widest - 1) / widest;
   space.sliced_microbatches = knobs.sliced_microbatches;
+  if (knobs.sharded) space.sharded = sharding_levels();
+  if (knobs.sub_batches && widest > 1) space.sub_batches = every_sub_batches();
+  space.memory_switches = knobs.memory_switches;
   std::int32_t end = 0;
   for (const Node& node : cluster.nodes) space.node_ends.push_back(end += node.devices);
   return space;

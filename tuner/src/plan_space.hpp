@@ -28,10 +28,19 @@ namespace trimtab::tuner {
 // layers than stages), moved to the nearest allowed cut. REQUIRES: 1 <= stages <= allowed_cuts(model).size() + 1.
 [[nodiscard]] std::vector<std::int32_t> even_cuts(const Model& model, std::int32_t stages);
 
-// Samples per replica that some plan may use, ascending; and data-parallel degrees above 1 that may occur.
+// Samples per replica that some plan may use, ascending; and data-parallel degrees that may occur beside `tp` ranks a
+// replica.
 [[nodiscard]] std::vector<std::int32_t> possible_samples(const Model& model, const std::vector<std::int32_t>& degrees);
-[[nodiscard]] std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cluster,
-                                                         const Knobs& knobs);
+[[nodiscard]] std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cluster, const Knobs& knobs,
+                                                         std::int32_t tp = 1);
+
+// 1, 2, 4, ... up to `most`.
+[[nodiscard]] std::vector<std::int32_t> powers_of_two(std::int32_t most);
+// Tensor-parallel degrees that a job's plans may have: powers of two inside a node.
+[[nodiscard]] std::vector<std::int32_t> tensor_degrees(const Cluster& cluster, const Knobs& knobs);
+[[nodiscard]] std::int32_t largest_node(const Cluster& cluster);
+// Every sharding level.
+[[nodiscard]] std::vector<ShardedLevel> sharding_levels();
 
 // How one segment of a stage uses the stage's devices: dp replicas of tp ranks.
 struct Split {
@@ -106,8 +115,8 @@ struct PlanSpace {
                                             const Knobs& knobs, std::int32_t fixed_microbatch);
 [[nodiscard]] std::vector<std::string_view> spaces();
 
-// Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that is
-// none of them, naming them.
+// Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that
+// is none of them, naming them.
 [[nodiscard]] Status leave_out(const std::vector<std::string>& families, PlanSpace& space);
 
 }  // namespace trimtab::tuner

@@ -18,14 +18,16 @@ constexpr std::array kMoreDevices{1, 2, 3, 4, 6, 8, 12, 16};
 struct Knob {
   const char* name;
   bool Knobs::*honoured;
-  const char* gain;
+  const char* gain;  // null: few targets honour it, so it is named only where it is seen to help
 };
 
-constexpr std::array<Knob, 5> kKnobs{{{"recompute", &Knobs::recompute, "free activations"},
-                                      {"microbatch", &Knobs::microbatch, "allow smaller microbatches"},
-                                      {"data_parallel", &Knobs::data_parallel, "shrink microbatches"},
-                                      {"pipeline", &Knobs::pipeline, "split the parameters"},
-                                      {"uneven_stages", &Knobs::uneven_stages, "give full stages less"}}};
+constexpr std::array<Knob, 7> kRemedies{{{"recompute", &Knobs::recompute, "free activations"},
+                                         {"microbatch", &Knobs::microbatch, "allow smaller microbatches"},
+                                         {"data_parallel", &Knobs::data_parallel, "shrink microbatches"},
+                                         {"pipeline", &Knobs::pipeline, "split the parameters"},
+                                         {"uneven_stages", &Knobs::uneven_stages, "give full stages less"},
+                                         {"sharded", &Knobs::sharded, nullptr},
+                                         {"tensor_parallel", &Knobs::tensor_parallel, nullptr}}};
 
 // The space of the same name with other knobs, on the cost model's cluster.
 PlanSpace space_like(const PlanSpace& space, const CostModel& cost_model, const Knobs& knobs) {
@@ -105,11 +107,12 @@ class Remedies {
 
   std::string knobs() {
     std::string text;
-    for (const Knob& knob : kKnobs) {
+    for (const Knob& knob : kRemedies) {
       Knobs knobs = space_.knobs;
       if (knobs.*knob.honoured) continue;
       knobs.*knob.honoured = true;
       const std::optional<Candidate> found = fitting(cost_model_, space_like(space_, cost_model_, knobs));
+      if (!found && knob.gain == nullptr) continue;
       text += std::string("; the job does not honour knobs.") + knob.name + ", which would " +
               (found ? "make it fit (" + shape_text(*found) + ")" : knob.gain);
     }

@@ -32,10 +32,17 @@ Shape usual_shape(const Model& model, const PlanSpace& space) {
   return {space.microbatches.empty() ? 1 : space.microbatches.front(), {space.devices}};
 }
 
-Stage make_stage(Range operators, std::int32_t first_device, std::int32_t devices, bool recompute) {
+// Replicas, or ranks that share operators where the job has no replicas.
+Split usual_split(const Model& model, const PlanSpace& space, std::int32_t microbatch, std::int32_t devices) {
+  const std::vector<Split> splits = space.splits(model, microbatch, devices);
+  return splits.empty() ? Split{devices, 1} : splits.front();
+}
+
+Stage make_stage(Range operators, std::int32_t first_device, std::int32_t devices, const Split& split, bool recompute) {
   Segment segment;
   segment.operators = operators;
-  segment.dp = devices;
+  segment.dp = split.dp;
+  segment.tp = split.tp;
   if (recompute) segment.recompute = {operators};
   Stage stage;
   for (std::int32_t i = 0; i < devices; ++i) stage.devices.push_back(first_device + i);
@@ -61,7 +68,8 @@ Plan usual_guess(const Model& model, const Cluster& cluster, const Knobs& knobs)
   std::int32_t begin = 0;
   std::int32_t device = 0;
   for (std::int32_t s = 0; s < stages; ++s) {
-    plan.stages.push_back(make_stage({begin, begins[s]}, device, shape.devices[s], knobs.recompute));
+    const Split split = usual_split(model, space, shape.microbatch, shape.devices[s]);
+    plan.stages.push_back(make_stage({begin, begins[s]}, device, shape.devices[s], split, knobs.recompute));
     begin = begins[s];
     device += shape.devices[s];
   }

@@ -10,6 +10,11 @@ namespace {
 
 const char* const kNoKnob = " is not honoured by this job: leave it at its default";
 
+// A field that is set though the job's knob is off.
+void refuse(const std::string& field, const char* knob, Rules& rules) {
+  rules.broken(field + ": must be left at its default; the job does not honour knobs." + knob);
+}
+
 void check_even(const Plan& plan, const Model& model, Rules& rules) {
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
   if (stages > static_cast<std::int32_t>(allowed_cuts(model).size()) + 1) return;
@@ -31,12 +36,13 @@ void check_even(const Plan& plan, const Model& model, Rules& rules) {
 void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) {
   if (schedule.kind != ScheduleKind::k1F1B) rules.broken("schedule.kind: must be 1f1b, the schedule that the job runs");
   if (schedule.sliced_microbatches != 0 && !knobs.sliced_microbatches) {
-    rules.broken(std::string("schedule.sliced_microbatches") + kNoKnob);
+    refuse("schedule.sliced_microbatches", "sliced_microbatches", rules);
   }
-  if (schedule.sub_batches > 1) rules.broken(std::string("schedule.sub_batches") + kNoKnob);
-  if (schedule.cross_pass) rules.broken(std::string("schedule.cross_pass") + kNoKnob);
+  if (knobs.sub_batches) return;
+  if (schedule.sub_batches > 1) refuse("schedule.sub_batches", "sub_batches", rules);
+  if (schedule.cross_pass) refuse("schedule.cross_pass", "sub_batches", rules);
   if (schedule.recompute_after_communication) {
-    rules.broken(std::string("schedule.recompute_after_communication") + kNoKnob);
+    refuse("schedule.recompute_after_communication", "sub_batches", rules);
   }
 }
 
@@ -48,11 +54,11 @@ void check_segment(const Segment& segment, const std::string& where, const Knobs
   if (!knobs.recompute && !segment.recompute.empty()) {
     rules.broken(where + ".recompute: must be empty; the job does not honour knobs.recompute");
   }
-  if (segment.tp > 1) rules.broken(where + ".tp" + kNoKnob);
+  if (segment.tp > 1 && !knobs.tensor_parallel) refuse(where + ".tp", "tensor_parallel", rules);
   if (segment.cp > 1) rules.broken(where + ".cp" + kNoKnob);
-  if (segment.sharded != ShardedLevel::kNone) rules.broken(where + ".sharded" + kNoKnob);
   if (!segment.alternate_dimension.empty()) rules.broken(where + ".alternate_dimension" + kNoKnob);
-  if (segment.switches != Switches{}) rules.broken(where + ".switches" + kNoKnob);
+  if (segment.sharded != ShardedLevel::kNone && !knobs.sharded) refuse(where + ".sharded", "sharded", rules);
+  if (segment.switches != Switches{} && !knobs.memory_switches) refuse(where + ".switches", "memory_switches", rules);
 }
 
 void check_every_device_used(const Plan& plan, const Cluster& cluster, Rules& rules) {

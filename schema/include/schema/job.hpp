@@ -28,8 +28,32 @@ struct Knobs {
   bool microbatch = true;
   bool data_parallel = true;
   bool recompute = true;
-  // Of other papers; few targets honour them.
+  // Few targets honour these.
   bool sliced_microbatches = false;
+  bool tensor_parallel = false;
+  bool sharded = false;      // optimizer states, gradients, parameters over replicas
+  bool sub_batches = false;  // with tensor-parallel ranks: microbatches in two, one computing beside the other's sums
+  bool memory_switches = false;  // of whole layers, with the optimizer on the host; over replicas with `sharded` too
+
+  bool operator==(const Knobs&) const = default;
+};
+
+struct KnobName {
+  std::string_view name;
+  bool Knobs::*knob;
+};
+// All of them, as documents and command lines name them.
+inline constexpr KnobName kKnobs[] = {
+    {"pipeline", &Knobs::pipeline},
+    {"uneven_stages", &Knobs::uneven_stages},
+    {"microbatch", &Knobs::microbatch},
+    {"data_parallel", &Knobs::data_parallel},
+    {"recompute", &Knobs::recompute},
+    {"sliced_microbatches", &Knobs::sliced_microbatches},
+    {"tensor_parallel", &Knobs::tensor_parallel},
+    {"sharded", &Knobs::sharded},
+    {"sub_batches", &Knobs::sub_batches},
+    {"memory_switches", &Knobs::memory_switches},
 };
 
 struct TrialSettings {
