@@ -42,14 +42,14 @@ class Bench:
         self.memory = PeakMemory(device)
         self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}
         self._blocks = {}
-        warm_up(device)
+        warm_up(device, config.precision)
         release_unused()
         self.process_bytes = self.memory.held_bytes()
 
     def spec(self, item):
         """The first operator with the item's cost key."""
-        if item.get("dtype", "float32") != "float32":
-            raise ItemError(f"dtype must be float32, found {item['dtype']!r}")
+        if item.get("dtype", self.config.precision) != self.config.precision:
+            raise ItemError(f"dtype must be {self.config.precision}, found {item['dtype']!r}")
         if item.get("cost_key") not in self._specs:
             raise ItemError(f"no operator has cost_key {item.get('cost_key')!r}; there are {sorted(self._specs)}")
         return self._specs[item["cost_key"]]

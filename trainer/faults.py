@@ -1,5 +1,5 @@
-"""What a test can do to a rank: make it die at a named point, as a machine would, without warning and without cleaning up;
-or make a plan spoil what is learnt.
+"""What a test can do to a rank: make it die at a named point, as a machine would, without warning and without cleaning
+up; or make a plan spoil what is learnt.
 """
 import os
 import signal
@@ -41,8 +41,8 @@ class SpoilUnder(NoFaults):
 
 
 def from_environment(rank, environment=os.environ):
-    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a spoilt plan; anything
-    else for nothing."""
+    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils;
+    anything else for nothing."""
     parts = environment.get("TRIMTAB_TEST_KILL", "").split(":")
     if len(parts) == 3 and parts[0] == str(rank) and parts[1].isdigit() and parts[2] in POINTS:
         return KillAt(parts[2], int(parts[1]))

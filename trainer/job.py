@@ -6,6 +6,8 @@ import dataclasses
 import json
 import time
 
+import torch
+
 from control import Control
 from data import TokenStream
 from errors import OutsideFailure
@@ -51,7 +53,7 @@ class TrainingJob:
         self._guard = LearningGuard()
         self._log = open(settings.log, "a", encoding="utf-8") if settings.log and self._rank == 0 else None
         self._states, self._step = [], 0
-        warm_up(self._device)
+        warm_up(self._device, config.precision)
         release_unused()
         self._base_bytes = memory.held_bytes()  # The process without parameters.
 
@@ -83,8 +85,7 @@ class TrainingJob:
             if self._control.over_limit is not None:
                 self._give_up_plan("out_of_memory", self._over_limit_message(*self._control.over_limit), change)
             elif spoilt:
-                self._process.retreat_from("loss", spoilt)  # With the state from before the plan, where there is one.
-                self._give_up_plan("loss", f"{spoilt}; without --snapshots its updates stay", change)
+                self._leave_spoilt(spoilt, change)
             elif self._control.stop:
                 self._save_if(self._settings.snapshot_every)
                 break
@@ -152,6 +153,10 @@ class TrainingJob:
         plan = parse(change.plan, self._config, self._groups.world_size)
         began = time.perf_counter_ns()
         previous = (self._plan, self._epoch)
+        # The last update may have spoilt what no step has shown yet.
+        if self._guard.watching and not self._groups.minimum(int(self._is_finite())):
+            self._leave_spoilt("a parameter is no finite number", change)
+            return
         fits = not self._settings.limit_bytes or self._switch_bytes(plan) <= self._settings.limit_bytes
         if not self._groups.minimum(int(fits)):
             self._client.failed(change.epoch, self._step, reason="memory",
@@ -208,6 +213,19 @@ class TrainingJob:
         """There is a state to go back to only where snapshots are written, and a plan only after a change."""
         if self._snapshots:
             self._process.prepare_retreat(plan.document if plan else None, epoch, failed_epoch)
+
+    def _leave_spoilt(self, why, change):
+        """The running plan has changed what is learnt: return to the state from before it, where there is one."""
+        if change is not None:
+            self._client.failed(change.epoch, self._step, reason="superseded",
+                                message=f"the plan of epoch {self._epoch} failed at the same step")
+        self._process.retreat_from("loss", why)
+        self._give_up_plan("loss", f"{why}; without --snapshots its updates stay", None)
+
+    def _is_finite(self):
+        """Is the state that this rank holds?"""
+        return all(bool(torch.isfinite(tensor).all()) for state in self._states
+                   for tensor in (state.values.parameters, state.values.moments))
 
     def _give_up_plan(self, reason, message, change):
         """The running plan does not do: return to the one before it, if there is one."""

@@ -8,8 +8,8 @@ On a GPU it is what PyTorch's allocator has handed out, and with it what the dev
 context, libraries, NCCL. The latter is read when a mark is set, and contains what other processes hold on that device.
 What the allocator keeps in reserve is not counted: it gives that back before it fails.
 
-A limit is held twice: the peak is compared with it after each step, and between two marks an allocation that goes beyond
-it fails (limit_allocations), so that a plan cannot take the machine's memory in the middle of a step.
+A limit is held twice: the peak is compared with it after each step, and between two marks an allocation that goes
+beyond it fails (limit_allocations), so that a plan cannot take the machine's memory in the middle of a step.
 """
 import ctypes
 import gc
@@ -91,7 +91,7 @@ def is_out_of_memory(error):
     """Did an allocation fail, here or in a library?"""
     text = str(error)
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(
-        sign in text for sign in ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a memory")))
+        sign in text for sign in ("can't allocate memory", "out of memory", "bad_alloc", "could not create a memory")))
 
 
 def limit_allocations(limit_bytes, held_bytes, device):

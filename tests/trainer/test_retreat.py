@@ -9,6 +9,7 @@ MIB = 1 << 20
 WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden = 32", "hidden = 64")
         .replace("sequence = 16", "sequence = 64"))
 SMALL = plan([([0], 0, 4, [[0, 4]]), ([1], 4, 8, [[4, 8]])], 1)
+ADOPTED = plan([([0], 0, 3, [[0, 3]]), ([1], 3, 8, [[3, 8]])], 2)
 # The head's logits of a whole batch: 88 MiB, several times over.
 HUNGRY = plan([([0], 0, 4, []), ([1], 4, 8, [])], 12)
 LIMIT = []  # Found out once.
@@ -67,13 +68,15 @@ class Retreat(JobTest):
         self.assertEqual({message["pid"] for _, message in self.agent.of("hello")}, pids, "the same processes")
         # An epoch that failed never comes back; a later one is a plan like any other.
         self.agent.send({"type": "plan_propose", "epoch": 3, "plan": SMALL})
-        self.agent.change_plan(4, plan([([0], 0, 3, []), ([1], 3, 8, [])], 1), 2)
-        self.agent.change_plan(5, SMALL, 2)
+        self.agent.change_plan(4, ADOPTED, 2)
+        self.agent.wait_for_step(failure["step"] + 8)
         self.assertEqual(len(self.agent.of("plan_ack", epoch=3)), 2, "answered once by each rank")
         self.agent.send({"type": "stop", "step": 0})
         run.wait()
         self.assertEqual(run.codes, [0, 0], run.errors)
-        self.assert_same_training(self.train(SINGLE, 1, max(run.log()) + 1), run.log(), 1e-5)
+        # What a running job adopts must start from fresh under the same limit, too, and trains the same.
+        fresh = self.train(ADOPTED, 2, max(run.log()) + 1, "--memory-limit", self.limit())
+        self.assert_same_training(fresh, run.log(), 1e-5)
 
     def test_without_a_plan_to_return_to_the_job_ends_with_the_reason(self):
         run = self.start(HUNGRY, 2, 5, "--snapshots", self.snapshots, "--memory-limit", self.limit()).wait()
