@@ -44,7 +44,8 @@ class TokenStream:
     def batch(self, sample_ids):
         """Two int64 tensors [len(sample_ids), sequence]: the tokens, and the token after each or NO_TARGET."""
         rows = torch.stack([self._sample(sample) for sample in sample_ids])
-        tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+        # Of a single row both were views of the same memory.
+        tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].clone(memory_format=torch.contiguous_format)
         if self._padding:
             for row, sample in enumerate(sample_ids):
                 length = self._length(sample)

@@ -17,7 +17,7 @@ SCRIPT = os.path.join("..", "tests", "trainer", "train_plans.py")
 STEPS = 4
 MODEL = STEADY + "dropout = 0.2\nweight_decay = 0.1\npadding = 0.5\n"
 # Relative, of loss and gradient norm: one rounding of an activation is 2**-9 in bfloat16, and means of many are compared.
-TOLERANCES = {"float32": (1e-5, 1e-4), "bfloat16": (2e-3, 2e-2)}
+TOLERANCES = {"float32": (1e-5, 1e-4), "bfloat16": (5e-4, 1e-2)}
 
 
 def segments(*fields, devices=(0, 1, 2, 3), microbatch=4, **schedule):
@@ -116,7 +116,8 @@ class Padding(unittest.TestCase):
         self.assertEqual(int(lengths.max()), self.config.sequence)
         self.assertLessEqual(int(lengths.min()), self.config.sequence * 5 // 8)
         self.assertGreaterEqual(int(lengths.min()), self.config.sequence // 2)
-        self.assertTrue(torch.equal(self.stream.batch([77])[1][0], targets[77]))
+        for part, whole in zip(self.stream.batch([77]), (tokens, targets)):
+            self.assertTrue(torch.equal(part[0], whole[77]), "a sample alone is the sample in a batch")
         for row, length in enumerate(lengths.tolist()):
             self.assertEqual(int(tokens[row, length:].sum()), 0)
             self.assertTrue(bool((targets[row, :length] >= 0).all()), "padding is at the end")

@@ -6,8 +6,9 @@ from fake_agent import FakeAgent
 from harness import SINGLE, STEADY, JobTest, plan
 
 MIB = 1 << 20
-WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden = 32", "hidden = 64")
+WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden = 32", "hidden = 16")
         .replace("sequence = 16", "sequence = 64"))
+# Fits wherever a rank fits at all.
 SMALL = plan([([0], 0, 4, [[0, 4]]), ([1], 4, 8, [[4, 8]])], 1)
 ADOPTED = plan([([0], 0, 3, [[0, 3]]), ([1], 3, 8, [[3, 8]])], 2)
 # The head's logits of a whole batch: 88 MiB, several times over.
