@@ -13,7 +13,7 @@ import slowdown_table
 from benchmark_items import KINDS, ItemError
 from collectives import Launcher, NoRanges
 from errors import BadInput
-from memory import PeakMemory, release_unused
+from memory import PeakMemory, is_out_of_memory, release_unused
 from model import operator_specs
 from operator_state import Recipe
 from repetition import Precision
@@ -42,14 +42,14 @@ class Bench:
         self.memory = PeakMemory(device)
         self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}
         self._blocks = {}
-        warm_up(device)
+        warm_up(device, config.precision)
         release_unused()
         self.process_bytes = self.memory.held_bytes()
 
     def spec(self, item):
         """The first operator with the item's cost key."""
-        if item.get("dtype", "float32") != "float32":
-            raise ItemError(f"dtype must be float32, found {item['dtype']!r}")
+        if item.get("dtype", self.config.precision) != self.config.precision:
+            raise ItemError(f"dtype must be {self.config.precision}, found {item['dtype']!r}")
         if item.get("cost_key") not in self._specs:
             raise ItemError(f"no operator has cost_key {item.get('cost_key')!r}; there are {sorted(self._specs)}")
         return self._specs[item["cost_key"]]
@@ -116,7 +116,7 @@ def measured(item, bench, options):
         yield from KINDS[item["kind"]](item, bench)
     except RuntimeError as error:
         # Alone, a rank can go on to the next item; others would wait for it in this one.
-        if bench.groups.world_size > 1 or "out of memory" not in str(error):
+        if bench.groups.world_size > 1 or not is_out_of_memory(error):
             raise
         release_unused()
         raise ItemError(str(error).splitlines()[0]) from error

@@ -50,7 +50,8 @@ def operator(item, bench):
         return spans_ns(bench.device, lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop()))
 
     forward, backward = repeat(once, bench.precision, bench.groups)
-    key = {"subject": item["cost_key"], "dtype": "float32", "samples": samples, "tp": tp, "sharding": "default"}
+    key = {"subject": item["cost_key"], "dtype": bench.config.precision, "samples": samples, "tp": tp,
+           "sharding": "default"}
     yield {"kind": "operator_forward", **key}, forward
     yield {"kind": "operator_backward", **key}, backward
     yield {"kind": "operator_stored_bytes", **key}, [stored]
@@ -72,7 +73,7 @@ def optimizer(item, bench):
 
     (values,) = repeat(once, bench.precision, bench.groups)
     where = {"placement": placement} if placement else {}
-    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": "float32", **where}, values
+    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.config.precision, **where}, values
 
 
 def collective(item, bench):

@@ -31,6 +31,8 @@ class Group:
 
     def all_reduce(self, tensor, operation=dist.ReduceOp.SUM):
         """In place; returns the work to wait for, as the others do."""
+        if not self._native and tensor.dtype == torch.bfloat16:
+            return _WideAllReduce(self._group, tensor, operation)
         return dist.all_reduce(tensor, operation, group=self._group, async_op=True)
 
     def all_gather(self, outputs, tensor):
@@ -86,6 +88,19 @@ class _Messages:
     def _complete(self, works):
         for work in works:
             work.wait()
+
+
+class _WideAllReduce(_Messages):
+    """Gloo does not add bfloat16: the sum is one of float32."""
+
+    def __init__(self, group, tensor, operation):
+        self._tensor, self._wide = tensor, tensor.float()
+        super().__init__([dist.all_reduce(self._wide, operation, group=group, async_op=True)])
+
+    def _complete(self, works):
+        super()._complete(works)
+        self._tensor.copy_(self._wide)
+        self._tensor = self._wide = None
 
 
 class _ReduceScatter(_Messages):

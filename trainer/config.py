@@ -3,6 +3,8 @@ import dataclasses
 import difflib
 import tomllib
 
+import torch
+
 from errors import BadInput
 
 
@@ -22,8 +24,15 @@ class ModelConfig:
     weight_decay: float = 0.0
     seed: int = 1
     tied: bool = False
+    precision: str = "float32"  # Of activations and matrix products; parameters, gradients and moments are float32.
+    padding: float = 0.0  # Up to this share of each sample's end is padding, which no loss counts.
+
+    @property
+    def dtype(self):
+        return PRECISIONS[self.precision]
 
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _AT_LEAST_ONE = ("layers", "hidden", "heads", "sequence", "vocabulary", "global_batch")
 
 
@@ -65,6 +74,10 @@ def from_document(document, path="model file"):
         raise BadInput(f"{path}: needs a vocabulary of 4 or more and a sequence of 2 or more")
     if not 0.0 <= config.dropout < 1.0:
         raise BadInput(f"{path}: dropout must lie in [0, 1), found {config.dropout}")
+    if config.precision not in PRECISIONS:
+        raise BadInput(f"{path}: precision must be {' or '.join(PRECISIONS)}, found {config.precision}")
+    if not 0.0 <= config.padding < 1.0:
+        raise BadInput(f"{path}: padding must lie in [0, 1), found {config.padding}")
     if config.tied:
         raise BadInput(f"{path}: tied must be false: this trainer does not share parameters between stages")
     return config

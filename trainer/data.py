@@ -6,6 +6,7 @@ a fixed function of the token before them, so the loss falls first towards the s
 """
 import torch
 
+NO_TARGET = -100  # Stands where padding follows; what cross_entropy() leaves out.
 _MASK = (1 << 64) - 1
 _NOISE = 0.1  # Share of odd positions that do not follow the rule: the loss has a floor above zero.
 
@@ -37,13 +38,31 @@ class TokenStream:
     def __init__(self, config):
         self._sequence = config.sequence
         self._vocabulary = config.vocabulary
-        self._seed = config.seed
+        self._seed, self._padding = config.seed, config.padding
         self._generator = torch.Generator()
 
     def batch(self, sample_ids):
-        """Two int64 tensors [len(sample_ids), sequence]: the tokens, and the token after each."""
+        """Two int64 tensors [len(sample_ids), sequence]: the tokens, and the token after each or NO_TARGET."""
         rows = torch.stack([self._sample(sample) for sample in sample_ids])
-        return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+        # Of a single row both were views of the same memory.
+        tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].clone(memory_format=torch.contiguous_format)
+        if self._padding:
+            for row, sample in enumerate(sample_ids):
+                length = self._length(sample)
+                tokens[row, length:] = 0
+                targets[row, length:] = NO_TARGET
+        return tokens, targets
+
+    def counted(self, sample_ids):
+        """How many of these samples' tokens have a target."""
+        return sum(self._length(sample) for sample in sample_ids)
+
+    def _length(self, sample):
+        """Of the sample without its padding, in tokens."""
+        if not self._padding:
+            return self._sequence
+        share = self._padding * derived_seed(self._seed, 4, sample) / (1 << 63)
+        return max(1, self._sequence - int(share * self._sequence))
 
     def _sample(self, sample):
         length = self._sequence + 1 + (self._sequence + 1) % 2

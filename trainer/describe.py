@@ -39,6 +39,7 @@ def model_document(config):
     """The model.json document; each distinct operator is run once to count what it keeps."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     activation_bytes, operators = {}, []
+    element_bytes = torch.empty((), dtype=config.dtype).element_size()
     for spec in operator_specs(config):
         if spec.cost_key not in activation_bytes:
             activation_bytes[spec.cost_key] = OperatorBench(spec, config, 1, device).memory()[0]
@@ -49,14 +50,15 @@ def model_document(config):
                       "vocabulary": config.vocabulary},
             "parameter_bytes": 4 * parameter_count(spec, config),
             "activation_bytes": activation_bytes[spec.cost_key],
-            "output_bytes": 4 if is_head else 4 * config.sequence * config.hidden,
+            "output_bytes": 4 if is_head else element_bytes * config.sequence * config.hidden,
             "forward_flops": forward_flops(spec, config),
             "shardings": ["default"],
             "tensor_all_reduces": _TENSOR_ALL_REDUCES[spec.kind],
         })
     divisors = [size for size in range(1, config.global_batch + 1) if config.global_batch % size == 0]
     return {
-        "schema": "trimtab.model/1", "name": config.name, "global_batch": config.global_batch, "dtype": "float32",
+        "schema": "trimtab.model/1", "name": config.name, "dtype": config.precision,
+        "global_batch": config.global_batch,
         "microbatch_values": {"total": divisors}, "operators": operators, "tied_parameters": [],
         "gradient_bytes_per_parameter_byte": 1.0, "optimizer_bytes_per_parameter_byte": 2.0,
     }

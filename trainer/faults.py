@@ -1,4 +1,6 @@
-"""Named points where a test can make a rank die, as a machine would: without warning and without cleaning up."""
+"""What a test can do to a rank: make it die at a named point, as a machine would, without warning and without cleaning
+up; or make a plan spoil what is learnt.
+"""
 import os
 import signal
 
@@ -11,8 +13,11 @@ class NoFaults:
     def reach(self, point, step):
         pass
 
+    def spoil(self, epoch, states):
+        pass
 
-class KillAt:
+
+class KillAt(NoFaults):
     """Kills this process at one point of one step."""
 
     def __init__(self, point, step):
@@ -24,9 +29,24 @@ class KillAt:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class SpoilUnder(NoFaults):
+    """Under one epoch's plan a parameter becomes no number."""
+
+    def __init__(self, epoch):
+        self._epoch = epoch
+
+    def spoil(self, epoch, states):
+        if epoch == self._epoch:
+            states[0].values.parameters[0] = float("nan")
+
+
 def from_environment(rank, environment=os.environ):
-    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death; anything else for none."""
+    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils;
+    anything else for nothing."""
     parts = environment.get("TRIMTAB_TEST_KILL", "").split(":")
     if len(parts) == 3 and parts[0] == str(rank) and parts[1].isdigit() and parts[2] in POINTS:
         return KillAt(parts[2], int(parts[1]))
+    parts = environment.get("TRIMTAB_TEST_SPOIL", "").split(":")
+    if len(parts) == 2 and parts[0] == str(rank) and parts[1].isdigit():
+        return SpoilUnder(int(parts[1]))
     return NoFaults()

@@ -20,6 +20,7 @@ class Holding:
     degree: int  # Ranks that share one copy of the optimizer's states; 1 where they are not sharded.
     shard: int  # This rank's place among them.
     unique: tuple  # Intervals of owned elements for which no other rank answers: snapshots and norms count these.
+    offload: bool = False  # The moments wait on the host.
 
     @property
     def count(self):
@@ -59,8 +60,8 @@ class Holding:
 
     def same_buffers(self, other):
         """Do the two keep the same values and moments in the same places?"""
-        return (self.local, self.shards_parameters, self.degree, self.shard) == (
-            other.local, other.shards_parameters, other.degree, other.shard)
+        return (self.local, self.shards_parameters, self.degree, self.shard, self.offload) == (
+            other.local, other.shards_parameters, other.degree, other.shard, other.offload)
 
     @property
     def state_bytes(self):
@@ -97,7 +98,7 @@ def alone(spec, config, tensor_ranks=1, tensor_rank=0):
 def _holding(config, spec, segment, place, answers):
     local = local_elements(spec, config, segment.tp, place.tensor_rank)
     shard = segment.shard_members(place).index(segment.rank_at(place))
-    holding = Holding(local, segment.sharded, segment.degree, shard, ())
+    holding = Holding(local, segment.sharded, segment.degree, shard, (), segment.offload_optimizer)
     if not answers:
         return holding
     unique = holding.owned

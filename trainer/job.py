@@ -6,18 +6,20 @@ import dataclasses
 import json
 import time
 
+import torch
+
 from control import Control
 from data import TokenStream
 from errors import OutsideFailure
 from holding import of_rank
-from memory import release_unused
+from memory import lift_allocation_limit, limit_allocations, release_unused
 from model import operator_specs
 from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
 from plan import parse
 from snapshot import SnapshotStore
 from switch import move_values, peak_state_bytes
-from trimtab import Refused
+from trimtab import LearningGuard, Refused
 from warm_up import warm_up
 
 MIB = 1 << 20
@@ -33,11 +35,11 @@ class Settings:
 
 
 class TrainingJob:
-    def __init__(self, config, plan, settings, *, groups, client, memory, faults, device, terminated):
-        """`terminated()` says whether this process was asked to end by a signal."""
+    def __init__(self, config, plan, settings, *, process, groups, client, memory, faults, terminated):
+        """`process`: the RankProcess. `terminated()` says whether it was asked to end by a signal."""
         self._config, self._plan, self._settings = config, plan, settings
         self._groups, self._client, self._memory, self._faults = groups, client, memory, faults
-        self._device, self._terminated = device, terminated
+        self._process, self._device, self._terminated = process, process.device, terminated
         self._rank = groups.rank
         self._specs = operator_specs(config)
         self._stream = TokenStream(config)
@@ -46,11 +48,12 @@ class TrainingJob:
         self._snapshots = None
         if settings.snapshots:
             self._snapshots = SnapshotStore(settings.snapshots, self._rank, groups, self._specs, config)
-        self._epoch = client.epoch
+        self._epoch = process.retreat.epoch if process.retreat else client.epoch
         self._previous = None  # (plan, epoch) to return to if the present one fails.
+        self._guard = LearningGuard()
         self._log = open(settings.log, "a", encoding="utf-8") if settings.log and self._rank == 0 else None
         self._states, self._step = [], 0
-        warm_up(device)
+        warm_up(self._device, config.precision)
         release_unused()
         self._base_bytes = memory.held_bytes()  # The process without parameters.
 
@@ -68,21 +71,28 @@ class TrainingJob:
         self._train(values)
         self._build()
         self._client.begin(self._step)
+        failed = self._process.retreat
+        if failed:
+            self._client.failed(failed.failed_epoch, self._step, reason=failed.reason, message=failed.message,
+                                active_epoch=failed.epoch)
         return self._step
 
     def run(self):
         """Train to the last step, or to an agreed stop. Returns the number of steps done in all."""
         while self._step < self._settings.steps:
             change = self._train_one_step()
+            spoilt = self._guard.judge(self._control.summary.loss, self._control.summary.gradient_norm)
             if self._control.over_limit is not None:
-                self._give_up_plan(change)
+                self._give_up_plan("out_of_memory", self._over_limit_message(*self._control.over_limit), change)
+            elif spoilt:
+                self._leave_spoilt(spoilt, change)
             elif self._control.stop:
                 self._save_if(self._settings.snapshot_every)
                 break
             elif change is not None:
                 self._adopt(change)
             elif self._settings.snapshot_every and self._step % self._settings.snapshot_every == 0:
-                self._save_if(True)
+                self._save_if(not self._guard.watching)  # A state in doubt must not take a good one's place.
         return self._step
 
     def close(self):
@@ -93,6 +103,7 @@ class TrainingJob:
     def _train_one_step(self):
         """One step and the round of agreement that follows it. Returns the agreed plan change, or None."""
         self._faults.reach("step", self._step)
+        self._faults.spoil(self._epoch, self._states)
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         with self._client.range("step", self._step):
             result = self._pipeline.run_step(self._step)
@@ -142,6 +153,10 @@ class TrainingJob:
         plan = parse(change.plan, self._config, self._groups.world_size)
         began = time.perf_counter_ns()
         previous = (self._plan, self._epoch)
+        # The last update may have spoilt what no step has shown yet.
+        if self._guard.watching and not self._groups.minimum(int(self._is_finite())):
+            self._leave_spoilt("a parameter is no finite number", change)
+            return
         fits = not self._settings.limit_bytes or self._switch_bytes(plan) <= self._settings.limit_bytes
         if not self._groups.minimum(int(fits)):
             self._client.failed(change.epoch, self._step, reason="memory",
@@ -149,13 +164,16 @@ class TrainingJob:
             return
         try:
             with self._client.range("switch", change.epoch):
+                self._prepare_retreat(*previous, change.epoch)
                 peak = self._switch_to(plan)
         except OutsideFailure as error:  # No snapshot, on any rank: then nothing has moved, and training can go on.
             self._build()
+            self._prepare_retreat(*(self._previous or (None, 0)), self._epoch)
             self._client.failed(change.epoch, self._step, reason="snapshot", message=error)
             return
         self._previous = previous
         self._epoch = change.epoch
+        self._guard.changed()
         self._client.activated(change.epoch, self._step, peak_bytes=peak,
                                switch_ns=time.perf_counter_ns() - began)
 
@@ -165,6 +183,7 @@ class TrainingJob:
         Raises OutsideFailure, with nothing moved yet, where a rank could not write its part of the snapshot.
         """
         self._faults.reach("before_snapshot", self._step)
+        lift_allocation_limit(self._device)  # What a change takes was checked; its groups map more than they touch.
         self._pipeline = None
         self._memory.mark()
         self._save_if(True)
@@ -187,13 +206,32 @@ class TrainingJob:
                                   self._client.ranges, self._states, self._recipe, self._device)
         self._groups.barrier()
         self._memory.mark()
+        if self._settings.limit_bytes:
+            limit_allocations(self._settings.limit_bytes, self._memory.held_bytes(), self._device)
 
-    def _give_up_plan(self, change):
-        """The running plan took more memory than allowed: return to the one before it, if there is one."""
-        message = self._over_limit_message(*self._control.over_limit)
+    def _prepare_retreat(self, plan, epoch, failed_epoch):
+        """There is a state to go back to only where snapshots are written, and a plan only after a change."""
+        if self._snapshots:
+            self._process.prepare_retreat(plan.document if plan else None, epoch, failed_epoch)
+
+    def _leave_spoilt(self, why, change):
+        """The running plan has changed what is learnt: return to the state from before it, where there is one."""
+        if change is not None:
+            self._client.failed(change.epoch, self._step, reason="superseded",
+                                message=f"the plan of epoch {self._epoch} failed at the same step")
+        self._process.retreat_from("loss", why)
+        self._give_up_plan("loss", f"{why}; without --snapshots its updates stay", None)
+
+    def _is_finite(self):
+        """Is the state that this rank holds?"""
+        return all(bool(torch.isfinite(tensor).all()) for state in self._states
+                   for tensor in (state.values.parameters, state.values.moments))
+
+    def _give_up_plan(self, reason, message, change):
+        """The running plan does not do: return to the one before it, if there is one."""
         failed_epoch = self._epoch
         if self._previous is None:
-            self._client.failed(failed_epoch, self._step, reason="out_of_memory", message=message)
+            self._client.failed(failed_epoch, self._step, reason=reason, message=message)
             raise OutsideFailure(message)
         plan, epoch = self._previous
         self._previous = None
@@ -201,9 +239,11 @@ class TrainingJob:
             self._client.failed(change.epoch, self._step, reason="superseded",
                                 message=f"the plan of epoch {failed_epoch} failed at the same step")
         with self._client.range("switch", epoch):
+            self._prepare_retreat(plan, epoch, failed_epoch)
             self._switch_to(plan)
+        self._prepare_retreat(None, 0, epoch)
         self._epoch = epoch
-        self._client.failed(failed_epoch, self._step, reason="out_of_memory", message=message, active_epoch=epoch)
+        self._client.failed(failed_epoch, self._step, reason=reason, message=message, active_epoch=epoch)
 
     def _over_limit_message(self, rank, needed):
         return (f"rank {rank} needs {needed // MIB} MiB, the memory limit is "

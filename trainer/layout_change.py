@@ -76,7 +76,7 @@ class _Movement:
         if self._group is None:
             return tensor[needed[0] - here[0] : needed[1] - here[0]]
         tensor = tensor.contiguous()
-        output = torch.empty((needed[1] - needed[0], *tensor.shape[1:]), device=tensor.device)
+        output = torch.empty((needed[1] - needed[0], *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
         if self._order is not None:
             self._gather(output, tensor)
         else:

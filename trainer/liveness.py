@@ -4,8 +4,10 @@ A rank that waits for a dead peer inside a collective sees, at best, an error th
 process is the end of its connection, rank 0 tells everybody whose it was, and nobody blames a survivor that only went
 because of the first. A machine that vanishes is found by TCP keep-alive (KEEPALIVE_S).
 
+A rank whose plan failed it can ask everybody to start anew together (retreat.py) instead.
+
 Threads: start(), close(), announce() and await_verdict() on the main thread; a thread `liveness` owns the sockets'
-reading and calls `on_lost(rank, why)` at most once. on_lost is expected to end the process.
+reading and calls `on_lost(rank, why)` or `on_retreat(why)`, either at most once. Both are expected to end the program.
 """
 import secrets
 import selectors
@@ -17,8 +19,8 @@ _STORE_KEY = "trimtab/liveness"
 
 
 class Liveness:
-    def __init__(self, rank, world_size, on_lost):
-        self._rank, self._world_size, self._on_lost = rank, world_size, on_lost
+    def __init__(self, rank, world_size, on_lost, on_retreat):
+        self._rank, self._world_size, self._on_lost, self._on_retreat = rank, world_size, on_lost, on_retreat
         self._selector = selectors.DefaultSelector()
         self._connections = {}  # Rank -> socket. Guarded by _lock.
         self._said_goodbye = set()  # The watching thread's.
@@ -77,8 +79,12 @@ class Liveness:
 
     def announce(self, message):
         """Tell the others that this rank is about to fail, and why."""
-        text = " ".join(message.split())[:400]
+        text = _one_line(message)
         self._tell_all(f"gone {self._rank} {text}\n" if self._rank == 0 else f"failed {text}\n")
+
+    def call_retreat(self, message):
+        """Ask all others to start anew, which they do at once; so must the caller."""
+        self._tell_all(f"retreat {_one_line(message)}\n")
 
     def close(self):
         """A clean end: the others must not take the closed connection for a death."""
@@ -92,11 +98,12 @@ class Liveness:
         for end in (*self._connections.values(), self._wake, self._woken, self._selector):
             end.close()
 
-    def _tell_all(self, line):
+    def _tell_all(self, line, but=None):
         with self._lock:
-            for connection in self._connections.values():
+            for rank, connection in self._connections.items():
                 try:
-                    connection.sendall(line.encode())
+                    if rank != but:
+                        connection.sendall(line.encode())
                 except OSError:
                     pass  # It is gone itself; its own end says so.
 
@@ -129,6 +136,11 @@ class Liveness:
             self._said_goodbye.add(rank)
         elif kind == "failed":
             self._lost(rank, text)
+        elif kind == "retreat" and not self._told:
+            self._told = True
+            if self._rank == 0:
+                self._tell_all(f"retreat {text}\n", but=rank)
+            self._on_retreat(text)
         elif kind == "gone" and rank == 0:
             number, _, why = text.partition(" ")
             self._lost(int(number) if number.isdigit() else 0, why)
@@ -141,6 +153,10 @@ class Liveness:
             self._tell_all(f"gone {rank} {why}\n")
         self._on_lost(rank, why)
         self._verdict.set()  # Not before: the main thread, awaiting it, would end the process without the reason.
+
+
+def _one_line(message):
+    return " ".join(message.split())[:400]
 
 
 def _first_line(connection):

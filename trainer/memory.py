@@ -7,10 +7,14 @@ the fixed points where sample() is called, and misses what happens between them.
 On a GPU it is what PyTorch's allocator has handed out, and with it what the device lost beside the allocator: the
 context, libraries, NCCL. The latter is read when a mark is set, and contains what other processes hold on that device.
 What the allocator keeps in reserve is not counted: it gives that back before it fails.
+
+A limit is held twice: the peak is compared with it after each step, and between two marks an allocation that goes
+beyond it fails (limit_allocations), so that a plan cannot take the machine's memory in the middle of a step.
 """
 import ctypes
 import gc
 import os
+import resource
 
 import torch
 
@@ -21,6 +25,8 @@ _MMAP_THRESHOLD_BYTES = 32 << 20  # The most that glibc accepts.
 _TRIM_THRESHOLD_BYTES = 1 << 30
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_DATA_LIMIT = resource.getrlimit(resource.RLIMIT_DATA)[0]  # What the process was started with.
+_ROOM_BYTES = 48 << 20  # For stacks of threads and what libraries map once: mapped, hardly ever resident.
 
 
 def resident_bytes():
@@ -29,9 +35,14 @@ def resident_bytes():
 
 
 def _high_water_bytes():
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(name):
+    """One of the sizes in proc(5)'s status file."""
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
-            if line.startswith("VmHWM:"):
+            if line.startswith(name + ":"):
                 return int(line.split()[1]) * 1024
     return 0
 
@@ -74,6 +85,42 @@ def release_unused():
 def _bytes_beside_allocator(device):
     free, total = torch.cuda.mem_get_info(device)
     return max(0, total - free - torch.cuda.memory_reserved(device))
+
+
+def is_out_of_memory(error):
+    """Did an allocation fail, here or in a library?"""
+    text = str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(
+        sign in text for sign in ("can't allocate memory", "out of memory", "bad_alloc", "could not create a memory")))
+
+
+def limit_allocations(limit_bytes, held_bytes, device):
+    """From now on allocations fail that would take this process beyond its limit, of which `held_bytes` are taken.
+
+    On a CPU by RLIMIT_DATA, which counts what is mapped and not what is resident: it is set from where the process
+    stands, so it may let pass as much as the heap holds unused, and never refuses what is allowed. On a GPU by the
+    caching allocator's own limit. Main thread.
+    """
+    left = max(0, limit_bytes - held_bytes)
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        allowed = torch.cuda.memory_allocated(device) + left
+        torch.cuda.set_per_process_memory_fraction(min(1.0, allowed / total), device)
+        return
+    wanted = _status_bytes("VmData") + left + _ROOM_BYTES
+    _set_data_limit(wanted if _DATA_LIMIT == resource.RLIM_INFINITY else min(wanted, _DATA_LIMIT))
+
+
+def lift_allocation_limit(device):
+    """Until it is set again; any thread."""
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
+    else:
+        _set_data_limit(_DATA_LIMIT)
+
+
+def _set_data_limit(soft):
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 class PeakMemory:

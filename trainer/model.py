@@ -31,7 +31,8 @@ class Pass:
 
     step: int
     sample_ids: list
-    targets: torch.Tensor = None  # Only the head needs them.
+    targets: torch.Tensor = None  # Only the head needs them,
+    counted: int = 1  # and how many targets the whole global batch has, padding left out.
 
 
 def operator_specs(config):
@@ -39,6 +40,8 @@ def operator_specs(config):
     shape = f"h{config.hidden}-t{config.sequence}"
     if config.dropout:
         shape += f"-d{config.dropout:g}"
+    if config.precision != "float32":
+        shape += f"-{config.precision}"
     specs = [("embedding", "embedding", 0, f"embedding-v{config.vocabulary}-{shape}")]
     for layer in range(config.layers):
         specs.append((f"layer{layer}-attention", "attention", layer, f"attention-a{config.heads}-{shape}"))
@@ -55,12 +58,12 @@ def dropout(x, probability, run, *, seed, site, training=True):
     """
     if not probability or not training:
         return x
-    keep = torch.empty_like(x)
+    keep = torch.empty(x.shape, device=x.device)
     generator = torch.Generator(device=x.device)
     for row, sample in enumerate(run.sample_ids):
         generator.manual_seed(derived_seed(seed, 2, site, run.step, sample))
         keep[row].bernoulli_(1.0 - probability, generator=generator)
-    return x * keep.div_(1.0 - probability)
+    return x * keep.div_(1.0 - probability).to(x.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +137,12 @@ class Operator(nn.Module):
     def _dropout(self, x, run):
         return dropout(x, self.config.dropout, run, seed=self.config.seed, site=self.spec.index)
 
+    def _cast(self, parameter):
+        """In the precision of the computation; its gradient comes back as float32."""
+        return parameter.to(self.config.dtype)
+
     def _normalised(self, x):
-        return functional.layer_norm(x, (self.config.hidden,), self.norm_weight, self.norm_bias)
+        return functional.layer_norm(x, (self.config.hidden,), self._cast(self.norm_weight), self._cast(self.norm_bias))
 
 
 class Embedding(Operator):
@@ -144,21 +151,21 @@ class Embedding(Operator):
 
     def body(self, tokens, run):
         if self.tensor.size == 1:
-            return functional.embedding(tokens, self.token)
+            return self._cast(functional.embedding(tokens, self.token))
         rows = self.token.shape[0]
         local = tokens - self.tensor.index * rows
         elsewhere = (local < 0) | (local >= rows)
         found = functional.embedding(local.masked_fill(elsewhere, 0), self.token)
-        return found.masked_fill(elsewhere.unsqueeze(-1), 0.0)
+        return self._cast(found.masked_fill(elsewhere.unsqueeze(-1), 0.0))
 
     def after(self, tokens, total, run):
-        return self._dropout(total + self.position, run)
+        return self._dropout(total + self._cast(self.position), run)
 
 
 class Attention(Operator):
     def __init__(self, spec, config, tensor=ALONE):
         super().__init__(spec, config, tensor)
-        future = torch.full((config.sequence, config.sequence), float("-inf")).triu(1)
+        future = torch.full((config.sequence, config.sequence), float("-inf")).triu(1).to(config.dtype)
         self.register_buffer("future", future, persistent=False)
 
     def before(self, x):
@@ -167,14 +174,15 @@ class Attention(Operator):
     def body(self, x, run):
         batch, sequence, hidden = x.shape
         heads, _, width, _ = self.query_key_value.shape
-        joint = functional.linear(x, self.query_key_value.view(-1, hidden), self.query_key_value_bias.view(-1))
+        joint = functional.linear(x, self._cast(self.query_key_value).view(-1, hidden),
+                                  self._cast(self.query_key_value_bias).view(-1))
         query, key, value = joint.view(batch, sequence, heads, 3, width).permute(3, 0, 2, 1, 4)
         scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(width)) + self.future
         mixed = (torch.softmax(scores, -1) @ value).transpose(1, 2).reshape(batch, sequence, heads * width)
-        return mixed @ self.output.view(-1, hidden)
+        return mixed @ self._cast(self.output).view(-1, hidden)
 
     def after(self, x, total, run):
-        return x + self._dropout(total + self.output_bias, run)
+        return x + self._dropout(total + self._cast(self.output_bias), run)
 
 
 class FeedForward(Operator):
@@ -182,10 +190,11 @@ class FeedForward(Operator):
         return self._normalised(x)
 
     def body(self, x, run):
-        return functional.gelu(functional.linear(x, self.inner, self.inner_bias)) @ self.outer
+        inner = functional.linear(x, self._cast(self.inner), self._cast(self.inner_bias))
+        return functional.gelu(inner) @ self._cast(self.outer)
 
     def after(self, x, total, run):
-        return x + self._dropout(total + self.outer_bias, run)
+        return x + self._dropout(total + self._cast(self.outer_bias), run)
 
 
 class Head(Operator):
@@ -197,9 +206,8 @@ class Head(Operator):
         return self._normalised(x)
 
     def body(self, x, run):
-        logits = functional.linear(x, self.projection).flatten(0, 1)
-        total = cross_entropy_sum(logits, run.targets.flatten(), self.tensor)
-        return total / (self.config.sequence * self.config.global_batch)
+        logits = functional.linear(x, self._cast(self.projection)).flatten(0, 1)
+        return cross_entropy_sum(logits.float(), run.targets.flatten(), self.tensor) / run.counted
 
     def after(self, x, total, run):
         return total

@@ -17,15 +17,17 @@ class OperatorBench:
         share = holding.alone(spec, config, tensor.size, tensor.index)
         self.state = OperatorState(spec, config, device, initial(spec, config, share, device))
         self.state.module.tensor = tensor
-        tokens, targets = TokenStream(config).batch(range(samples))
-        self._run = Pass(0, list(range(samples)), targets.to(device))
+        stream = TokenStream(config)
+        tokens, targets = stream.batch(range(samples))
+        self._run = Pass(0, list(range(samples)), targets.to(device), stream.counted(range(config.global_batch)))
         shape = (samples, config.sequence, config.hidden)
         generator = torch.Generator().manual_seed(config.seed)
         self._input, self._gradient = tokens.to(device), None
         if spec.kind != "embedding":
-            self._input = torch.randn(shape, generator=generator).to(device)
+            self._input = torch.randn(shape, generator=generator).to(device, config.dtype)
         if spec.kind != "head":
-            self._gradient = (torch.randn(shape, generator=generator) / (samples * config.sequence)).to(device)
+            gradient = torch.randn(shape, generator=generator) / (samples * config.sequence)
+            self._gradient = gradient.to(device, config.dtype)
 
     def forward(self):
         leaf = self._input.detach().requires_grad_(self._input.is_floating_point())

@@ -10,6 +10,7 @@ import math
 import torch
 
 import intervals
+from host_memory import host_tensor
 from model import build, initial_values, parameters_of
 
 BETAS = (0.9, 0.999)
@@ -28,7 +29,8 @@ class Values:
         """Unset, except for the padding, which stays zero."""
         self.holding = holding
         self.parameters = torch.empty(holding.parameter_elements, device=device)
-        self.moments = torch.empty(MOMENTS, holding.piece, device=device)
+        self.moments = (host_tensor(MOMENTS, holding.piece, device) if holding.offload
+                        else torch.empty(MOMENTS, holding.piece, device=device))
         kept = intervals.size(holding.parameters)
         self.parameters[kept:].zero_()
         self.moments[:, intervals.size(holding.owned):].zero_()
@@ -109,7 +111,13 @@ class OperatorState:
         size = UPDATE_PIECE if gradient.device.type == "cpu" else UPDATE_PIECE_GPU
         for begin in range(0, self.holding.piece, size):
             piece = slice(begin, begin + size)
-            _adam(self.values.own[piece], self.values.moments[:, piece], gradient[piece], recipe, step)
+            own, moments = self.values.own[piece], self.values.moments[:, piece]
+            if self.holding.offload:
+                updated = own.cpu()
+                _adam(updated, moments, gradient[piece].cpu(), recipe, step)
+                own.copy_(updated)
+            else:
+                _adam(own, moments, gradient[piece], recipe, step)
         self.gradient.zero_()
         return squared_norm
 

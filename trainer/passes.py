@@ -11,6 +11,8 @@ import dataclasses
 
 import torch
 
+from host_memory import Hidden
+
 
 @dataclasses.dataclass
 class Batch:
@@ -18,7 +20,8 @@ class Batch:
 
     runs: list  # The model.Pass of each segment: with other replicas a rank has other samples.
     parts: int = 1  # Equal parts of which the rank has a slice each, one after the other.
-    kept: list = dataclasses.field(default_factory=list)  # For backward: each operator's _Trace, or its input alone.
+    # For backward: each operator's _Trace, or its input alone, which may wait on the host as Hidden.
+    kept: list = dataclasses.field(default_factory=list)
 
 
 class _Trace:
@@ -75,9 +78,10 @@ class _Trace:
 
 
 class StagePasses:
-    def __init__(self, states, stage, changes, gather, ranges, schedule):
+    def __init__(self, states, stage, changes, gather, ranges, schedule, host_copies):
         """`states`: the stage's OperatorStates in order. `changes`: operator -> the LayoutChange before it."""
         self._states, self._recompute, self._changes = states, stage.recompute, changes
+        self._hidden, self._copies = stage.offload_hidden, host_copies
         self._gather, self._ranges, self._schedule = gather, ranges, schedule
         self._segment_of = {operator: number for number, segment in enumerate(stage.segments)
                             for operator in range(segment.begin, segment.end)}
@@ -115,6 +119,8 @@ class StagePasses:
         for position, state in reversed(list(enumerate(self._states))):
             self._gather.wait(state)
             self._fetch(position - 1)
+            self._fetch_hidden(batches, position)
+            self._fetch_hidden(batches, position - 1)
             state.begin_backward()
             recomputes = state.spec.index in self._recompute
             if recomputes and not self._schedule.cross_pass:
@@ -139,6 +145,13 @@ class StagePasses:
         if 0 <= position < len(self._states):
             self._gather.fetch(self._states[position])
 
+    @staticmethod
+    def _fetch_hidden(batches, position):
+        """Begin to bring back what the backward passes of the operator at `position` need of the host."""
+        for batch in batches:
+            if position >= 0 and isinstance(batch.kept[position], Hidden):
+                batch.kept[position].fetch()
+
     def _range(self, state, name, batch, alone):
         samples = len(batch.runs[self._segment_of[state.spec.index]].sample_ids)
         return self._ranges.range(f"op/{state.spec.name}/{name}" + ("" if alone else "/overlapped"), samples)
@@ -151,8 +164,15 @@ class StagePasses:
             trace.begin()
             if alone:
                 trace.end()
-        batch.kept.append(trace if keeps else x)
+        if keeps:
+            batch.kept.append(trace)
+        else:
+            batch.kept.append(self._copies.put(x) if self._offloads(state, x) else x)
         return trace
+
+    def _offloads(self, state, x):
+        """Tokens are few and stay."""
+        return state.spec.index in self._hidden and x.is_floating_point()
 
     def _end_forward(self, begun, outputs, batches):
         place, trace = begun
@@ -170,7 +190,9 @@ class StagePasses:
 
     def _begin_recompute(self, state, batch, alone):
         """Turn the operator's input, which the batch keeps last, into a trace up to the sum."""
-        trace = _Trace(state, batch.runs[self._segment_of[state.spec.index]], _leaf(batch.kept.pop()), alone)
+        x = batch.kept.pop()
+        x = x.get() if isinstance(x, Hidden) else x
+        trace = _Trace(state, batch.runs[self._segment_of[state.spec.index]], _leaf(x), alone)
         with self._range(state, "recompute", batch, alone):
             trace.begin(sums=not self._schedule.recompute_after_communication)
             if alone:

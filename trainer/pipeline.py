@@ -6,6 +6,7 @@ import torch
 from collectives import TENSOR, Launcher
 from data import sample_hash
 from data_parallel import DataParallel, GradientSync, ParameterGather
+from host_memory import HostCopies
 from layout_change import LayoutChange
 from model import Pass
 from passes import Batch, StagePasses
@@ -32,7 +33,7 @@ class Pipeline:
         self._plan, self._rank, self._config, self._stream = plan, rank, config, stream
         self._ranges, self._states, self._recipe, self._device = ranges, states, recipe, device
         self._stage = stage = plan.stage_of_rank(rank)
-        self._is_first = stage.index == 0
+        self._is_first, self._counted = stage.index == 0, 0
         self._is_last = stage.index == len(plan.stages) - 1
         self._actions = actions(plan.schedule, stage.index, len(plan.stages), plan.microbatches)
         launcher = Launcher(ranges, device)
@@ -41,8 +42,8 @@ class Pipeline:
         self._sync = GradientSync(parallel_of, launcher)
         changes = {after.begin: LayoutChange(before, after, rank, groups, launcher)
                    for before, after in zip(stage.segments, stage.segments[1:])}
-        self._passes = StagePasses(states, stage, changes, self._gather, ranges, plan.schedule)
-        self._transfers = StageTransfers(plan, rank, groups, ranges, (config.sequence, config.hidden), device)
+        self._passes = StagePasses(states, stage, changes, self._gather, ranges, plan.schedule, HostCopies(device))
+        self._transfers = StageTransfers(plan, rank, groups, ranges, config, device)
 
     def _share_operators(self, groups, launcher):
         """Tell each operator with whom it is shared; returns operator -> DataParallel."""
@@ -63,6 +64,9 @@ class Pipeline:
         """Train on global batch number `step`; returns this rank's StepResult."""
         result = StepResult()
         loss = torch.zeros((), device=self._device)
+        if self._is_last:
+            first = step * self._plan.global_batch
+            self._counted = self._stream.counted(range(first, first + self._plan.global_batch))
         kept = {}  # Microbatch -> the Batches whose backward pass is to come.
         for position, action in enumerate(self._actions):
             received = [self._transfers.receive(action.kind, action.microbatch, parts) for parts in action.batches]
@@ -117,6 +121,7 @@ class Pipeline:
                 result.first_stage_hash += sample_hash(runs[0].sample_ids)
         if self._is_last:
             runs[-1].targets = self._stream.batch(runs[-1].sample_ids)[1].to(self._device)
+            runs[-1].counted = self._counted
             if self._answers(self._stage.segments[-1]):
                 result.last_stage_hash += sample_hash(runs[-1].sample_ids)
         return Batch(runs, len(parts)), tokens

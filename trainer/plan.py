@@ -53,6 +53,7 @@ class Segment:
     consecutive: bool  # The tensor-parallel rank varies fastest along `devices`.
     sharded: str  # none | optimizer | gradients | parameters
     degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
+    offload_optimizer: bool = False  # The optimizer's states wait on the host, which updates them.
 
     def place_of(self, rank):
         position = self.devices.index(rank)
@@ -96,6 +97,7 @@ class Stage:
     devices: tuple
     segments: tuple
     recompute: frozenset
+    offload_hidden: frozenset  # Of the recomputed operators: their inputs wait on the host.
 
     @property
     def begin(self):
@@ -226,14 +228,14 @@ class _Stages:
         if not isinstance(documents, list) or not documents:
             fields.refuse("segments", "must be a list of at least one segment")
         fields.nothing_else()
-        segments, recompute, end = [], set(), begin
+        segments, recompute, hidden, end = [], set(), set(), begin
         for number, segment_document in enumerate(documents):
             segment_fields = _Fields(segment_document, f"{fields.path}.segments[{number}]")
-            segments.append(self._segment(segment_fields, tuple(devices), end, recompute))
+            segments.append(self._segment(segment_fields, tuple(devices), end, recompute, hidden))
             end = segments[-1].end
-        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute))
+        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute), frozenset(hidden))
 
-    def _segment(self, fields, devices, begin, recompute):
+    def _segment(self, fields, devices, begin, recompute, hidden):
         operators = len(self._specs)
         first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
         if first != begin:
@@ -247,20 +249,29 @@ class _Stages:
         consecutive = fields.take("tp_consecutive", True)
         if type(consecutive) is not bool:
             fields.refuse("tp_consecutive", "must be true or false")
-        switches = fields.take("switches", {})
-        if isinstance(switches, dict):
-            _Fields(switches, f"{fields.path}.switches").nothing_else()
-        else:
-            fields.refuse("switches", "must be an object")
-        ranges = fields.take("recompute", [])
-        if not isinstance(ranges, list):
-            fields.refuse("recompute", "must be a list of operator ranges")
-        for number, pair in enumerate(ranges):
-            low, high = fields.operator_range(f"recompute[{number}]", pair, first, end)
-            recompute.update(range(low, high))
+        recompute.update(fields.operators("recompute", first, end))
+        offload_optimizer = self._switches(fields, first, end, recompute, hidden)
         fields.nothing_else()
         # With one replica, or one rank in each, both orders are the same.
-        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree)
+        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
+                       offload_optimizer)
+
+    @staticmethod
+    def _switches(fields, first, end, recompute, hidden):
+        """Those of H3T's that this trainer has; returns whether the optimizer's states wait on the host."""
+        document = fields.take("switches", {})
+        if not isinstance(document, dict):
+            fields.refuse("switches", "must be an object")
+        switches = _Fields(document, f"{fields.path}.switches")
+        hidden.update(switches.operators("offload_hidden", first, end))
+        if not hidden <= recompute:
+            switches.refuse("offload_hidden", f"operator {min(hidden - recompute)} keeps more than its input: it must "
+                                              "be recomputed too")
+        offload_optimizer = switches.take("offload_optimizer", False)
+        if type(offload_optimizer) is not bool:
+            switches.refuse("offload_optimizer", "must be true or false")
+        switches.nothing_else()
+        return offload_optimizer
 
     def _degrees(self, fields, devices):
         if fields.take("cp", 1) != 1:
@@ -319,6 +330,15 @@ class _Fields:
         if not whole or not low <= pair[0] < pair[1] <= high:
             self.refuse(name, f"must be [begin, end) inside [{low}, {high})", pair)
         return pair
+
+    def operators(self, name, low, high):
+        """The operators of a list of ranges inside [low, high)."""
+        ranges, result = self.take(name, []), set()
+        if not isinstance(ranges, list):
+            self.refuse(name, "must be a list of operator ranges")
+        for number, pair in enumerate(ranges):
+            result.update(range(*self.operator_range(f"{name}[{number}]", pair, low, high)))
+        return result
 
     def refuse(self, name, need, found=None):
         if found is None:

@@ -4,8 +4,10 @@ Main thread only. With one rank there is no process group at all and every excha
 """
 import collections
 import datetime
+import fcntl
 import os
 import socket
+import struct
 import urllib.parse
 
 import torch
@@ -18,21 +20,24 @@ from schedule import FORWARD
 
 # More than plans of a few ranks have in turn; beyond it the least recently used group is destroyed.
 GROUPS_KEPT = 32
+_SIOCGIFADDR = 0x8915  # Linux
 
 
-def open_store(rendezvous, rank, world_size, timeout):
-    """The key-value store at a file:// or tcp:// address that all ranks share."""
+def open_store(rendezvous, rank, world_size, timeout, attempt=0):
+    """The key-value store at a file:// or tcp:// address that all ranks share. What an earlier attempt of these
+    processes has left there is not seen."""
     address = urllib.parse.urlparse(rendezvous or "")
     if address.scheme == "file" and address.path:
         if address.path and not os.path.isdir(os.path.dirname(address.path)):
             raise BadInput(f"--rendezvous {rendezvous}: the folder {os.path.dirname(address.path)} does not exist")
         _prefer_loopback()
-        return dist.FileStore(address.path, world_size)
+        return dist.FileStore(address.path + (f".{attempt}" if attempt else ""), world_size)
     if address.scheme == "tcp" and address.hostname and address.port:
         if address.hostname in ("127.0.0.1", "localhost"):
             _prefer_loopback()
         try:
-            return dist.TCPStore(address.hostname, address.port, world_size, rank == 0, timeout)
+            store = dist.TCPStore(address.hostname, address.port, world_size, rank == 0, timeout)
+            return dist.PrefixStore(f"attempt{attempt}", store) if attempt else store
         except RuntimeError as error:
             raise OutsideFailure(f"rank {rank}: no rendezvous at {rendezvous}: {error}") from error
     raise BadInput(f"--rendezvous must be file:///path or tcp://host:port, found {rendezvous}")
@@ -145,11 +150,28 @@ class ProcessGroups:
             dist.destroy_process_group()
 
 
-def own_address_towards(rendezvous):
-    """The address of this machine that the other ranks of the rendezvous can reach."""
+def own_address_towards(rendezvous, environment=os.environ):
+    """The address of this machine that the other ranks of the rendezvous can reach: that of the interface which
+    GLOO_SOCKET_IFNAME names, as for Gloo's own connections, else the one on the way to the rendezvous."""
+    interface = environment.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    if interface and interface != "lo":
+        return _address_of(interface)
     host = urllib.parse.urlparse(rendezvous).hostname
     if host in (None, "127.0.0.1", "localhost"):
         return "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))  # Sends nothing; only picks the route.
         return probe.getsockname()[0]
+
+
+def _address_of(interface):
+    """The IPv4 address of a network interface of this machine (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16s24x", interface.encode()[:15])
+        try:
+            answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
+        except OSError as error:
+            there = ", ".join(name for _, name in socket.if_nameindex())
+            raise BadInput(f"GLOO_SOCKET_IFNAME names {interface}, which has no IPv4 address here "
+                           f"({error.strerror}); there are {there}") from error
+    return socket.inet_ntoa(answer[20:24])

@@ -17,6 +17,7 @@ import shutil
 import torch
 
 import intervals
+from config import ModelConfig
 from errors import OutsideFailure
 from holding import ELEMENT_BYTES, of_rank
 from operator_state import MOMENTS, Values
@@ -154,7 +155,7 @@ class SnapshotStore:
             manifest = json.load(file)
         if manifest["schema"] != SCHEMA:
             raise ValueError(f"schema is {manifest['schema']}, this trainer reads {SCHEMA}")
-        if manifest["model_config"] != dataclasses.asdict(self._config):
+        if ModelConfig(**manifest["model_config"]) != self._config:
             raise ValueError("written for another model configuration")
         entries = {}
         for entry in manifest["operators"]:

@@ -130,7 +130,8 @@ def _pieces(values, message):
 
 
 def _packed(values, message):
-    return torch.cat(list(_pieces(values, message)))
+    device = values.parameters.device  # Moments may wait on the host.
+    return torch.cat([piece.to(device) for piece in _pieces(values, message)])
 
 
 def _receive(message, values, groups, device):

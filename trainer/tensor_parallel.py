@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional
 
+from data import NO_TARGET
+
 
 class TensorParallel:
     """This rank's part among those that share an operator."""
@@ -79,7 +81,8 @@ class _Summed(torch.autograd.Function):
 
 
 def cross_entropy_sum(logits, targets, tensor):
-    """Sum over rows of the cross entropy; `logits` [rows, vocabulary / ranks] hold this rank's part of the vocabulary.
+    """Sum of the cross entropy over rows with a target; `logits` [rows, vocabulary / ranks] hold this rank's part of the
+    vocabulary.
 
     Every rank of the operator gets the same sum."""
     if tensor.size == 1:
@@ -99,9 +102,10 @@ class _SplitCrossEntropy(torch.autograd.Function):
         wanted = shifted.gather(1, local).squeeze(1).masked_fill(elsewhere, 0.0)
         softmax = shifted.exp_()
         sums = tensor.all_reduce(torch.stack([softmax.sum(1), wanted]))
-        softmax.div_(sums[0].unsqueeze(1))
+        without = targets == NO_TARGET
+        softmax.div_(sums[0].unsqueeze(1)).masked_fill_(without.unsqueeze(1), 0.0)
         ctx.save_for_backward(softmax, local, elsewhere)
-        return (sums[0].log() - sums[1]).sum()
+        return (sums[0].log() - sums[1]).masked_fill_(without, 0.0).sum()
 
     @staticmethod
     def backward(ctx, gradient):

@@ -51,13 +51,19 @@ def train(options, process):
     config = model_config.load(options.config)
     if not options.plan:
         raise BadInput("--plan is missing: give a plan.json, or set TRIMTAB_PLAN")
-    plan = plans.load(options.plan, config, options.world_size)
+    environment = dict(os.environ)
+    if process.retreat:
+        plan = plans.parse(process.retreat.plan, config, options.world_size)
+        environment["TRIMTAB_EPOCH"] = str(process.retreat.failed_epoch)  # Left only by saying so.
+    else:
+        plan = plans.load(options.plan, config, options.world_size)
     termination = Termination()
     groups = process.connect()
     settings = Settings(options.steps, options.memory_limit, options.snapshots, options.snapshot_every, options.log)
     job = TrainingJob(
-        config, plan, settings, groups=groups, client=Client(os.environ), memory=PeakMemory(process.device),
-        faults=faults.from_environment(options.rank), device=process.device, terminated=lambda: termination.asked)
+        config, plan, settings, process=process, groups=groups, client=Client(environment),
+        memory=PeakMemory(process.device), faults=faults.from_environment(options.rank),
+        terminated=lambda: termination.asked)
     first = job.prepare()
     if options.rank == 0:
         print(f"training {config.name} from step {first} to {options.steps} on {options.world_size} ranks", flush=True)

@@ -39,9 +39,9 @@ class _Neighbour:
 class StageTransfers:
     """One rank's transfers for one plan."""
 
-    def __init__(self, plan, rank, groups, ranges, sample_shape, device):
+    def __init__(self, plan, rank, groups, ranges, config, device):
         self._plan, self._groups, self._ranges, self._device = plan, groups, ranges, device
-        self._sample_shape = sample_shape
+        self._sample_shape, self._dtype = (config.sequence, config.hidden), config.dtype
         stage = plan.stage_of_rank(rank)
         count = len(plan.stages)
         self._from, self._to = {}, {}  # Kind of pass -> _Neighbour.
@@ -113,7 +113,7 @@ class StageTransfers:
         samples = self._samples(microbatch)
         neighbour = self._from[kind]
         held = neighbour.held(samples)
-        tensor = torch.empty((held * len(parts), *self._sample_shape), device=self._device)
+        tensor = torch.empty((held * len(parts), *self._sample_shape), dtype=self._dtype, device=self._device)
         works = [self._groups.receive(piece[begin:end], peer, kind, self._tag(microbatch, part))
                  for part, piece in zip(parts, tensor.split(held))
                  for peer, begin, end in neighbour.receives(samples)]

@@ -7,8 +7,9 @@ from model import Pass, operator_specs
 from operator_state import OperatorState, initial
 
 
-def warm_up(device):
-    config = ModelConfig("warm-up", layers=1, hidden=8, heads=2, sequence=8, vocabulary=16, global_batch=1)
+def warm_up(device, precision):
+    config = ModelConfig("warm-up", layers=1, hidden=8, heads=2, sequence=8, vocabulary=16, global_batch=1,
+                         precision=precision)
     tokens = torch.zeros(1, config.sequence, dtype=torch.int64, device=device)
     x = tokens
     for spec in operator_specs(config):

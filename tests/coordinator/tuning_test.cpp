@@ -284,6 +284,39 @@ TEST_CASE("ranks that run a plan which nobody agreed on are brought back to the 
   CHECK(one.running_plan() == "best");
 }
 
+TEST_CASE("an adopted plan that fails after all gives its place back") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  FakeWorld one(job, three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
+  REQUIRE(one.running_plan() == "best");
+  const std::uint64_t epoch = one.state().committed_epoch;
+  for (int rank = 0; rank < 2; ++rank) {
+    one.feed(FromRank{rank, one.state().launch, RankFailed{epoch, "loss", "the loss became nan under the new plan"}});
+  }
+  CHECK(one.state().incumbent.hash == "initial");
+  CHECK(trial_of(one, "best")->state == TrialState::kFailed);
+  CHECK(trial_of(one, "best")->reason == "loss");
+  CHECK(one.state().failed_hashes.back() == "best");
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kNothing; }));
+  CHECK(one.running_plan() == "initial");
+}
+
+TEST_CASE("an adopted plan that fails while it is compared ends the comparison") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] {
+    return one.state().phase == Phase::kComparing && one.state().doing == Doing::kMeasuring &&
+           one.running_plan() == "best";
+  }));
+  one.feed(FromRank{0, one.state().launch, RankFailed{one.state().committed_epoch, "loss", "it rose"}});
+  REQUIRE(one.run());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "initial");
+  CHECK_FALSE(one.state().compared);
+}
+
 TEST_CASE("late and repeated messages of an old epoch change nothing") {
   FakeWorld one = world();
   one.begin();

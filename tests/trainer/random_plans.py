@@ -52,6 +52,10 @@ def _segment(generator, devices, begin, end):
     dp = devices // tp
     segment = {"operators": [begin, end], "dp": dp, "tp": tp, "tp_consecutive": generator.random() < 0.6,
                "recompute": [[i, i + 1] for i in range(begin, end) if generator.random() < 0.3]}
+    switches = {"offload_optimizer": generator.random() < 0.5,
+                "offload_hidden": [pair for pair in segment["recompute"] if generator.random() < 0.5]}
+    if generator.random() < 0.3:
+        segment["switches"] = switches
     level = generator.choice(LEVELS)
     if dp > 1 and level != "none":
         degrees = [0] + [degree for degree in range(2, dp + 1) if dp % degree == 0]

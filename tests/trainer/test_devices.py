@@ -13,8 +13,10 @@ import benchmark
 import config
 import device_time
 import holding
+import memory
 import operator_state
 import overlap_slowdown
+import process_groups
 import rank_process
 import slowdown_table
 from benchmark_items import ItemError
@@ -134,6 +136,36 @@ class OutOfMemory(unittest.TestCase):
             self.measured(2, "CUDA out of memory")
         with self.assertRaisesRegex(RuntimeError, "illegal"):
             self.measured(1, "an illegal memory access")
+
+
+    def test_what_libraries_say_of_it(self):
+        for error in (MemoryError(), RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")):
+            self.assertTrue(memory.is_out_of_memory(error), error)
+        for error in (RuntimeError("Connection closed by peer"), OSError("out of memory")):
+            self.assertFalse(memory.is_out_of_memory(error), error)
+
+    def test_a_limit_holds_until_it_is_lifted(self):
+        cpu = torch.device("cpu")
+        self.addCleanup(memory.lift_allocation_limit, cpu)
+        memory.limit_allocations(256 << 20, 200 << 20, cpu)
+        with self.assertRaises(RuntimeError) as failed:
+            torch.empty(512 << 20, dtype=torch.uint8)
+        self.assertTrue(memory.is_out_of_memory(failed.exception), failed.exception)
+        torch.empty(32 << 20, dtype=torch.uint8)
+        memory.lift_allocation_limit(cpu)
+        torch.empty(512 << 20, dtype=torch.uint8)
+
+
+class Addresses(unittest.TestCase):
+    def test_of_the_interface_that_gloo_is_told(self):
+        self.assertEqual(process_groups.own_address_towards("file:///x", {}), "127.0.0.1")
+        self.assertEqual(process_groups.own_address_towards("tcp://localhost:1", {"GLOO_SOCKET_IFNAME": "lo"}), "127.0.0.1")
+        self.assertEqual(process_groups._address_of("lo"), "127.0.0.1")
+
+    def test_an_interface_that_is_not_there_is_refused_by_name(self):
+        with self.assertRaisesRegex(BadInput, "GLOO_SOCKET_IFNAME names nosuch0, which has no IPv4 address.*there are .*lo"):
+            process_groups.own_address_towards("file:///x", {"GLOO_SOCKET_IFNAME": "nosuch0"})
 
 
 class SlowdownTable(JobTest):

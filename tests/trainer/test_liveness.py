@@ -38,7 +38,13 @@ class LivenessTest(unittest.TestCase):
                 self.told.release()
             return note
 
-        everyone = [Liveness(rank, ranks, on_lost or remember(rank)) for rank in range(ranks)]
+        def remember_retreat(me):
+            def note(why):
+                self.lost.append((me, "retreat", why))
+                self.told.release()
+            return note
+
+        everyone = [Liveness(rank, ranks, on_lost or remember(rank), remember_retreat(rank)) for rank in range(ranks)]
         threads = [threading.Thread(target=one.start, args=(store, "127.0.0.1", 10)) for one in everyone]
         for thread in threads:
             thread.start()
@@ -54,6 +60,16 @@ class LivenessTest(unittest.TestCase):
         for _ in range(2):
             self.assertTrue(self.told.acquire(timeout=10))
         self.assertEqual(sorted(self.lost), [(0, 2, "disk full"), (1, 2, "disk full")])
+
+    def test_a_retreat_reaches_all_others_once_and_what_follows_it_is_no_loss(self):
+        everyone = self.connect(3)
+        everyone[1].call_retreat("no\nmemory")
+        for _ in range(2):
+            self.assertTrue(self.told.acquire(timeout=10))
+        everyone[2].call_retreat("no memory here either")
+        everyone[1].close()
+        everyone[0].await_verdict(0.2)
+        self.assertEqual(sorted(self.lost), [(0, "retreat", "no memory"), (2, "retreat", "no memory")])
 
     def test_goodbye_is_no_loss(self):
         everyone = self.connect(2)

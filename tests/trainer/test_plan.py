@@ -1,6 +1,5 @@
 """Plans are accepted whole or refused with the path of the field."""
 import copy
-import json
 import os
 import unittest
 
@@ -47,8 +46,15 @@ BAD = [
     ("plan.stages[1].segments[0].sharded", lambda plan: segment(plan).update(sharded="everything")),
     ("plan.stages[1].segments[0].sharded_degree", lambda plan: segment(plan).update(sharded_degree=2)),
     ("plan.stages[1].segments[0].recompute[0]", lambda plan: segment(plan).update(recompute=[[2, 5]])),
-    ("plan.stages[1].segments[0].switches.offload_hidden",
-     lambda plan: segment(plan).update(switches={"offload_hidden": [[4, 5]]})),
+    ("plan.stages[1].segments[0].switches.offload_hidden: operator 4 keeps more than its input",
+     lambda plan: segment(plan).update(recompute=[[5, 8]], switches={"offload_hidden": [[4, 6]]})),
+    ("plan.stages[1].segments[0].switches.offload_hidden[0]",
+     lambda plan: segment(plan).update(switches={"offload_hidden": [[3, 6]]})),
+    ("plan.stages[1].segments[0].switches.offload_optimizer",
+     lambda plan: segment(plan).update(switches={"offload_optimizer": 1})),
+    *((f"plan.stages[1].segments[0].switches.{name}",
+       lambda plan, name=name: segment(plan).update(switches={name: [[4, 5]]}))
+      for name in ("partition_parameters", "lazy_prefetch", "economical_forward", "economical_backward", "segment_sync")),
     ("plan.target_knobs", lambda plan: plan.update(target_knobs={"precision": "bf16"})),
     ("plan.surprise", lambda plan: plan.update(surprise=[1])),
 ]
@@ -124,12 +130,12 @@ class Plans(JobTest):
             config.load(path)
 
     def test_the_examples_are_plans_for_their_model(self):
-        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-                              "examples", "gpt-cpu")
-        model = config.load(os.path.join(folder, "gpt.toml"))
-        for name, world_size, stages in (("initial.json", 2, [(0, 9), (9, 18)]), ("tensor.json", 4, [(0, 18)])):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                plan = plans.parse(json.load(file), model, world_size)
+        examples = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "examples")
+        for name, world_size, stages in (("gpt-cpu/initial", 2, [(0, 9), (9, 18)]), ("gpt-cpu/tensor", 4, [(0, 18)]),
+                                         ("netns/initial", 4, [(0, 9), (9, 18)])):
+            path = os.path.join(examples, name + ".json")
+            model = config.load(os.path.join(os.path.dirname(path), "gpt.toml"))
+            plan = plans.load(path, model, world_size)
             self.assertEqual([(stage.begin, stage.end) for stage in plan.stages], stages)
 
 

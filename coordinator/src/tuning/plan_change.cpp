@@ -86,11 +86,43 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   }
   // The plan was active and failed later, in one of its steps.
   const auto epoch = state_.epoch_hashes.find(failed.epoch);
-  const bool of_trial = state_.has_trial() && epoch != state_.epoch_hashes.end() &&
-                        epoch->second == state_.trials.back().plan.hash && running_hash_ == epoch->second;
-  if (!of_trial) return;
+  if (epoch == state_.epoch_hashes.end() || running_hash_ != epoch->second) return;
+  if (state_.has_trial() && epoch->second == state_.trials.back().plan.hash) {
+    running_hash_.clear();
+    fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
+    roll_back();
+  } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
+    incumbent_failed(reason_of(failed.reason), message);
+  }
+}
+
+// An adopted plan that fails after all gives its place back to the one that it took it from; the job has left it. Of a
+// plan that was never adopted such news is late or says nothing: the ranks' next steps show what they run.
+void Tuning::incumbent_failed(const std::string& reason, const std::string& message) {
+  Trial* failed = nullptr;
+  const Trial* before = nullptr;
+  for (Trial& trial : state_.trials) {
+    if (trial.state != TrialState::kAdopted) continue;
+    if (trial.plan.hash == state_.incumbent.hash) {
+      failed = &trial;
+    } else {
+      before = &trial;
+    }
+  }
+  if (failed == nullptr) return;
   running_hash_.clear();
-  fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
+  if (state_.has_trial()) fail_trial("incumbent failed", message, false);
+  failed->state = TrialState::kFailed;
+  failed->reason = reason;
+  failed->message = message;
+  state_.failed_hashes.push_back(failed->plan.hash);
+  act(RememberFailure{failed->plan.hash, reason});
+  state_.incumbent = before != nullptr ? before->plan : state_.initial;
+  state_.incumbent_predicted = before != nullptr ? before->predicted : state_.initial_predicted;
+  state_.incumbent_measured = before != nullptr ? before->measured : state_.initial_measured;
+  note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason +
+                      ") and is left for the one before it: " + message);
+  transition();
   roll_back();
 }
 

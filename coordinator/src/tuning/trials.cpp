@@ -146,6 +146,7 @@ void Tuning::next_block() {
 }
 
 void Tuning::begin_comparison() {
+  if (state_.incumbent.hash == state_.initial.hash) return end_tuning();  // the adopted plan has failed meanwhile
   const std::int64_t needed =
       2 * kComparisonBlocks * (state_.job.trials.warmup_steps + state_.job.trials.measure_steps);
   if (state_.comparisons_begun >= kComparisons || remaining_steps() < needed) {

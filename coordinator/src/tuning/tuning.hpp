@@ -132,6 +132,7 @@ class Tuning {
   void cancel_change();
   void resend_change();
   void tick_change();
+  void incumbent_failed(const std::string& reason, const std::string& message);
   void roll_back();
   void settled();
   void news(std::int32_t rank, const RankAcknowledged&);
