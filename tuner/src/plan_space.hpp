@@ -62,6 +62,7 @@ struct PlanSpace {
   std::int32_t stages_max = 0;                             // below stages_min where no plan uses every device
   std::vector<std::int32_t> tensor_parallel{1};            // degrees
   std::vector<ShardedLevel> sharded{ShardedLevel::kNone};  // levels
+  bool replicated_shards = false;                          // over a part of the replicas (Galvatron's DP+SDP mixes)
   bool equal_stages = false;                               // every stage has as many devices
   bool memory_switches = false;                            // of H3T
   bool mixed_splits = false;                               // segments of one stage may be split in different ways
@@ -106,8 +107,8 @@ struct PlanSpace {
                                             const Knobs& knobs, std::int32_t fixed_microbatch);
 [[nodiscard]] std::vector<std::string_view> spaces();
 
-// Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that is
-// none of them, naming them.
+// Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that
+// is none of them, naming them.
 [[nodiscard]] Status leave_out(const std::vector<std::string>& families, PlanSpace& space);
 
 }  // namespace trimtab::tuner

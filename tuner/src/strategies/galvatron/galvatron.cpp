@@ -28,10 +28,14 @@ LayerwiseSpace layerwise_space(const PlanSpace& space, const Model& model) {
   layers.stages_min = space.stages_min;
   layers.stages_max = space.stages_max;
   layers.tensor_parallel = space.tensor_parallel;
+  layers.samples = model.microbatch_per_replica;
+  layers.replicas = space.knobs.data_parallel;
+  layers.mixed = space.mixed_splits;
+  layers.mixes = space.replicated_shards;
   layers.sharded = has_level(space, ShardedLevel::kParameters);
   layers.shared_states = has_level(space, ShardedLevel::kGradients);
   layers.recompute = space.knobs.recompute;
-  layers.strided = space.name == "galvatron";
+  layers.strided = space.name.starts_with("galvatron");
   return layers;
 }
 
