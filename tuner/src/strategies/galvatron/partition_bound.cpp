@@ -44,7 +44,7 @@ CutAnswer LayerwiseSearch::cuts(const Pipeline& pipeline, CutGoal goal, double s
 double LayerwiseSearch::quick_bound(const Pipeline& pipeline) {
   const Variant variant = formulas_.variant();
   const auto floor = [&](CutGoal goal, double share) {
-    return best_cuts(shape_of(pipeline), goal, pipeline.table->values(share), 0, nullptr).least;
+    return best_cuts(shape_of(pipeline), goal, pipeline.table->values(share), kInfinite, nullptr).least;
   };
   if (variant == Variant::kV1) return floor(CutGoal::kSum, 0);
   const double paces = pipeline.paces(variant);
