@@ -1,11 +1,13 @@
 // Galvatron's published settings: what its programs found and how long they searched, what `galvatron` finds under the
 // same cost model; its partitions; and the paper's measurements beside the peer's and the native model's predictions.
-// Prints Markdown. Usage: galvatron_table [searches|partitions|measured]. Needs ../shared/peers (or $TRIMTAB_PEERS).
+// Prints Markdown. Usage: galvatron_table [searches|partitions|proofs|measured]. Needs ../shared/peers (or
+// $TRIMTAB_PEERS).
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "../tests/tuner/galvatron/peer.hpp"
 #include "plan_space.hpp"
@@ -177,6 +179,84 @@ void partitions() {
   std::printf("\n");
 }
 
+// Searches as the program runs them, advice on the batch and what to say where nothing fits included.
+struct Proofs {
+  int searches = 0, nothing = 0, proven = 0, better = 0;
+  double widest = 0;   // gap
+  double slowest = 0;  // thread seconds
+  double sum = 0;
+  double most = 0;  // gained
+  std::string slowest_name, widest_name;
+};
+
+SearchOutcome searched(const CostModel& cost_model, const char* space) {
+  SearchOptions options;
+  options.strategy = "galvatron";
+  options.space = space;
+  auto outcome = search(cost_model, Knobs{}, options);
+  return std::move(outcome).value();
+}
+
+void add_search(const peer::Answer& answer, const char* version, const char* space, std::int32_t batch,
+                Proofs& proofs) {
+  const Model model = peer::model_of(answer.model, batch);
+  const Cluster cluster = peer::cluster_of(model, answer.nodes, answer.devices_per_node, answer.gib);
+  const auto built = make_cost_model(std::string("galvatron:") + version, model, cluster, peer::costs_of(cluster), {});
+  if (!built.ok()) return;  // v1 is for float32 on 8 or 2 x 8 devices
+  const double begin = bench::thread_seconds();
+  const SearchOutcome outcome = searched(*built.value(), space);
+  const double seconds = bench::thread_seconds() - begin;
+  ++proofs.searches;
+  proofs.sum += seconds;
+  const std::string name = answer.name() + ", batch " + std::to_string(batch);
+  if (seconds > proofs.slowest) {
+    proofs.slowest = seconds;
+    proofs.slowest_name = name;
+  }
+  if (outcome.result.plans.empty()) {
+    ++proofs.nothing;
+    return;
+  }
+  const double ms = outcome.result.plans.front().prediction.iteration_ms;
+  const double gap = outcome.result.proven ? 0 : 1 - outcome.result.lower_bound_ms / ms;
+  if (outcome.result.proven) ++proofs.proven;
+  if (gap > proofs.widest) {
+    proofs.widest = gap;
+    proofs.widest_name = name;
+  }
+  if (std::strcmp(space, "galvatron-mixed") != 0) return;
+  const double narrow = searched(*built.value(), "galvatron").result.plans.front().prediction.iteration_ms;
+  if (ms < narrow * (1 - 1e-9)) ++proofs.better;
+  proofs.most = std::max(proofs.most, 1 - ms / narrow);
+}
+
+// Every setting under every cost model, at the peer's smallest, best and largest batch.
+void proofs() {
+  std::printf(
+      "| cost model, space | searches | nothing fits | proven | widest gap | mean s | slowest s | quicker than "
+      "`galvatron` |\n|---|---|---|---|---|---|---|---|\n");
+  constexpr std::pair<const char*, const char*> kKinds[] = {
+      {"v1", "galvatron"}, {"v2", "galvatron"}, {"paper", "galvatron"}, {"paper", "galvatron-mixed"}};
+  for (const auto& [version, space] : kKinds) {
+    Proofs all;
+    for (const peer::Answer& answer : peer::answers()) {
+      if (answer.rates.empty() || !answer.options.empty()) continue;
+      const std::set<std::int32_t> batches{answer.rates.front().first, answer.rates.back().first,
+                                           answer.batch > 0 ? answer.batch : answer.rates.front().first};
+      for (const std::int32_t batch : batches) add_search(answer, version, space, batch, all);
+    }
+    char gain[64] = "-";
+    if (std::strcmp(space, "galvatron-mixed") == 0) {
+      std::snprintf(gain, sizeof gain, "%d, by up to %.2f %%", all.better, all.most * 100);
+    }
+    std::printf("| galvatron:%s, %s | %d | %d | %d | %.2f %%%s | %.3f | %.3f: %s | %s |\n", version, space,
+                all.searches, all.nothing, all.proven, all.widest * 100,
+                all.widest_name.empty() ? "" : (": " + all.widest_name).c_str(), all.sum / all.searches, all.slowest,
+                all.slowest_name.c_str(), gain);
+  }
+  std::printf("\n");
+}
+
 // The peer's plan at another batch, for the native model: whole microbatches as near to the peer's count as replicas
 // allow; ranks that are neighbours.
 Plan native_plan(const peer::Answer& answer, const Model& model, bool& turned) {
@@ -290,6 +370,7 @@ int main(int argc, char** argv) {
   const auto wanted = [part](const char* name) { return part[0] == 0 || std::strcmp(part, name) == 0; };
   if (wanted("searches")) searches();
   if (wanted("partitions")) partitions();
+  if (wanted("proofs")) proofs();
   if (wanted("measured")) measured();
   return 0;
 }

@@ -58,10 +58,13 @@ void widen_to_all(const Model& model, const Cluster& cluster, PlanSpace& space) 
 
 // Galvatron's decision trees: equal stages of a power of two of devices, each layer on its own power of two of
 // tensor-parallel ranks, with its parameters sharded or not; v2's replicas share optimizer states and gradients.
+// Mixed: with replicas of shards too, the paper's 68 ways on 8 devices instead of 44.
+template <bool kMixed>
 void widen_to_galvatron(const Model& model, const Cluster& cluster, PlanSpace& space) {
   space.device_counts = powers_of_two(cluster.devices());
   space.tensor_parallel = powers_of_two(cluster.devices());
   space.sharded = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
+  space.replicated_shards = kMixed;
   mix_splits(model, space);
 }
 
@@ -93,7 +96,8 @@ constexpr NamedSpace kSpaces[] = {
     {"aceso-free", shape_aceso<true, true>},
     {"autopipe", shape_autopipe<true>},
     {"autopipe-whole", shape_autopipe<false>},
-    {"galvatron", widen_to_galvatron},
+    {"galvatron", widen_to_galvatron<false>},
+    {"galvatron-mixed", widen_to_galvatron<true>},
     {"oases", restrict_to_oases},
     {"all", widen_to_all},
 };

@@ -264,7 +264,12 @@ std::vector<Split> PlanSpace::splits(const Model& model, std::int32_t microbatch
     if (count % tp != 0) continue;
     for (const ShardedLevel level : sharded) {
       const Split split{count / tp, tp, level, 0};
-      if (allows(model, microbatch, count, split)) all.push_back(split);
+      if (!allows(model, microbatch, count, split)) continue;
+      all.push_back(split);
+      if (!replicated_shards || level == ShardedLevel::kNone) continue;
+      for (std::int32_t degree = 2; degree < split.dp; degree *= 2) {
+        if (split.dp % degree == 0) all.push_back({split.dp, tp, level, degree});
+      }
     }
   }
   return all;

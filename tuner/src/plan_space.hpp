@@ -71,6 +71,7 @@ struct PlanSpace {
   std::int32_t stages_max = 0;                             // below stages_min where no plan uses every device
   std::vector<std::int32_t> tensor_parallel{1};            // degrees
   std::vector<ShardedLevel> sharded{ShardedLevel::kNone};  // levels
+  bool replicated_shards = false;                          // over a part of the replicas (Galvatron's DP+SDP mixes)
   bool equal_stages = false;                               // every stage has as many devices
   bool memory_switches = false;                            // of H3T
   bool mixed_splits = false;                               // segments of one stage may be split in different ways

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 #include <set>
+
+#include "galvatron_model/formulas.hpp"
+#include "small_profile.hpp"
 
 using namespace trimtab::tuner::galvatron;  // NOLINT: a test's own file
 
@@ -72,4 +76,39 @@ TEST_CASE("galvatron: the innermost level is of neighbours", "[galvatron]") {
   CHECK(outer.replicas_consecutive());
   CHECK(layer_strategy(8, 1, false, true, false).replicas_consecutive());
   CHECK(layer_strategy(1, 8, false, true, false).tp_consecutive());
+}
+
+TEST_CASE("galvatron: orders of replicas and shards that a plan cannot say cost no less", "[galvatron]") {
+  std::size_t said = 0;
+  for (std::int32_t stages = 1; stages <= 8; stages *= 2) {
+    for (const LayerStrategy& strategy : decision_tree(8 / stages, kMixes))
+      said += strategy.in_document_order() ? 1 : 0;
+  }
+  CHECK(said == 54);  // of 68
+  const std::uint64_t seed = 12;
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 20; ++i) {
+    Profile profile = random_profile(random, 4, 8, i % 2 == 0);
+    // Neighbours are no slower than others.
+    for (auto& [key, ms] : profile.all_reduce) {
+      if (!std::get<2>(key)) ms += profile.all_reduce[{std::get<0>(key), std::get<1>(key), true}];
+    }
+    const Formulas formulas(Variant::kPaper, profile);
+    const std::vector<LayerStrategy> tree = decision_tree(8, kMixes);
+    for (const LayerStrategy& strategy : tree) {
+      if (strategy.in_document_order()) continue;
+      const LayerCost cost = formulas.layer(0, strategy, {64, 2, 1, 0}, false);
+      const bool matched = std::any_of(tree.begin(), tree.end(), [&](const LayerStrategy& other) {
+        if (!other.in_document_order() || other.dp() != strategy.dp() || other.sharded() != strategy.sharded() ||
+            other.recompute != strategy.recompute) {
+          return false;
+        }
+        const LayerCost by = formulas.layer(0, other, {64, 2, 1, 0}, false);
+        return by.plain_ms <= cost.plain_ms && by.sync_ms <= cost.sync_ms && by.kept_mib == cost.kept_mib &&
+               by.states_mib == cost.states_mib && by.peak_mib == cost.peak_mib;
+      });
+      CHECK(matched);
+    }
+  }
 }

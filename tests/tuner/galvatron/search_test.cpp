@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
 
 #include "peer.hpp"
 #include "tuner/search.hpp"
@@ -13,8 +14,10 @@ namespace peer = trimtab::tuner::galvatron::peer;
 
 namespace {
 
-SearchOutcome search_with(const CostModel& cost_model, const std::string& space) {
+SearchOutcome search_with(const CostModel& cost_model, const std::string& space,
+                          const std::vector<std::string>& without = {}) {
   SearchOptions options;
+  options.without = without;
   options.strategy = "galvatron";
   options.space = space;
   auto outcome = search(cost_model, Knobs{}, options);
@@ -139,4 +142,48 @@ TEST_CASE("galvatron: the same search twice gives the same plans", "[galvatron][
   const SearchOutcome two = search_with(*cost_model, "galvatron");
   REQUIRE(one.result.plans.size() == two.result.plans.size());
   for (std::size_t i = 0; i < one.result.plans.size(); ++i) CHECK(one.result.plans[i].plan == two.result.plans[i].plan);
+}
+
+TEST_CASE("galvatron: replicas of shards are searched where the space has them, and pay", "[galvatron][peer]") {
+  if (peer::published() == nullptr) return;
+  int better = 0;
+  int mixed = 0;
+  for (const std::int32_t gib : {8, 16}) {
+    for (const std::int32_t batch : {16, 32, 64}) {
+      const Model model = peer::model_of("bert-huge-48", batch);
+      const Cluster cluster = peer::cluster_of(model, 2, 8, gib);
+      const auto cost_model = peer::cost_model_of("galvatron:paper", model, cluster);
+      const SearchOutcome narrow = search_with(*cost_model, "galvatron");
+      const SearchOutcome wide = search_with(*cost_model, "galvatron-mixed");
+      REQUIRE(narrow.result.plans.empty() == wide.result.plans.empty());
+      if (narrow.result.plans.empty()) continue;
+      const RankedPlan& best = wide.result.plans.front();
+      INFO(gib << " GiB, batch " << batch);
+      CHECK(best.prediction.iteration_ms <= narrow.result.plans.front().prediction.iteration_ms * (1 + 1e-9));
+      CHECK(validate(best.plan, model, cluster).empty());
+      CHECK(cost_model->evaluate(best.plan).iteration_ms == best.prediction.iteration_ms);
+      if (best.prediction.iteration_ms < narrow.result.plans.front().prediction.iteration_ms * (1 - 1e-9)) ++better;
+      for (const Stage& stage : best.plan.stages) {
+        for (const Segment& segment : stage.segments) {
+          if (segment.sharded_degree > 0 && segment.sharded_degree < segment.dp) ++mixed;
+        }
+      }
+    }
+  }
+  std::printf("galvatron: replicas of shards make %d of 6 searches quicker, in %d segments\n", better, mixed);
+}
+
+TEST_CASE("galvatron: a space without mixed splits has one split a stage, proven too", "[galvatron][peer]") {
+  if (peer::published() == nullptr) return;
+  const Model model = peer::model_of("bert-huge-32", 16);
+  const Cluster cluster = peer::cluster_of(model, 1, 8, 8);
+  const auto cost_model = peer::cost_model_of("galvatron:v1", model, cluster);
+  const SearchOutcome mixed = search_with(*cost_model, "galvatron");
+  const SearchOutcome single = search_with(*cost_model, "galvatron", {"mixed_splits"});
+  for (const RankedPlan& ranked : single.result.plans) {
+    for (const Stage& stage : ranked.plan.stages) CHECK(stage.segments.size() == 1);
+  }
+  if (mixed.result.plans.empty() || single.result.plans.empty()) return;
+  CHECK(mixed.result.plans.front().prediction.iteration_ms <=
+        single.result.plans.front().prediction.iteration_ms * (1 + 1e-9));
 }

@@ -84,8 +84,8 @@ struct SearchOutcome {
 // "job", what the job's knobs allow; "aceso", the space of that paper's published search; "aceso-recompute" and
 // "aceso-mixed", the same with recompute chosen freely, or with splits that change inside a stage; "aceso-free", with
 // both; "autopipe", stages of equal devices and splits, microbatches sliced, and "autopipe-whole", none sliced;
-// "galvatron", that paper's decision trees; "oases", one stage that splits each operator as it likes; "all", everything
-// that the native model prices.
+// "galvatron", that paper's decision trees, "galvatron-mixed", with replicas of shards; "oases", one stage that splits
+// each operator as it likes; "all", everything that the native model prices.
 [[nodiscard]] std::vector<std::string_view> plan_spaces();
 
 // Words and numbers: the bottleneck that the best plan removed, what it trades, the runner-up and the gap.

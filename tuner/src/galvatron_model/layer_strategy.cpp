@@ -53,6 +53,12 @@ bool LayerStrategy::replicas_consecutive() const {
   return tp() == 1 || replicas() == 1 || levels[0].dimension == Dimension::kTensor;
 }
 
+bool LayerStrategy::in_document_order() const {
+  if (dp() == 1 || sharded() == 1) return true;
+  const std::size_t first = levels[0].dimension == Dimension::kTensor ? 1 : 0;
+  return levels[first].dimension == Dimension::kData && levels[first + 1].dimension == Dimension::kSharded;
+}
+
 std::string LayerStrategy::text(std::int32_t stages) const {
   const bool mixed = tp() > 1 && replicas() > 1;
   std::string text = std::to_string(stages) + "-" + std::to_string(tp());

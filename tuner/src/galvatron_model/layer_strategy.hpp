@@ -34,6 +34,13 @@ struct LayerStrategy {
   [[nodiscard]] bool tp_consecutive() const;
   // Replicas are neighbours; also where there are none.
   [[nodiscard]] bool replicas_consecutive() const;
+  // Another strategy but for what it recomputes.
+  [[nodiscard]] bool same_split(const LayerStrategy& other) const {
+    return levels == other.levels && depth == other.depth;
+  }
+  // Replicas are outside of shards, tensor-parallel ranks innermost or outermost: what a plan can say. Other orders of
+  // replicas and shards cost the same; ranks between them are neighbours as little as either.
+  [[nodiscard]] bool in_document_order() const;
   // As the publication writes it: "1-2*-4f-c".
   [[nodiscard]] std::string text(std::int32_t stages) const;
   bool operator==(const LayerStrategy&) const = default;

@@ -43,10 +43,6 @@ Segment segment_of(const LayerStrategy& strategy, Range operators, bool plain_re
   return segment;
 }
 
-bool same_segment(const LayerStrategy& a, const LayerStrategy& b) {
-  return a.levels == b.levels && a.depth == b.depth;
-}
-
 Stage stage_of(const StageLayers& layers, std::int32_t first_device, std::int32_t devices, bool plain_replicas,
                Variant variant) {
   Stage stage;
@@ -54,7 +50,7 @@ Stage stage_of(const StageLayers& layers, std::int32_t first_device, std::int32_
   const LayerStrategy* before = nullptr;
   std::int32_t index = layers.operators.begin;
   for (const LayerStrategy& strategy : layers.strategies) {
-    if (before == nullptr || !same_segment(*before, strategy)) {
+    if (before == nullptr || !before->same_split(strategy)) {
       stage.segments.push_back(segment_of(strategy, {index, index}, plain_replicas, variant));
     }
     Segment& segment = stage.segments.back();

@@ -5,24 +5,29 @@
 namespace trimtab::tuner::galvatron {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
 class Program {
  public:
-  Program(const CutShape& shape, CutGoal goal)
+  Program(const CutShape& shape, CutGoal goal, double below)
       : shape_(shape),
         goal_(goal),
+        below_(below),
         layers_(shape.ranges->layers()),
-        stages_(static_cast<std::int32_t>(shape.rows.size())) {}
+        stages_(static_cast<std::int32_t>(shape.rows.size())) {
+    for (std::int32_t end = 1; end < layers_; ++end) {
+      if (shape.may_cut[static_cast<std::size_t>(end)]) ends_.push_back(end);
+    }
+  }
 
+  // The least of what is below `below`; else that.
   double run(const std::vector<double>& values) {
     const auto width = static_cast<std::size_t>(layers_) + 1;
-    least_.assign(width * static_cast<std::size_t>(stages_), kInfinite);
+    least_.assign(width * static_cast<std::size_t>(stages_), below_);
     begin_.assign(least_.size(), 0);
     for (std::int32_t s = 0; s < stages_; ++s) {
-      const bool last = s + 1 == stages_;
-      for (std::int32_t end = last ? layers_ : s + 1; end <= layers_ - (stages_ - 1 - s); ++end) {
-        if (last || shape_.may_cut[static_cast<std::size_t>(end)]) extend(s, end, values);
+      const std::int32_t last_begin = s == 0 ? 0 : layers_ - (stages_ - s);
+      for (std::int32_t begin = s; begin <= last_begin; ++begin) {
+        const double before = s == 0 ? 0 : least_[at(s - 1, begin)];
+        if (before < below_) extend(s, begin, before, values);
       }
     }
     return least_.back();
@@ -43,25 +48,30 @@ class Program {
     return static_cast<std::size_t>(stage) * (static_cast<std::size_t>(layers_) + 1) + static_cast<std::size_t>(end);
   }
 
-  void extend(std::int32_t stage, std::int32_t end, const std::vector<double>& values) {
-    const std::size_t row = shape_.rows[static_cast<std::size_t>(stage)];
-    const std::size_t here = at(stage, end);
-    const std::int32_t last_begin = stage == 0 ? 0 : end - 1;
-    for (std::int32_t begin = stage; begin <= last_begin; ++begin) {
-      const double before = stage == 0 ? 0 : least_[at(stage - 1, begin)];
-      if (before >= least_[here]) continue;
-      const double own = values[row + static_cast<std::size_t>(shape_.ranges->number(begin, end))];
+  void extend(std::int32_t stage, std::int32_t begin, double before, const std::vector<double>& values) {
+    const double* const row = &values[shape_.rows[static_cast<std::size_t>(stage)]];
+    const auto offer = [&](std::int32_t end) {
+      const double own = row[shape_.ranges->number(begin, end)];
       const double with = goal_ == CutGoal::kSum ? before + own : std::max(before, own);
-      if (with >= least_[here]) continue;
+      const std::size_t here = at(stage, end);
+      if (with >= least_[here]) return;
       least_[here] = with;
       begin_[here] = begin;
+    };
+    if (stage + 1 == stages_) return offer(layers_);
+    const std::int32_t last_end = layers_ - (stages_ - 1 - stage);
+    for (auto end = std::upper_bound(ends_.begin(), ends_.end(), begin); end != ends_.end() && *end <= last_end;
+         ++end) {
+      offer(*end);
     }
   }
 
   const CutShape& shape_;
   const CutGoal goal_;
+  const double below_;
   const std::int32_t layers_;
   const std::int32_t stages_;
+  std::vector<std::int32_t> ends_;
   std::vector<double> least_;
   std::vector<std::int32_t> begin_;
 };
@@ -70,11 +80,11 @@ class Program {
 
 CutAnswer best_cuts(const CutShape& shape, CutGoal goal, CutValues& values, double below,
                     const std::function<void(std::size_t)>& refine) {
-  Program program(shape, goal);
+  Program program(shape, goal, below);
   while (true) {
     CutAnswer answer;
     answer.least = program.run(values.least);
-    if (answer.least >= below || answer.least == kInfinite) return answer;
+    if (!refine || answer.least >= below) return answer;
     answer.partition = program.path();
     bool exact = true;
     std::int32_t begin = 0;

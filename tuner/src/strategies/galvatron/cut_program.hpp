@@ -30,11 +30,12 @@ struct CutValues {
 };
 
 struct CutAnswer {
-  double least = std::numeric_limits<double>::infinity();  // no cuts take less
-  Partition partition;                                     // that take it; empty where `least` reached `below`
+  double least = std::numeric_limits<double>::infinity();  // no cuts take less; `below` where none is below it
+  Partition partition;                                     // that take it; empty where none is below `below`
 };
 
-// `refine` makes the value at a place exact, or as high as it can. REQUIRES: as many layers as stages.
+// `refine` makes the value at a place exact, or as high as it can; null = what the bounds alone say. REQUIRES: as many
+// layers as stages.
 [[nodiscard]] CutAnswer best_cuts(const CutShape& shape, CutGoal goal, CutValues& values, double below,
                                   const std::function<void(std::size_t)>& refine);
 

@@ -28,10 +28,14 @@ LayerwiseSpace layerwise_space(const PlanSpace& space, const Model& model) {
   layers.stages_min = space.stages_min;
   layers.stages_max = space.stages_max;
   layers.tensor_parallel = space.tensor_parallel;
+  layers.samples = model.microbatch_per_replica;
+  layers.replicas = space.knobs.data_parallel;
+  layers.mixed = space.mixed_splits;
+  layers.mixes = space.replicated_shards;
   layers.sharded = has_level(space, ShardedLevel::kParameters);
   layers.shared_states = has_level(space, ShardedLevel::kGradients);
   layers.recompute = space.knobs.recompute;
-  layers.strided = space.name == "galvatron";
+  layers.strided = space.name.starts_with("galvatron");
   return layers;
 }
 
@@ -95,13 +99,16 @@ void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double be
 }
 
 // So that a message can say how much too much: everything sharded, split and recomputed.
-void consider_leanest(SearchRun& run) {
+void consider_leanest(SearchRun& run, galvatron::Variant variant) {
   const PlanSpace& space = run.space();
+  // v1 counts microbatches in a way of its own: any size is as good as the largest.
+  std::vector<std::int32_t> sizes = space.microbatches;
+  if (variant == galvatron::Variant::kV1 && !sizes.empty()) sizes = {sizes.back()};
   for (std::int32_t stages = 1; stages <= space.stages_max; stages *= 2) {
     if (stages < space.stages_min || space.devices % stages != 0) continue;
     std::vector<std::int32_t> ends = even_cuts(run.model(), stages);
     ends.push_back(space.operators);
-    for (const std::int32_t microbatch : space.microbatches) {
+    for (const std::int32_t microbatch : sizes) {
       for (const Split& split : space.splits(run.model(), microbatch, space.devices / stages)) {
         Candidate candidate;
         candidate.microbatch = microbatch;
@@ -148,7 +155,7 @@ StrategyEnd search_layerwise(SearchRun& run, GalvatronEvaluator& evaluator) {
   if (found) {
     advise_batch(run, evaluator, best_ms, tables);
   } else {
-    consider_leanest(run);
+    consider_leanest(run, formulas.variant());
   }
   return end;
 }

@@ -62,10 +62,12 @@ class LayerwiseSearch {
     Choices best_choices;
     double best_ms = std::numeric_limits<double>::infinity();
 
-    // How much of a stage's weight its time with synchronization has, when the stage counts with every microbatch
-    // (v2 counts the filling of all other stages at the slowest one's pace) and when it counts once.
+    // The weight of a stage's synchronization beside its plain time (weighed()): in an iteration whose slowest stage it
+    // is, where v2 counts the filling of all other stages at its pace too; and in one that counts it once.
     [[nodiscard]] double every_share(Variant variant) const;
-    [[nodiscard]] double once_share(Variant variant) const { return variant == Variant::kV2 ? 0 : 1; }
+    [[nodiscard]] double once_share(Variant variant) const { return variant == Variant::kPaper ? 0.5 : 0; }
+    // Plain times of the slowest stage in an iteration.
+    [[nodiscard]] double paces(Variant variant) const;
   };
 
   [[nodiscard]] std::vector<Pipeline> pipelines();
@@ -84,11 +86,12 @@ class LayerwiseSearch {
   double quick_bound(const Pipeline& pipeline);
   double bound_of(Pipeline& pipeline);
   double bound_of_one(const Pipeline& pipeline);
-  double bound_v2(Pipeline& pipeline);
-  double bound_paper(Pipeline& pipeline);
-  double bound_by_pace(Pipeline& pipeline, double least_pace, double least_sum);
+  double bound_by_sum(Pipeline& pipeline);
+  double bound_by_pace(Pipeline& pipeline);
   CutAnswer cuts(const Pipeline& pipeline, CutGoal goal, double sync_share, double below);
+  // Of partitions with stages at least so quick: the least of what is not paces, and how.
   CutAnswer cuts_within(const Pipeline& pipeline, double pace, double below);
+  Choices choices_within(const Pipeline& pipeline, const Partition& partition, double pace);
   [[nodiscard]] CutShape shape_of(const Pipeline& pipeline) const;
 
   const Formulas& formulas_;

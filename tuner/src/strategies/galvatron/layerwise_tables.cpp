@@ -7,19 +7,31 @@ namespace trimtab::tuner::galvatron {
 LayerwiseTables::LayerwiseTables(const Formulas& formulas, const LayerwiseSpace& space)
     : formulas_(formulas), space_(space), ranges_(formulas.profile().type_of) {}
 
+bool LayerwiseTables::allows(const LayerStrategy& strategy, std::int32_t microbatch) const {
+  const auto listed = [](const std::vector<std::int32_t>& values, std::int32_t value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  const std::int32_t replicas = strategy.replicas();
+  if (!listed(space_.tensor_parallel, strategy.tp()) || !strategy.in_document_order()) return false;
+  if (replicas > 1 && (!space_.replicas || microbatch % replicas != 0)) return false;
+  if (strategy.sharded() > 1 && !space_.sharded) return false;
+  // v1's microbatch is not the plan's.
+  const bool any_size = space_.samples.empty() || formulas_.variant() == Variant::kV1;
+  return any_size || listed(space_.samples, microbatch / replicas);
+}
+
 // The strategies that some type of layer may take.
 TableSpace LayerwiseTables::make_space(std::int32_t stages, std::int32_t microbatch) const {
   const Profile& profile = formulas_.profile();
   TableSpace space;
+  space.mixed = space_.mixed;
   space.plain_replicas = formulas_.variant() == Variant::kV2 && !space_.shared_states;
   TreeRules rules;
   rules.mixes = space_.mixes;
   rules.recompute = space_.recompute;
   rules.strided = space_.strided;
   for (const LayerStrategy& strategy : decision_tree(profile.devices / stages, rules)) {
-    const auto& degrees = space_.tensor_parallel;
-    if (std::find(degrees.begin(), degrees.end(), strategy.tp()) == degrees.end()) continue;
-    if (microbatch % strategy.replicas() != 0 || (strategy.sharded() > 1 && !space_.sharded)) continue;
+    if (!allows(strategy, microbatch)) continue;
     bool any = false;
     for (std::size_t type = 0; type < profile.types.size(); ++type) {
       any = any || formulas_.has(static_cast<std::int32_t>(type), strategy, stages);

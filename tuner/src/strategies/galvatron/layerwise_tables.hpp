@@ -24,9 +24,12 @@ struct LayerwiseSpace {
   std::int32_t stages_min = 1;
   std::int32_t stages_max = 1;
   std::vector<std::int32_t> tensor_parallel{1};
-  bool sharded = true;        // parameters
-  bool mixes = false;         // replicas of shards
-  bool shared_states = true;  // v2's default among replicas
+  std::vector<std::int32_t> samples;  // of a microbatch on one replica; empty = any
+  bool replicas = true;               // or shards: more than one of them
+  bool mixed = true;                  // layers of a stage may be split in different ways
+  bool sharded = true;                // parameters
+  bool mixes = false;                 // replicas of shards
+  bool shared_states = true;          // v2's default among replicas
   bool recompute = true;
   bool strided = true;
 };
@@ -51,6 +54,7 @@ class LayerwiseTables {
 
  private:
   const TableSpace& space_of(std::int32_t stages, std::int32_t microbatch);
+  [[nodiscard]] bool allows(const LayerStrategy& strategy, std::int32_t microbatch) const;
   [[nodiscard]] TableSpace make_space(std::int32_t stages, std::int32_t microbatch) const;
   [[nodiscard]] Quickest find_quickest(std::int32_t stages, std::int32_t batch, std::int32_t microbatches);
 

@@ -1,8 +1,9 @@
 // What no partition of a pipeline takes less than, and the partitions that take it.
 //
 // An iteration joins its stages in a way of each variant's own. v1: the sum of their times, so the cuts of least sum
-// are the answer. Paper, equation 9: (m - 1) times the longest plain time and the sum of times with synchronization.
-// v2: the longest plain time m - 1 + P times and what synchronization filling does not hide.
+// are the answer. The others: the slowest stage's plain time, its pace, so many times, and a rest. Paper, equation 9: m
+// - 1 paces, the rest is the sum of all times with synchronization. v2: m - 1 + P paces, the rest is what filling does
+// not hide of a stage's synchronization.
 
 #include <algorithm>
 
@@ -13,13 +14,19 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kEqual = 1e-12;
+// Of two paths with the same rest the one of the quicker pace: this much of the pace counts as rest.
+constexpr double kQuicker = 1e-11;
 constexpr int kPaces = 512;  // that are looked at in a row; a search has a few dozen
 
 }  // namespace
 
+double LayerwiseSearch::Pipeline::paces(Variant variant) const {
+  return microbatches - 1 + (variant == Variant::kV2 ? stages : 0);
+}
+
 double LayerwiseSearch::Pipeline::every_share(Variant variant) const {
-  if (variant == Variant::kV1) return 1;
-  return 1.0 / (variant == Variant::kV2 ? microbatches - 1 + stages : microbatches);
+  if (variant == Variant::kV1) return 0;
+  return 1 / (paces(variant) + (variant == Variant::kV2 ? 1 : 2));
 }
 
 CutShape LayerwiseSearch::shape_of(const Pipeline& pipeline) const {
@@ -35,22 +42,20 @@ CutAnswer LayerwiseSearch::cuts(const Pipeline& pipeline, CutGoal goal, double s
 }
 
 double LayerwiseSearch::quick_bound(const Pipeline& pipeline) {
+  const Variant variant = formulas_.variant();
   const auto floor = [&](CutGoal goal, double share) {
-    return best_cuts(shape_of(pipeline), goal, pipeline.table->values(share), 0, nullptr).least;
+    return best_cuts(shape_of(pipeline), goal, pipeline.table->values(share), kInfinite, nullptr).least;
   };
-  const double sum = formulas_.variant() == Variant::kV2 ? 0 : floor(CutGoal::kSum, 1);
-  if (formulas_.variant() == Variant::kV1 || pipeline.microbatches == 1) return sum;
-  const double filling = formulas_.variant() == Variant::kV2 ? pipeline.stages : 0;
-  return sum + (pipeline.microbatches - 1 + filling) * floor(CutGoal::kMost, 0);
+  if (variant == Variant::kV1) return floor(CutGoal::kSum, 0);
+  const double paces = pipeline.paces(variant);
+  const double sum = variant == Variant::kPaper ? 2 * floor(CutGoal::kSum, 0.5) : 0;
+  return paces == 0 ? sum : sum + paces * floor(CutGoal::kMost, 0);
 }
 
 double LayerwiseSearch::bound_of(Pipeline& pipeline) {
   if (pipeline.stages == 1) return bound_of_one(pipeline);
-  if (formulas_.variant() == Variant::kV2) return bound_v2(pipeline);
-  if (formulas_.variant() == Variant::kPaper) return bound_paper(pipeline);
-  const CutAnswer least = cuts(pipeline, CutGoal::kSum, 1, best_ms_);
-  if (!least.partition.empty()) try_partition(pipeline, least.partition, "best cuts");
-  return least.least;
+  const bool sum_alone = pipeline.paces(formulas_.variant()) == 0 || formulas_.variant() == Variant::kV1;
+  return sum_alone ? bound_by_sum(pipeline) : bound_by_pace(pipeline);
 }
 
 // One stage is chosen exactly.
@@ -60,98 +65,99 @@ double LayerwiseSearch::bound_of_one(const Pipeline& pipeline) {
   return point == nullptr ? kInfinite : formulas_.iteration_ms({&point->sum, 1}, pipeline.microbatches);
 }
 
-// A stage's tail is its synchronization less all plain times up to its own, none of which exceeds the longest: with
-// (M - s) times its plain time in the longest one's place, M = m - 1 + P, no stage s may take more than the iteration.
-double LayerwiseSearch::bound_v2(Pipeline& pipeline) {
-  StageTable& table = *pipeline.table;
-  const auto count = static_cast<std::size_t>(table.ranges().count());
-  const double times = pipeline.microbatches - 1 + pipeline.stages;
-  CutShape shape = shape_of(pipeline);
-  CutValues values;
-  const CutValues& plain = table.values(0);
-  for (std::int32_t s = 0; s < pipeline.stages; ++s) {
-    const CutValues& tailed = table.values(1 / (times - s));
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t slot = table.row_of(s) + i;
-      values.least.push_back(std::max(times * plain.least[slot], (times - s) * tailed.least[slot]));
-    }
-    shape.rows[static_cast<std::size_t>(s)] = static_cast<std::size_t>(s) * count;
-  }
-  values.exact.assign(values.least.size(), 0);
-  const CutAnswer least = best_cuts(shape, CutGoal::kMost, values, best_ms_, [&](std::size_t where) {
-    const auto stage = static_cast<std::int32_t>(where / count);
-    const std::size_t slot = table.row_of(stage) + where % count;
-    const double share = 1 / (times - stage);
-    const StagePoint* const quickest = table.least(slot, 0);
-    const StagePoint* const tailed = table.least(slot, share);
-    values.least[where] = quickest == nullptr
-                              ? kInfinite
-                              : std::max(times * quickest->sum.plain_ms, (times - stage) * weighed(tailed->sum, share));
-  });
+double LayerwiseSearch::bound_by_sum(Pipeline& pipeline) {
+  const double share = pipeline.once_share(formulas_.variant());
+  const double whole = 1 / (1 - share);
+  const CutAnswer least = cuts(pipeline, CutGoal::kSum, share, best_ms_ / whole);
   if (!least.partition.empty()) try_partition(pipeline, least.partition, "best cuts");
-  return least.least;
+  return whole * least.least;
 }
 
-double LayerwiseSearch::bound_paper(Pipeline& pipeline) {
-  const CutAnswer sum = cuts(pipeline, CutGoal::kSum, 1, best_ms_);
-  if (sum.partition.empty()) return sum.least;
-  try_partition(pipeline, sum.partition, "best cuts");
-  const double others = pipeline.microbatches - 1;
-  if (others == 0) return sum.least;
-  const CutAnswer pace = cuts(pipeline, CutGoal::kMost, 0, (best_ms_ - sum.least) / others);
-  if (pace.partition.empty()) return others * pace.least + sum.least;
-  try_partition(pipeline, pace.partition, "best cuts");
-  return bound_by_pace(pipeline, pace.least, sum.least);
-}
-
+// v2: of stage s, what synchronization adds is hidden by s stages before it at the most, each as slow as the pace.
 CutAnswer LayerwiseSearch::cuts_within(const Pipeline& pipeline, double pace, double below) {
   StageTable& table = *pipeline.table;
+  const auto count = static_cast<std::size_t>(table.ranges().count());
+  const bool tail = formulas_.variant() == Variant::kV2;
+  const double share = tail ? 1 : 0.5;
   const std::vector<double>& plain = table.values(0).least;
-  CutValues values{table.values(1).least, std::vector<char>(table.slots(), 0)};
-  for (std::size_t slot = 0; slot < plain.size(); ++slot) {
-    if (plain[slot] > pace) values.least[slot] = kInfinite;
+  const std::vector<double>& floor = table.values(share).least;
+  const auto rest = [&](std::size_t stage, std::size_t slot, double least) {
+    if (!tail) return 2 * least;
+    return std::max(0.0, least - static_cast<double>(stage) * pace) + kQuicker * plain[slot];
+  };
+  CutShape shape = shape_of(pipeline);
+  CutValues values;
+  for (std::size_t s = 0; s < shape.rows.size(); ++s) {
+    for (std::size_t slot = shape.rows[s]; slot < shape.rows[s] + count; ++slot) {
+      values.least.push_back(plain[slot] > pace ? kInfinite : rest(s, slot, floor[slot]));
+    }
+    shape.rows[s] = s * count;
   }
-  return best_cuts(shape_of(pipeline), CutGoal::kSum, values, below,
-                   [&](std::size_t slot) { values.least[slot] = table.within(slot, pace).sync_ms; });
+  values.exact.assign(values.least.size(), 0);
+  CutAnswer answer = best_cuts(shape, tail ? CutGoal::kMost : CutGoal::kSum, values, below, [&](std::size_t where) {
+    const std::size_t stage = where / count;
+    const std::size_t slot = table.row_of(static_cast<std::int32_t>(stage)) + where % count;
+    values.least[where] = rest(stage, slot, table.within(slot, pace, share).least);
+  });
+  if (tail) answer.least = std::max(0.0, answer.least - kQuicker * pace);
+  return answer;
 }
 
-// From the slowest pace that may still be better downwards: the least sum at a pace bounds all plans of that pace and
-// of quicker ones, and the path that has it says which pace it really needs; on from below that.
-double LayerwiseSearch::bound_by_pace(Pipeline& pipeline, double least_pace, double least_sum) {
-  StageTable& table = *pipeline.table;
-  const double others = pipeline.microbatches - 1;
+LayerwiseSearch::Choices LayerwiseSearch::choices_within(const Pipeline& pipeline, const Partition& partition,
+                                                         double pace) {
+  const double share = formulas_.variant() == Variant::kV2 ? 1 : 0.5;
+  Choices choices;
+  std::int32_t begin = 0;
+  for (std::int32_t s = 0; s < pipeline.stages; ++s) {
+    const std::int32_t end = partition[static_cast<std::size_t>(s)];
+    choices.push_back(pipeline.table->within(pipeline.table->slot(s, begin, end), pace, share).point);
+    begin = end;
+  }
+  return choices;
+}
+
+// From the slowest pace that may still be better downwards. The least rest at a pace bounds the plans of that pace and
+// of quicker ones; the path that has it says which pace it really needs, and the search goes on below that.
+double LayerwiseSearch::bound_by_pace(Pipeline& pipeline) {
+  const Variant variant = formulas_.variant();
+  const double paces = pipeline.paces(variant);
+  double rest = 0;
+  if (variant == Variant::kPaper) {
+    const CutAnswer sum = cuts(pipeline, CutGoal::kSum, 0.5, best_ms_ / 2);
+    rest = 2 * sum.least;
+    if (sum.partition.empty()) return rest;
+    try_partition(pipeline, sum.partition, "best cuts");
+  }
+  const CutAnswer quickest = cuts(pipeline, CutGoal::kMost, 0, (best_ms_ - rest) / paces);
+  if (quickest.partition.empty()) return paces * quickest.least + rest;
+  try_partition(pipeline, quickest.partition, "best cuts");
   double open = kInfinite;  // least of what was passed without being exact
-  double pace = (best_ms_ - least_sum) / others;
-  for (int i = 0; i < kPaces && pace >= least_pace && !stop_(); ++i) {
-    const CutAnswer answer = cuts_within(pipeline, pace, best_ms_ * (1 - kEqual) - others * least_pace);
-    least_sum = answer.least;
+  double pace = (best_ms_ - rest) / paces;
+  for (int i = 0; i < kPaces && pace >= quickest.least && !stop_(); ++i) {
+    const CutAnswer answer = cuts_within(pipeline, pace, best_ms_ * (1 - kEqual) - paces * quickest.least);
+    rest = std::max(rest, answer.least);
     if (answer.partition.empty()) break;
-    Choices choices;
-    double needed = 0;
-    bool exact = true;
-    std::int32_t begin = 0;
-    for (std::int32_t s = 0; s < pipeline.stages; ++s) {
-      const std::int32_t end = answer.partition[static_cast<std::size_t>(s)];
-      const StageTable::Within within = table.within(table.slot(s, begin, end), pace);
-      choices.push_back(within.point);
-      needed = std::max(needed, within.point->sum.plain_ms);
-      exact = exact && within.point->sum.sync_ms <= within.sync_ms * (1 + kEqual);
-      begin = end;
-    }
+    const Choices choices = choices_within(pipeline, answer.partition, pace);
     try_partition(pipeline, answer.partition, "best cuts", choices);
+    std::vector<StageSum> sums;
+    double needed = 0;
+    for (const StagePoint* const choice : choices) {
+      sums.push_back(choice->sum);
+      needed = std::max(needed, choice->sum.plain_ms);
+    }
     // Plans of a slower pace than this take longer than the best.
-    double below = std::min(pace, (best_ms_ - least_sum) / others);
-    if (exact) {
+    double below = (best_ms_ - rest) / paces;
+    if (formulas_.iteration_ms(sums, pipeline.microbatches) <= (paces * needed + rest) * (1 + 10 * kEqual)) {
       below = std::min(below, needed * (1 - kEqual));
-      open = std::min(open, others * needed + least_sum);
-    } else if (below >= pace) {
-      below = pace - (pace - least_pace) / 16 - kEqual * pace;
-      open = std::min(open, others * below + least_sum);
+      open = std::min(open, paces * needed + rest);
+    } else if (below >= pace * (1 - kEqual)) {
+      below = pace - (pace - quickest.least) / 16 - kEqual * pace;
+      open = std::min(open, paces * below + rest);
     }
     pace = below;
   }
-  if (pace < least_pace) return std::min(open, best_ms_);
-  return std::min(open, others * least_pace + least_sum);
+  if (pace < quickest.least) return std::min(open, best_ms_);
+  return std::min(open, paces * quickest.least + rest);
 }
 
 }  // namespace trimtab::tuner::galvatron

@@ -101,28 +101,38 @@ ChainProblem StageTable::problem_of(const StageClass& of, double sync_share) con
     }
   }
   problem.changes = changes_;
+  for (std::vector<double>& between : problem.changes) {
+    for (double& ms : between) ms *= 1 - sync_share;
+  }
   return problem;
 }
 
 StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_share) {
   const auto [at, fresh] = programs_.try_emplace({stage_class, sync_share});
-  Programs& programs = at->second;
-  if (!fresh) return programs;
+  if (!fresh) return at->second;
   const StageClass& of = classes_[stage_class];
-  ChainProblem problem = problem_of(of, sync_share);
-  if (of.recompute_reserve > 0) {
-    // Without recompute a stage need not hold what recomputing takes.
-    ChainProblem without = problem;
-    for (std::vector<ChainCost>& costs : without.costs) {
+  const ChainProblem whole = problem_of(of, sync_share);
+  const auto add = [&](double reserve, const auto& has) {
+    ChainProblem part = whole;
+    part.limit -= reserve;
+    for (std::vector<ChainCost>& costs : part.costs) {
       for (std::size_t s = 0; s < costs.size(); ++s) {
-        if (space_.strategies[s].recompute) costs[s].time = kInfinite;
+        if (!has(space_.strategies[s])) costs[s].time = kInfinite;
       }
     }
-    programs.plain = std::make_unique<ChainProgram>(without);
-    problem.limit -= of.recompute_reserve;
-  }
-  programs.with = std::make_unique<ChainProgram>(problem);
-  return programs;
+    at->second.emplace_back(part);
+  };
+  const auto add_splits = [&](double reserve, bool recompute) {
+    if (space_.mixed) return add(reserve, [&](const LayerStrategy& one) { return recompute || !one.recompute; });
+    for (const LayerStrategy& split : space_.strategies) {
+      if (split.recompute) continue;
+      add(reserve, [&](const LayerStrategy& one) { return one.same_split(split) && (recompute || !one.recompute); });
+    }
+  };
+  // Without recompute a stage need not hold what recomputing takes.
+  if (of.recompute_reserve > 0) add_splits(0, false);
+  add_splits(of.recompute_reserve, true);
+  return at->second;
 }
 
 std::optional<StagePoint> StageTable::solve_with(ChainProgram& program, const StageClass& of,
@@ -150,12 +160,13 @@ std::optional<StagePoint> StageTable::solve(std::size_t slot, double sync_share)
   const std::size_t stage_class = slot / static_cast<std::size_t>(ranges_.count());
   const auto number = static_cast<std::int32_t>(slot % static_cast<std::size_t>(ranges_.count()));
   const StageClass& of = classes_[stage_class];
-  Programs& by = programs(stage_class, sync_share);
-  std::optional<StagePoint> with = solve_with(*by.with, of, ranges_.kinds_of(number));
-  if (!by.plain) return with;
-  std::optional<StagePoint> plain = solve_with(*by.plain, of, ranges_.kinds_of(number));
-  if (!with || (plain && weighed(plain->sum, sync_share) <= weighed(with->sum, sync_share))) return plain;
-  return with;
+  std::optional<StagePoint> best;
+  for (ChainProgram& program : programs(stage_class, sync_share)) {
+    std::optional<StagePoint> point = solve_with(program, of, ranges_.kinds_of(number));
+    if (!point) continue;
+    if (!best || weighed(point->sum, sync_share) < weighed(best->sum, sync_share)) best = std::move(point);
+  }
+  return best;
 }
 
 // The least is concave in the weight: a choice that is best at two weights is best in between, and so is one that is
@@ -192,22 +203,23 @@ const StagePoint* StageTable::least(std::size_t slot, double sync_share) {
   return known.points.back().get();
 }
 
-// Along the lower hull of the two times, from its two ends to the edge that crosses `plain_ms`.
-StageTable::Within StageTable::within(std::size_t slot, double plain_ms) {
-  const StagePoint* slow = least(slot, 1);
+// Along the lower hull of the two times, from its ends to the edge that crosses `plain_ms`.
+StageTable::Within StageTable::within(std::size_t slot, double plain_ms, double sync_share) {
+  const StagePoint* slow = least(slot, sync_share);
   if (slow == nullptr) return {kInfinite, nullptr};
-  if (slow->sum.plain_ms <= plain_ms) return {slow->sum.sync_ms, slow};
+  if (slow->sum.plain_ms <= plain_ms) return {weighed(slow->sum, sync_share), slow};
   const StagePoint* quick = least(slot, 0);
   if (quick->sum.plain_ms > plain_ms) return {kInfinite, nullptr};
   while (true) {
-    const double more = slow->sum.plain_ms - quick->sum.plain_ms;
-    const double less = quick->sum.sync_ms - slow->sum.sync_ms;
-    if (less <= 0) return {slow->sum.sync_ms, quick};  // as little with synchronization, and quick enough
-    const double share = more / (more + less);
+    const double gained = weighed(quick->sum, sync_share) - weighed(slow->sum, sync_share);
+    if (gained <= 0) return {weighed(quick->sum, sync_share), quick};  // as good as the slow one, and quick enough
+    const double slower = slow->sum.plain_ms - quick->sum.plain_ms;
+    const double less = quick->sum.sync_ms - quick->sum.plain_ms - (slow->sum.sync_ms - slow->sum.plain_ms);
+    const double share = slower / (slower + less);
     const StagePoint* const middle = least(slot, share);
-    const double chord = weighed(quick->sum, share);
-    if (weighed(middle->sum, share) >= chord * (1 - kEqual)) {
-      return {quick->sum.sync_ms - less * (plain_ms - quick->sum.plain_ms) / more, quick};
+    const bool corner = middle != quick && middle != slow;
+    if (!corner || weighed(middle->sum, share) >= weighed(quick->sum, share) * (1 - kEqual)) {
+      return {weighed(quick->sum, sync_share) - gained * (plain_ms - quick->sum.plain_ms) / slower, quick};
     }
     (middle->sum.plain_ms <= plain_ms ? quick : slow) = middle;
   }

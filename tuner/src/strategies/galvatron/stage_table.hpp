@@ -1,8 +1,9 @@
 #pragma once
 
 // What the layers of a stage take at best, for one pipeline degree, size and count of microbatches: exact, on demand,
-// once for all stages and ranges that are alike. A stage has two times, one without gradient synchronization and one
-// with it; which of its choices is best depends on how much each of them weighs. One per search; not thread-safe.
+// once for all stages and ranges that are alike. A stage has two times, the plain one of every microbatch and what
+// synchronizing gradients adds to the last one; which of its choices is best depends on how much each of them weighs.
+// One per search; not thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -22,6 +23,7 @@ namespace trimtab::tuner::galvatron {
 struct TableSpace {
   std::vector<LayerStrategy> strategies;  // priced for some type
   bool plain_replicas = false;
+  bool mixed = true;  // layers of a stage may be split in different ways
 };
 
 struct StagePoint {
@@ -48,20 +50,19 @@ class StageTable {
     return row_of(stage) + static_cast<std::size_t>(ranges_.number(begin, end));
   }
 
-  // The choice of least (1 - sync_share) * plain + sync_share * synchronized; null where none fits.
-  // REQUIRES: 0 <= sync_share <= 1.
+  // The choice of least weighed() time; null where none fits. REQUIRES: 0 <= sync_share <= 1.
   const StagePoint* least(std::size_t slot, double sync_share);
   // What that is for every slot as far as it is known, from below: layout changes and recompute peaks are left out.
   // refine() makes one value exact; infinite where none fits.
   CutValues& values(double sync_share);
   void refine(CutValues& values, std::size_t slot, double sync_share);
 
-  // Of choices that take at most `plain_ms` without synchronization, the least time with it.
+  // The least weighed() time of choices whose plain time is at most `plain_ms`.
   struct Within {
-    double sync_ms = 0;                 // none takes less; infinite where none is so quick
+    double least = 0;                   // none takes less; infinite where none is so quick
     const StagePoint* point = nullptr;  // the best that is known
   };
-  Within within(std::size_t slot, double plain_ms);
+  Within within(std::size_t slot, double plain_ms, double sync_share);
 
   // Infinite times where the formulas do not price the strategy.
   [[nodiscard]] const LayerCost& cost(std::int32_t stage, std::int32_t type, std::int32_t strategy) const;
@@ -76,12 +77,9 @@ class StageTable {
     double reserved = 0;
     double recompute_reserve = 0;
   };
-  // The layer programs of a class and a weight.
-  struct Programs {
-    double with_limit = 0;
-    std::unique_ptr<ChainProgram> plain;  // nothing is recomputed; null where that is no case of its own
-    std::unique_ptr<ChainProgram> with;
-  };
+  // The layer programs of a class and a weight, the best of which counts: whether a stage recomputes at all, and how it
+  // is split, may be cases of their own.
+  using Programs = std::vector<ChainProgram>;
   struct Solved {
     double sync_share = 0;
     double value = 0;
@@ -115,9 +113,10 @@ class StageTable {
   std::map<double, CutValues> values_;
 };
 
-// (1 - sync_share) * plain + sync_share * synchronized.
+// What plain time and synchronization take together at their weights: share 0 is the plain time, 1 synchronization
+// alone, a half one of each, halved.
 [[nodiscard]] inline double weighed(const StageSum& sum, double sync_share) {
-  return (1 - sync_share) * sum.plain_ms + sync_share * sum.sync_ms;
+  return (1 - sync_share) * sum.plain_ms + sync_share * (sum.sync_ms - sum.plain_ms);
 }
 
 }  // namespace trimtab::tuner::galvatron
