@@ -307,8 +307,8 @@ TEST_CASE("what is in a ring when its process ends is not lost") {
 
 TEST_CASE("the ring of a rank that ended before anybody looked is still the rank's") {
   Fixture fixture;
-  const int ring = make_ring("op/block0/forward", 5);
   const auto short_lived = [&](std::uint64_t launch) {
+    const int ring = make_ring("op/block0/forward", 5);
     const pid_t child = ::fork();
     if (child == 0) {
       auto client = fixture.client();
@@ -316,6 +316,7 @@ TEST_CASE("the ring of a rank that ended before anybody looked is still the rank
       ::_exit(0);
     }
     REQUIRE(::waitpid(child, nullptr, 0) == child);  // now it is nowhere in /proc
+    ::close(ring);
     fixture.until([&] { return fixture.rings.size() == 1; });
     fixture.until([&] {
       fixture.rings.drain();
@@ -330,7 +331,6 @@ TEST_CASE("the ring of a rank that ended before anybody looked is still the rank
   costs = fixture.folded("");
   REQUIRE(costs.size() == 1);
   CHECK(costs[0].key.kind == CostKind::kRange);
-  ::close(ring);
 }
 
 TEST_CASE("a living process is no rank because it says so") {
@@ -340,12 +340,12 @@ TEST_CASE("a living process is no rank because it says so") {
     ::pause();
     ::_exit(0);
   }
-  CHECK(fixture.ranks.find_ended({"j", "", 0}, 7, stranger) == std::nullopt);
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "", 0}, 7, stranger).has_value());
   ::kill(stranger, SIGKILL);
   REQUIRE(::waitpid(stranger, nullptr, 0) == stranger);
   CHECK(fixture.ranks.find_ended({"j", "", 0}, 7, stranger).has_value());
-  CHECK(fixture.ranks.find_ended({"j", "other", 0}, 7, stranger) == std::nullopt);
-  CHECK(fixture.ranks.find_ended({"j", "", 1}, 7, stranger) == std::nullopt);
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "other", 0}, 7, stranger).has_value());
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "", 1}, 7, stranger).has_value());
 }
 
 TEST_CASE("a descriptor that is no ring closes its connection") {
