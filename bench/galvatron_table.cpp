@@ -1,5 +1,4 @@
 // Galvatron's published settings: what its programs found and how long they searched, what `galvatron` finds under the
-// Galvatron's published settings: what its programs found and how long they searched, what `galvatron` finds under the
 // same cost model; its partitions; and what of it is proven. Prints Markdown. Usage: galvatron_table
 // [searches|partitions|proofs]. Needs ../shared/peers (or $TRIMTAB_PEERS).
 

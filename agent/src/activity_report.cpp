@@ -121,9 +121,9 @@ void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities
     }
   };
   add_clock("trimtab_rank_gpu_clock_offset_seconds", "How far the GPU's clock is ahead of the host's.",
-            [](const GpuClock::Offset& offset) { return offset.ns; });
+            [](const ClockDifference::Offset& offset) { return offset.ns; });
   add_clock("trimtab_rank_gpu_clock_uncertainty_seconds", "The true offset lies within this, either way.",
-            [](const GpuClock::Offset& offset) { return offset.uncertainty_ns; });
+            [](const ClockDifference::Offset& offset) { return offset.uncertainty_ns; });
   for (const auto& [id, activity] : activities) {
     for (const Share& share : kShares) {
       into.push_back({"trimtab_rank_step_share", false, "Parts of the latest steps' time.", activity.*share.value,

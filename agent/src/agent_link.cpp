@@ -52,6 +52,7 @@ wire::FromAgent Agent::Implementation::hello() const {
 // The same reason every few seconds is said once.
 void Agent::Implementation::link_closed(const std::string& reason) {
   welcome = false;
+  answered_ns = heard_ns = 0;
   heartbeat.cancel();
   traces.link_closed();
   if (std::exchange(last_link_reason, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
@@ -94,6 +95,9 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
     case wire::ToAgent::kTraceStop:
       return traces.stop(message.trace_stop().id());
     case wire::ToAgent::kHeartbeat:
+      heard_ns = static_cast<std::uint64_t>(clock.wall().count());
+      answered_ns = message.heartbeat().wall_ns();
+      return;
     case wire::ToAgent::BODY_NOT_SET:
       return;
   }
@@ -106,6 +110,7 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
   const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
   heartbeat = loop.every(std::chrono::milliseconds(std::clamp(asked, kShortestHeartbeatMs, kLongestHeartbeatMs)),
                          [this] { beat(); });
+  beat();  // two are needed to compare the clocks
   news.announce();
   commands.link_opened();
   costs->link_opened();
@@ -118,7 +123,11 @@ void Agent::Implementation::refused(const wire::Refused& refusal) {
 
 void Agent::Implementation::beat() {
   wire::FromAgent message;
-  message.mutable_heartbeat()->set_sent_ns(static_cast<std::uint64_t>(clock.monotonic().count()));
+  wire::Heartbeat& heartbeat_now = *message.mutable_heartbeat();
+  heartbeat_now.set_sent_ns(static_cast<std::uint64_t>(clock.monotonic().count()));
+  heartbeat_now.set_answered_ns(answered_ns);
+  heartbeat_now.set_heard_ns(heard_ns);
+  heartbeat_now.set_wall_ns(static_cast<std::uint64_t>(clock.wall().count()));
   send(message);
 }
 

@@ -85,6 +85,8 @@ struct Agent::Implementation {
   std::unique_ptr<net::Server> metrics_server;
   net::Link link;
   bool welcome = false;
+  std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
+  std::uint64_t heard_ns = 0;     // ours when that came
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;

@@ -23,6 +23,9 @@ wire::FromAgent stamps_message(const CostOrigin& origin, std::uint32_t rank,
     one.set_bytes(static_cast<std::uint64_t>(stamp.bytes));
     one.set_begin_ns(stamp.begin_ns);
     one.set_duration_ns(stamp.end_ns - stamp.begin_ns);
+    if (!stamp.gpu_ahead) continue;
+    one.set_gpu_ahead_ns(stamp.gpu_ahead->ns);
+    one.set_gpu_unsure_ns(stamp.gpu_ahead->uncertainty_ns);
   }
   return message;
 }

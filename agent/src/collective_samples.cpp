@@ -50,14 +50,15 @@ std::uint64_t hash_of(const CollectiveStamp& stamp) {
 
 }  // namespace
 
-void CollectiveSamples::add(const RangeRecord& record) {
+void CollectiveSamples::add(const RangeRecord& record, const std::optional<ClockDifference::Offset>& gpu_ahead) {
   if (record.kind != record::kCollective) return;
   ++counters_.seen;
-  const auto stamp = stamp_of(record);
+  auto stamp = stamp_of(record);
   if (!stamp) {
     ++counters_.unfit;
     return;
   }
+  stamp->gpu_ahead = gpu_ahead;
   if (!last_.contains(stamp->communicator) && last_.size() >= kMostCommunicators) {
     for (auto& [id, last] : last_) let_go(last);
     last_.clear();

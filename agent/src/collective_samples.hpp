@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock_difference.hpp"
 #include "ring_reader.hpp"
 
 namespace trimtab::agent {
@@ -27,8 +29,9 @@ struct CollectiveStamp {
   std::uint32_t rank = 0;
   std::uint32_t nodes = 0;
   std::int64_t bytes = 0;
-  std::uint64_t begin_ns = 0;
+  std::uint64_t begin_ns = 0;  // the GPU's clock
   std::uint64_t end_ns = 0;
+  std::optional<ClockDifference::Offset> gpu_ahead = {};  // of the host's clock
 };
 
 class CollectiveSamples final {
@@ -38,9 +41,10 @@ class CollectiveSamples final {
   // After so many calls in a row that found fewer than a quarter of kMost, the level falls.
   static constexpr int kQuietTakes = 8;
 
-  // Any record; only kCollective matters. What was fused with others has no time of its own and is left out: NCCL's
-  // mark, or the same beginning as the communicator's collective before it.
-  void add(const RangeRecord& record);
+  // Any record, by the GPU's clock, which is so far ahead of the host's; only kCollective matters. What was fused with
+  // others has no time of its own and is left out: NCCL's mark, or the same beginning as the communicator's collective
+  // before it.
+  void add(const RangeRecord& record, const std::optional<ClockDifference::Offset>& gpu_ahead = {});
   [[nodiscard]] std::vector<CollectiveStamp> take();
 
   struct Counters {

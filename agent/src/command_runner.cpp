@@ -158,6 +158,8 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
+  launch.launch = asked.launch();
+  launch.variant = asked.variant();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;

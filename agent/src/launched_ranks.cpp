@@ -182,6 +182,14 @@ std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint3
   return std::nullopt;
 }
 
+std::optional<LedgerRank> LaunchedRanks::find_ended(const RankIdentity& id, std::uint64_t launch, pid_t pid) const {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end() || found->second.entry.launch != launch || pid <= 0) return std::nullopt;
+  const auto stat = process_stat(pid);
+  if (stat && !stat->ended()) return std::nullopt;  // what lives must be found by its descent
+  return found->second.entry;
+}
+
 void LaunchedRanks::runs_epoch(const RankIdentity& id, std::uint64_t epoch) {
   const auto found = ranks_.find(id);
   if (found == ranks_.end() || found->second.entry.epoch == epoch) return;

@@ -55,6 +55,9 @@ class LaunchedRanks final {
 
   // The rank of a process that connects: launched by us, and the process is it or a descendant.
   [[nodiscard]] std::optional<LedgerRank> find(const std::string& job, std::uint32_t rank, pid_t pid) const;
+  // The rank that a process belonged to which has ended before anybody looked: as it says itself, where that launch is
+  // the rank's latest here.
+  [[nodiscard]] std::optional<LedgerRank> find_ended(const RankIdentity& id, std::uint64_t launch, pid_t pid) const;
   void runs_epoch(const RankIdentity& id, std::uint64_t epoch);
   void said_bye(const RankIdentity& id);
 

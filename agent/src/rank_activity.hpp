@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu_clock.hpp"
+#include "base/clock_difference.hpp"
 #include "kernel_signatures.hpp"
 #include "ring_reader.hpp"
 #include "step_shares.hpp"
@@ -31,14 +31,15 @@ struct RankActivity {
   double exposed_copy = 0;
   double idle = 0;
   double overlapped_communication = 0;
-  std::vector<StreamShares> streams;          // of the latest step
-  double stream_seconds = 0;                  // that step's time
-  std::vector<BusyKernel> busiest;            // since it was last asked
-  double busiest_seconds = 0;                 // device time since then
-  std::uint64_t steps_left_out = 0;           // not recorded whole, interrupted, or too late
-  std::uint64_t windows = 0;                  // in which not all was recorded
-  CollectorFacts collector;                   // what its collectors cost and lose
-  std::optional<GpuClock::Offset> gpu_clock;  // of the latest collective's GPU, where NCCL's plugin has compared it
+  std::vector<StreamShares> streams;  // of the latest step
+  double stream_seconds = 0;          // that step's time
+  std::vector<BusyKernel> busiest;    // since it was last asked
+  double busiest_seconds = 0;         // device time since then
+  std::uint64_t steps_left_out = 0;   // not recorded whole, interrupted, or too late
+  std::uint64_t windows = 0;          // in which not all was recorded
+  CollectorFacts collector;           // what its collectors cost and lose
+  std::optional<ClockDifference::Offset>
+      gpu_clock;  // of the latest collective's GPU, where NCCL's plugin has compared it
 };
 
 }  // namespace trimtab::agent

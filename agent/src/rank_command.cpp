@@ -50,6 +50,8 @@ Environment rank_environment(Environment base, const Job& job, const RankLaunch&
   environment["TRIMTAB_WORLD_SIZE"] = std::to_string(job.world_size);
   environment["TRIMTAB_PLAN"] = launch.plan_path;
   environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
+  if (launch.launch > 0) environment["TRIMTAB_LAUNCH"] = std::to_string(launch.launch);
+  if (!launch.variant.empty()) environment["TRIMTAB_VARIANT"] = launch.variant;
   if (!places.inject_library.empty()) {
     environment["TRIMTAB_LIBRARY"] = places.inject_library;
     environment["NVTX_INJECTION64_PATH"] = places.inject_library;

@@ -26,6 +26,8 @@ struct RankLaunch {
   Bytes memory_limit = 0;
   std::int64_t steps = 0;
   std::uint64_t epoch = 0;
+  std::uint64_t launch = 0;  // 0 = none: a benchmark
+  std::string variant;
   std::string nccl_table;     // path; empty = NCCL chooses by itself
   std::string nccl_table_id;  // as 16 hexadecimal digits
 };

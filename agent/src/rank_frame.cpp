@@ -92,7 +92,8 @@ RankFrame read_hello(Fields& f) {
 
 RankFrame read_ring(Fields& f) {
   check_version(f);
-  return RingFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes), read_rank(f)};
+  return RingFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes), read_rank(f),
+                   static_cast<std::uint64_t>(f.integer_or("launch", 0, 0)), f.text("variant", kMaxNameBytes)};
 }
 
 RankFrame read_step(Fields& f) {

@@ -25,6 +25,8 @@ struct RingFrame {
   std::int64_t pid = 0;
   std::string job;
   std::optional<std::uint32_t> rank;
+  std::uint64_t launch = 0;  // 0 = it does not say
+  std::string variant;
 };
 struct StepFrame {
   std::int64_t step = 0;

@@ -110,19 +110,23 @@ void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const Range
   if (traces_ != nullptr) traces_->records(peer, records);
 }
 
-// The batch by the host's clock, without what cannot be. The join over ranks compares GPUs' clocks itself: it gets
-// their own stamps, before anything is changed.
+// The batch by the host's clock, without what cannot be. The join over ranks gets the GPUs' own stamps, and how far
+// their clocks are ahead.
 std::span<const RangeRecord> RankRings::credible(Ring& ring, std::span<const RangeRecord> records) {
   const std::uint64_t latest_ns = static_cast<std::uint64_t>(clock_.wall().count()) + kClocksDifferNs;
   const auto usual = [=](const RangeRecord& record) { return !is_nccl(record) && record.end_ns <= latest_ns; };
   if (std::ranges::all_of(records, usual)) return records;
   credible_.clear();
   for (RangeRecord record : records) {
-    if (is_nccl(record)) {
-      ring.collectives.add(record);
-      align(ring, record);
+    if (record.kind == record::kClock) {
+      compare_clocks(ring, record);
+      continue;
     }
-    if (record.kind == record::kClock) continue;
+    if (is_nccl(record)) {
+      const auto ahead = gpu_ahead(ring, record);
+      ring.collectives.add(record, ahead);
+      if (ahead) put_on_host_clock(ring, record, *ahead);
+    }
     if (record.end_ns <= latest_ns) {
       credible_.push_back(record);
     } else {
@@ -132,23 +136,26 @@ std::span<const RangeRecord> RankRings::credible(Ring& ring, std::span<const Ran
   return credible_;
 }
 
-void RankRings::align(Ring& ring, RangeRecord& record) {
-  if (record.kind == record::kClock) {
-    auto known = ring.gpu_clocks.find(record.domain);
-    if (known == ring.gpu_clocks.end() && ring.gpu_clocks.size() < kMostGpuClocks) {
-      known = ring.gpu_clocks.emplace(std::string(record.domain), GpuClock()).first;
-    }
-    if (known == ring.gpu_clocks.end() || record.detail[0] > record::kReadBefore) return;
-    return known->second.add(record.begin_ns, record.payload, record.detail[0] == record::kReadAfter);
+void RankRings::compare_clocks(Ring& ring, const RangeRecord& record) {
+  auto known = ring.gpu_clocks.find(record.domain);
+  if (known == ring.gpu_clocks.end() && ring.gpu_clocks.size() < kMostGpuClocks) {
+    known = ring.gpu_clocks.emplace(std::string(record.domain), ClockDifference()).first;
   }
+  if (known == ring.gpu_clocks.end() || record.detail[0] > record::kReadBefore) return;
+  known->second.add(record.begin_ns, record.payload, record.detail[0] == record::kReadAfter);
+}
+
+std::optional<ClockDifference::Offset> RankRings::gpu_ahead(const Ring& ring, const RangeRecord& record) {
   const auto known = ring.gpu_clocks.find(record.domain);
-  const auto offset = known == ring.gpu_clocks.end() ? std::nullopt : known->second.at(record.begin_ns);
-  if (!offset) return;
+  return known == ring.gpu_clocks.end() ? std::nullopt : known->second.at(record.begin_ns);
+}
+
+void RankRings::put_on_host_clock(Ring& ring, RangeRecord& record, const ClockDifference::Offset& ahead) {
   const std::uint64_t length = record.end_ns - record.begin_ns;
-  record.begin_ns -= static_cast<std::uint64_t>(offset->ns);
+  record.begin_ns -= static_cast<std::uint64_t>(ahead.ns);
   record.end_ns = record.begin_ns + length;
-  record.uncertainty_ns = offset->uncertainty_ns;
-  ring.gpu_offset = offset;
+  record.uncertainty_ns = ahead.uncertainty_ns;
+  ring.gpu_offset = ahead;
 }
 
 void RankRings::note_loss(Ring& ring, const RingDrain& drained) {

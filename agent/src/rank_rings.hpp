@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "activity_fold.hpp"
+#include "base/clock_difference.hpp"
 #include "collective_samples.hpp"
 #include "cost_batches.hpp"
-#include "gpu_clock.hpp"
 #include "net/local_server.hpp"
 #include "range_fold.hpp"
 #include "rank_identity.hpp"
@@ -100,10 +100,10 @@ class RankRings final {
     CollectiveSamples collectives;
     CollectiveSamples::Counters counted;  // of those, what counters_ has
     std::unique_ptr<ActivityFold> activity;
-    std::map<std::string, GpuClock, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
-    std::optional<GpuClock::Offset> gpu_offset = {};               // of the latest collective
-    std::map<std::uint32_t, RangeRecord> threads = {};             // the latest kThreadName of each
-    std::uint64_t drained_ns = 0;                                  // CLOCK_REALTIME, when it was last read
+    std::map<std::string, ClockDifference, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
+    std::optional<ClockDifference::Offset> gpu_offset = {};               // of the latest collective
+    std::map<std::uint32_t, RangeRecord> threads = {};                    // the latest kThreadName of each
+    std::uint64_t drained_ns = 0;                                         // CLOCK_REALTIME, when it was last read
     Nanoseconds kernels_taken{0};
     Counters told = {};  // what has been added to the counters
     bool gone = false;
@@ -111,7 +111,9 @@ class RankRings final {
   void drain(net::LocalPeerId peer, Ring& ring);
   void take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records);
   [[nodiscard]] std::span<const RangeRecord> credible(Ring& ring, std::span<const RangeRecord> records);
-  static void align(Ring& ring, RangeRecord& record);
+  static void compare_clocks(Ring& ring, const RangeRecord& record);
+  [[nodiscard]] static std::optional<ClockDifference::Offset> gpu_ahead(const Ring& ring, const RangeRecord& record);
+  static void put_on_host_clock(Ring& ring, RangeRecord& record, const ClockDifference::Offset& ahead);
   void count(Ring& ring, const RingDrain& drained);
   void note_loss(Ring& ring, const RingDrain& drained);
   void fold_activity(net::LocalPeerId peer, Ring& ring);

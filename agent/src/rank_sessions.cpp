@@ -112,6 +112,10 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   session.greeted = true;
   session.is_ring = true;
   if (ring.rank) session.rank = parts_.ranks.find(ring.job, *ring.rank, session.pid);
+  // A short process has left its ring in the socket, and nothing in /proc.
+  if (ring.rank && !session.rank && ring.launch > 0) {
+    session.rank = parts_.ranks.find_ended({ring.job, ring.variant, *ring.rank}, ring.launch, session.pid);
+  }
   const auto origin = parts_.origin(session.rank ? session.rank->id.job : "");
   const auto rank = session.rank ? std::optional(session.rank->id) : std::nullopt;
   const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin, rank);

@@ -154,7 +154,6 @@ void TraceRecorder::end(Trace& trace, std::uint64_t id) {
   wire::TraceEnd& account = *message.mutable_trace_end();
   account.set_id(id);
   account.set_node(parts_.node);
-  account.set_sent_ns(now());
   for (wire::TracedRank& rank : trace.done) {
     const auto lost = trace.dropped.find(rank.rank());
     if (lost != trace.dropped.end()) rank.set_dropped(rank.dropped() + std::exchange(lost->second, 0));

@@ -56,14 +56,17 @@ bool TraceEvents::add(const wire::TraceChunk& chunk) {
     ++counts_.malformed;
     return false;
   }
-  if (base_ns_ == 0) base_ns_ = chunk.base_ns();
+  const auto ahead = clocks_ahead_.find(chunk.node());
+  const std::uint64_t from_ns =
+      chunk.base_ns() - (ahead == clocks_ahead_.end() ? 0 : static_cast<std::uint64_t>(ahead->second));
+  if (base_ns_ == 0) base_ns_ = from_ns;
   Process& process = process_of(chunk);
   for (const wire::TraceRecord& fields : chunk.records()) {
     const bool value = record::domain_is_value(static_cast<std::uint16_t>(fields.kind()));
     const std::string_view domain =
         value ? std::string_view() : std::string_view(chunk.names(static_cast<int>(fields.domain())));
     add(process, {fields, chunk.names(static_cast<int>(fields.name())), domain,
-                  chunk.base_ns() + static_cast<std::uint64_t>(fields.begin_ns())});
+                  from_ns + static_cast<std::uint64_t>(fields.begin_ns())});
     ++counts_.records;
   }
   return true;

@@ -22,6 +22,9 @@ class TraceEvents {
   // Begins the document. `out` must outlive it.
   explicit TraceEvents(std::ostream& out);
 
+  // So much is taken off the times of a node's records: how far its clock is ahead of the others'. Before its first
+  // chunk.
+  void set_clock(const std::string& node, std::int64_t ahead_ns) { clocks_ahead_[node] = ahead_ns; }
   // False, with nothing written, for a chunk that contradicts itself.
   [[nodiscard]] bool add(const wire::TraceChunk& chunk);
   // Ends the document. `other_json` is an object: what else the file should say of itself.
@@ -73,7 +76,8 @@ class TraceEvents {
   std::ostream& out_;
   bool first_ = true;
   std::uint64_t base_ns_ = 0;
-  std::map<std::string, Process> processes_;  // by node, rank and pid
+  std::map<std::string, std::int64_t> clocks_ahead_;  // by node
+  std::map<std::string, Process> processes_;          // by node, rank and pid
   std::uint64_t next_arrow_ = 0;
   std::uint64_t next_async_ = 0;
   Counts counts_;

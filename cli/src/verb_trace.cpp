@@ -112,6 +112,9 @@ std::vector<std::string> remarks_of(const FetchedTrace& fetched, const json& sta
   for (const json& node : state.value("nodes", json::array())) {
     const std::string name = node.value("node", "");
     if (node.contains("remark")) say("node " + name, node.value("remark", ""));
+    if (!node.contains("remark") && !node.contains("clock_ahead_ns")) {
+      say("node " + name, "its clock has not been compared with the coordinator's yet, its times are as they came");
+    }
     if (fetched.given_up && !node.value("ended", false)) say("node " + name, "it is silent");
     if (node.value("ended", false) && !node.contains("remark") && node.value("ranks", json::array()).empty()) {
       say("node " + name, "no rank of this job has a record ring here");
@@ -132,14 +135,22 @@ std::vector<std::string> remarks_of(const FetchedTrace& fetched, const json& sta
 }
 
 json other_data(const std::string& job, const json& state, const std::vector<std::string>& remarks) {
-  return {
-      {"producer", "trimtab " TRIMTAB_VERSION},
-      {"job", job},
-      {"remarks", remarks},
-      {"clocks",
-       "Every node's records carry its own CLOCK_REALTIME. clock_ahead_s is a node's clock less the coordinator's when "
-       "its last message arrived, the message's way included; nothing has been corrected by it."},
-      {"nodes", state.value("nodes", json::array())}};
+  return {{"producer", "trimtab " TRIMTAB_VERSION},
+          {"job", job},
+          {"remarks", remarks},
+          {"clocks",
+           "clock_ahead_ns, a node's clock less the coordinator's when the trace began, has been taken off the times "
+           "of its "
+           "records; the truth lies within clock_unsure_ns of it. A node without it has its own clock."},
+          {"nodes", state.value("nodes", json::array())}};
+}
+
+void put_on_one_clock(const json& begun, TraceEvents& events) {
+  for (const json& node : begun.value("nodes", json::array())) {
+    if (node.contains("clock_ahead_ns")) {
+      events.set_clock(node.value("node", ""), node.value("clock_ahead_ns", std::int64_t{0}));
+    }
+  }
 }
 
 Result<int> trace(const Arguments& arguments, Console& console) {
@@ -157,6 +168,7 @@ Result<int> trace(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const json begun, parsed(client.post(job_target(job, "/trace"), request.dump())));
   RunningTrace running(client, begun.value("trace", std::uint64_t{0}));
   TraceEvents events(file.out());
+  put_on_one_clock(begun, events);
   const FetchedTrace fetched = running.fetch(length, events);
   const json state = json::parse(fetched.state_json);
   const std::vector<std::string> remarks = remarks_of(fetched, state, events);

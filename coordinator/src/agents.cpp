@@ -37,11 +37,8 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
   if (member == nullptr) return refuse(peer, "the first message must be a hello");
   services_.members.heard(peer);
   switch (from.body_case()) {
-    case Body::kHeartbeat: {
-      wire::ToAgent answer;
-      *answer.mutable_heartbeat() = from.heartbeat();
-      return reply(peer, answer);
-    }
+    case Body::kHeartbeat:
+      return heartbeat(peer, *member, from.heartbeat());
     case Body::kCostBatch:
       return cost_batch(peer, *member, from.cost_batch());
     case Body::kCommandDone:
@@ -58,7 +55,7 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
     case Body::kRankEvent:
       return rank_event(from.rank_event());
     case Body::kCollectiveStamps:
-      return collective_stamps(from.collective_stamps());
+      return collective_stamps(*member, from.collective_stamps());
     case Body::kRankActivity:
       return services_.live.told(from.rank_activity(), member->node, services_.clock.monotonic());
     case Body::kTraceChunk:
@@ -74,6 +71,7 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   auto joined = services_.members.join(introduction(hello), peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
+  services_.clocks.forget(hello.node());
   if (*joined != 0) {
     // When the former connection is reported closed it is no longer the node's.
     services_.traces.node_gone(hello.node());
@@ -110,6 +108,16 @@ void Agents::end_strays(const wire::Hello& hello) {
     const KillOn kill{tag, hello.node(), launch, jobs_.find(name)->state().launch_variant};
     (void)send(hello.node(), command(kill, {*id, name, "", "", ""}));
   }
+}
+
+void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat) {
+  const auto now = [this] { return static_cast<std::uint64_t>(services_.clock.wall().count()); };
+  services_.clocks.heard(member.node, heartbeat, now());
+  wire::ToAgent answer;
+  answer.mutable_heartbeat()->set_sent_ns(heartbeat.sent_ns());
+  answer.mutable_heartbeat()->set_wall_ns(now());
+  services_.clocks.answered(member.node, answer.heartbeat().wall_ns());
+  reply(peer, answer);
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
@@ -158,9 +166,9 @@ void Agents::timeline(const wire::RankEvent& event) {
   if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
-void Agents::collective_stamps(const wire::CollectiveStamps& stamps) {
+void Agents::collective_stamps(const Member& member, const wire::CollectiveStamps& stamps) {
   const JobRun* job = jobs_.find(stamps.job());
-  collectives_.take(stamps, job == nullptr || !job->active() ? 0 : job->state().job.world_size);
+  collectives_.take(stamps, member.node, job == nullptr || !job->active() ? 0 : job->state().job.world_size);
 }
 
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {

@@ -15,6 +15,7 @@ namespace trimtab::wire {
 class CollectiveStamps;
 class CommandDone;
 class CostBatch;
+class Heartbeat;
 class Hello;
 class RankActivity;
 class RankEvent;
@@ -46,11 +47,12 @@ class Agents {
  private:
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
+  void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void command_done(const wire::CommandDone& done);
   void rank_event(const wire::RankEvent& event);
   void timeline(const wire::RankEvent& event);
-  void collective_stamps(const wire::CollectiveStamps& stamps);
+  void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
   void refuse(std::uint64_t peer, const std::string& reason);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 

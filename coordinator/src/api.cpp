@@ -156,7 +156,7 @@ net::HttpResponse post_trace(const Call& call) {
     std::vector<std::string> nodes;
     for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
     if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
-    const auto id = call.services.traces.start(job.name(), nodes, *request);
+    const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
     if (!id.ok()) return failure(id.error());
     return net::HttpResponse{201, "application/json", call.services.traces.document(*id).value_or("{}")};
   });

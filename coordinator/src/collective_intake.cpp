@@ -72,9 +72,21 @@ CostKey key_of(const CollectiveFacts& facts) {
 
 }  // namespace
 
-void CollectiveIntake::take(const wire::CollectiveStamps& message, std::int32_t world_size) {
+std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp& said, const std::string& node) {
+  if (!said.has_gpu_ahead_ns()) return std::nullopt;
+  StampClock clock;
+  clock.node = nodes_.try_emplace(node, static_cast<std::uint32_t>(nodes_.size())).first->second;
+  clock.gpu = {said.gpu_ahead_ns(), said.gpu_unsure_ns()};
+  const std::uint64_t on_host = said.begin_ns() - static_cast<std::uint64_t>(said.gpu_ahead_ns());
+  clock.host = services_.clocks.ahead(node, on_host);
+  return clock;
+}
+
+void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size) {
   for (const wire::CollectiveStamp& said : message.stamps()) {
-    const auto joined = join_.add(stamp_of(said, message.rank()), services_.clock.monotonic());
+    RankStamp stamp = stamp_of(said, message.rank());
+    stamp.clock = clock_of(said, node);
+    const auto joined = join_.add(stamp, services_.clock.monotonic());
     if (!joined) continue;
     fold(*joined, message.fingerprint_json());
     count_ranks(*joined, message.job(), world_size);

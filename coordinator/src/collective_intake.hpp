@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "collective_join.hpp"
@@ -12,8 +13,9 @@
 #include "services.hpp"
 
 namespace trimtab::wire {
+class CollectiveStamp;
 class CollectiveStamps;
-}
+}  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
 
@@ -26,8 +28,8 @@ class CollectiveIntake {
 
   explicit CollectiveIntake(Services& services) : services_(services) {}
 
-  // `world_size` of the job that it names; 0 = no such job runs: its costs count, its ranks do not.
-  void take(const wire::CollectiveStamps& message, std::int32_t world_size);
+  // From `node`. `world_size` of the job that it names; 0 = no such job runs: its costs count, its ranks do not.
+  void take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size);
   // Gives up collectives whose stamps do not come, and stores costs when it is time.
   void tick();
   // What has been joined so far, now. False when the database does not take it; it is kept then.
@@ -35,13 +37,15 @@ class CollectiveIntake {
 
  private:
   using Costs = std::map<CostKey, Statistics>;
+  [[nodiscard]] std::optional<StampClock> clock_of(const wire::CollectiveStamp& said, const std::string& node);
   void fold(const JoinedCollective& joined, const std::string& fingerprint_json);
   void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
   bool store(const std::string& fingerprint_json, const Costs& costs);
 
   Services& services_;
   CollectiveJoin join_;
-  std::map<std::string, Costs> costs_;  // by fingerprint
+  std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
+  std::map<std::string, Costs> costs_;          // by fingerprint
   std::size_t count_ = 0;
   std::string origin_;  // of this process's batches
   std::uint64_t batch_ = 0;

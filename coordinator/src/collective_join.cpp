@@ -13,15 +13,55 @@ constexpr std::uint32_t kMostRanks = 65535;
 constexpr std::size_t kEnoughDifferences = 5;
 constexpr std::int64_t kLateNs = 20'000;
 constexpr std::int64_t kMeetNs = 5'000;
+constexpr std::int64_t kMeetShare = 10;
 // Ends that lie further apart than this and than the transfer took twice are not the ends of one collective.
 constexpr std::int64_t kApartNs = 5'000'000;
 constexpr std::uint64_t kLatestStamp = std::uint64_t{1} << 61;
+// Hosts' clocks and bounds beyond these say nothing, and offsets that bounds would move so far are of another time;
+// less than that never overflows.
+constexpr std::int64_t kFarthestHost = std::int64_t{1} << 58;
+constexpr std::uint64_t kWidestBound = std::uint64_t{1} << 55;
+constexpr std::int64_t kFarthestMove = std::int64_t{1} << 40;
 
 bool fits(const RankStamp& stamp) {
   const CollectiveFacts& facts = stamp.facts;
   return nccl::ends_together(facts.function) && facts.ranks >= 2 && facts.ranks <= kMostRanks &&
          stamp.rank < facts.ranks && facts.bytes > 0 && stamp.begin_ns > 0 && stamp.begin_ns <= stamp.end_ns &&
          stamp.end_ns < kLatestStamp;
+}
+
+bool sane(const ClockDifference::Offset& host) {
+  return host.ns < kFarthestHost && host.ns > -kFarthestHost && host.uncertainty_ns < kWidestBound;
+}
+
+// What a peer says of clocks, where it can be.
+std::optional<StampClock> usable_clock(const RankStamp& stamp) {
+  std::optional<StampClock> clock = stamp.clock;
+  if (!clock) return clock;
+  if (stamp.begin_ns - static_cast<std::uint64_t>(clock->gpu.ns) >= kLatestStamp) return std::nullopt;
+  if (clock->gpu.uncertainty_ns >= kWidestBound) return std::nullopt;
+  if (clock->host && !sane(*clock->host)) clock->host.reset();
+  return clock;
+}
+
+// How far the first clock is ahead of the second.
+struct Between {
+  std::int64_t ahead = 0;
+  std::int64_t unsure = 0;
+  [[nodiscard]] std::int64_t least() const { return ahead - unsure; }
+  [[nodiscard]] std::int64_t most() const { return ahead + unsure; }
+};
+
+std::optional<Between> between(const std::optional<StampClock>& first, const std::optional<StampClock>& second) {
+  if (!first || !second) return std::nullopt;
+  Between clocks;
+  clocks.ahead = first->gpu.ns - second->gpu.ns;
+  clocks.unsure = static_cast<std::int64_t>(first->gpu.uncertainty_ns + second->gpu.uncertainty_ns);
+  if (first->node == second->node) return clocks;
+  if (!first->host || !second->host) return std::nullopt;
+  clocks.ahead += first->host->ns - second->host->ns;
+  clocks.unsure += static_cast<std::int64_t>(first->host->uncertainty_ns + second->host->uncertainty_ns);
+  return clocks;
 }
 
 std::int64_t median(std::vector<std::int64_t> values) {
@@ -65,6 +105,47 @@ Aligned align(const std::vector<Times>& ranks, const std::vector<std::int64_t>& 
   return aligned;
 }
 
+bool meet(const Aligned& aligned, std::int64_t share_of_transfer) {
+  const std::int64_t apart = aligned.latest_end - aligned.earliest_end;
+  return aligned.transfer() > 0 && apart <= std::max(kMeetNs, aligned.transfer() / share_of_transfer);
+}
+
+struct Offsets {
+  std::vector<std::int64_t> of_rank;
+  bool moved = false;         // by the bounds
+  bool contradicted = false;  // the bounds cannot be true
+};
+
+// The offsets where the bounds allow them, else at the nearest place that they do; unless that tears the ends apart by
+// more than the transfer takes.
+template <typename Times>
+Offsets within_bounds(const std::vector<Times>& ranks, const std::vector<std::int64_t>& offsets) {
+  Offsets bounded{offsets};
+  bool far = false;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const auto bounds = between(ranks[rank].clock, ranks[0].clock);
+    if (!bounds) continue;
+    const std::int64_t place = std::clamp(offsets[rank], bounds->least(), bounds->most());
+    bounded.moved = bounded.moved || place != offsets[rank];
+    far = far || place - offsets[rank] > kFarthestMove || offsets[rank] - place > kFarthestMove;
+    bounded.of_rank[rank] = place;
+  }
+  if (!bounded.moved) return bounded;
+  if (!far && meet(align(ranks, bounded.of_rank), 1)) return bounded;
+  return {offsets, false, true};
+}
+
+// Whether that rank began after every other one, wherever in their bounds the clocks are.
+template <typename Times>
+bool surely_last(const std::vector<Times>& ranks, std::size_t last) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (rank == last) continue;
+    const auto clocks = between(ranks[last].clock, ranks[rank].clock);
+    if (!clocks || difference(ranks[last].begin_ns, ranks[rank].begin_ns) <= clocks->most()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nanoseconds now) {
@@ -95,7 +176,7 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
     ++counters_.repeated;
     return std::nullopt;
   }
-  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true};
+  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp)};
   if (--pending.missing > 0) {
     while (pending_.size() > limits_.pending || stamps_ > limits_.stamps) give_up_oldest();
     return std::nullopt;
@@ -116,24 +197,33 @@ std::optional<JoinedCollective> CollectiveJoin::complete(const Pending& pending)
   Clocks& clocks = clocks_of(pending.facts);
   const std::vector<std::int64_t> known = offsets(clocks);
   learn(clocks, differences);
-  Aligned aligned = align(ranks, known.empty() ? differences : known);
+  Offsets used = within_bounds(ranks, known.empty() ? differences : known);
+  Aligned aligned = align(ranks, used.of_rank);
   const std::int64_t apart = aligned.latest_end - aligned.earliest_end;
   if (apart > kApartNs && apart > 2 * aligned.transfer()) {
     ++counters_.implausible;
     return std::nullopt;
   }
-  const bool meet = apart <= std::max(kMeetNs, aligned.transfer() / 10);
-  const bool by_own_ends = known.empty() || aligned.transfer() <= 0 || !meet;
-  if (by_own_ends) aligned = align(ranks, differences);
-  const std::vector<std::int64_t>& used = by_own_ends ? differences : known;
+  if (!used.moved && (known.empty() || !meet(aligned, kMeetShare))) {
+    used.of_rank = differences;
+    aligned = align(ranks, differences);
+  }
 
   JoinedCollective joined{pending.facts, std::max<std::int64_t>(aligned.transfer(), 0), {}, {}, {}};
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    joined.waiting_ns.push_back(aligned.latest_begin - (static_cast<std::int64_t>(ranks[rank].begin_ns) - used[rank]));
+    const std::int64_t begin = static_cast<std::int64_t>(ranks[rank].begin_ns) - used.of_rank[rank];
+    joined.waiting_ns.push_back(aligned.latest_begin - begin);
     joined.job_ranks.push_back(ranks[rank].job_rank);
   }
   const std::int64_t lead = aligned.latest_begin - aligned.before_latest;
-  if (lead > std::max(kLateNs, joined.transfer_ns / 10)) joined.late_job_rank = ranks[aligned.latest].job_rank;
+  if (lead > std::max(kLateNs, joined.transfer_ns / 10)) {
+    if (!used.contradicted && surely_last(ranks, aligned.latest)) {
+      joined.late_job_rank = ranks[aligned.latest].job_rank;
+    } else {
+      ++counters_.unsure;
+    }
+  }
+  if (used.contradicted) ++counters_.clocks_wrong;
   ++counters_.joined;
   return joined;
 }

@@ -6,11 +6,17 @@
 // A rank's own time in a collective contains waiting for the others. In an all-reduce, an all-gather and a
 // reduce-scatter nobody is done before everybody has come and all end within a hop of each other, so
 //   transfer = the earliest end - the latest beginning;   waiting of a rank = the latest beginning - its own.
-// Stamps come from as many clocks as there are GPUs. Because the ends are one instant, their differences are the
-// clocks' differences: from each communicator's last collectives a median offset per rank is kept and taken off. Where
-// there are not enough of them yet, or the clocks drift so fast that the ends do not meet, a collective is aligned by
-// its own ends, and the transfer is the shortest rank's own time. Rooted collectives do not end together: they are not
-// joined.
+// Stamps come from as many clocks as there are GPUs. What is known of them comes two ways:
+//  * each GPU's clock was compared with its host's, and the hosts' with the coordinator's: hard bounds (StampClock),
+//  within
+//    a host some microseconds apart, between hosts half a round trip;
+//  * the ends are one instant, give or take a hop: from each communicator's last collectives a median difference per
+//  rank
+//    is kept. Not a bound, but as near as a hop, and free of drift.
+// A rank's clock is taken to be where the ends say, or at the nearest place that the bounds allow. Where the ends of
+// the collective then do not meet, the bounds or the medians are wrong of it (a clock was set, a host lies): it is
+// aligned by its own ends, the transfer is the shortest rank's own time, and nobody is called late. Nor is anybody
+// whose lateness the bounds do not prove. Rooted collectives do not end together: they are not joined.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +27,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/clock_difference.hpp"
 
 namespace trimtab::coordinator {
 
@@ -36,6 +43,13 @@ struct CollectiveFacts {
   bool operator==(const CollectiveFacts&) const = default;
 };
 
+// How far the clock of a stamp is ahead of the coordinator's: by both together.
+struct StampClock {
+  std::uint32_t node = 0;                            // the same number is the same host clock
+  ClockDifference::Offset gpu = {};                  // the GPU's, of its host's
+  std::optional<ClockDifference::Offset> host = {};  // the host's, of the coordinator's; not needed within one host
+};
+
 struct RankStamp {
   CollectiveFacts facts;
   std::uint32_t sequence = 0;
@@ -43,6 +57,7 @@ struct RankStamp {
   std::uint32_t job_rank = 0;  // who that is
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;  // not before begin_ns
+  std::optional<StampClock> clock = {};
 };
 
 struct JoinedCollective {
@@ -50,7 +65,8 @@ struct JoinedCollective {
   std::int64_t transfer_ns = 0;
   std::vector<std::int64_t> waiting_ns;  // by rank in the communicator
   std::vector<std::uint32_t> job_ranks;  // likewise
-  // Who came last, where it was later than the one before it by more than a tenth of the transfer and 20 µs.
+  // Who came last, where it was later than the one before it by more than a tenth of the transfer and 20 µs, and the
+  // clocks' bounds leave no doubt that it was.
   std::optional<std::uint32_t> late_job_rank;
 };
 
@@ -61,6 +77,8 @@ struct JoinCounters {
   std::uint64_t contradictory = 0;  // stamps that say different things of one collective
   std::uint64_t implausible = 0;    // the ends lie apart, clocks considered: not one collective, or a clock was set
   std::uint64_t unfit = 0;          // rooted, or no collective at all
+  std::uint64_t unsure = 0;         // of the joined: a rank seemed late, but the clocks do not prove it
+  std::uint64_t clocks_wrong = 0;   // of the joined: the hosts' clocks contradict the ends
 };
 
 struct JoinLimits {
@@ -94,6 +112,7 @@ class CollectiveJoin {
     std::uint64_t end_ns = 0;
     std::uint32_t job_rank = 0;
     bool known = false;
+    std::optional<StampClock> clock = {};
   };
   struct Pending {
     CollectiveFacts facts;

@@ -81,6 +81,12 @@ void collective_metrics(Page& page, const Counters& counters) {
                  {"implausible", static_cast<double>(join.implausible)},
                  {"unfit", static_cast<double>(join.unfit)},
                  {"dropped", static_cast<double>(counters.collective_costs_dropped)}});
+  page.single("trimtab_collective_late_unsure_total", "counter",
+              "Joined collectives to which a rank seemed to come late, by less than the clocks' bounds prove.",
+              static_cast<double>(join.unsure));
+  page.single("trimtab_collective_clocks_contradict_total", "counter",
+              "Joined collectives whose ends contradict the clocks of their hosts.",
+              static_cast<double>(join.clocks_wrong));
   const auto ranks = [&](const char* name, const char* help, auto value) {
     page.family(name, "counter", help);
     for (const auto& [rank, seen] : counters.waiting) {
@@ -95,6 +101,28 @@ void collective_metrics(Page& page, const Counters& counters) {
         [](const RankWaiting& rank) { return static_cast<double>(rank.collectives); });
   ranks("trimtab_collective_late_total", "Joined collectives in which the others waited for this rank.",
         [](const RankWaiting& rank) { return static_cast<double>(rank.late); });
+}
+
+std::string escaped(const std::string& label) {
+  std::string text;
+  for (const char byte : label) {
+    if (byte == '"' || byte == '\\') text += '\\';
+    text += byte == '\n' ? ' ' : byte;
+  }
+  return text;
+}
+
+void clock_metrics(Page& page, const NodeClocks& clocks) {
+  std::map<std::string, double> ahead;
+  std::map<std::string, double> unsure;
+  for (const auto& [node, offset] : clocks.latest()) {
+    ahead[escaped(node)] = static_cast<double>(offset.ns) / 1e9;
+    unsure[escaped(node)] = static_cast<double>(offset.uncertainty_ns) / 1e9;
+  }
+  page.labelled("trimtab_node_clock_ahead_seconds", "gauge", "A node's clock less the coordinator's, by heartbeats.",
+                "node", ahead);
+  page.labelled("trimtab_node_clock_uncertainty_seconds", "gauge", "The true difference lies within this, either way.",
+                "node", unsure);
 }
 
 void counter_metrics(Page& page, const Counters& counters) {
@@ -131,6 +159,7 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   job_metrics(page, jobs);
   counter_metrics(page, services.counters);
   collective_metrics(page, services.counters);
+  clock_metrics(page, services.clocks);
   const auto costs = services.costs.cost_count();
   if (costs.ok()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));

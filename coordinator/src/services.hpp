@@ -12,6 +12,7 @@
 #include "collective_join.hpp"
 #include "live_ranks.hpp"
 #include "membership.hpp"
+#include "node_clocks.hpp"
 #include "schema/cost_database.hpp"
 #include "search_worker.hpp"
 #include "state_store.hpp"
@@ -67,6 +68,7 @@ struct Services {
   std::function<bool(const std::string& node, const wire::ToAgent&)> send;
   Counters counters;
   LiveRanks live = {};
+  NodeClocks clocks = {};
   Traces traces{clock, send};
 };
 

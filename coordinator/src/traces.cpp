@@ -48,7 +48,7 @@ Result<TraceRequest> parse_trace_request(const std::string& body) {
 }
 
 Result<std::uint64_t> Traces::start(const std::string& job, const std::vector<std::string>& nodes,
-                                    const TraceRequest& request) {
+                                    const TraceRequest& request, const NodeOffsets& clocks) {
   if (traces_.size() >= kMost) return no("there are " + std::to_string(kMost) + " traces already; try again later");
   for (const auto& [id, trace] : traces_) {
     if (trace.job == job) return no("job " + job + " is being traced already (trace " + std::to_string(id) + ")");
@@ -65,6 +65,7 @@ Result<std::uint64_t> Traces::start(const std::string& job, const std::vector<st
   trace.touched = clock_.monotonic();
   for (const std::string& node : nodes) {
     Node& one = trace.nodes[node];
+    if (const auto known = clocks.find(node); known != clocks.end()) one.clock = known->second;
     if (send_(node, message)) continue;
     one.ended = true;
     one.remark = "the node is not connected";
@@ -93,8 +94,6 @@ void Traces::ended(const wire::TraceEnd& end) {
   if (node == found->second.nodes.end()) return;
   node->second.ended = true;
   node->second.account = end;
-  node->second.clock_ahead_s =
-      static_cast<double>(static_cast<std::int64_t>(end.sent_ns()) - clock_.wall().count()) / 1e9;
 }
 
 void Traces::node_gone(const std::string& node) {
@@ -137,7 +136,10 @@ std::optional<std::string> Traces::document(std::uint64_t id) {
   for (const auto& [name, node] : trace.nodes) {
     json one = {{"node", name}, {"ended", node.ended}, {"ranks", json::array()}};
     if (!node.remark.empty()) one["remark"] = node.remark;
-    if (node.account.id() != 0) one["clock_ahead_s"] = node.clock_ahead_s;
+    if (node.clock) {
+      one["clock_ahead_ns"] = node.clock->ns;
+      one["clock_unsure_ns"] = node.clock->uncertainty_ns;
+    }
     for (const wire::TracedRank& rank : node.account.ranks()) one["ranks"].push_back(rank_json(rank));
     nodes.push_back(std::move(one));
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/clock_difference.hpp"
 #include "base/result.hpp"
 #include "wire/agent.pb.h"
 
@@ -36,9 +37,12 @@ class Traces {
   using Send = std::function<bool(const std::string& node, const wire::ToAgent&)>;
   Traces(const Clock& clock, Send send) : clock_(clock), send_(std::move(send)) {}
 
-  // Starts one on these nodes; its number. The error is kNo when this job or too many others are being traced.
+  // How far nodes' clocks are ahead of ours, where that is known.
+  using NodeOffsets = std::map<std::string, ClockDifference::Offset>;
+  // Starts one on these nodes; its number. The error is kNo when this job or too many others are being traced. Its
+  // document tells of `clocks`, for whoever puts the nodes' records beside each other.
   [[nodiscard]] Result<std::uint64_t> start(const std::string& job, const std::vector<std::string>& nodes,
-                                            const TraceRequest& request);
+                                            const TraceRequest& request, const NodeOffsets& clocks);
 
   void chunk(const wire::TraceChunk& chunk, std::string frame);
   void ended(const wire::TraceEnd& end);
@@ -46,8 +50,8 @@ class Traces {
   void tick();
 
   // Who asks is still there.
-  // {"trace", "job", "state": "running" | "done", "nodes": [...], "chunks": how many came}; nothing for an unknown
-  // number.
+  // {"trace", "job", "state": "running" | "done", "nodes": [{"node", "clock_ahead_ns", "clock_unsure_ns", ...}],
+  // "chunks": how many came}; nothing for an unknown number.
   [[nodiscard]] std::optional<std::string> document(std::uint64_t id);
   // The chunk of this number (from 0), a serialized wire.FromAgent; empty when it has not come. Those before it go.
   [[nodiscard]] std::optional<std::string> fetch(std::uint64_t id, std::uint64_t number);
@@ -59,7 +63,7 @@ class Traces {
     bool ended = false;
     std::string remark;
     wire::TraceEnd account;
-    double clock_ahead_s = 0;  // its CLOCK_REALTIME less ours, and the time that its last message took
+    std::optional<ClockDifference::Offset> clock;
   };
   struct Trace {
     std::string job;

@@ -1,15 +1,16 @@
 """Whether there is a GPU here, and what stands beside it."""
 import ctypes
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
 
-def no_gpu():
+def no_gpu(open_library=ctypes.CDLL):
     """Why CUDA cannot be used here; empty where it can. Makes no context."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = open_library("libcuda.so.1")
     except OSError:
         return "there is no NVIDIA driver (libcuda.so.1) on this machine"
     code = driver.cuInit(0)
@@ -20,6 +21,14 @@ def no_gpu():
     if code != 0 or count.value < 1:
         return "the driver sees no GPU"
     return ""
+
+
+def with_this_python(environment, executable=sys.executable):
+    """The environment in which `python3` is the Python that runs this: the one that was asked whether it has PyTorch."""
+    folder = pathlib.Path(executable).parent
+    if not (folder / "python3").exists():
+        return dict(environment)
+    return {**environment, "PATH": os.pathsep.join((str(folder), environment.get("PATH", os.defpath)))}
 
 
 def pytorch_version():

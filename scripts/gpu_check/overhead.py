@@ -7,21 +7,23 @@ from .paired import median_ratio, noise, paired, percentile
 from .sections import Failed
 
 CHAIN_WORDS = ("chain", "--kernel-us", "5,20,100", "--kernels", "100", "--steps", "25", "--graph")
-TRAINING_ARMS = (arms.BARE, "guarded", arms.BARE_AGAIN)  # A run takes seconds: only the arm that is judged.
+TRAINING_ARMS = (arms.BARE, "guarded", arms.BARE_AGAIN)  # A run takes seconds: first the arm that is judged.
+MORE_ROUNDS = 5  # Of all arms, where the budget has room for them.
 ROUNDS = arms.LEAST_PAIRS + 2  # The first does not count, and one may be lost.
 MEASURES = {"median": statistics.median, "p99": lambda values: percentile(values, 0.99)}
 
 
-def collect(names, run_arm, budget, rounds=ROUNDS):
-    """[{arm: what run_arm(arm) gave}] of whole rounds, the first discarded; stops when another would not fit."""
-    kept, longest = [], 0.0
-    for number in range(rounds + 1):
+def collect(names, run_arm, budget, rounds=ROUNDS, discarded=1, longest=0.0):
+    """[{arm: what run_arm(arm) gave}] of whole rounds, less those discarded; stops when another, which takes as many
+    seconds as the longest, would not fit."""
+    kept = []
+    for number in range(rounds + discarded):
         before = budget.left()
         if before <= longest * 1.1:
             break
         runs = {arm: run_arm(arm) for arm in arms.order(names, number)}
         longest = max(longest, before - budget.left())
-        if number > 0:
+        if number >= discarded:
             kept.append(runs)
     return kept
 
@@ -120,15 +122,27 @@ def dropped(daemons):
 
 
 def training(trainer, installation, daemons, inherited, budget):
-    """A PyTorch training step. `trainer` runs it in a process of its own (training.py)."""
+    """A PyTorch training step. `trainer` runs it in a process of its own (torch_programs.py). The arm that is judged
+    comes first; the others have what is left of the budget, and few pairs."""
+    longest = 0.0
+
     def run_arm(arm):
+        nonlocal longest
+        before = budget.left()
         environment = {**arms.cleared(inherited), **arms.environment(arm, installation.library, daemons.socket)}
-        return trainer.run(environment, {"steps": 100}, budget)
+        result = trainer.run(environment, {"steps": 100}, budget)
+        longest = max(longest, before - budget.left())
+        return result
 
     rounds = collect(TRAINING_ARMS, run_arm, budget)
     if not rounds:
         raise Failed("no whole round fitted into the budget")
-    workload = {"step": compare(rounds, TRAINING_ARMS, lambda run: run["step_ns"]),
+    names = tuple(arms.ARMS)
+    more = collect(names, run_arm, budget, rounds=MORE_ROUNDS, discarded=0, longest=longest * len(names))
+    others = compare(more, names, lambda run: run["step_ns"]) if more else {}
+    judged = compare(rounds, TRAINING_ARMS, lambda run: run["step_ns"])
+    workload = {"step": {arm: judged.get(arm) or others[arm] for arm in names if arm in judged or arm in others},
                 "medians": {arm: {"step_ns": statistics.median(statistics.median(runs[arm]["step_ns"])
-                                                               for runs in rounds)} for arm in TRAINING_ARMS}}
+                                                               for runs in rounds + more if arm in runs)}
+                            for arm in names if more or arm in TRAINING_ARMS}}
     return finish({"workloads": {"training step": workload}, "agent": dropped(daemons)})

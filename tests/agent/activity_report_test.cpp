@@ -19,7 +19,7 @@ RankActivity sample() {
   activity.idle = 0.25;
   activity.stream_seconds = 0.2;
   activity.streams.push_back({7, 100'000'000, 0, 0});
-  activity.gpu_clock = GpuClock::Offset{2'500'000'000, 1000};
+  activity.gpu_clock = trimtab::ClockDifference::Offset{2'500'000'000, 1000};
   activity.busiest_seconds = 2;
   activity.busiest.push_back({"gemm", KernelClass::kGemm, false, 1'000'000'000, 500});
   return activity;

@@ -1,11 +1,6 @@
 // A launched job whose "NCCL" loads our plugins: its collectives reach the coordinator, its tuner follows the launch's
 // table, and a launch whose table cannot be used does not begin.
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "fake_coordinator.hpp"
@@ -17,39 +12,10 @@ using wire::RankEvent;
 
 namespace {
 
-// The rank's standard input: it ends when a line comes.
-class Input {
- public:
-  explicit Input(std::string path) : path_(std::move(path)) {
-    REQUIRE(::mkfifo(path_.c_str(), 0600) == 0);
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-    REQUIRE(descriptor_ >= 0);
-  }
-  ~Input() { ::close(descriptor_); }
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-  void write_line() const { REQUIRE(::write(descriptor_, "\n", 1) == 1); }
-
- private:
-  std::string path_;
-  int descriptor_;
-};
-
-Job nccl_job(const FakeCoordinator& coordinator, const std::string& input) {
+// A rank that is gone before the agent has looked at it: its ring says whose it was.
+Job nccl_job(const FakeCoordinator& coordinator) {
   Job job = coordinator.job();
-  job.train = {"/bin/sh",
-               "-c",
-               "exec \"$0\" \"$@\" < " + input,
-               NCCL_HOST,
-               "load",
-               "init:1",
-               "plain:40",
-               "finalize",
-               "tuner:16/2",
-               "choose:4/100",
-               "choose:4/5000",
-               "wait:end"};
+  job.train = {NCCL_HOST, "load", "init:1", "plain:40", "finalize", "tuner:16/2", "choose:4/100", "choose:4/5000"};
   job.environment["TRIMTAB_NCCL_DETAIL"] = "full";  // sampled, it depends on the time of day
   return job;
 }
@@ -75,12 +41,8 @@ TEST_CASE("a launched rank's collectives are told, and its tuner follows the lau
   coordinator.start_agent({{"--inject", INJECT_LIBRARY}});
   coordinator.wait_for_hello();
   const NcclChoice choice{nccl::kAllReduce, 16, false, 50, 200, nccl::kNvls, nccl::kSimple, 8};
-  const Input input(coordinator.directory / "input");
-  coordinator.send(launch_with(nccl_job(coordinator, input.path()), encode_nccl_table({choice}, 1)));
+  coordinator.send(launch_with(nccl_job(coordinator), encode_nccl_table({choice}, 1)));
   CHECK(coordinator.wait_for_done(1).error().empty());
-  // Told while it runs: an agent may hear of a very short process only when that is gone.
-  (void)coordinator.wait_for("stamps", [](const auto& message) { return message.has_collective_stamps(); });
-  input.write_line();
   const auto& exited = coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0)).rank_event().exited();
   INFO(exited.last_output());
   CHECK(exited.exit_code() == 0);
@@ -111,7 +73,7 @@ TEST_CASE("a launch whose table is damaged does not begin", "[nccl]") {
   coordinator.wait_for_hello();
   std::string table = encode_nccl_table({}, 1);
   table.back() = static_cast<char>(table.back() ^ 1);
-  coordinator.send(launch_with(nccl_job(coordinator, "/dev/null"), table));
+  coordinator.send(launch_with(nccl_job(coordinator), table));
   const auto& done = coordinator.wait_for_done(1);
   CHECK_FALSE(done.ok());
   CHECK(done.error().find("the table of NCCL choices cannot be used") != std::string::npos);

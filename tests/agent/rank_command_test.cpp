@@ -25,6 +25,8 @@ RankLaunch example_launch() {
   launch.memory_limit = 1024;
   launch.steps = 400;
   launch.epoch = 7;
+  launch.launch = 12;
+  launch.variant = "untuned";
   return launch;
 }
 
@@ -102,6 +104,8 @@ TEST_CASE("a rank's environment is the agent's, the job's over it, ours over bot
   CHECK(environment.at("TRIMTAB_WORLD_SIZE") == "4");
   CHECK(environment.at("TRIMTAB_PLAN") == "/scratch/plan-7.json");
   CHECK(environment.at("TRIMTAB_EPOCH") == "7");
+  CHECK(environment.at("TRIMTAB_LAUNCH") == "12");
+  CHECK(environment.at("TRIMTAB_VARIANT") == "untuned");
   CHECK(environment.at("TRIMTAB_LIBRARY") == "/lib/inject.so");
   CHECK(environment.at("NVTX_INJECTION64_PATH") == "/lib/inject.so");
   CHECK(environment.at("CUDA_INJECTION64_PATH") == "/lib/inject.so");

@@ -35,6 +35,10 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(hello.job == "gpt-cpu");
   CHECK(hello.rank == 0U);
   CHECK(parsed<RingFrame>(R"({"type":"ring","version":1,"pid":123,"job":"","rank":-1})").rank == std::nullopt);
+  const auto launched =
+      parsed<RingFrame>(R"({"type":"ring","version":1,"pid":1,"job":"j","rank":0,"launch":7,"variant":"v"})");
+  CHECK(launched.launch == 7);
+  CHECK(launched.variant == "v");
   const auto step = parsed<StepFrame>(
       R"({"type":"step","step":12,"epoch":3,"wall_ns":512000000,"cpu_ns":490000000,"loss":7.31,"gradient_norm":1.2,"samples":"9f3c…","peak_bytes":512000000})");
   CHECK(step.loss == 7.31);

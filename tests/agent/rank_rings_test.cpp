@@ -131,10 +131,10 @@ void put(HandMadeRing& ring, const record::RecordSlot& fields) {
   slot.sequence.fetch_add(1);
 }
 
-void put_clock(HandMadeRing& ring, std::int64_t difference, record::ClockBound bound) {
+void put_clock(HandMadeRing& ring, std::int64_t difference, record::ClockBound bound, std::uint64_t host_ns = kNow) {
   record::RecordSlot clock{};
   clock.kind = record::kClock;
-  clock.begin_ns = clock.end_ns = kNow + kAhead;
+  clock.begin_ns = clock.end_ns = host_ns + kAhead;
   clock.payload = difference;
   clock.domain = 4;
   clock.detail[0] = bound;
@@ -172,11 +172,15 @@ TEST_CASE("a collective's stamps are put on the host's clock, and told to the ot
   const auto activity = rig.rings.activities().at({"j", "", 0});
   REQUIRE(activity.gpu_clock);
   CHECK(activity.gpu_clock->ns == ahead + 3'000);
-  CHECK(activity.gpu_clock->uncertainty_ns == 6'000);
+  // Half of what lies between the bounds, and what the clocks may have drifted in a millisecond.
+  CHECK(activity.gpu_clock->uncertainty_ns == 6'500);
   std::vector<CollectiveStamp> stamps;
   rig.rings.take_collectives([&](const RankRings::RankCollectives& rank) { stamps = rank.stamps; });
   REQUIRE(stamps.size() == 1);
   CHECK(stamps[0].begin_ns == kNow - 1'000'000 + kAhead);
+  REQUIRE(stamps[0].gpu_ahead);
+  CHECK(stamps[0].gpu_ahead->ns == ahead + 3'000);
+  CHECK(stamps[0].gpu_ahead->uncertainty_ns == 6'500);
 }
 
 TEST_CASE("a kernel of NCCL's is known by its collective although the GPU's clock is another") {
@@ -201,9 +205,9 @@ TEST_CASE("a kernel of NCCL's is known by its collective although the GPU's cloc
     const auto ahead = static_cast<std::int64_t>(kAhead);
     std::uint64_t at = kNow - 20'000'000'000;
     for (int i = 0; i < 4000; ++i, at += 1'000'000) {
-      if (uncertainty_ns > 0 && i == 0) {
-        put_clock(rig.ring, ahead - uncertainty_ns, record::kReadAfter);
-        put_clock(rig.ring, ahead + uncertainty_ns, record::kReadBefore);
+      if (uncertainty_ns > 0 && i % 500 == 0) {
+        put_clock(rig.ring, ahead - uncertainty_ns, record::kReadAfter, at);
+        put_clock(rig.ring, ahead + uncertainty_ns, record::kReadBefore, at);
       }
       if (i % 2 == 0) {
         put_collective(rig.ring, at);

@@ -4,10 +4,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -301,6 +303,49 @@ TEST_CASE("what is in a ring when its process ends is not lost") {
     return fixture.rings.size() == 0;
   });
   CHECK(fixture.folded("").size() == 1);
+}
+
+TEST_CASE("the ring of a rank that ended before anybody looked is still the rank's") {
+  Fixture fixture;
+  const auto short_lived = [&](std::uint64_t launch) {
+    const int ring = make_ring("op/block0/forward", 5);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto client = fixture.client();
+      client.say({{"type", "ring"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"rank", 0}, {"launch", launch}}, ring);
+      ::_exit(0);
+    }
+    REQUIRE(::waitpid(child, nullptr, 0) == child);  // now it is nowhere in /proc
+    ::close(ring);
+    fixture.until([&] { return fixture.rings.size() == 1; });
+    fixture.until([&] {
+      fixture.rings.drain();
+      return fixture.rings.size() == 0;
+    });
+  };
+  short_lived(7);
+  auto costs = fixture.folded("j");
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].key.kind == CostKind::kOperatorForward);
+  short_lived(6);  // of an earlier launch
+  costs = fixture.folded("");
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].key.kind == CostKind::kRange);
+}
+
+TEST_CASE("a living process is no rank because it says so") {
+  Fixture fixture;
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "", 0}, 7, stranger).has_value());
+  ::kill(stranger, SIGKILL);
+  REQUIRE(::waitpid(stranger, nullptr, 0) == stranger);
+  CHECK(fixture.ranks.find_ended({"j", "", 0}, 7, stranger).has_value());
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "other", 0}, 7, stranger).has_value());
+  CHECK_FALSE(fixture.ranks.find_ended({"j", "", 1}, 7, stranger).has_value());
 }
 
 TEST_CASE("a descriptor that is no ring closes its connection") {

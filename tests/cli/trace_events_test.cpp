@@ -161,6 +161,27 @@ TEST_CASE("a kernel launched in no range has no arrow, and what is forgotten is 
   CHECK(flows.without_arrow() == 1998);
 }
 
+TEST_CASE("nodes whose clocks are known stand on one") {
+  std::ostringstream out;
+  TraceEvents events(out);
+  events.set_clock("n0", 3'000'000'000);
+  events.set_clock("n1", -250'000);
+  Chunk first(0);
+  first.chunk.set_base_ns(kBase + 3'000'000'000);
+  first.add_range(0, 0, 100);
+  Chunk second(1);
+  second.chunk.set_node("n1");
+  second.chunk.set_base_ns(kBase - 250'000);
+  second.add_range(0, 1'000, 100);
+  CHECK(events.add(first.chunk));
+  CHECK(events.add(second.chunk));
+  events.finish("{}");
+  const auto slices = of_phase(json::parse(out.str()), "X");
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0].at("ts") == 0);
+  CHECK(slices[1].at("ts") == 1);
+}
+
 TEST_CASE("times before the first record are negative, ranges across threads stand apart, processes stay apart") {
   Chunk first(0);
   first.add_range(0, -2'500, 100);

@@ -66,6 +66,12 @@ TEST_CASE("the ring frame is the protocol's") {
   std::strcpy(settings.job, "gpt-cpu");
   settings.rank = 0;
   CHECK(frame_text(settings, 123) == R"({"type":"ring","version":1,"pid":123,"job":"gpt-cpu","rank":0})");
+  settings.launch = 7;
+  CHECK(frame_text(settings, 123) ==
+        R"({"type":"ring","version":1,"pid":123,"job":"gpt-cpu","rank":0,"launch":7,"variant":""})");
+  std::strcpy(settings.variant, "un\"tuned");
+  CHECK(frame_text(settings, 123) ==
+        R"({"type":"ring","version":1,"pid":123,"job":"gpt-cpu","rank":0,"launch":7,"variant":"un\"tuned"})");
 }
 
 TEST_CASE("a job name cannot break out of the frame") {

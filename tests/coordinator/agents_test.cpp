@@ -4,11 +4,14 @@
 
 #include <spdlog/spdlog.h>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "fake_agent.hpp"
+#include "metrics.hpp"
 #include "nccl_tables.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/nccl.hpp"
@@ -40,10 +43,15 @@ struct World {
                     {}};
   JobTable jobs{services};
   std::set<std::uint64_t> closed;
-  Agents agents{
-      services,
-      jobs,
-      {[](std::uint64_t, const std::string&) { return true; }, [this](std::uint64_t p) { closed.insert(p); }}};
+  std::map<std::uint64_t, std::uint64_t> answered;  // by peer: the clock in the last answer to a heartbeat
+  Agents agents{services,
+                jobs,
+                {[this](std::uint64_t peer, const std::string& frame) {
+                   wire::ToAgent to;
+                   if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
+                   return true;
+                 },
+                 [this](std::uint64_t p) { closed.insert(p); }}};
 
   World() { spdlog::set_level(spdlog::level::off); }
 
@@ -63,6 +71,17 @@ struct World {
     from.mutable_heartbeat()->set_sent_ns(1);
     agents.message(peer, from.SerializeAsString());
   }
+  // A heartbeat of a node whose clock is so far ahead, and the answer to the one before it.
+  void heartbeat_ahead(std::uint64_t peer, Nanoseconds ahead) {
+    wire::FromAgent from;
+    wire::Heartbeat& beat = *from.mutable_heartbeat();
+    beat.set_wall_ns(static_cast<std::uint64_t>((clock.wall() + ahead).count()));
+    beat.set_answered_ns(answered[peer]);
+    beat.set_heard_ns(answered[peer] + static_cast<std::uint64_t>(ahead.count()));
+    clock.advance(std::chrono::microseconds(10));
+    agents.message(peer, from.SerializeAsString());
+    clock.advance(std::chrono::seconds(2));
+  }
   void trace_end(std::uint64_t peer, std::uint64_t trace, const std::string& node) {
     wire::FromAgent from;
     from.mutable_trace_end()->set_id(trace);
@@ -73,7 +92,7 @@ struct World {
   std::uint64_t half_done_trace() {
     hello("n0", 1);
     hello("n1", 2);
-    const std::uint64_t trace = services.traces.start("gpt", {"n0", "n1"}, {2, 0}).value();
+    const std::uint64_t trace = services.traces.start("gpt", {"n0", "n1"}, {2, 0}, {}).value();
     trace_end(1, trace, "n0");
     CHECK(trace_document(trace).at("state") == "running");
     return trace;
@@ -118,6 +137,20 @@ struct World {
 };
 
 }  // namespace
+
+TEST_CASE("a node's clock is known by its heartbeats, and not that of another under its name") {
+  World world;
+  world.hello("n0", 1);
+  for (int i = 0; i < 3; ++i) world.heartbeat_ahead(1, std::chrono::seconds(90));
+  const auto said = world.services.clocks.latest();
+  REQUIRE(said.contains("n0"));
+  CHECK(std::abs(said.at("n0").ns - 90'000'000'000) <= 10'000);
+  CHECK(said.at("n0").uncertainty_ns <= 10'001);
+  CHECK(metrics_text(world.services, world.jobs).find("trimtab_node_clock_ahead_seconds{node=\"n0\"} 90\n") !=
+        std::string::npos);
+  world.hello("n0", 2);
+  CHECK(world.services.clocks.latest().empty());
+}
 
 TEST_CASE("a trace does not wait for a node that has fallen silent") {
   World world;

@@ -47,6 +47,8 @@ struct World {
       one.set_bytes(1 << 20);
       one.set_begin_ns(1'000'000'000 + i * 1'000'000 + (rank == 1 ? 50'000 : 0));
       one.set_duration_ns(rank == 1 ? 200'000 : 250'000);
+      one.set_gpu_ahead_ns(0);
+      one.set_gpu_unsure_ns(1000);
     }
     return stamps;
   }
@@ -59,8 +61,8 @@ struct World {
 
 TEST_CASE("transfers become passive costs, and waiting becomes the ranks' counts", "[nccl]") {
   World world;
-  world.intake.take(world.said(0, 0, 20), 2);
-  world.intake.take(world.said(1, 0, 20), 2);
+  world.intake.take(world.said(0, 0, 20), "n0", 2);
+  world.intake.take(world.said(1, 0, 20), "n0", 2);
   world.clock.advance(CollectiveIntake::kStorePeriod);
   world.intake.tick();
   const auto stored = world.stored();
@@ -86,11 +88,35 @@ TEST_CASE("transfers become passive costs, and waiting becomes the ranks' counts
   CHECK(world.services.counters.collectives.joined == 20);
 }
 
+TEST_CASE("ranks on two nodes are called late when the nodes' clocks are known well enough", "[nccl]") {
+  World world;
+  const auto both = [&](std::uint32_t first) {
+    world.intake.take(world.said(0, first, 10), "n0", 2);
+    world.intake.take(world.said(1, first, 10), "n1", 2);
+    return world.services.counters.waiting.at({"gpt", 1}).late;
+  };
+  CHECK(both(0) == 0);
+  CHECK(world.services.counters.collectives.unsure == 10);
+  // Heartbeats that took 20 µs each way, until the stamps' time.
+  for (const char* node : {"n0", "n1"}) {
+    wire::Heartbeat beat;
+    for (std::uint64_t now = 1'000'000'000; now <= 1'110'000'000; now += 10'000'000) {
+      beat.set_wall_ns(now);
+      world.services.clocks.heard(node, beat, now + 20'000);
+      world.services.clocks.answered(node, now + 20'000);
+      beat.set_answered_ns(now + 20'000);
+      beat.set_heard_ns(now + 40'000);
+    }
+  }
+  CHECK(both(100) == 10);
+  CHECK(world.services.counters.collectives.joined == 20);
+}
+
 TEST_CASE("a message that comes twice, and a rank beyond the job, count for nothing more", "[nccl]") {
   World world;
   for (int times = 0; times < 2; ++times) {
-    world.intake.take(world.said(0, 0, 5), 1);
-    world.intake.take(world.said(1, 0, 5), 1);
+    world.intake.take(world.said(0, 0, 5), "n0", 1);
+    world.intake.take(world.said(1, 0, 5), "n0", 1);
   }
   CHECK(world.intake.store());
   CHECK(world.intake.store());
@@ -102,8 +128,8 @@ TEST_CASE("a message that comes twice, and a rank beyond the job, count for noth
 TEST_CASE("later collectives add to the same cost, and nothing is stored twice", "[nccl]") {
   World world;
   for (std::uint32_t round = 0; round < 3; ++round) {
-    world.intake.take(world.said(0, round * 10, 10), 2);
-    world.intake.take(world.said(1, round * 10, 10), 2);
+    world.intake.take(world.said(0, round * 10, 10), "n0", 2);
+    world.intake.take(world.said(1, round * 10, 10), "n0", 2);
     world.clock.advance(CollectiveIntake::kStorePeriod);
     world.intake.tick();
   }
@@ -115,8 +141,8 @@ TEST_CASE("a fingerprint that cannot be read costs its collectives only", "[nccl
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     wire::CollectiveStamps stamps = world.said(rank, 0, 3);
     stamps.set_fingerprint_json("{");
-    world.intake.take(stamps, 2);
-    world.intake.take(world.said(rank, 10, 3), 2);
+    world.intake.take(stamps, "n0", 2);
+    world.intake.take(world.said(rank, 10, 3), "n0", 2);
   }
   CHECK(world.intake.store());
   CHECK(world.stored()[0].statistics.count() == 3);
@@ -130,7 +156,7 @@ TEST_CASE("absurd numbers from a peer are refused", "[nccl]") {
     stamps.mutable_stamps(1)->set_bytes(0);
     stamps.mutable_stamps(2)->set_ranks(~std::uint32_t{0});
     stamps.mutable_stamps(3)->set_function(~std::uint32_t{0});
-    world.intake.take(stamps, 2);
+    world.intake.take(stamps, "n0", 2);
   }
   CHECK(world.services.counters.collectives.unfit == 8);
   CHECK(world.intake.store());
@@ -142,12 +168,12 @@ TEST_CASE("ragged sizes share costs, to three significant bits", "[nccl]") {
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     wire::CollectiveStamps stamps = world.said(rank, 0, 100);
     for (int i = 0; i < 100; ++i) stamps.mutable_stamps(i)->set_bytes((1 << 20) + static_cast<std::uint64_t>(i) * 2000);
-    world.intake.take(stamps, 2);
+    world.intake.take(stamps, "n0", 2);
     wire::CollectiveStamps others = world.said(rank, 200, 3);
     others.mutable_stamps(0)->set_bytes(7);
     others.mutable_stamps(1)->set_bytes(15);
     others.mutable_stamps(2)->set_bytes((7 << 20) - 1);
-    world.intake.take(others, 2);
+    world.intake.take(others, "n0", 2);
   }
   CHECK(world.intake.store());
   std::vector<std::int64_t> sizes;

@@ -21,6 +21,10 @@ struct Group {
   CollectiveJoin join{};
   std::uint32_t sequence = 0;
   std::uint64_t now = kEpoch;
+  bool hosts = true;                   // their clocks are known
+  std::int64_t unsure = 500;           // each GPU's clock of its host's
+  std::vector<std::uint32_t> nodes{};  // by rank; empty: all on one
+  std::vector<std::int64_t> lies{};    // by rank, of what is said of its clock
 
   explicit Group(std::vector<std::int64_t> clock_offsets) : clocks(std::move(clock_offsets)) {}
 
@@ -34,6 +38,10 @@ struct Group {
     stamp.job_rank = 100 + rank;
     stamp.begin_ns = static_cast<std::uint64_t>(static_cast<std::int64_t>(now) + begin + clocks[rank]);
     stamp.end_ns = static_cast<std::uint64_t>(static_cast<std::int64_t>(now) + end + clocks[rank]);
+    if (!hosts) return stamp;
+    const std::int64_t lie = lies.empty() ? 0 : lies[rank];
+    stamp.clock =
+        StampClock{nodes.empty() ? 0 : nodes[rank], {clocks[rank] + lie, static_cast<std::uint64_t>(unsure)}, {}};
     return stamp;
   }
   // One collective whose ranks come at these times and which takes `transfer` from the last one on.
@@ -78,6 +86,7 @@ TEST_CASE("clocks that are hours apart change nothing, from the first collective
 
 TEST_CASE("known clocks see through ends that differ by a hop", "[nccl]") {
   Group group({0, 1'000'000, 0, -1'000'000});
+  group.hosts = GENERATE(false, true);
   for (int i = 0; i < 12; ++i) (void)group.run({0, 0, 0, 0}, 200'000);
   // Odd ranks end 4 µs later this time: without known clocks their beginnings would seem 4 µs earlier.
   const auto joined = group.run({0, 0, 100'000, 0}, 200'000, 4'000);
@@ -88,6 +97,7 @@ TEST_CASE("known clocks see through ends that differ by a hop", "[nccl]") {
 
 TEST_CASE("a clock that drifts is not believed beyond what the ends say", "[nccl]") {
   Group group({0, 0});
+  group.hosts = false;
   for (int i = 0; i < 200; ++i) {
     group.clocks[1] += 50'000;  // 50 µs in 10 ms
     const auto joined = group.run({0, 30'000}, 100'000);
@@ -99,6 +109,7 @@ TEST_CASE("a clock that drifts is not believed beyond what the ends say", "[nccl
 
 TEST_CASE("a clock that was set costs a few collectives, then it is known again", "[nccl]") {
   Group group({0, 0});
+  group.hosts = false;
   for (int i = 0; i < 20; ++i) REQUIRE(group.run({0, 30'000}, 100'000));
   group.clocks[1] = 3'600'000'000'000;
   int refused = 0;
@@ -113,6 +124,84 @@ TEST_CASE("nobody is late when all come nearly together", "[nccl]") {
   CHECK_FALSE(group.run({0, 15'000, 5'000}, 50'000)->late_job_rank);
   CHECK_FALSE(group.run({0, 80'000, 5'000}, 1'000'000)->late_job_rank);
   CHECK(group.run({0, 200'000, 5'000}, 1'000'000)->late_job_rank == std::optional<std::uint32_t>(101));
+}
+
+TEST_CASE("nobody is called late whose clock is less sure than it is late", "[nccl]") {
+  Group group({0, 5'000'000'000, -70'000});
+  for (const std::int64_t unsure : {10'000, 49'000, 51'000, 5'000'000}) {
+    group.unsure = unsure;  // of two clocks, twice that
+    const auto joined = group.run({0, 100'000, 5'000}, 150'000);
+    REQUIRE(joined);
+    CHECK(joined->transfer_ns == 150'000);
+    CHECK(joined->waiting_ns == std::vector<std::int64_t>{100'000, 0, 95'000});
+    CHECK(joined->late_job_rank.has_value() == (unsure < 47'500));
+  }
+  CHECK(group.join.counters().unsure == 3);
+  group.hosts = false;
+  CHECK_FALSE(group.run({0, 100'000'000, 5'000}, 150'000)->late_job_rank);
+  CHECK(group.join.counters().unsure == 4);
+}
+
+TEST_CASE("between hosts their clocks' round trips count, within one they do not", "[nccl]") {
+  Group group({40'000, 9'000'000, 10'000'000, -3});
+  group.nodes = {0, 0, 1, 1};
+  const auto with_hosts = [&](std::int64_t late, std::uint32_t who, std::optional<std::uint64_t> unsure) {
+    const std::vector<std::int64_t> host_clocks = {15'000'000, 15'000'000, -800'000'000, -800'000'000};
+    std::optional<JoinedCollective> joined;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      RankStamp stamp = group.stamp(rank, rank == who ? late : 0, late + 90'000);
+      stamp.clock->gpu.ns -= host_clocks[rank];
+      if (unsure) stamp.clock->host = {host_clocks[rank], *unsure};
+      joined = group.join.add(stamp, Nanoseconds(1));
+    }
+    ++group.sequence;
+    REQUIRE(joined);
+    CHECK(joined->transfer_ns == 90'000);
+    return joined->late_job_rank;
+  };
+  CHECK(with_hosts(400'000, 3, 150'000) == 103U);
+  CHECK_FALSE(with_hosts(400'000, 3, 250'000));
+  CHECK_FALSE(with_hosts(400'000, 3, std::nullopt));
+  group.nodes = {1, 1, 1, 1};
+  CHECK_FALSE(with_hosts(400'000, 1, std::nullopt));  // they say they share a clock, and their stamps say otherwise
+  CHECK(group.join.counters().clocks_wrong == 1);
+}
+
+TEST_CASE("a host whose clock lies does not make another rank late", "[nccl]") {
+  Group group({0, 0, 0});
+  group.nodes = {0, 1, 2};
+  for (int i = 0; i < 20; ++i) (void)group.run({0, 0, 0}, 100'000);
+  for (const std::int64_t lie : {-2'000'000L, 300'000L, 3'600'000'000'000L}) {
+    INFO("lie " << lie);
+    const std::uint64_t wrong = group.join.counters().clocks_wrong;
+    group.lies = {0, lie, 0};
+    std::optional<JoinedCollective> joined;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      RankStamp stamp = group.stamp(rank, rank == 2 ? 80'000 : 0, 180'000);
+      stamp.clock->host = {0, 1'000};
+      joined = group.join.add(stamp, Nanoseconds(1));
+    }
+    ++group.sequence;
+    REQUIRE(joined);
+    CHECK(joined->transfer_ns == 100'000);
+    CHECK(joined->waiting_ns == std::vector<std::int64_t>{80'000, 80'000, 0});
+    CHECK_FALSE(joined->late_job_rank);
+    CHECK(group.join.counters().clocks_wrong == wrong + 1);
+  }
+}
+
+TEST_CASE("hosts' clocks that are sure correct what the ends' differences leave", "[nccl]") {
+  // On this communicator rank 1 always ends 30 µs after rank 0: the ends alone would take that for its clock.
+  Group group({0, 0});
+  for (int i = 0; i < 12; ++i) {
+    const auto joined = group.run({0, 0}, 200'000, 30'000);
+    REQUIRE(joined);
+    CHECK(joined->waiting_ns[0] <= 1'000);
+    CHECK(joined->waiting_ns[1] <= 1'000);
+  }
+  const auto joined = group.run({0, 50'000}, 200'000, 30'000);
+  CHECK(joined->waiting_ns[0] >= 49'000);
+  CHECK(joined->late_job_rank == 101U);
 }
 
 TEST_CASE("a batch that comes twice counts once", "[nccl]") {
@@ -216,6 +305,13 @@ TEST_CASE("any stamps in any order give sane answers", "[nccl]") {
     stamp.rank = static_cast<std::uint32_t>(random() % 3);
     stamp.begin_ns = random() >> (random() % 60);
     stamp.end_ns = stamp.begin_ns + (random() >> (20 + random() % 40));
+    const auto any = [&] {
+      return ClockDifference::Offset{static_cast<std::int64_t>(random() >> (random() % 64)),
+                                     random() >> (random() % 64)};
+    };
+    if (random() % 4 != 0) stamp.clock = StampClock{static_cast<std::uint32_t>(random() % 2), any(), any()};
+    if (stamp.clock && random() % 2 == 0)
+      stamp.clock->gpu.ns = static_cast<std::int64_t>(stamp.begin_ns - random() % 1'000'000);
     const auto joined = join.add(stamp, Nanoseconds(i));
     if (!joined) continue;
     CHECK(joined->transfer_ns >= 0);

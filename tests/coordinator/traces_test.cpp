@@ -23,7 +23,9 @@ struct Rig {
           sent[node].push_back(message);
           return true;
         }) {}
-  std::uint64_t start(const std::string& job = "a") { return traces.start(job, {"n0", "n1"}, {2.0, 0}).value(); }
+  std::uint64_t start(const std::string& job = "a") {
+    return traces.start(job, {"n0", "n1"}, {2.0, 0}, {{"n0", {-3'000'000'000, 700}}}).value();
+  }
   void chunk(std::uint64_t id, int records, std::size_t bytes = 10) {
     wire::TraceChunk chunk;
     chunk.set_id(id);
@@ -34,7 +36,6 @@ struct Rig {
     wire::TraceEnd end;
     end.set_id(id);
     end.set_node(node);
-    end.set_sent_ns(static_cast<std::uint64_t>((clock.wall() + 3s).count()));
     end.add_ranks()->set_records(5);
     traces.ended(end);
   }
@@ -65,7 +66,9 @@ TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done wh
   CHECK(rig.state(id).at("state") == "running");
   rig.end(id, "n1");
   CHECK(rig.state(id).at("state") == "done");
-  CHECK(rig.state(id).at("nodes")[0].at("clock_ahead_s") == Approx(3));
+  CHECK(rig.state(id).at("nodes")[0].at("clock_ahead_ns") == -3'000'000'000);
+  CHECK(rig.state(id).at("nodes")[0].at("clock_unsure_ns") == 700);
+  CHECK_FALSE(rig.state(id).at("nodes")[1].contains("clock_ahead_ns"));
   CHECK(rig.traces.finish(id));
   CHECK_FALSE(rig.traces.document(id));
   CHECK_FALSE(rig.traces.fetch(id, 0));
@@ -97,12 +100,12 @@ TEST_CASE("what nobody fetches is stopped on the nodes and forgotten") {
 TEST_CASE("one trace a job, few at once, and only where somebody is") {
   Rig rig;
   const auto first = rig.start("a");
-  CHECK(rig.traces.start("a", {"n0"}, {1, 0}).error().kind == ErrorKind::kNo);
+  CHECK(rig.traces.start("a", {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
   for (const char* job : {"b", "c", "d"}) CHECK(rig.start(job) > first);
-  CHECK(rig.traces.start("e", {"n0"}, {1, 0}).error().kind == ErrorKind::kNo);
+  CHECK(rig.traces.start("e", {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
   Rig other;
-  CHECK(other.traces.start("a", {"away"}, {1, 0}).error().kind == ErrorKind::kUnavailable);
-  const auto id = other.traces.start("a", {"away", "n0"}, {1, 0}).value();
+  CHECK(other.traces.start("a", {"away"}, {1, 0}, {}).error().kind == ErrorKind::kUnavailable);
+  const auto id = other.traces.start("a", {"away", "n0"}, {1, 0}, {}).value();
   CHECK(other.state(id).at("nodes")[0].at("remark") == "the node is not connected");
   other.traces.node_gone("n0");
   CHECK(other.state(id).at("state") == "done");

@@ -12,6 +12,12 @@ from harness import BIN, LIB, SCRIPT
 
 from gpu_check import arms
 
+# As the real program ends where the driver is older than the toolkit that it was built with.
+OLD_DRIVER = """#!/usr/bin/python3
+import sys
+sys.exit("trimtab-gpu-bench: cudaGetDeviceCount: CUDA driver version is insufficient for CUDA runtime version")
+"""
+
 # Answers as the real program does; a process with CUDA injected takes 0.1 % longer, and nothing reaches any ring.
 BENCH = """#!/usr/bin/python3
 import json, os, random, sys
@@ -45,9 +51,9 @@ class Rehearsal(unittest.TestCase):
         build = self.folder / "build"
         (build / "bin").mkdir(parents=True)
         os.symlink(LIB, build / "lib")
-        bench = build / "bin" / "trimtab-gpu-bench"
-        bench.write_text(BENCH)
-        bench.chmod(0o755)
+        self.bench = build / "bin" / "trimtab-gpu-bench"
+        self.bench.write_text(BENCH)
+        self.bench.chmod(0o755)
         self.script = load_script()
         self.build = build
 
@@ -81,6 +87,24 @@ class Rehearsal(unittest.TestCase):
         _, again = self.check("--sections", "profiler")
         self.assertEqual(again["build"]["status"], "passed", again["build"].get("reason"))
         self.assertEqual(again["overhead-chain"], by_name["overhead-chain"])
+
+
+    def test_a_driver_that_is_too_old_fails_every_section_that_needs_it_and_says_so(self):
+        self.bench.write_text(OLD_DRIVER)
+        passed, by_name = self.check("--sections", "device,records,overhead-chain", "--scale", "0.2")
+        self.assertFalse(passed)
+        for name in ("device", "records", "overhead-chain"):
+            self.assertEqual(by_name[name]["status"], "failed", name)
+            self.assertIn("driver version is insufficient", by_name[name]["reason"])
+        table = (self.folder / "out" / "gpu-check.txt").read_text()
+        self.assertIn("driver version is insufficient", table)
+
+    def test_without_the_programs_nothing_else_is_tried(self):
+        os.unlink(self.bench)
+        passed, by_name = self.check("--sections", "device,records")
+        self.assertFalse(passed)
+        self.assertEqual(list(by_name), ["build"])
+        self.assertIn("found no nvcc", by_name["build"]["reason"])
 
 
 if __name__ == "__main__":

@@ -181,6 +181,37 @@ class RealDaemons(unittest.TestCase):
                 Installation(folder, "/nowhere", "/nowhere").assemble()
 
 
+class Driver:
+    """libcuda as no_gpu() sees it."""
+
+    def __init__(self, init=0, count=0, gpus=1):
+        self.cuInit = lambda flags: init
+        self._count, self._gpus = count, gpus
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = self._gpus
+        return self._count
+
+
+class Machine(unittest.TestCase):
+    def test_why_there_is_no_gpu(self):
+        def missing(name):
+            raise OSError(name)
+        self.assertIn("no NVIDIA driver", machine.no_gpu(missing))
+        self.assertIn("cuInit gave 803", machine.no_gpu(lambda name: Driver(init=803)))
+        self.assertIn("sees no GPU", machine.no_gpu(lambda name: Driver(count=3)))
+        self.assertIn("sees no GPU", machine.no_gpu(lambda name: Driver(gpus=0)))
+        self.assertEqual(machine.no_gpu(lambda name: Driver()), "")
+
+    def test_children_have_the_python_that_was_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            python = pathlib.Path(folder) / "python3"
+            self.assertEqual(machine.with_this_python({"PATH": "/bin"}, f"{folder}/python3.12")["PATH"], "/bin")
+            python.touch()
+            there = machine.with_this_python({"PATH": "/bin", "A": "b"}, f"{folder}/python3.12")
+            self.assertEqual(there, {"PATH": f"{folder}:/bin", "A": "b"})
+
+
 class Script(unittest.TestCase):
     def run_script(self, *words):
         return subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=60, check=False)

@@ -61,6 +61,48 @@ class Rounds(unittest.TestCase):
         self.assertLessEqual(clock.now, 15)
 
 
+class Training(unittest.TestCase):
+    """A trainer whose runs take two seconds of a made-up clock; every arm of Trimtab costs 0.2 %."""
+
+    def measured(self, budget_s):
+        clock, ran = ManualClock(), []
+        generator = random.Random(5)
+
+        class Trainer:
+            def run(self, environment, settings, budget):
+                ran.append(environment)
+                clock.now += 2
+                factor = 1.002 if "CUDA_INJECTION64_PATH" in environment else 1.0
+                return {"step_ns": [1e6 * factor * generator.gauss(1, 0.0003) for _ in range(settings["steps"])]}
+
+        class Here:
+            library = pathlib.Path("/x/libtrimtab-inject.so")
+            socket = "/s"
+
+            def metrics(self):
+                return {"trimtab_agent_records_dropped_total": 0.0}
+        result = overhead.training(Trainer(), Here(), Here(), {"PATH": "/bin"}, Budget(budget_s, clock))
+        self.assertLessEqual(clock.now, budget_s)
+        return result["workloads"]["training step"], len(ran)
+
+    def test_the_judged_arm_comes_first_and_the_others_have_what_is_left(self):
+        judged_runs = 3 * (overhead.ROUNDS + 1)
+        workload, runs = self.measured(2 * (judged_runs + 2 * len(arms.ARMS)) + 5)
+        self.assertEqual(runs, judged_runs + 2 * len(arms.ARMS))
+        self.assertEqual(set(workload["step"]), set(arms.ARMS) - {arms.BARE})
+        self.assertEqual(workload["step"]["guarded"]["median"]["pairs"], overhead.ROUNDS)
+        self.assertEqual(workload["step"]["full"]["median"]["pairs"], 2)
+        self.assertAlmostEqual(workload["step"]["full"]["median"]["value"], 1.002, delta=0.0005)
+        self.assertEqual(set(workload["medians"]), set(arms.ARMS))
+        self.assertIn("training step", "\n".join(report.overhead("overhead-training", {"training step": workload})))
+
+    def test_without_time_for_them_the_verdict_stands_alone(self):
+        workload, runs = self.measured(2 * 3 * (overhead.ROUNDS + 1) + 5)
+        self.assertEqual(runs, 3 * (overhead.ROUNDS + 1))
+        self.assertEqual(set(workload["step"]), {"guarded", arms.BARE_AGAIN})
+        self.assertEqual(set(workload["medians"]), set(overhead.TRAINING_ARMS))
+
+
 class Arms(unittest.TestCase):
     def test_bare_has_nothing_of_ours_in_it(self):
         library = pathlib.Path("/x/lib/libtrimtab-inject.so")

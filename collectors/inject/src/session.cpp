@@ -61,7 +61,7 @@ bool Session::look_for_agent() {
 }
 
 bool Session::connect() {
-  char frame[1024];
+  char frame[1536];
   const std::size_t bytes = build_ring_frame(settings_, getpid(), frame, sizeof(frame));
   const bool lost = memory_.address != nullptr && memory_.descriptor.get() < 0;  // the program closed it
   if (bytes == 0 || lost || !connection_.open(settings_.socket_path)) return false;

@@ -108,6 +108,8 @@ Settings read_settings() {
   copy_text(settings.socket_path, sizeof(settings.socket_path), path);
   copy_text(settings.job, sizeof(settings.job), secure_getenv("TRIMTAB_JOB"));
   settings.rank = parse_rank(secure_getenv("TRIMTAB_RANK"));
+  settings.launch = parse_within(secure_getenv("TRIMTAB_LAUNCH"), 0, INT64_MAX, 0);
+  copy_text(settings.variant, sizeof(settings.variant), secure_getenv("TRIMTAB_VARIANT"));
   settings.ring_slots = parse_ring_slots(secure_getenv("TRIMTAB_RING_SLOTS"));
   settings.cupti = read_cupti_settings();
   return settings;
@@ -125,8 +127,16 @@ std::size_t build_ring_frame(const Settings& settings, std::int32_t pid, char* b
   add(number);
   add(R"(,"job":")");
   append_text(buffer, capacity, used, settings.job);
-  std::snprintf(number, sizeof(number), "\",\"rank\":%d}", settings.rank);
+  std::snprintf(number, sizeof(number), "\",\"rank\":%d", settings.rank);
   add(number);
+  if (settings.launch > 0) {
+    std::snprintf(number, sizeof(number), ",\"launch\":%llu", static_cast<unsigned long long>(settings.launch));
+    add(number);
+    add(R"(,"variant":")");
+    append_text(buffer, capacity, used, settings.variant);
+    add("\"");
+  }
+  add("}");
   if (used > capacity) return 0;
   const std::size_t length = used - kLengthBytes;
   for (std::size_t i = 0; i < kLengthBytes; ++i) buffer[i] = static_cast<char>((length >> (8 * i)) & 0xff);

@@ -25,6 +25,8 @@ struct Settings {
   char socket_path[108] = {};  // sun_path's size, NUL included
   char job[256] = {};
   std::int32_t rank = -1;
+  std::uint64_t launch = 0;  // of the job; 0 = the agent has not launched us
+  char variant[256] = {};
   std::uint32_t ring_slots = 65536;
   CuptiSettings cupti;
 };
