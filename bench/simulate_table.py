@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Tunes simulated jobs over the published Aceso profiles and writes bench/results/simulate.md.
 
-Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25] [--first-seed 1]
-                               [--only SETTING] [--planners tuner,random,hill-climb] [--jobs 1]
-                               [--scenario FILE] [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
+Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25]
+                               [--other-seeds N] [--scale N] [--scale-budget 2000ev] [--first-seed 1] [--only SETTING]
+                               [--planners tuner,random,hill-climb] [--jobs 1] [--scenario FILE]
+                               [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
 
 --raw keeps every run as it ends, so that an interrupted table is not lost: --from takes the runs that a file has, and
 only the others are made.
@@ -38,12 +39,17 @@ SETTINGS = [
     ("t5-770M", 1, 4),
     ("scale-layer-32layers", 1, 8),
 ]  # fmt: skip
+# Large ones: profile, nodes, devices of a node, samples of a step, microbatches. Costs over nodes are those of link models.
+SCALE = [
+    ("gpt-1_3B", 125, 8, 4000, [1, 2, 4, 8, 25, 50, 100, 125, 200, 250, 400, 500, 1000, 2000, 4000]),
+    ("gpt-1_3B", 2048, 8, 16384, [2**i for i in range(15)]),
+]
 MEMORY = 40 * 2**30  # of a device: the published 28 GiB leave no plain plan to begin with
 TESTBED = "gpt-13B"  # its cluster document names links inside of nodes and between them
 
 
 def name_of(setting):
-    model, nodes, devices = setting
+    model, nodes, devices = setting[:3]
     return f"{model} on {nodes} x {devices}"
 
 
@@ -63,7 +69,7 @@ class Laboratory:
 
     def cluster(self, setting):
         """The published cluster of the model with another count of nodes and devices."""
-        model, nodes, devices = setting
+        model, nodes, devices = setting[:3]
         path = self.directory / f"{model}.{nodes}x{devices}.json"
         if path.exists():
             return path
@@ -74,13 +80,31 @@ class Laboratory:
         path.write_text(json.dumps(document))
         return path
 
+    def model(self, setting):
+        path = self.directory / f"{setting[0]}.json"
+        if len(setting) == 3:
+            return path
+        model, nodes, devices, samples, microbatches = setting
+        document = json.loads(path.read_text())
+        document["global_batch"] = samples
+        document["microbatch_values"]["total"] = microbatches
+        larger = self.directory / f"{model}.{nodes}x{devices}.model.json"
+        larger.write_text(json.dumps(document))
+        return larger
+
     def run(self, setting, planner, seed):
-        words = ["simulate", "--model", self.directory / f"{setting[0]}.json", "--cluster", self.cluster(setting)]
+        words = ["simulate", "--model", self.model(setting), "--cluster", self.cluster(setting)]
         words += ["--costs", self.costs, "--seed", seed, "--planner", planner, "--quiet", "--json"]
-        words += ["--budget", self.arguments.budget, "--best-budget", self.arguments.best_budget]
+        large = len(setting) > 3
+        words += ["--budget", self.arguments.scale_budget if large else self.arguments.budget]
+        words += ["--best-budget", self.arguments.scale_budget if large else self.arguments.best_budget]
         if self.arguments.scenario:
             words += ["--scenario", self.arguments.scenario]
         return json.loads(self.call(*words))
+
+
+def seeds_of(arguments, planner):
+    return arguments.seeds if planner == "tuner" else min(arguments.seeds, arguments.other_seeds)
 
 
 def attempt(laboratory, setting, planner, seed):
@@ -160,7 +184,32 @@ def heading():
     return f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}\n"
 
 
+def scale_section(arguments, runs):
+    if not runs:
+        return ""
+    text = f"""
+## At scale
+
+Searches of {arguments.scale_budget}, the best by as many. Planning is processor time of all of the job's searches, from the first to the last trial.
+
+| | devices | seed | planning | searches | longest | trials | gain over the initial plan | regret | overhead | worse plans adopted |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+    for run in sorted(runs, key=lambda one: (one["devices"], one["seed"])):
+        planning = run["planning"]
+        cells = [
+            run["setting"], run["devices"], run["seed"], f"{planning['seconds']:.1f} s", planning["searches"],
+            f"{planning['longest_search_seconds']:.1f} s", len(run["trials"]), f"{run['gain']:.2f}",
+            f"{100 * run['regret']:.2f} %", f"{100 * run['overhead_share']:.2f} %", run["false_adoptions"],
+        ]  # fmt: skip
+        text += "| " + " | ".join(map(str, cells)) + " |\n"
+    return text
+
+
 def report(arguments, runs):
+    large = {name_of(setting) for setting in SCALE}
+    scale = [run for run in runs if "error" not in run and run["setting"] in large]
+    runs = [run for run in runs if run["setting"] not in large or "error" in run]
     good = [run for run in runs if "error" not in run]
     tuner = [run for run in good if run["planner"] == "tuner"]
     measured = sum(run["measured_trials"] for run in tuner)
@@ -195,6 +244,7 @@ in {share_text(sum(run['ratios_covered'] for run in tuner), measured)} of {measu
 {heading()}"""
         for name in dict.fromkeys(run["setting"] for run in tuner):
             text += row(name, [run for run in tuner if run["setting"] == name]) + "\n"
+    text += scale_section(arguments, scale)
     errors = [run for run in runs if "error" in run]
     if errors:
         text += "\nNot run:\n\n" + "".join(f"- {e['setting']}, {e['planner']}, seed {e['seed']}: {e['error']}\n" for e in errors)
@@ -206,6 +256,9 @@ def main():
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared" / "peers" / "aceso_v100")
     parser.add_argument("--seeds", type=int, default=25)
+    parser.add_argument("--other-seeds", type=int, default=1000, help="of the planners that are not the tuner, at most")
+    parser.add_argument("--scale", type=int, default=0, help="seeds of the jobs of 1,000 and 16,384 devices")
+    parser.add_argument("--scale-budget", default="2000ev")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--planners", default="tuner,random,hill-climb")
@@ -227,12 +280,14 @@ def main():
         laboratory = Laboratory(arguments, directory)
         for setting in settings:
             laboratory.cluster(setting)
+        # Seed by seed, so that a table of what there is so far is a fair one.
         tasks = [
             (setting, planner, seed)
-            for setting in settings
             for planner in arguments.planners.split(",")
-            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+            for seed in range(arguments.first_seed, arguments.first_seed + seeds_of(arguments, planner))
+            for setting in settings
         ]
+        tasks += [(setting, "tuner", seed) for seed in range(1, arguments.scale + 1) for setting in SCALE]
         lock = threading.Lock()
 
         def make(task):

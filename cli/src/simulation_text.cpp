@@ -51,4 +51,18 @@ Result<std::string> simulation_text(const std::string& simulation_json) {
   }
 }
 
+std::string planning_text(const coordinator::SimulationOutcome& outcome) {
+  return "planning: " + format_ms(1e3 * outcome.planning_seconds) + " of processor time in " +
+         std::to_string(outcome.searches) + " searches, at most " + format_ms(1e3 * outcome.longest_search_seconds) +
+         " in one\n";
+}
+
+std::string timed_simulation(const coordinator::SimulationOutcome& outcome) {
+  json document = json::parse(outcome.simulation_json);
+  document["planning"] = {{"seconds", outcome.planning_seconds},
+                          {"longest_search_seconds", outcome.longest_search_seconds},
+                          {"searches", outcome.searches}};
+  return document.dump(2);
+}
+
 }  // namespace trimtab::cli

@@ -1,6 +1,9 @@
+#include <time.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/numbers.hpp"
 #include "budget.hpp"
 #include "coordinator/simulation.hpp"
@@ -34,6 +37,18 @@ struct Arguments {
   std::string out;
   bool quiet = false;
   bool json = false;
+};
+
+// What this process has computed: a simulation has one thread and waits for nothing, so that this is what planning
+// takes on a machine that does nothing else.
+class ProcessorClock final : public Clock {
+ public:
+  [[nodiscard]] Nanoseconds monotonic() const override {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + Nanoseconds(now.tv_nsec);
+  }
+  [[nodiscard]] Nanoseconds wall() const override { return monotonic(); }
 };
 
 // A job that lets Trimtab do everything: what a simulated job is unless a file says otherwise.
@@ -102,19 +117,21 @@ Status write_reports(const std::string& directory, const coordinator::Simulation
 }
 
 Result<int> simulate(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const coordinator::SimulationInput input, read_input(arguments));
+  TRIMTAB_TRY(coordinator::SimulationInput input, read_input(arguments));
+  const ProcessorClock stopwatch;
+  input.stopwatch = &stopwatch;
   const auto say = [&](double seconds, const std::string& kind, const std::string& text) {
     if (!arguments.quiet) console.err << simulation_line(seconds, kind, text);
   };
   TRIMTAB_TRY(const coordinator::SimulationOutcome outcome, coordinator::simulate(input, say));
   if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_reports(arguments.out, outcome));
   if (arguments.json) {
-    console.out << outcome.simulation_json << "\n";
+    console.out << timed_simulation(outcome) << "\n";
     return 0;
   }
   TRIMTAB_TRY(const ReportData report, parse_report(outcome.report_json, "the simulated job's report"));
   TRIMTAB_TRY(const std::string verdict, simulation_text(outcome.simulation_json));
-  console.out << report_text(report) << "\n" << verdict;
+  console.out << report_text(report) << "\n" << verdict << planning_text(outcome);
   if (!arguments.out.empty()) {
     console.out << "report: " << arguments.out << "/report.html, report.json and simulation.json\n";
   }

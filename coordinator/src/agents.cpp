@@ -168,7 +168,7 @@ void Agents::timeline(const wire::RankEvent& event) {
 
 void Agents::collective_stamps(const Member& member, const wire::CollectiveStamps& stamps) {
   const JobRun* job = jobs_.find(stamps.job());
-  collectives_.take(stamps, member.node, job == nullptr || !job->active() ? 0 : job->state().job.world_size);
+  collectives_.take(stamps, member.node, job == nullptr || !job->active() ? 0 : job->state().world_size());
 }
 
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {

@@ -172,7 +172,7 @@ void JobRun::send_command(const Command& action) {
     spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
     return;
   }
-  const CommandContext context{*id, name(), to_json(state().job),
+  const CommandContext context{*id, name(), to_json(state().running_job()),
                                "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-",
                                std::move(table).value()};
   if (!services_.send(action.node, command(action, context))) {
@@ -194,7 +194,7 @@ void JobRun::carry_out(const CountCosts&) {
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
-  SearchTask task = tuning_.search_task();
+  SearchTask task = action.spare ? tuning_.spare_task() : tuning_.search_task();
   task.costs = known_costs();
   task.time_budget = services_.budget.time;
   task.max_evaluations = services_.budget.evaluations;
@@ -202,6 +202,10 @@ void JobRun::carry_out(const SearchPlans& action) {
   services_.worker.enqueue(std::move(task), [self = self_, number = action.number](SearchReply reply) {
     if (*self != nullptr) (*self)->feed(SearchFinished{number, std::move(reply)});
   });
+}
+
+void JobRun::carry_out(const ProbeHardware&) {
+  events_.emplace_back(HardwareProbed{{}, "agents do not probe devices and links beside a running job"});
 }
 
 void JobRun::remember(const std::string& fact, const std::string& json) {

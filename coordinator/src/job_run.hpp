@@ -68,6 +68,7 @@ class JobRun {
   void carry_out(const StopRanks& action) { send_message(action); }
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
+  void carry_out(const ProbeHardware&);
   void carry_out(const RememberCalibration& action);
   void carry_out(const RememberFailure& action);
   template <typename Command>

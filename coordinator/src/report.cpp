@@ -146,14 +146,15 @@ json drifts_json(const TuningState& state) {
     list.push_back({{"since_step", one.since_step},
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},
-                    {"after_ms", one.after_ms}});
+                    {"after_ms", one.after_ms},
+                    {"what", one.what}});
   }
   return list;
 }
 
 // What trials cost beyond the incumbent's steps.
 json overhead_json(const TuningState& state) {
-  const double job_ms = static_cast<double>(state.job.steps) * state.initial_measured.mean_ms;
+  const double job_ms = state.job_ms();
   return {{"ms", state.overhead_ms()},
           {"share", job_ms > 0 ? state.overhead_ms() / job_ms : 0},
           {"allowed_share", state.job.trials.overhead}};
@@ -224,6 +225,9 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
   report["drifts"] = drifts_json(state);
+  for (const Resize& one : state.resizes) {
+    report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
+  }
   report["overhead"] = overhead_json(state);
   report["noise"] = noise_json(steps);
   report["steps"] = steps_json(steps);

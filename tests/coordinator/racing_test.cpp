@@ -126,6 +126,39 @@ TEST_CASE("one slow step in a block changes no verdict", "[racing]") {
   CHECK(race.ratio.ratio == Approx(100.0 / 90).epsilon(0.01));
 }
 
+TEST_CASE("looks become rarer, and a race of more pairs has hardly more of them", "[racing]") {
+  CHECK(looks_of(1) == 1);
+  CHECK(looks_of(4) == 4);
+  CHECK(looks_of(6) == 5);
+  CHECK(looks_of(9) == 6);
+  CHECK(looks_of(12) == 7);
+  const PairNoise noise{8 * 1e-6, 8};
+  Blocks first(4, {100, 101, 99, 100, 100});
+  Blocks second(4, {95, 96, 94, 95, 95});
+  first.push_back(first.front());
+  second.push_back(second.front());
+  CHECK(look(first, second, noise, kRules).state == RaceState::kOpen);
+  first.push_back(first.front());
+  second.push_back(second.front());
+  CHECK(look(first, second, noise, kRules).state == RaceState::kFaster);
+}
+
+TEST_CASE("twelve pairs find most gains of 3 % and keep the error rate, seeds 1000 to 2999", "[racing]") {
+  RaceRules rules = kRules;
+  rules.pairs = 12;
+  int found = 0;
+  int wrong = 0;
+  for (int seed = 1000; seed < 3000; ++seed) {
+    Machine better(seed, 0.02, 0.01);
+    Machine same(seed, 0.02, 0.01);
+    found += raced(better, 100, 97, rules).race.state == RaceState::kFaster ? 1 : 0;
+    wrong += raced(same, 100, 100, rules).race.state == RaceState::kFaster ? 1 : 0;
+  }
+  INFO(found << " of 2000 found, " << wrong << " of 2000 wrong");
+  CHECK(found >= 1200);
+  CHECK(wrong <= 2000 * kErrorRate);
+}
+
 TEST_CASE("a gain that does not pay for the change is not called faster", "[racing]") {
   const PairNoise noise{8 * 0.0001, 8};
   const Blocks first = {{100, 100, 100}, {100, 100, 100}, {100, 100, 100}};

@@ -1,64 +1,13 @@
 #include "coordinator/simulation.hpp"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
-#include "world.hpp"
+#include "simulated_job.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
-namespace {
-
 using nlohmann::json;
-
-// Eight operators on four devices of one or two nodes; memory that some plans lack.
-SimulationInput small_input(std::uint64_t seed) {
-  std::vector<tuner::test::OperatorTruth> operators;
-  for (int i = 0; i < 8; ++i) {
-    tuner::test::OperatorTruth of;
-    of.cost_key = i % 3 == 0 ? "light" : "heavy";
-    of.forward_ns = i % 3 == 0 ? 4'000'000 : 9'000'000;
-    of.forward_fixed_ns = 1'000'000;
-    of.backward_ns = 2 * of.forward_ns;
-    of.stored_bytes = 20'000;
-    of.output_bytes = 5000;
-    of.parameter_bytes = 4000;
-    operators.push_back(of);
-  }
-  tuner::test::World world = tuner::test::make_world(operators, 4, 32, {1, 2, 4, 8, 16, 32});
-  tuner::test::add_links(world, 50'000, 200'000);
-  world.cluster.nodes[0].memory_bytes = 1'500'000;
-  SimulationInput input;
-  input.model_json = to_json(world.model);
-  input.cluster_json = to_json(world.cluster);
-  input.costs = world.costs;
-  input.seed = seed;
-  input.evaluations = 2000;
-  input.job.name = "simulated";
-  input.job.mode = JobMode::kAuto;
-  input.job.steps = 20'000;
-  input.job.trials.deadline = std::chrono::seconds(60);
-  return input;
-}
-
-struct Done {
-  json verdict;
-  std::string transcript;
-};
-
-Done run(const SimulationInput& input) {
-  Done done;
-  const auto outcome = simulate(input, [&done](double, const std::string& kind, const std::string& text) {
-    done.transcript += kind + ": " + text + "\n";
-  });
-  INFO("seed " << input.seed << "\n" << done.transcript);
-  if (!outcome.ok()) FAIL(outcome.error().message);
-  done.verdict = json::parse(outcome->simulation_json);
-  return done;
-}
-
-}  // namespace
 
 TEST_CASE("the same seed gives the same simulated job, another seed another truth", "[simulation]") {
   const SimulationInput input = small_input(3);
@@ -78,7 +27,7 @@ TEST_CASE("simulated jobs end near the true best and adopt nothing worse, seeds 
   int near = 0;
   int false_adoptions = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    const Done done = run(small_input(seed));
+    const Simulated done = run(small_input(seed));
     near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
     false_adoptions += done.verdict["false_adoptions"].get<int>();
     CHECK(done.verdict["trials"].size() <= 8);
@@ -97,7 +46,7 @@ TEST_CASE("trials that crash, hang or run out of memory are survived, seeds 1 to
     input.scenario.change.hang = 0.2;
     input.scenario.truth.memory = 1.3;
     input.job.trials.overhead = 1;
-    const Done done = run(input);
+    const Simulated done = run(input);
     CHECK((done.verdict["phase"] == "training" || done.verdict["phase"] == "finished"));
     for (const json& trial : done.verdict["trials"]) failed += trial["state"] == "failed" ? 1 : 0;
   }
@@ -107,7 +56,7 @@ TEST_CASE("trials that crash, hang or run out of memory are survived, seeds 1 to
 TEST_CASE("trials stop when they have cost their share of the job's time", "[simulation]") {
   SimulationInput input = small_input(5);
   input.job.trials.overhead = 0;
-  const Done none = run(input);
+  const Simulated none = run(input);
   CHECK(none.verdict["trials"].size() <= 1);
   input.job.trials.overhead = 1;
   CHECK(run(input).verdict["trials"].size() >= none.verdict["trials"].size());
@@ -115,8 +64,8 @@ TEST_CASE("trials stop when they have cost their share of the job's time", "[sim
 
 TEST_CASE("a lost node comes back and the job goes on", "[simulation]") {
   SimulationInput input = small_input(2);
-  input.scenario.drift.push_back({60, "lost", "", "n0", 0, 1, 30});
-  const Done done = run(input);
+  input.scenario.drift.push_back({60, "lost", "", "n0", 0, 1, 30, ""});
+  const Simulated done = run(input);
   CHECK(done.transcript.find("node n0 is lost") != std::string::npos);
   CHECK(done.verdict["phase"] == "training");
 }
@@ -125,8 +74,8 @@ TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins
   int noticed = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     SimulationInput input = small_input(seed);
-    input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0});
-    const Done done = run(input);
+    input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0, ""});
+    const Simulated done = run(input);
     INFO(done.transcript);
     CHECK(done.verdict["phase"] == "training");
     CHECK(done.verdict["drifts"].get<int>() <= 2);
@@ -150,14 +99,13 @@ TEST_CASE("what a scenario may say is checked, with the place", "[simulation]") 
         "'computation'?");
   CHECK(message("[noise]\nstep = -1\n").find("lab.toml:2: noise.step: a number from 0 to 2 is needed") == 0);
   CHECK(message("[trut]\n").find("did you mean [truth]?") != std::string::npos);
-  CHECK(message("[[drift]]\nkind = \"flood\"\n").find("\"link\", \"device\" or \"lost\" is needed") !=
-        std::string::npos);
+  CHECK(message("[[drift]]\nkind = \"flood\"\n").find("\"lost\" or \"coordinator\" is needed") != std::string::npos);
   CHECK(message("truth = [").find("lab.toml:1: no TOML") == 0);
 }
 
 TEST_CASE("a drift event that names nothing of the cluster is refused", "[simulation]") {
   SimulationInput input = small_input(2);
-  input.scenario.drift.push_back({10, "device", "", "", 99, 0.5, 0});
+  input.scenario.drift.push_back({10, "device", "", "", 99, 0.5, 0, ""});
   const auto outcome = simulate(input, [](double, const std::string&, const std::string&) {});
   REQUIRE_FALSE(outcome.ok());
   CHECK(outcome.error().message.find("devices 0 to 3") != std::string::npos);
@@ -167,7 +115,7 @@ TEST_CASE("planners without a model of time run the same race", "[simulation]") 
   for (const char* planner : {"random", "hill-climb"}) {
     SimulationInput input = small_input(6);
     input.planner = planner;
-    const Done done = run(input);
+    const Simulated done = run(input);
     CHECK(done.verdict["planner"] == planner);
     CHECK(done.verdict["trials"].size() >= 1);
   }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
@@ -22,7 +23,7 @@ struct TruthSettings {
   double communication = 0;
   double overlap = 0;  // on the part of a slowdown beyond 1
   double memory = 0;
-  double error = 0.2;           // of the factors that are drawn
+  double error = 0.2;  // of the factors that are drawn
   // What no factor explains: of each operator's times together, and of each single time.
   double operators = 0.08;
   double spread = 0.03;
@@ -50,8 +51,18 @@ struct SwitchSettings {
   double hang = 0.0;              // … in which all ranks fall silent
 };
 
-// Something changes at a step. kind "link": `level` delivers `share` of its bandwidth. "device": device `device`
-// computes at `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it is back.
+// What ranks tell that is not so. Shares of first runs of a plan, but for `corrupt`.
+struct FaultSettings {
+  double corrupt = 0.0;     // share of all steps whose time is told as nothing, or as a billion times itself
+  double unreported = 0.0;  // … after which a rank tells of no step any more
+  double clock = 0.0;       // … under which the ranks' clocks run wrong
+  double clock_speed = 0.5;
+};
+
+// Something changes at a step. kind "link": links of `level` deliver `share` of their bandwidth: all of them, or that
+// of `node` to `peer`, which then decides what collectives over the level take. "device": device `device` computes at
+// `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it is back.
+// "coordinator": it dies, and another goes on from what was stored.
 struct DriftSettings {
   std::int64_t at_step = 0;
   std::string kind;
@@ -60,12 +71,14 @@ struct DriftSettings {
   std::int32_t device = 0;
   double share = 1.0;
   double seconds = 0;
+  std::string peer;
 };
 
 struct Scenario {
   TruthSettings truth;
   NoiseSettings noise;
   SwitchSettings change;
+  FaultSettings faults;
   std::vector<DriftSettings> drift;
 };
 
@@ -82,8 +95,11 @@ struct SimulationInput {
   std::string planner = "tuner";       // one of simulation_planners()
   std::uint64_t evaluations = 20000;   // of each search of the job
   std::uint64_t best_evaluations = 0;  // of the search for the true best; 0 = four times those
+  bool elastic = true;                 // the job may go on with fewer ranks when a node is lost for good
   // What an earlier job of this name learnt; empty = nothing.
   std::string calibration_json;
+  // Times the searches, for the outcome's planning seconds alone; null = they are not timed. Must outlive the call.
+  const Clock* stopwatch = nullptr;
 };
 
 // "tuner"; "random": plans at random, "hill-climb": neighbours of the best so far, one knob at a time. The last two
@@ -94,6 +110,10 @@ struct SimulationInput {
 using SimulationNote = std::function<void(double seconds, const std::string& kind, const std::string& text)>;
 
 struct SimulationOutcome {
+  // By the stopwatch: what the job's searches took, and the longest of them.
+  double planning_seconds = 0;
+  double longest_search_seconds = 0;
+  std::uint64_t searches = 0;
   std::string simulation_json;  // "trimtab.simulation/1": truth, regret, trials, overhead, false adoptions
   std::string report_json;      // "trimtab.report/1", as a real job's
 };

@@ -146,6 +146,24 @@ Status GroundTruth::set_device(std::int32_t device, double share) {
   return {};
 }
 
+double GroundTruth::device_share(std::int32_t device) const {
+  const auto found = device_share_.find(device);
+  return found == device_share_.end() ? 1 : found->second;
+}
+
+Status GroundTruth::remove_nodes(const std::set<std::string>& nodes) {
+  std::map<std::int32_t, double> left;
+  std::int32_t next = 0;
+  for (std::int32_t device = 0; device < cluster_.devices(); ++device) {
+    if (nodes.contains(cluster_.nodes[cluster_.node_of(device)].name)) continue;
+    if (device_share_.contains(device)) left[next] = device_share_[device];
+    ++next;
+  }
+  device_share_ = std::move(left);
+  std::erase_if(cluster_.nodes, [&](const Node& node) { return nodes.contains(node.name); });
+  return rebuild();
+}
+
 // A stage is as slow as the slowest of its devices: its operators get costs of their own.
 double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
   Model model = model_;
@@ -153,10 +171,7 @@ double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
   bool slower = false;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     double share = 1;
-    for (const std::int32_t device : plan.stages[s].devices) {
-      const auto found = device_share_.find(device);
-      if (found != device_share_.end()) share = std::min(share, found->second);
-    }
+    for (const std::int32_t device : plan.stages[s].devices) share = std::min(share, device_share(device));
     if (share >= 1) continue;
     slower = true;
     const Range range = plan.stages[s].operators();

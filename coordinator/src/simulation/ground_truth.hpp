@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,10 @@ class GroundTruth {
 
   [[nodiscard]] Status set_link(const std::string& level, double share);
   [[nodiscard]] Status set_device(std::int32_t device, double share);
+  // As it is now: 1 = as fast as ever.
+  [[nodiscard]] double device_share(std::int32_t device) const;
+  // They are gone for good; devices are numbered anew. REQUIRES: some are left.
+  [[nodiscard]] Status remove_nodes(const std::set<std::string>& nodes);
 
  private:
   GroundTruth() = default;

@@ -45,6 +45,10 @@ constexpr std::array<NumberKey<SwitchSettings>, 6> kSwitch{
      {"warmup_decay", &SwitchSettings::warmup_decay, 0, 0.99},
      {"crash", &SwitchSettings::crash, 0, 1},
      {"hang", &SwitchSettings::hang, 0, 1}}};
+constexpr std::array<NumberKey<FaultSettings>, 4> kFaults{{{"corrupt", &FaultSettings::corrupt, 0, 1},
+                                                           {"unreported", &FaultSettings::unreported, 0, 1},
+                                                           {"clock", &FaultSettings::clock, 0, 1},
+                                                           {"clock_speed", &FaultSettings::clock_speed, 1e-6, 1e6}}};
 constexpr std::array<NumberKey<DriftSettings>, 2> kDrift{
     {{"share", &DriftSettings::share, 1e-6, 1000}, {"seconds", &DriftSettings::seconds, 0, kMany}}};
 
@@ -145,6 +149,11 @@ Status read_switch(Section in, SwitchSettings& change) {
   return in.nothing_else();
 }
 
+Status read_faults(Section in, FaultSettings& faults) {
+  TRIMTAB_TRY_STATUS(in.numbers(kFaults, faults));
+  return in.nothing_else();
+}
+
 Status read_drift(Section in, DriftSettings& drift) {
   TRIMTAB_TRY_STATUS(in.numbers(kDrift, drift));
   TRIMTAB_TRY_STATUS(in.integer("at_step", drift.at_step));
@@ -152,11 +161,16 @@ Status read_drift(Section in, DriftSettings& drift) {
   TRIMTAB_TRY_STATUS(in.text("kind", drift.kind));
   TRIMTAB_TRY_STATUS(in.text("level", drift.level));
   TRIMTAB_TRY_STATUS(in.text("node", drift.node));
+  TRIMTAB_TRY_STATUS(in.text("peer", drift.peer));
   TRIMTAB_TRY_STATUS(in.nothing_else());
   if (drift.kind == "link" && drift.level.empty()) return in.refuse("a drift of a link needs its level");
+  if (drift.kind == "link" && drift.node.empty() != drift.peer.empty()) {
+    return in.refuse("a drift of one link needs both its nodes: node = \"n3\", peer = \"n4\"");
+  }
   if (drift.kind == "lost" && drift.node.empty()) return in.refuse("a lost node needs its name: node = \"n1\"");
-  if (drift.kind == "link" || drift.kind == "device" || drift.kind == "lost") return {};
-  return in.refuse("drift.kind is '" + drift.kind + "'; \"link\", \"device\" or \"lost\" is needed");
+  static const std::vector<std::string_view> kKinds = {"link", "device", "lost", "coordinator"};
+  if (std::find(kKinds.begin(), kKinds.end(), drift.kind) != kKinds.end()) return {};
+  return in.refuse("drift.kind is '" + drift.kind + "'; \"link\", \"device\", \"lost\" or \"coordinator\" is needed");
 }
 
 Status read_drifts(const toml::node& node, std::string_view source, std::vector<DriftSettings>& drifts) {
@@ -171,7 +185,7 @@ Status read_drifts(const toml::node& node, std::string_view source, std::vector<
 }
 
 Status read_section(const std::string& name, const toml::node& node, std::string_view source, Scenario& scenario) {
-  static const std::vector<std::string> kSections = {"truth", "noise", "switch", "drift"};
+  static const std::vector<std::string> kSections = {"truth", "noise", "switch", "faults", "drift"};
   if (name == "drift") return read_drifts(node, source, scenario.drift);
   const bool known = std::find(kSections.begin(), kSections.end(), name) != kSections.end();
   if (!known || !node.is_table()) {
@@ -181,6 +195,7 @@ Status read_section(const std::string& name, const toml::node& node, std::string
   const Section section(*node.as_table(), name, source);
   if (name == "truth") return read_truth(section, scenario.truth);
   if (name == "noise") return read_noise(section, scenario.noise);
+  if (name == "faults") return read_faults(section, scenario.faults);
   return read_switch(section, scenario.change);
 }
 

@@ -13,6 +13,8 @@ namespace {
 constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
 constexpr Nanoseconds kSilence = std::chrono::seconds(1);
 constexpr std::int64_t kSnapshotEvery = 20;  // steps
+constexpr double kProbeMs = 10;
+constexpr double kProbeNoise = 0.02;
 constexpr double kFirstLoss = 11.0;
 constexpr double kLossSteps = 200.0;
 
@@ -36,6 +38,7 @@ SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, c
       scenario_(scenario),
       noise_(scenario.noise, seed),
       faults_(seed ^ 0xfa017),
+      probe_noise_(seed ^ 0x9a0be),
       job_steps_(steps) {
   std::stable_sort(scenario_.drift.begin(), scenario_.drift.end(),
                    [](const DriftSettings& a, const DriftSettings& b) { return a.at_step < b.at_step; });
@@ -71,34 +74,46 @@ void SimulatedCluster::tell_all(const RankNews& news) {
   for (std::int32_t rank = 0; rank < ranks(); ++rank) tell(rank, news);
 }
 
-void SimulatedCluster::carry_out(const Action& action) {
+Status SimulatedCluster::carry_out(const Action& action) {
   clock_.advance(kMessage);
   if (const auto* wanted = std::get_if<LaunchOn>(&action)) return launch(*wanted);
-  if (const auto* wanted = std::get_if<KillOn>(&action)) return kill(*wanted);
-  if (const auto* proposed = std::get_if<ProposePlan>(&action)) return propose(*proposed);
+  if (const auto* wanted = std::get_if<KillOn>(&action)) kill(*wanted);
+  if (const auto* proposed = std::get_if<ProposePlan>(&action)) propose(*proposed);
+  if (std::holds_alternative<ProbeHardware>(action)) probe();
   if (const auto* commit = std::get_if<CommitPlan>(&action)) {
     const auto found = proposals_.find(commit->epoch);
     if (found != proposals_.end()) found->second.commit_step = commit->step;
-    return;
   }
-  if (const auto* cancel = std::get_if<CancelPlan>(&action)) {
-    proposals_.erase(cancel->epoch);
-    return;
-  }
+  if (const auto* cancel = std::get_if<CancelPlan>(&action)) proposals_.erase(cancel->epoch);
   if (const auto* stop = std::get_if<StopRanks>(&action)) last_step_ = std::min(last_step_, stop->step);
+  return {};
 }
 
-void SimulatedCluster::launch(const LaunchOn& wanted) {
-  if (away_.contains(wanted.node)) return;
+// A launch for fewer devices than there were: the job goes on without the nodes that are away.
+Status SimulatedCluster::leave_lost_nodes() {
+  std::int32_t devices = 0;
+  for (const Stage& stage : running_.plan.stages) devices += static_cast<std::int32_t>(stage.devices.size());
+  if (devices >= cluster_.devices()) return {};
+  std::set<std::string> lost;
+  for (const auto& [node, until] : away_) lost.insert(node);
+  std::erase_if(cluster_.nodes, [&](const Node& node) { return lost.contains(node.name); });
+  TRIMTAB_ASSERT(devices == cluster_.devices(), "a plan is for the nodes that are there");
+  return truth_.remove_nodes(lost);
+}
+
+Status SimulatedCluster::launch(const LaunchOn& wanted) {
+  if (away_.contains(wanted.node)) return {};
   if (wanted.launch != launch_) {
     launch_ = wanted.launch;
     launched_on_.clear();
     proposals_.clear();
-    silent_ = false;
+    silent_ = mute_ = false;
+    clock_speed_ = 1;
     step_ = wanted.fresh ? 0 : snapshot_;
     last_step_ = wanted.steps > 0 ? wanted.steps : job_steps_;
     epoch_ = wanted.epoch;
     running_ = parsed(wanted.plan_json);
+    TRIMTAB_TRY_STATUS(leave_lost_nodes());
     steps_on_plan_ = 0;
     const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
     const double ms = scenario_.change.seconds * 1e3 + load_ms;
@@ -108,6 +123,7 @@ void SimulatedCluster::launch(const LaunchOn& wanted) {
   launched_on_.insert(wanted.node);
   alive_ = launched_on_.size() == cluster_.nodes.size();
   events_.emplace_back(CommandFinished{wanted.tag, true, "", ""});
+  return {};
 }
 
 void SimulatedCluster::kill(const KillOn& wanted) {
@@ -176,6 +192,7 @@ bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) 
     silent_ = true;
     return false;
   }
+  draw_lies(is_new);
   epoch_ = epoch;
   running_ = proposal.plan;
   steps_on_plan_ = 0;
@@ -205,9 +222,11 @@ void SimulatedCluster::run_step() {
   if (step_ % kSnapshotEvery == 0) snapshot_ = step_;
   const double loss = kFirstLoss * std::exp(-static_cast<double>(step_) / kLossSteps);
   const std::string samples = std::to_string(step_);
+  const double told = told_ms(ms);
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    if (mute_ && rank == 0) continue;
     const auto peak = static_cast<std::int64_t>(price.peak_bytes[rank]);
-    tell(rank, RankStep{step_, epoch_, ms, rank + 1 == ranks() ? loss : 0, rank == 0 ? samples : "", peak});
+    tell(rank, RankStep{step_, epoch_, told, rank + 1 == ranks() ? loss : 0, rank == 0 ? samples : "", peak});
   }
 }
 
@@ -218,6 +237,66 @@ void SimulatedCluster::spend(double true_ms, double ms, double noise) {
   furthest_ = step_;
   const double incumbent_ms = incumbent_.hash.empty() ? true_ms : price_of(incumbent_).ms;
   spent_.useful_ms += std::min(true_ms, incumbent_ms) * noise;
+}
+
+double SimulatedCluster::link_share(const std::string& level, const std::string& node, const std::string& peer) const {
+  double share = 1;
+  for (const DriftSettings& drift : slow_links_) {
+    const bool all = drift.node.empty();
+    const bool this_one = (drift.node == node && drift.peer == peer) || (drift.node == peer && drift.peer == node);
+    if (drift.level == level && (all || this_one)) share = drift.share;
+  }
+  return share;
+}
+
+// Each device, the links inside of each node, and those between neighbours in the order of the cluster.
+void SimulatedCluster::probe() {
+  HardwareProbed answer;
+  const auto timed = [this](double share) { return kProbeMs / share * std::exp(kProbeNoise * probe_noise_.normal()); };
+  std::int32_t device = 0;
+  for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
+    const Node& node = cluster_.nodes[i];
+    for (std::int32_t k = 0; k < node.devices; ++k, ++device) {
+      answer.probes.push_back({device, node.name, "", "", timed(truth_.device_share(device))});
+    }
+    if (node.devices > 1) {
+      answer.probes.push_back({-1, node.name, "", "intra_node", timed(link_share("intra_node", node.name, ""))});
+    }
+    if (i + 1 == cluster_.nodes.size()) continue;
+    const std::string& peer = cluster_.nodes[i + 1].name;
+    answer.probes.push_back({-1, node.name, peer, "inter_node", timed(link_share("inter_node", node.name, peer))});
+  }
+  events_.emplace_back(std::move(answer));
+}
+
+void SimulatedCluster::draw_lies(bool is_new) {
+  const double mute = faults_.uniform();
+  const double clock = faults_.uniform();
+  mute_ = is_new && mute < scenario_.faults.unreported;
+  clock_speed_ = is_new && clock < scenario_.faults.clock ? scenario_.faults.clock_speed : 1;
+}
+
+double SimulatedCluster::told_ms(double ms) {
+  const double fate = faults_.uniform();
+  if (fate >= scenario_.faults.corrupt) return ms * clock_speed_;
+  return fate < scenario_.faults.corrupt / 2 ? 0 : 1e9 * ms;
+}
+
+bool SimulatedCluster::coordinator_died() {
+  if (!std::exchange(coordinator_died_, false)) return false;
+  events_.clear();
+  return true;
+}
+
+void SimulatedCluster::introduce_nodes() {
+  for (const NodeShare& share : nodes()) {
+    if (away_.contains(share.node)) continue;
+    NodeBack back{share.node, {}};
+    for (std::int32_t i = 0; alive_ && i < share.ranks; ++i) {
+      back.ranks.push_back({share.first_rank + i, launch_, epoch_});
+    }
+    events_.emplace_back(std::move(back));
+  }
 }
 
 void SimulatedCluster::end_ranks(int exit_code, const std::string& last_output) {
@@ -231,8 +310,12 @@ void SimulatedCluster::end_ranks(int exit_code, const std::string& last_output) 
 Status SimulatedCluster::meet_drift() {
   while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
     const DriftSettings& drift = scenario_.drift[drift_next_++];
-    if (drift.kind == "link") TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share));
+    if (drift.kind == "link") {
+      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share));
+      slow_links_.push_back(drift);
+    }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));
+    if (drift.kind == "coordinator") coordinator_died_ = true;
     if (drift.kind != "lost") continue;
     const bool known = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
                                    [&](const Node& node) { return node.name == drift.node; });

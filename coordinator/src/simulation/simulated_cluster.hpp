@@ -36,8 +36,9 @@ class SimulatedCluster {
                    std::uint64_t seed);
 
   [[nodiscard]] std::vector<NodeShare> nodes() const;
-  // Actions of preparation and searches are not the cluster's: the caller answers them.
-  void carry_out(const Action& action);
+  // Actions of preparation and searches are not the cluster's: the caller answers them. Fails where the cluster that a
+  // lost node leaves cannot be priced.
+  [[nodiscard]] Status carry_out(const Action& action);
   // A training step, or a second of silence. Fails where a drift event names what the cluster does not have.
   [[nodiscard]] Status advance();
   [[nodiscard]] std::optional<Event> next_event();
@@ -47,6 +48,10 @@ class SimulatedCluster {
   [[nodiscard]] const ManualClock& clock() const { return clock_; }
   [[nodiscard]] const TimeSpent& spent() const { return spent_; }
   [[nodiscard]] std::int64_t step() const { return step_; }
+  // Since the last call. Then nobody has heard what ranks said meanwhile.
+  [[nodiscard]] bool coordinator_died();
+  // What the agents tell the next one: every node that is there, with its running ranks.
+  void introduce_nodes();
   [[nodiscard]] bool drift_to_come() const { return drift_next_ < scenario_.drift.size(); }
 
  private:
@@ -58,7 +63,7 @@ class SimulatedCluster {
     HashedPlan plan;
     std::int64_t commit_step = -1;
   };
-  void launch(const LaunchOn& launch);
+  [[nodiscard]] Status launch(const LaunchOn& launch);
   void kill(const KillOn& kill);
   void propose(const ProposePlan& proposed);
   [[nodiscard]] bool change_plan();
@@ -70,6 +75,11 @@ class SimulatedCluster {
   void lose(const DriftSettings& drift);
   void return_nodes();
   void stand_still(double ms);
+  [[nodiscard]] Status leave_lost_nodes();
+  void probe();
+  [[nodiscard]] double link_share(const std::string& level, const std::string& node, const std::string& peer) const;
+  void draw_lies(bool is_new);
+  [[nodiscard]] double told_ms(double ms);
   void end_ranks(int exit_code, const std::string& last_output);
   void tell(std::int32_t rank, RankNews news);
   void tell_all(const RankNews& news);
@@ -82,6 +92,7 @@ class SimulatedCluster {
   Scenario scenario_;
   StepNoise noise_;
   Random faults_;
+  Random probe_noise_;
   ManualClock clock_;
   std::deque<Event> events_;
   TimeSpent spent_;
@@ -96,6 +107,10 @@ class SimulatedCluster {
   std::uint64_t launch_ = 0;
   bool alive_ = false;
   bool silent_ = false;
+  bool coordinator_died_ = false;
+  bool mute_ = false;  // rank 0 tells of no steps
+  double clock_speed_ = 1;
+  std::vector<DriftSettings> slow_links_;  // so far, the last of a link counts
   std::set<std::string> launched_on_;
   std::map<std::string, Nanoseconds> away_;  // until when, by node
   std::uint64_t epoch_ = 0;

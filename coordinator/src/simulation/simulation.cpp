@@ -32,21 +32,28 @@ class Simulation {
         verdict_(truth_),
         tuning_(begin_state(input, cluster.devices())),
         cluster_json_(to_json(cluster)) {
-    for (const DriftSettings& drift : input.scenario.drift) last_drift_ = std::max(last_drift_, drift.at_step);
+    for (const DriftSettings& drift : input.scenario.drift) {
+      last_drift_ = std::max(last_drift_, drift.at_step);
+      saves_ = saves_ || drift.kind == "coordinator";
+    }
   }
 
   [[nodiscard]] Status run();
-  [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
   [[nodiscard]] std::string report() const { return report_json(state(), "", measured_); }
   [[nodiscard]] std::string judged(double best_ms, const std::string& best_json) const {
     return verdict_.json(input_, state(), cluster_.spent(), best_ms, best_json);
   }
   [[nodiscard]] GroundTruth& truth() { return truth_; }
+  [[nodiscard]] std::uint64_t searches() const { return searches_; }
+  [[nodiscard]] double planning_seconds() const { return planning_seconds_; }
+  [[nodiscard]] double longest_search_seconds() const { return longest_search_seconds_; }
 
  private:
   static TuningState begin_state(const SimulationInput& input, std::int32_t devices) {
     TuningState state;
     state.job = input.job;
+    state.elastic = input.elastic;
     state.job.world_size = devices;
     state.job.model_json = input.model_json;
     return state;
@@ -54,9 +61,10 @@ class Simulation {
   [[nodiscard]] Moment now() const { return {cluster_.clock().monotonic(), cluster_.clock().wall()}; }
   void take(std::vector<Action> actions);
   void feed(const Event& event);
-  void carry_out(const Action& action);
+  [[nodiscard]] Status restart();
+  [[nodiscard]] Status carry_out(const Action& action);
   [[nodiscard]] SearchReply plans(const SearchTask& task) const;
-  void search(std::uint64_t number);
+  void search(const SearchPlans& wanted);
   [[nodiscard]] bool over() const;
 
   const SimulationInput& input_;
@@ -64,21 +72,26 @@ class Simulation {
   GroundTruth truth_;
   SimulatedCluster cluster_;
   Verdict verdict_;
-  Tuning tuning_;
+  std::optional<Tuning> tuning_;
+  std::string saved_;  // what a coordinator would have stored; only where one is to die
+  bool saves_ = false;
   std::string cluster_json_;
   std::deque<Action> actions_;
   std::deque<Event> events_;
   std::vector<MeasuredStep> measured_;
   std::int64_t last_drift_ = 0;
+  double planning_seconds_ = 0;
+  double longest_search_seconds_ = 0;
+  std::uint64_t searches_ = 0;
 };
 
 void Simulation::take(std::vector<Action> actions) {
   for (Action& action : actions) actions_.push_back(std::move(action));
-  (void)tuning_.take_transition();
+  if (tuning_->take_transition() && saves_) saved_ = to_json(state());
   const double seconds =
       std::chrono::duration<double>(cluster_.clock().wall()).count() - static_cast<double>(state().begun_wall_ns) / 1e9;
-  for (const Note& one : tuning_.take_notes()) note_(seconds, one.kind, one.text);
-  for (const MeasuredStep& step : tuning_.take_steps()) {
+  for (const Note& one : tuning_->take_notes()) note_(seconds, one.kind, one.text);
+  for (const MeasuredStep& step : tuning_->take_steps()) {
     if (measured_.size() < kStepsKept) measured_.push_back(step);
   }
   cluster_.set_incumbent(state().incumbent);
@@ -86,7 +99,18 @@ void Simulation::take(std::vector<Action> actions) {
 }
 
 void Simulation::feed(const Event& event) {
-  take(tuning_.handle(event, now()));
+  take(tuning_->handle(event, now()));
+}
+
+// The coordinator dies and another begins where the state was stored last. Actions that were not carried out are lost.
+Status Simulation::restart() {
+  TRIMTAB_TRY(TuningState stored, parse_tuning_state(saved_));
+  actions_.clear();
+  events_.clear();
+  tuning_.emplace(std::move(stored));
+  take(tuning_->resume(now()));
+  cluster_.introduce_nodes();
+  return {};
 }
 
 SearchReply Simulation::plans(const SearchTask& task) const {
@@ -95,24 +119,33 @@ SearchReply Simulation::plans(const SearchTask& task) const {
   return plan_search(task, cluster_.clock(), [] { return false; });
 }
 
-void Simulation::search(std::uint64_t number) {
-  SearchTask task = tuning_.search_task();
+void Simulation::search(const SearchPlans& wanted) {
+  SearchTask task = wanted.spare ? tuning_->spare_task() : tuning_->search_task();
   task.costs = input_.costs;
   task.max_evaluations = input_.evaluations;
   task.seed += input_.seed * 1000;
+  const auto stopwatch = [this] {
+    return input_.stopwatch == nullptr ? Nanoseconds{0} : input_.stopwatch->monotonic();
+  };
+  const Nanoseconds begin = stopwatch();
   SearchReply reply = plans(task);
+  const double seconds = std::chrono::duration<double>(stopwatch() - begin).count();
+  planning_seconds_ += seconds;
+  ++searches_;
+  longest_search_seconds_ = std::max(longest_search_seconds_, seconds);
   verdict_.first_answer(reply);
-  events_.emplace_back(SearchFinished{number, std::move(reply)});
+  events_.emplace_back(SearchFinished{wanted.number, std::move(reply)});
 }
 
-void Simulation::carry_out(const Action& action) {
-  if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(wanted->number);
-  if (std::holds_alternative<CountCosts>(action)) {
-    const auto known = static_cast<std::int32_t>(input_.costs.size());
-    events_.emplace_back(CostsCounted{known, 0, {}, {}, "", ""});
-    return;
+Status Simulation::carry_out(const Action& action) {
+  if (const auto* wanted = std::get_if<SearchPlans>(&action)) {
+    search(*wanted);
+    return {};
   }
-  cluster_.carry_out(action);
+  if (!std::holds_alternative<CountCosts>(action)) return cluster_.carry_out(action);
+  const auto known = static_cast<std::int32_t>(input_.costs.size());
+  events_.emplace_back(CostsCounted{known, 0, {}, {}, "", ""});
+  return {};
 }
 
 // Nothing more is decided: the rest of the job is only steps.
@@ -123,8 +156,8 @@ bool Simulation::over() const {
 }
 
 Status Simulation::run() {
-  take(tuning_.begin(now()));
-  tuning_.set_facts(input_.calibration_json, {});
+  take(tuning_->begin(now()));
+  tuning_->set_facts(input_.calibration_json, {});
   feed(NodesReady{cluster_.nodes(), cluster_json_, "simulated"});
   for (std::uint64_t round = 0; !over(); ++round) {
     if (round > kMostRounds)
@@ -133,7 +166,7 @@ Status Simulation::run() {
     if (!actions_.empty()) {
       const Action action = std::move(actions_.front());
       actions_.pop_front();
-      carry_out(action);
+      TRIMTAB_TRY_STATUS(carry_out(action));
     } else if (!events_.empty()) {
       const Event event = std::move(events_.front());
       events_.pop_front();
@@ -142,6 +175,7 @@ Status Simulation::run() {
       feed(*event);
     } else {
       TRIMTAB_TRY_STATUS(cluster_.advance());
+      if (cluster_.coordinator_died()) TRIMTAB_TRY_STATUS(restart());
     }
   }
   return {};
@@ -226,7 +260,8 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
   const TuningState& state = simulation.state();
   if (state.phase == Phase::kFailed) return no("the simulated job failed: " + state.failure);
   TRIMTAB_TRY(const TrueBest best, true_best(input, simulation.truth(), state));
-  return SimulationOutcome{simulation.judged(best.ms, best.plan_json), simulation.report()};
+  return SimulationOutcome{simulation.planning_seconds(), simulation.longest_search_seconds(), simulation.searches(),
+                           simulation.judged(best.ms, best.plan_json), simulation.report()};
 }
 
 }  // namespace trimtab::coordinator

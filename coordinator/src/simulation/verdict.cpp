@@ -38,10 +38,6 @@ double Verdict::true_ms(const std::string& plan_json) const {
   return truth_.price(parsed(plan_json)).ms;
 }
 
-bool Verdict::truly_fits(const std::string& plan_json) const {
-  return truth_.price(parsed(plan_json)).fits;
-}
-
 void Verdict::watch(const TuningState& state) {
   if (state.trials.empty()) return;
   const Trial& last = state.trials.back();
@@ -78,7 +74,7 @@ void Verdict::first_answer(const SearchReply& reply) {
   const auto best = std::min_element(
       reply.candidates.begin(), reply.candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  if (best != reply.candidates.end()) model_alone_ = best->plan.json;
+  if (best != reply.candidates.end()) model_alone_ = truth_.price(parsed(best->plan.json));
 }
 
 std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
@@ -124,6 +120,8 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
                              {"drifts", state.drifts.size()},
+                             {"resizes", state.resizes.size()},
+                             {"devices_left", state.world_size()},
                              {"best_true_ms", best},
                              {"initial_true_ms", true_ms(state.initial.json)},
                              {"adopted_true_ms", adopted_ms},
@@ -144,10 +142,9 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
                              {"evaluations", state.evaluations},
                              {"best_plan", nlohmann::json::parse(best_json, nullptr, false)}};
-  if (!model_alone_.empty()) {
-    document["model_alone"] = {{"true_ms", true_ms(model_alone_)},
-                               {"fits", truly_fits(model_alone_)},
-                               {"regret", true_ms(model_alone_) / best - 1}};
+  if (model_alone_) {
+    document["model_alone"] = {
+        {"true_ms", model_alone_->ms}, {"fits", model_alone_->fits}, {"regret", model_alone_->ms / best - 1}};
   }
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

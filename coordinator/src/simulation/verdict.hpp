@@ -3,6 +3,7 @@
 // What a simulated job's decisions were worth, judged by the hidden truth.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,6 @@ class Verdict {
 
  private:
   [[nodiscard]] double true_ms(const std::string& plan_json) const;
-  [[nodiscard]] bool truly_fits(const std::string& plan_json) const;
   void judge(const Trial& trial, const TuningState& state);
 
   GroundTruth& truth_;
@@ -54,7 +54,7 @@ class Verdict {
   std::int32_t begun_ = 0;  // id of the last trial whose incumbent was noted
   std::string beside_;      // the incumbent that it is compared with
   bool first_answered_ = false;
-  std::string model_alone_;
+  std::optional<TruePrice> model_alone_;
 };
 
 }  // namespace trimtab::coordinator

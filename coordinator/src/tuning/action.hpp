@@ -57,10 +57,13 @@ struct StopRanks {
 };
 
 struct CountCosts {};
-// Tuning::search_task() has what to search; the answer is a SearchFinished of this number.
+// Tuning::search_task() has what to search, or spare_task(); the answer is a SearchFinished of this number.
 struct SearchPlans {
   std::uint64_t number = 0;
+  bool spare = false;
 };
+// Beside the running job: every device and link does a fixed piece of work. The answer is HardwareProbed.
+struct ProbeHardware {};
 // Facts for this and later jobs.
 struct RememberCalibration {
   std::string json;
@@ -71,7 +74,7 @@ struct RememberFailure {
 };
 
 using Action = std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks,
-                            CountCosts, SearchPlans, RememberCalibration, RememberFailure>;
+                            CountCosts, SearchPlans, ProbeHardware, RememberCalibration, RememberFailure>;
 
 // For people: what happened. Stored as the job's event list.
 struct Note {

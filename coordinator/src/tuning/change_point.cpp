@@ -5,18 +5,14 @@
 #include <cstddef>
 #include <utility>
 
+#include "tuning/comparison.hpp"
+
 namespace trimtab::coordinator {
 namespace {
 
 constexpr double kLeastSigma = 0.01;     // of a block's median: a few blocks may scatter less by luck
 constexpr double kMostOf = 6;            // standard deviations that one block may add
 constexpr std::size_t kMostBlocks = 64;  // kept
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 }  // namespace
 

@@ -72,13 +72,13 @@ double between_blocks(const Blocks& first, const Blocks& second) {
   return squares / (n - 1) / n;
 }
 
+}  // namespace
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
-
-}  // namespace
 
 double student_t(double degrees_of_freedom) {
   static constexpr std::array<std::pair<double, double>, 16> kTable = {{{1, 12.706},

@@ -39,6 +39,9 @@ struct LogCenter {
 // REQUIRES: at least one step.
 [[nodiscard]] LogCenter log_center(const std::vector<double>& steps_ms);
 
+// REQUIRES: at least one value.
+[[nodiscard]] double median(std::vector<double> values);
+
 // REQUIRES: at least one step.
 [[nodiscard]] Measured summarize(const Blocks& blocks);
 

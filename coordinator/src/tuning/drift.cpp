@@ -1,5 +1,7 @@
-// After tuning: does the incumbent still take what it took? If not, the tuning begins again from it.
+// After tuning: does the incumbent still take what it took? If not, what has changed, and the tuning begins again from
+// it.
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/numbers.hpp"
@@ -15,19 +17,71 @@ void Tuning::watch_for_drift(const JobStep& step) {
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (!change) return;
   change_point_.reset();
-  const Drift drift{change->since_step, step.step, change->before_ms, change->after_ms};
+  Drift drift;
+  drift.since_step = change->since_step;
+  drift.noticed_step = step.step;
+  drift.before_ms = change->before_ms;
+  drift.after_ms = change->after_ms;
   state_.drifts.push_back(drift);
   transition();
   note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
                     format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
                     " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long");
-  retune(drift);
+  explain_drift();
 }
 
-// What was measured before is of another machine: it remains as a prior, less sure by the size of the change. Plans
-// that failed stay failed.
-void Tuning::retune(const Drift& drift) {
+// Nothing is under way and the job trains: what is to be done besides.
+void Tuning::train_on() {
+  if (state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
+  if (!state_.drifts.empty() && !state_.drifts.back().handled) return explain_drift();
+  if (state_.first_probes.empty()) act(ProbeHardware{});
+  if (state_.spare.plan.empty() && spare_search_ == 0 && !no_spare_) prepare_spare();
+}
+
+void Tuning::explain_drift() {
   if (state_.frozen || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
+  state_.doing = Doing::kProbing;
+  probing_since_ = now_.monotonic;
+  transition();
+  act(ProbeHardware{});
+}
+
+void Tuning::on(const HardwareProbed& probed) {
+  const bool asked = state_.doing == Doing::kProbing;
+  if (!probed.error.empty() || probed.probes.empty()) {
+    if (asked) not_explained(probed.error);
+    return;
+  }
+  transition();
+  // Probed first in the middle of a drift: there is nothing to compare with.
+  const bool comparable = !state_.first_probes.empty();
+  if (!comparable) state_.first_probes = probed.probes;
+  const std::vector<Finding> findings =
+      comparable ? diagnose(state_.last_probes, probed.probes) : std::vector<Finding>();
+  state_.last_probes = probed.probes;
+  if (!asked) return;
+  if (findings.empty()) return not_explained("no device and no link is clearly slower or faster than before");
+  Drift& drift = state_.drifts.back();
+  const auto is_link = [](const Finding& one) { return one.is_link(); };
+  drift.links = std::any_of(findings.begin(), findings.end(), is_link);
+  drift.devices = !std::all_of(findings.begin(), findings.end(), is_link);
+  drift.what = to_text(findings);
+  note("drift", "what has changed: " + drift.what);
+  retune();
+}
+
+void Tuning::not_explained(const std::string& why) {
+  note("drift", "what has changed is not known: " + why);
+  retune();
+}
+
+// What was measured before is of another machine: it remains as a prior, less sure where the drift may have changed it.
+// Plans that failed stay failed.
+void Tuning::retune() {
+  Drift& drift = state_.drifts.back();
+  drift.handled = true;
+  state_.doing = Doing::kNothing;
+  transition();
   if (!enough_steps_for_trial()) return note("drift", "too few steps are left to tune again");
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
@@ -39,6 +93,7 @@ void Tuning::retune(const Drift& drift) {
   state_.incumbent_measured = {drift.after_ms, drift.after_ms - reach, drift.after_ms + reach,
                                static_cast<int>(drift.noticed_step - drift.since_step)};
   observe(state_.incumbent, state_.incumbent_measured);
+  state_.spare = {};
   enter(Phase::kTrials);
   settled();
 }

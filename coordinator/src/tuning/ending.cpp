@@ -22,7 +22,8 @@ void Tuning::end_tuning() {
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
-  if (!running(state_.incumbent)) roll_back();
+  if (!running(state_.incumbent)) return roll_back();
+  train_on();
 }
 
 void Tuning::stop_ranks() {

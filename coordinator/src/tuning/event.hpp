@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "tuning/diagnosis.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/step_assembly.hpp"
 
@@ -17,6 +18,10 @@ struct Moment {
   Nanoseconds monotonic{0};
   Nanoseconds wall{0};
 };
+
+[[nodiscard]] inline double milliseconds(Nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
 
 // A node's share of a job: consecutive ranks.
 struct NodeShare {
@@ -65,6 +70,11 @@ struct CostsCounted {
 struct SearchFinished {
   std::uint64_t number = 0;
   SearchReply reply;
+};
+
+struct HardwareProbed {
+  std::vector<Probe> probes;
+  std::string error;  // why there are none
 };
 
 struct RankConnected {
@@ -123,6 +133,6 @@ struct NodeBack {
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
 
 using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, FromRank, NodeLost, NodeBack, Order>;
+                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, Order>;
 
 }  // namespace trimtab::coordinator

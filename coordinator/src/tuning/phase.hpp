@@ -35,6 +35,7 @@ enum class Doing {
   kKilling,
   kLaunching,
   kWaitingForNodes,
+  kProbing,  // what a drift has changed
 };
 
 enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFailed, kAdopted, kRejected };

@@ -20,13 +20,10 @@ bool is_blameless(const std::string& reason) {
   return reason == "agreement timeout" || reason == "snapshot" || reason == "superseded";
 }
 
-double milliseconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e6;
-}
-
 }  // namespace
 
 void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
+  clock_check_.interrupt();
   const std::uint64_t epoch = ++state_.last_epoch;
   state_.epoch_hashes[epoch] = plan.hash;
   state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
@@ -143,8 +140,7 @@ void Tuning::change_done() {
     note("plan", "every rank runs the incumbent");
     return settled();
   }
-  state_.doing = Doing::kMeasuring;
-  interleaving_->begin_block(true);
+  begin_block(true);
 }
 
 void Tuning::change_failed(const std::string& reason, const std::string& message) {
@@ -205,6 +201,8 @@ void Tuning::settled() {
       return;
     case Phase::kComparing:
       return begin_comparison();
+    case Phase::kTraining:
+      return train_on();
     default:
       return;
   }

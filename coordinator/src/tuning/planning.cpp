@@ -15,6 +15,7 @@
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "tuning/diagnosis.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/plan_likeness.hpp"
 
@@ -84,7 +85,10 @@ Result<std::vector<tuner::Observation>> observations(const SearchTask& task, con
 Result<tuner::Calibration> earlier_calibration(const SearchTask& task) {
   if (task.calibration_json.empty()) return tuner::Calibration{};
   TRIMTAB_TRY(const tuner::Calibration earlier, tuner::parse_calibration(task.calibration_json));
-  return tuner::aged(earlier, task.shift);
+  tuner::Calibration aged = tuner::aged(earlier);
+  aged.computation.log_sigma = std::hypot(aged.computation.log_sigma, task.shift.computation);
+  aged.communication.log_sigma = std::hypot(aged.communication.log_sigma, task.shift.communication);
+  return aged;
 }
 
 Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
@@ -230,10 +234,11 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 }
 
 Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>& stop) {
-  TRIMTAB_TRY(const Setting setting, read_setting(task));
+  TRIMTAB_TRY(Setting setting, read_setting(task));
+  std::vector<Cost> costs = task.costs;
+  slow_links(task.link_shares, setting.cluster, costs);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
-  TRIMTAB_TRY(const tuner::CostTable table,
-              tuner::CostTable::build(setting.model, setting.cluster, task.costs, {true}));
+  TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));
   const tuner::NativeCostModel raw(table);
   TRIMTAB_TRY(const std::vector<tuner::Observation> seen, observations(task, raw));
   TRIMTAB_TRY(const tuner::Calibration earlier, earlier_calibration(task));
@@ -258,8 +263,7 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
     TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, stop, reply));
     return reply;
   }
-  TRIMTAB_TRY(const tuner::CostTable table_of_smaller,
-              tuner::CostTable::build(setting.model, *smaller, task.costs, {true}));
+  TRIMTAB_TRY(const tuner::CostTable table_of_smaller, tuner::CostTable::build(setting.model, *smaller, costs, {true}));
   TRIMTAB_TRY_STATUS(search(task, setting, table_of_smaller, raw, calibrated, known, stop, reply));
   return reply;
 }

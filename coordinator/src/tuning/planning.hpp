@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ struct TooBig {
   double peak_bytes = 0;  // of the rank that held most; 0 = unknown
 };
 
+// The logarithms by which the calibration's factors may have changed since they were learnt.
+struct Shift {
+  double computation = 0;
+  double communication = 0;
+};
+
 struct SearchTask {
   std::string model_json;
   std::string cluster_json;
@@ -42,8 +49,9 @@ struct SearchTask {
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;
-  std::string calibration_json;  // of earlier jobs: where learning from the observations begins
-  double shift = 0;              // logarithm by which step times have changed since
+  std::string calibration_json;               // of earlier jobs: where learning from the observations begins
+  Shift shift;                                // what may have changed since
+  std::map<std::string, double> link_shares;  // of its bandwidth, by level of links: what a drift has left of it
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;

@@ -15,6 +15,8 @@ constexpr double kLittleHope = 0.1;      // chance below which a trial is given 
 constexpr double kSuspicious = 3.0;      // own variance over the job's: the job's is not believed
 constexpr double kPriorDegrees = 2.0;    // weight of what the steps inside of blocks say, until pairs say more
 constexpr double kPriorInflation = 2.0;  // of variance: blocks share what single steps do not
+constexpr int kMostNewtonSteps = 60;
+constexpr double kExact = 1e-9;  // of a quantile
 constexpr double kPi = 3.14159265358979323846;
 
 // The share of Student's t below `t` >= 0, by Simpson's rule over the angle whose tangent is t / sqrt(degrees): the
@@ -30,6 +32,11 @@ double student_share(double t, double degrees) {
   }
   const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi);
   return 0.5 + scale * sum * width / 3;
+}
+
+double student_density(double t, double degrees) {
+  const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi * degrees);
+  return scale * std::pow(1 + t * t / degrees, -(degrees + 1) / 2);
 }
 
 struct Differences {
@@ -83,27 +90,50 @@ Spread spread_of(const Differences& own, const PairNoise& noise) {
   return spread;
 }
 
+// The number of pairs at the first look after that of `pairs`.
+int next_look(int pairs) {
+  return pairs < 4 ? pairs + 1 : (3 * pairs + 1) / 2;
+}
+
+bool is_look(int pairs, int most) {
+  int at = 1;
+  while (at < pairs) at = next_look(at);
+  return at == pairs || pairs >= most;
+}
+
 RaceState verdict(double lower, double upper, double hope, double incumbent_ms, const RaceRules& rules, int pairs) {
+  if (!is_look(pairs, rules.pairs)) return RaceState::kOpen;
   const Ratio surely{std::exp(lower), std::exp(lower), std::exp(upper)};
   if (worth_adopting(surely, incumbent_ms, rules.switch_ms, rules.remaining_steps)) return RaceState::kFaster;
   const double wanted = -std::log(1 - rules.minimum_gain);
   if (upper < wanted) return RaceState::kSlower;
-  if (pairs >= rules.looks) return RaceState::kUnsure;
+  if (pairs >= rules.pairs) return RaceState::kUnsure;
   return pairs >= 2 && hope < wanted ? RaceState::kHopeless : RaceState::kOpen;
 }
 
 }  // namespace
+
+int looks_of(int pairs) {
+  int looks = 1;
+  for (int at = 1; at < pairs; at = next_look(at)) ++looks;
+  return looks;
+}
 
 double student_quantile(double share, double degrees) {
   TRIMTAB_ASSERT(share >= 0.5 && share < 1 && degrees > 0, "a quantile of the upper half");
   double low = 0;
   double high = 1;
   while (student_share(high, degrees) < share && high < kUnknown) high *= 2;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (student_share(middle, degrees) < share ? low : high) = middle;
+  double at = (low + high) / 2;
+  for (int i = 0; i < kMostNewtonSteps && high - low > kExact * high; ++i) {
+    const double off = student_share(at, degrees) - share;
+    (off < 0 ? low : high) = at;
+    const double next = at - off / student_density(at, degrees);
+    const double step = std::abs(next - at);
+    at = next > low && next < high ? next : (low + high) / 2;
+    if (step < kExact * at) break;
   }
-  return (low + high) / 2;
+  return at;
 }
 
 void PairNoise::add(double more_squares, double more_degrees) {
@@ -136,7 +166,7 @@ Race look(const Blocks& first, const Blocks& second, const PairNoise& noise, con
   const Spread spread = spread_of(pairs, noise);
   const double mean = pairs.mean();
   const double error = std::sqrt(spread.variance / count);
-  const double reach = student_quantile(1 - kErrorRate / rules.looks, spread.degrees) * error;
+  const double reach = student_quantile(1 - kErrorRate / looks_of(rules.pairs), spread.degrees) * error;
   const double hope = mean + student_quantile(1 - kLittleHope, spread.degrees) * error;
   race.ratio = {std::exp(mean), std::exp(mean - reach), std::exp(mean + reach)};
   race.state = verdict(mean - reach, mean + reach, hope, summarize(first).mean_ms, rules, count);

@@ -5,10 +5,11 @@
 // The two plans run in neighbouring blocks of steps, A B B A A B …: what drifts slowly meets both, and a linear drift
 // cancels. A pair of neighbouring blocks gives one difference of trimmed mean logarithms. What such a difference
 // scatters by is learnt over the whole job: from pairs of blocks of the initial plan alone and from every earlier trial
-// (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There are at
-// most `looks` looks, one after each pair, and each is allowed an equal part of the error rate (Bonferroni): whatever
-// depends on what, a plan that is no faster is called faster with at most kErrorRate. Group-sequential boundaries
-// (Pocock 1977) would be narrower and hold only for independent increments.
+// (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There is a
+// look after each of the first four pairs and then after half as many again each time, and each look is allowed an
+// equal part of the error rate (Bonferroni): whatever depends on what, a plan that is no faster is called faster with
+// at most kErrorRate. Group-sequential boundaries (Pocock 1977) would be narrower and hold only for independent
+// increments.
 
 #include "tuning/comparison.hpp"
 
@@ -39,7 +40,7 @@ enum class RaceState {
 };
 
 struct RaceRules {
-  int looks = 6;  // pairs at most
+  int pairs = 6;  // at most
   double minimum_gain = 0.01;
   double switch_ms = 0;
   long remaining_steps = 0;
@@ -50,8 +51,11 @@ struct Race {
   Ratio ratio;  // low and high hold over all looks together
 };
 
-// After a pair is complete. REQUIRES: at least one step in each of the first blocks; a pair counts when both sides have
-// steps.
+// The looks of a race of at most so many pairs: after 1, 2, 3, 4, 6, 9, 14, … and the last.
+[[nodiscard]] int looks_of(int pairs);
+
+// After a pair is complete; kOpen where no look is due. REQUIRES: at least one step in each of the first blocks; a pair
+// counts when both sides have steps.
 [[nodiscard]] Race look(const Blocks& first, const Blocks& second, const PairNoise& noise, const RaceRules& rules);
 
 // Steps after which a change that costs `switch_ms` has paid, at the lower bound of the gain; 0 = never.

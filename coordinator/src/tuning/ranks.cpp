@@ -107,7 +107,7 @@ void Tuning::kill_ranks(AfterKill after) {
 void Tuning::ranks_killed() {
   switch (state_.after_kill) {
     case AfterKill::kRelaunch: {
-      const bool fresh = state_.phase == Phase::kLaunching;
+      const bool fresh = state_.phase == Phase::kLaunching && state_.step == 0;
       return launch_ranks(state_.incumbent, "", fresh, 0);
     }
     case AfterKill::kUntuned:
@@ -133,7 +133,7 @@ void Tuning::relaunch(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
-  if (crashed_at_) account_change(std::chrono::duration<double, std::milli>(now_.monotonic - *crashed_at_).count());
+  if (crashed_at_) account_change(milliseconds(now_.monotonic - *crashed_at_));
   crashed_at_.reset();
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
@@ -216,7 +216,7 @@ void Tuning::news(std::int32_t rank, const RankExited& exited) {
 
 void Tuning::all_ranks_ended() {
   if (state_.phase == Phase::kUntuned) return finish();
-  if (state_.phase == Phase::kLaunching) return fail("the job ended without having trained a step");
+  if (state_.phase == Phase::kLaunching && state_.step == 0) return fail("the job ended without having trained a step");
   cancel_change();
   interleaving_.reset();
   if (state_.has_trial()) fail_trial("job ended", "the job ended before the trial did", false);
@@ -230,9 +230,12 @@ void Tuning::all_ranks_ended() {
 
 void Tuning::tick_ranks() {
   if (!has_ranks()) return;
+  const bool unanswered =
+      state_.doing == Doing::kProbing && now_.monotonic - probing_since_ > state_.job.trials.deadline;
+  if (unanswered) return not_explained("nobody answered within the deadline");
   const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
   const Nanoseconds patience = state_.job.trials.deadline * (starts ? 2 : 1);
-  if (now_.monotonic - moved_at_ <= patience) return;
+  if (now_.monotonic - moved_at_ <= patience) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
     note("warning", "no agent confirmed the end of the ranks in time");
     std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kKill; });
@@ -243,6 +246,7 @@ void Tuning::tick_ranks() {
 
 void Tuning::on(const NodeLost& lost) {
   if (ranks_of(lost.node).empty() || !lost_.insert(lost.node).second) return;
+  lost_at_ = now_.monotonic;
   transition();
   note("warning", "node " + lost.node + " is lost");
   if (!steers_ranks(state_.phase)) return;
@@ -256,7 +260,7 @@ void Tuning::on(const NodeLost& lost) {
 }
 
 void Tuning::on(const NodeBack& back) {
-  if (ranks_of(back.node).empty()) return;
+  if (ranks_of(back.node).empty()) return end_strays(back);
   const bool was_lost = lost_.erase(back.node) > 0;
   moved_at_ = now_.monotonic;
   const std::vector<OutstandingCommand> commands = state_.outstanding;
@@ -275,6 +279,13 @@ void Tuning::on(const NodeBack& back) {
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;
   note("ranks", "every node of the job is back");
   roll_back();
+}
+
+// A node that the job went on without: what still runs there belongs to a launch that is over.
+void Tuning::end_strays(const NodeBack& back) {
+  if (back.ranks.empty()) return;
+  act(KillOn{"kill/strays/" + std::to_string(back.ranks.front().launch) + "/" + back.node, back.node,
+             back.ranks.front().launch, ""});
 }
 
 // Ranks that the returning agent should look after and does not have ended while it was away.

@@ -9,7 +9,8 @@ bool is_blameless(const Trial& trial) {
   return trial.state == TrialState::kFailed &&
          (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
           trial.reason == "agreement timeout" || trial.reason == "snapshot" || trial.reason == "superseded" ||
-          trial.reason == "unexpected plan");
+          trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
+          trial.reason == "no measurement" || trial.reason == "clock");
 }
 
 }  // namespace
@@ -24,8 +25,20 @@ double TuningState::overhead_ms() const {
   return sum;
 }
 
+double TuningState::job_ms() const {
+  const double done_ms = static_cast<double>(step) * initial_measured.mean_ms;
+  const double left_ms = static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * incumbent_measured.mean_ms;
+  return done_ms + left_ms;
+}
+
 double TuningState::allowed_overhead_ms() const {
-  return job.trials.overhead * static_cast<double>(job.steps) * initial_measured.mean_ms;
+  return job.trials.overhead * job_ms();
+}
+
+Job TuningState::running_job() const {
+  Job running = job;
+  running.world_size = world_size();
+  return running;
 }
 
 bool TuningState::has_trial() const {

@@ -70,6 +70,25 @@ struct Drift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
+  bool handled = false;  // probed, and tuned again where that is wanted
+  bool links = false;    // probes found links that have changed
+  bool devices = false;  // … devices
+  std::string what;      // both in words; empty = not known
+};
+
+// The best plan for one node fewer, as far as is known now.
+struct Spare {
+  PlanText plan;
+  Predicted predicted;
+  std::string cluster_json;  // that it is for
+};
+
+// The job went on with fewer nodes.
+struct Resize {
+  std::int64_t step = 0;
+  std::string lost;  // nodes
+  std::int32_t devices = 0;
+  std::string plan_hash;
 };
 
 // One point of "how good a plan had been found by when".
@@ -139,6 +158,13 @@ struct TuningState {
   std::vector<std::string> failed_hashes;
   std::vector<Drift> drifts;
   std::int32_t trials_before_drift = 0;  // the first trials: what they measured was of another machine
+  std::vector<Probe> first_probes;       // when the costs were those that were measured
+  std::vector<Probe> last_probes;
+  Spare spare;
+  std::vector<Resize> resizes;
+  bool elastic = false;                   // the job may go on with fewer ranks when a node is lost for good
+  std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
+  std::int32_t trials_before_resize = 0;  // the first trials: their plans are for more devices than there are
   std::string calibration_json;
   std::string earlier_calibration_json;  // what earlier jobs learnt: where this one's learning begins
   std::uint64_t searches = 0;
@@ -160,10 +186,15 @@ struct TuningState {
   std::string loss_note;
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
+  [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
+  // As it runs now: with the world size that nodes which were lost have left.
+  [[nodiscard]] Job running_job() const;
   // Since the last drift.
   [[nodiscard]] std::int32_t trials_made() const {
     return static_cast<std::int32_t>(trials.size()) - trials_before_drift;
   }
+  // The time that the job's steps will have taken if nothing better than the incumbent is found.
+  [[nodiscard]] double job_ms() const;
   // What trials have cost so far, and what they may.
   [[nodiscard]] double overhead_ms() const;
   [[nodiscard]] double allowed_overhead_ms() const;

@@ -18,7 +18,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Drift, since_step, noticed_step, before_ms, after_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, since_step, noticed_step, before_ms, after_ms, handled, links,
+                                                devices, what)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
 
 NLOHMANN_JSON_SERIALIZE_ENUM(CommandKind, {{CommandKind::kDescribe, "describe"},
@@ -157,6 +161,13 @@ void each_later_field(State& s, const Visit& visit) {
   visit("earlier_calibration_json", s.earlier_calibration_json);
   visit("drifts", s.drifts);
   visit("trials_before_drift", s.trials_before_drift);
+  visit("first_probes", s.first_probes);
+  visit("last_probes", s.last_probes);
+  visit("spare", s.spare);
+  visit("resizes", s.resizes);
+  visit("elastic", s.elastic);
+  visit("ranks", s.ranks);
+  visit("trials_before_resize", s.trials_before_resize);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::size_t kOpenSteps = 64;
+constexpr int kNamedRanks = 8;
 
 JobStep whole(std::int64_t number, const std::map<std::int32_t, RankStep>& ranks) {
   JobStep step;
@@ -42,6 +43,18 @@ std::optional<JobStep> StepAssembly::add(std::int32_t rank, const RankStep& step
   }
   if (open_.size() > kOpenSteps) open_.erase(open_.begin());
   return std::nullopt;
+}
+
+std::string StepAssembly::missing_ranks() const {
+  if (open_.empty()) return "";
+  std::string text;
+  int named = 0;
+  for (std::int32_t rank = 0; rank < world_size_; ++rank) {
+    if (open_.begin()->second.contains(rank)) continue;
+    if (named == kNamedRanks) return text + " and others";
+    text += (named++ == 0 ? "" : ", ") + std::to_string(rank);
+  }
+  return text;
 }
 
 }  // namespace trimtab::coordinator

@@ -35,6 +35,8 @@ class StepAssembly {
   // The whole step, when this was its last rank.
   [[nodiscard]] std::optional<JobStep> add(std::int32_t rank, const RankStep& step);
   void clear() { open_.clear(); }
+  // The ranks that have not told of the oldest open step, "1, 5"; empty = no step is open.
+  [[nodiscard]] std::string missing_ranks() const;
 
  private:
   std::int32_t world_size_;

@@ -8,8 +8,11 @@
 namespace trimtab::coordinator {
 namespace {
 
-// A trial that is not sure of its gain goes on, up to so many times the blocks that the job asks for.
+// A trial that is not sure of its gain goes on, up to so many times the blocks that the job asks for; up to so many in
+// a job that has this many times the trial's steps before it, where a gain of a percent or two pays for looking longer.
 constexpr std::int32_t kMostRounds = 3;
+constexpr std::int32_t kMostRoundsOfLong = 6;
+constexpr std::int64_t kLong = 20;
 
 std::string words(const Ratio& ratio) {
   return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
@@ -42,7 +45,11 @@ void Tuning::begin_trial(const Candidate& candidate) {
 
 void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
-  interleaving_.emplace(BlockSizes{kMostRounds * settings.blocks, settings.warmup_steps, settings.measure_steps});
+  clock_check_ = {};
+  const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
+  const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
+  const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
+  interleaving_.emplace(BlockSizes{pairs, settings.warmup_steps, settings.measure_steps});
   transition();
   next_block();
 }
@@ -56,8 +63,7 @@ void Tuning::set_trial(TrialState state) {
 }
 
 RaceRules Tuning::race_rules() const {
-  const TrialSettings& settings = state_.job.trials;
-  return {kMostRounds * settings.blocks, settings.minimum_gain, state_.trials.back().switch_ms, remaining_steps()};
+  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms, remaining_steps()};
 }
 
 // After each pair of blocks.
@@ -74,6 +80,7 @@ void Tuning::judge_race() {
 }
 
 void Tuning::conclude_trial(const Race& race, const std::string& reason) {
+  if (const std::string why = clock_check_.contradiction(); !why.empty()) return unbelievable("clock", why);
   Trial& trial = state_.trials.back();
   trial.incumbent = summarize(interleaving_->first());
   trial.measured = summarize(interleaving_->second());

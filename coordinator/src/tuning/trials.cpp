@@ -14,6 +14,7 @@ constexpr std::int32_t kComparisons = 2;  // begun, at most
 // Blocks of the initial plan alone: they cost nothing and show the job's noise. At most a tenth of the job.
 constexpr std::int64_t kInitialBlocks = 4;
 constexpr std::int64_t kInitialShare = 10;
+constexpr std::int32_t kMostLeftOut = 2;      // steps of a trial's block that cannot be
 constexpr std::int32_t kUnexpectedSteps = 2;  // in a row, before ranks are taken to run another plan
 
 Blocks in_blocks(const std::vector<double>& steps, std::int32_t size) {
@@ -83,12 +84,18 @@ void Tuning::unexpected_plan() {
 }
 
 void Tuning::begin_measuring() {
-  state_.doing = Doing::kMeasuring;
   const TrialSettings& settings = state_.job.trials;
   const std::int64_t affordable = remaining_steps() / (kInitialShare * settings.measure_steps);
   const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(affordable, 1, kInitialBlocks));
   interleaving_.emplace(BlockSizes{1, settings.warmup_steps, blocks * settings.measure_steps});
-  interleaving_->begin_block(true);
+  begin_block(true);
+}
+
+void Tuning::begin_block(bool changed) {
+  state_.doing = Doing::kMeasuring;
+  measured_at_ = now_.monotonic;
+  left_out_ = 0;
+  interleaving_->begin_block(changed);
 }
 
 void Tuning::record_step(const JobStep& step, bool warmup) {
@@ -101,7 +108,10 @@ void Tuning::record_step(const JobStep& step, bool warmup) {
 }
 
 void Tuning::measure_step(const JobStep& step) {
+  if (!believable(step)) return leave_out(step);
+  measured_at_ = now_.monotonic;
   const bool warmup = interleaving_->warming();
+  clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
   record_step(step, warmup);
   account(step);
   if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
@@ -114,6 +124,41 @@ void Tuning::measure_step(const JobStep& step) {
     return conclude_trial({RaceState::kSlower, compare(interleaving_->first(), interleaving_->second())}, "slower");
   }
   if (block_done) continue_interleaving();
+}
+
+// No step takes longer than ranks may be silent before they count as hung.
+bool Tuning::believable(const JobStep& step) const {
+  const double longest_ms = 2 * milliseconds(state_.job.trials.deadline);
+  return step.wall_ms > 0 && step.wall_ms <= longest_ms;
+}
+
+// An odd step that cannot be is no reason to give up a trial; several in one block are.
+void Tuning::leave_out(const JobStep& step) {
+  clock_check_.interrupt();
+  const std::string what =
+      "step " + std::to_string(step.step) + " is told to have taken " + format_number(step.wall_ms) + " ms";
+  if (++left_out_ == 1) note("warning", what + ": it is left out");
+  if (left_out_ > kMostLeftOut && state_.phase == Phase::kTrials) unbelievable("corrupt measurement", what);
+}
+
+// A trial whose measurements cannot be believed fails, through no fault of its plan.
+void Tuning::unbelievable(const std::string& reason, const std::string& message) {
+  fail_trial(reason, message, false);
+  roll_back();
+}
+
+// Ranks live, and yet no step comes that all of them tell of.
+void Tuning::tick_measuring() {
+  if (state_.doing != Doing::kMeasuring || !interleaving_) return;
+  if (now_.monotonic - measured_at_ <= state_.job.trials.deadline) return;
+  const std::string missing = assembly_.missing_ranks();
+  const std::string why = "no step was told of by every rank, in a time that can be, within the deadline" +
+                          (missing.empty() ? std::string() : "; missing: rank " + missing);
+  if (state_.phase == Phase::kTrials) return unbelievable("no measurement", why);
+  note("warning", why);
+  interleaving_.reset();
+  state_.conclusion = why;
+  end_tuning();
 }
 
 void Tuning::measured_initial() {
@@ -141,22 +186,36 @@ void Tuning::continue_interleaving() {
 void Tuning::next_block() {
   const PlanText& plan = interleaving_->second_is_next() ? second_plan() : first_plan();
   if (!running(plan)) return begin_change(plan, ChangePurpose::kBlock);
-  state_.doing = Doing::kMeasuring;
-  interleaving_->begin_block(false);
+  begin_block(false);
 }
 
 void Tuning::begin_comparison() {
   if (state_.incumbent.hash == state_.initial.hash) return end_tuning();  // the adopted plan has failed meanwhile
-  const std::int64_t needed =
-      2 * kComparisonBlocks * (state_.job.trials.warmup_steps + state_.job.trials.measure_steps);
-  if (state_.comparisons_begun >= kComparisons || remaining_steps() < needed) {
-    note("warning", "initial and adopted plan are not compared once more: too few steps are left, or it failed before");
+  if (const std::string why = no_comparison(); !why.empty()) {
+    note("warning", "initial and adopted plan are not compared once more: " + why);
     return end_tuning();
   }
   ++state_.comparisons_begun;
   transition();
   interleaving_.emplace(BlockSizes{kComparisonBlocks, state_.job.trials.warmup_steps, state_.job.trials.measure_steps});
   continue_interleaving();
+}
+
+// Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
+// plan.
+std::string Tuning::no_comparison() const {
+  const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
+  if (state_.comparisons_begun >= kComparisons || remaining_steps() < 2 * kComparisonBlocks * of_block) {
+    return "too few steps are left, or it failed before";
+  }
+  double switch_ms = 0;
+  for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
+  const double slower_ms = std::max(0.0, state_.initial_measured.mean_ms - state_.incumbent_measured.mean_ms);
+  const double cost_ms =
+      static_cast<double>(kComparisonBlocks * of_block) * slower_ms + (kComparisonBlocks + 1) * switch_ms;
+  if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
+  return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state_.overhead_ms()) +
+         " of the trials, more than trials.overhead allows";
 }
 
 void Tuning::conclude_comparison() {

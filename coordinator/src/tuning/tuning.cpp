@@ -5,7 +5,7 @@
 
 namespace trimtab::coordinator {
 
-Tuning::Tuning(TuningState state) : state_(std::move(state)), assembly_(state_.job.world_size) {}
+Tuning::Tuning(TuningState state) : state_(std::move(state)), assembly_(state_.world_size()) {}
 
 std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;
@@ -37,7 +37,7 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
-  if (!lost_.empty()) return;
+  if (!lost_.empty()) return tick_lost();
   if (change_) {
     tick_change();
   } else {
@@ -74,6 +74,7 @@ void Tuning::on(const SearchFinished& search) {
   if (search.number != state_.searches) return;  // of an earlier life
   state_.evaluations += search.reply.evaluations;
   state_.search_seconds += search.reply.seconds;
+  if (search.number == spare_search_) return take_spare(search.reply);
   if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
   if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) decide(search.reply);
 }

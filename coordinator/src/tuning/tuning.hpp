@@ -10,7 +10,8 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, ending.cpp.
+// trial), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a
+// node fewer), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@
 #include "tuning/action.hpp"
 #include "tuning/agreement.hpp"
 #include "tuning/change_point.hpp"
+#include "tuning/clock_check.hpp"
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
 #include "tuning/near_copies.hpp"
@@ -51,6 +53,7 @@ class Tuning {
   [[nodiscard]] Progress progress() const;
   // REQUIRES: a SearchPlans action was the last of its kind. Costs and budgets are the caller's to fill in.
   [[nodiscard]] SearchTask search_task() const;
+  [[nodiscard]] SearchTask spare_task() const;  // of a SearchPlans with `spare`
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
   // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
@@ -83,7 +86,7 @@ class Tuning {
   void act(Action action) { actions_.push_back(std::move(action)); }
   void note(std::string kind, std::string text, std::string data_json = "{}");
   void transition() { transition_ = true; }
-  [[nodiscard]] std::int32_t world_size() const { return state_.job.world_size; }
+  [[nodiscard]] std::int32_t world_size() const { return state_.world_size(); }
   [[nodiscard]] std::int64_t remaining_steps() const { return state_.job.steps - state_.step; }
   [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
 
@@ -124,6 +127,7 @@ class Tuning {
   void learn_common_epoch(std::uint64_t epoch);
   void tick_ranks();
   void check_ranks(const NodeBack&);
+  void end_strays(const NodeBack& back);
 
   // plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
@@ -149,8 +153,13 @@ class Tuning {
   void unexpected_plan();
   [[nodiscard]] const PlanText& expected_plan() const;
   void begin_measuring();
+  void begin_block(bool changed);
   void measured_initial();
   void measure_step(const JobStep& step);
+  [[nodiscard]] bool believable(const JobStep& step) const;
+  void leave_out(const JobStep& step);
+  void unbelievable(const std::string& reason, const std::string& message);
+  void tick_measuring();
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
   void next_block();
@@ -164,6 +173,7 @@ class Tuning {
   void account_change(double ms);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
   void begin_comparison();
+  [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
   void observe(const PlanText& plan, const Measured& measured);
   void take_peak(std::int32_t rank, const RankStep& step);
@@ -186,7 +196,19 @@ class Tuning {
 
   // drift.cpp
   void watch_for_drift(const JobStep& step);
-  void retune(const Drift& drift);
+  void train_on();
+  void explain_drift();
+  void on(const HardwareProbed& probed);
+  void not_explained(const std::string& why);
+  void retune();
+
+  // spare.cpp
+  void prepare_spare();
+  void search_spare(const std::set<std::string>& missing);
+  void take_spare(const SearchReply& reply);
+  void tick_lost();
+  void shrink(const Cluster& left);
+  void forget_measurements();
 
   // ending.cpp
   void finish_trials(const std::string& why);
@@ -214,16 +236,23 @@ class Tuning {
   Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
   std::optional<PlanChange> change_;
   std::optional<Interleaving> interleaving_;
+  ClockCheck clock_check_;
+  Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
   StepAssembly assembly_;
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
   std::int32_t steps_since_launch_ = 0;
   std::int32_t unexpected_steps_ = 0;
+  std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;
   std::optional<Nanoseconds> crashed_at_;  // in a trial, until ranks run again
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> lost_;
+  Nanoseconds lost_at_{0};          // when the last of them was lost
+  std::uint64_t spare_search_ = 0;  // its number, while it is going on
+  bool no_spare_ = false;           // there is no plan for what would be left
+  Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch
 };

@@ -1,0 +1,140 @@
+// Every way in which a trial, its measurement or the cluster can fail, injected into simulated jobs: the job lives,
+// goes on with a plan that it was right to run, and says what happened.
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "simulated_job.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+constexpr std::uint64_t kSeeds = 8;
+
+struct Outcomes {
+  int failed = 0;  // trials, for the reason that was injected
+  int near = 0;    // jobs within 2 % of the best
+};
+
+// Jobs of seeds 1 to kSeeds with `fault`; trials may cost what they will.
+Outcomes survived(const std::string& reason, const std::function<void(Scenario&)>& fault) {
+  Outcomes outcomes;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.job.trials.overhead = 1;
+    fault(input.scenario);
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript);
+    INFO("regret " << job.verdict["regret"] << ", " << job.verdict["conclusion"]);
+    CHECK(job.lives());
+    CHECK(job.verdict["false_adoptions"] == 0);
+    outcomes.failed += job.trials(reason);
+    outcomes.near += job.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+TEST_CASE("fault: candidates that crash, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("crash", [](Scenario& of) { of.change.crash = 0.5; });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: candidates under which all ranks fall silent, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("hang", [](Scenario& of) { of.change.hang = 0.5; });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: memory that is really needed and not predicted, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("out_of_memory", [](Scenario& of) { of.truth.memory = 1.4; });
+  CHECK(seen.failed >= 1);
+  CHECK(seen.near >= 6);
+}
+
+TEST_CASE("fault: step times that cannot be, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("corrupt measurement", [](Scenario& of) { of.faults.corrupt = 0.4; });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: an odd step time that cannot be spoils no trial, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("corrupt measurement", [](Scenario& of) { of.faults.corrupt = 0.02; });
+  CHECK(seen.failed == 0);
+  CHECK(seen.near >= 7);
+}
+
+TEST_CASE("fault: a rank that tells of no step under some candidates, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("no measurement", [](Scenario& of) { of.faults.unreported = 0.5; });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: clocks that run at half speed under some candidates adopt nothing, seeds 1 to 8",
+          "[simulation][faults]") {
+  const Outcomes seen = survived("clock", [](Scenario& of) { of.faults.clock = 0.5; });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: clocks that run at double speed reject nothing, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("clock", [](Scenario& of) {
+    of.faults.clock = 0.5;
+    of.faults.clock_speed = 2;
+  });
+  CHECK(seen.failed >= 4);
+}
+
+TEST_CASE("fault: a node's agent is lost in the middle of trials, seeds 1 to 8", "[simulation][faults]") {
+  const Outcomes seen = survived("agent lost", [](Scenario& of) {
+    for (const std::int64_t step : {30, 47, 61}) of.drift.push_back({step, "lost", "", "n0", 0, 1, 20, ""});
+  });
+  CHECK(seen.failed >= 4);
+  CHECK(seen.near >= 6);
+}
+
+TEST_CASE("fault: the coordinator dies in the middle of trials and another goes on, seeds 1 to 8",
+          "[simulation][faults]") {
+  const Outcomes seen = survived("coordinator restarted", [](Scenario& of) {
+    for (const std::int64_t step : {30, 70}) of.drift.push_back({step, "coordinator", "", "", 0, 1, 0, ""});
+  });
+  CHECK(seen.failed >= 4);
+  CHECK(seen.near >= 6);
+}
+
+TEST_CASE("a node that does not come back: an elastic job resumes on the plan kept for one node fewer, seeds 1 to 4",
+          "[simulation][faults]") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.scenario.drift.push_back({3000, "lost", "", "n1", 0, 1, 1e9, ""});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.says("plan: a plan for one node fewer is kept ready"));
+    CHECK(job.says("ranks: node n1 did not come back within the deadline: the job goes on without, on 4 devices"));
+    CHECK(job.says("phase: measuring"));
+    CHECK(job.verdict["phase"] == "training");
+    CHECK(job.verdict["devices_left"] == 4);
+    CHECK(job.verdict["regret"].get<double>() <= 0.1);
+    // No more than what the last snapshot lacks is trained again.
+    input.elastic = false;
+    input.scenario.drift.back().seconds = 300;
+    const Simulated waiting = run(input);
+    CHECK(waiting.says("ranks on node n1 ended while its agent was away"));
+    CHECK(waiting.says("ranks: launch 2 runs"));
+    CHECK(waiting.verdict["devices_left"] == 6);
+  }
+}
+
+TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tuning begins again, seeds 1 to 4",
+          "[simulation][faults]") {
+  int named = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.scenario.drift.push_back({3000, "link", "inter_node", "n1", 0, 0.38, 0, "n2"});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript);
+    CHECK(job.lives());
+    CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
+    named += job.says("drift: what has changed: the link of node n1 to n2 is at ") ? 1 : 0;
+  }
+  CHECK(named >= 3);
+}

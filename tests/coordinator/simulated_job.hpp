@@ -1,0 +1,30 @@
+#pragma once
+
+// A small simulated job for tests: eight operators on four devices, and memory that some plans lack.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "coordinator/simulation.hpp"
+
+namespace trimtab::coordinator {
+
+// Devices are on `nodes` nodes, four in all or two on each of more.
+[[nodiscard]] SimulationInput small_input(std::uint64_t seed, int nodes = 1);
+
+struct Simulated {
+  nlohmann::json verdict;
+  std::string transcript;
+
+  [[nodiscard]] bool says(const std::string& text) const { return transcript.find(text) != std::string::npos; }
+  // Trials that ended for this reason.
+  [[nodiscard]] int trials(const std::string& reason) const;
+  // Nobody's mistake has ended the job.
+  [[nodiscard]] bool lives() const { return verdict["phase"] == "training" || verdict["phase"] == "finished"; }
+};
+
+// Fails the test where the simulation does.
+[[nodiscard]] Simulated run(const SimulationInput& input);
+
+}  // namespace trimtab::coordinator
