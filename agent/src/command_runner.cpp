@@ -9,6 +9,7 @@
 #include "benchmark_run.hpp"
 #include "describe_run.hpp"
 #include "schema/nccl_choice.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::agent {
 
@@ -34,6 +35,46 @@ void make_rendezvous_directory(const std::string& address) {
 
 // Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
 // because what a rank then finds damaged it would leave out, alone among the ranks.
+// In a trial a copy, so that what the job itself saves stays as it is.
+Status place_checkpoint(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
+  launch.checkpoint = job.checkpoint;
+  if (job.checkpoint.empty() || asked.variant().empty()) return {};
+  TRIMTAB_TRY_STATUS(scratch.copy_checkpoint(asked.fresh() ? "" : job.checkpoint));
+  launch.checkpoint = scratch.checkpoint();
+  return {};
+}
+
+// The plan as the job's target reads it. The model stands in the job, or is what `describe` printed.
+Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& of_job, const Scratch& scratch,
+                            RankLaunch& launch) {
+  if (job.target.empty()) return {};
+  std::string model_json = job.model_json;
+  if (model_json.empty()) {
+    TRIMTAB_TRY(model_json, read_file(of_job.model()));
+  }
+  TRIMTAB_TRY(const Model model, parse_model(model_json, "the job's model"));
+  TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
+  TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
+  launch.target_arguments = std::move(exported.arguments);
+  if (exported.file_name.empty()) return {};
+  launch.target_config = scratch.path() + "/" + std::to_string(asked.epoch()) + "-" + exported.file_name;
+  return write_file(launch.target_config, exported.file_text);
+}
+
+Result<std::vector<std::string>> expand_command(const Job& job, const RankLaunch& launch) {
+  std::vector<std::string> expanded;
+  const Placeholders values = placeholders(job, launch);
+  for (const std::string& one : job.train) {
+    if (one == kTargetArguments && !job.target.empty()) {
+      expanded.insert(expanded.end(), launch.target_arguments.begin(), launch.target_arguments.end());
+      continue;
+    }
+    TRIMTAB_TRY(const std::vector<std::string> words, expand({one}, values));
+    expanded.insert(expanded.end(), words.begin(), words.end());
+  }
+  return expanded;
+}
+
 Status place_nccl_table(const wire::Launch& asked, const Scratch& scratch, RankLaunch& launch) {
   if (asked.nccl_table().empty()) return {};
   TRIMTAB_TRY(launch.nccl_table_id, nccl_table_id(asked.nccl_table()));
@@ -159,11 +200,14 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
+  TRIMTAB_TRY_STATUS(place_checkpoint(asked, job, scratch, launch));
+  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, Scratch(parts_.state, job.name, ""), scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {
     launch.rank = rank;
-    TRIMTAB_TRY(auto arguments, expand(job.train, placeholders(job, launch)));
+    // What the target says is no text with placeholders.
+    TRIMTAB_TRY(auto arguments, expand_command(job, launch));
     starts.push_back({{job.name, asked.variant(), rank},
                       asked.launch(),
                       asked.epoch(),

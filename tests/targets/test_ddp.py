@@ -2,8 +2,10 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,7 +28,7 @@ class DdpTest(unittest.TestCase):
         self.runs += 1
         configuration = self.folder / f"{self.runs}.json"
         configuration.write_text(json.dumps({**PLAIN, **changes}), encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "client" / "python"), "TRIMTAB": "0",
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "client" / "python"), "TRIMTAB": "0", "PYTHONFAULTHANDLER": "1",
                        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         ranks, outs = [], []
         for rank in range(WORLD):
@@ -35,10 +37,23 @@ class DdpTest(unittest.TestCase):
                      f"file://{self.folder}/rendezvous-{self.runs}", STEPS, outs[-1]]
             if stop_at is not None:
                 words += ["--stop-at", stop_at]
-            ranks.append(subprocess.Popen(list(map(str, words)), env=environment, stderr=subprocess.PIPE, text=True))
-        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [0] * WORLD, errors)
+            ranks.append(subprocess.Popen(list(map(str, words)), env=environment, stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE, text=True))
+        self.assertEqual(*self.ended(ranks))
         return [json.loads(out.read_text(encoding="utf-8")) for out in outs]
+
+    @staticmethod
+    def ended(ranks):
+        """What ranks said and their ends, beside those of good ranks. Whoever hangs is ended, and says where."""
+        deadline = time.monotonic() + 120
+        while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for rank in ranks:
+            rank.send_signal(signal.SIGABRT)  # faulthandler: a rank that hangs says where
+        said = [(rank.wait(), rank.stderr.read()) for rank in ranks]
+        for rank in ranks:
+            rank.stderr.close()
+        return said, [(0, text) for _, text in said]
 
     def assert_same_training(self, said, plain):
         for rank in said:
