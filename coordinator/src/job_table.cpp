@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nccl_tables.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::coordinator {
 
@@ -47,6 +50,10 @@ Status check_delivery(const Job& job, bool tune) {
 
 Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
+  if (!job.target.empty()) {
+    const auto known = target_limits(job.target);
+    if (!known.ok()) return wrap("job " + job.name, known.error());
+  }
   if (job.benchmark.empty()) return bad_input("job " + job.name + " needs commands.benchmark to measure its operators");
   if (job.model_json.empty() && job.describe.empty()) {
     return bad_input("job " + job.name + " needs a model file or commands.describe");
