@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -59,6 +60,17 @@ Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scr
   if (exported.file_name.empty()) return {};
   launch.target_config = scratch.path() + "/" + std::to_string(asked.epoch()) + "-" + exported.file_name;
   return write_file(launch.target_config, exported.file_text);
+}
+
+// From SIGTERM to SIGKILL. A job that is restarted for its trials saves a checkpoint before it ends, and has as long
+// for that as for anything else; a trial's launch has nothing to save.
+Nanoseconds grace_of(const wire::Kill& asked, const std::string& state, Nanoseconds usual) {
+  if (!asked.variant().empty() || !is_plain_name(asked.job())) return usual;
+  const auto text = read_file(Scratch(state, asked.job(), "").job());
+  if (!text.ok()) return usual;
+  const auto job = parse_job(*text, "the job's document");
+  const bool saves = job.ok() && job->delivery == Delivery::kRestart;
+  return saves ? std::max(usual, job->trials.deadline) : usual;
 }
 
 Result<std::vector<std::string>> expand_command(const Job& job, const RankLaunch& launch) {
@@ -222,7 +234,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
 
 Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
-  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), parts_.kill_grace,
+  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
                    [this, id = command.id()] { finish(id, {}); });
   return {};
 }

@@ -3,6 +3,7 @@
     ddp_job.py CONFIGURATION RANK WORLD_SIZE RENDEZVOUS STEPS OUT [--stop-at STEP]
 """
 import argparse
+import datetime
 import json
 import os
 import signal
@@ -61,7 +62,8 @@ def main():
     given = parser.parse_args()
     rank, world = int(given.rank), int(given.world_size)
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=given.rendezvous, rank=rank, world_size=world)
+    distributed.init_process_group("gloo", init_method=given.rendezvous, rank=rank, world_size=world,
+                                   timeout=datetime.timedelta(seconds=100))
     torch.manual_seed(3)
     plain = Model(4)
 
@@ -84,6 +86,7 @@ def main():
                    "bucket_cap_bytes": logged["bucket_cap_bytes"],
                    "optimizer_states": sum(entry["exp_avg"].numel() for entry in state.values()),
                    "parameters": sum(parameter.numel() for parameter in plain.parameters())}, file)
+    distributed.barrier()  # nobody leaves while another still waits for it
     distributed.destroy_process_group()
 
 

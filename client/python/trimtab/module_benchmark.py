@@ -12,7 +12,7 @@ import resource
 import sys
 import time
 
-from .module_model import BadModel, Kept, _cost_key, layers_of, load
+from .module_model import BadModel, Kept, cost_key, layers_of, load
 
 COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
 SHORTEST_NS = 2_000_000  # shorter calls are repeated inside one repetition
@@ -74,11 +74,11 @@ class Bench:
         self.error = requests.get("relative_error", 0.03)
         self.operators, inputs = {}, example
         for layer in layers_of(given, example):
-            self.operators.setdefault(_cost_key(layer, inputs), (layer, inputs))
+            self.operators.setdefault(cost_key(layer, inputs), (layer, inputs))
             with torch.no_grad():
                 inputs = layer.module(inputs)
-        self.dtype = str(next(layer.module for layer, _ in self.operators.values()
-                              if any(True for _ in layer.module.parameters())).parameters().__next__().dtype)[6:]
+        parameters = [parameter for layer, _ in self.operators.values() for parameter in layer.module.parameters()]
+        self.dtype = str(parameters[0].dtype)[len("torch."):]
 
     def operator(self, item):
         if item.get("cost_key") not in self.operators:

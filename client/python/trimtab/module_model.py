@@ -148,7 +148,7 @@ def _run(torch, layer, inputs):
     return output.detach(), kept.bytes, counter.flops
 
 
-def _cost_key(layer, inputs):
+def cost_key(layer, inputs):
     shapes = [tuple(parameter.shape) for parameter in layer.module.parameters()]
     text = f"{layer.module!r} {shapes} {tuple(inputs.shape)} {inputs.dtype}"
     return f"{layer.kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -166,7 +166,7 @@ def document(given, example, *, name, global_batch):
         raise BadModel(f"parameters must be of one of {', '.join(DTYPES)}, all alike; found {', '.join(sorted(dtypes))}")
     operators, measured, inputs = [], {}, example
     for layer in layers:
-        key = _cost_key(layer, inputs)
+        key = cost_key(layer, inputs)
         if key not in measured:
             measured[key] = _run(torch, layer, inputs)
         output, kept, flops = measured[key]

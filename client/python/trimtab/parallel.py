@@ -214,8 +214,7 @@ class Run:
             signal.signal(signal.SIGTERM, before)
 
     def _ask(self, number, frame):
-        if self._asked:  # A second signal: whoever sent it does not want to wait.
-            os._exit(128 + number)
+        # Once or more: a launcher passes on what its whole process group has received already.
         self._asked = True
 
     def step(self, model, optimizer, batch, loss_of):
