@@ -93,6 +93,15 @@ TEST_CASE("a target's search refuses what it cannot search") {
   CHECK_THAT(unknown.error().message, Catch::Contains("did you mean 'megatron'"));
 }
 
+TEST_CASE("where a target's plans do not fit, it is said of the target") {
+  test::World world = gpt_world(6, 4, 16, 7);
+  world.cluster.nodes.front().memory_bytes = Bytes{120} << 20;
+  const NativeCostModel model(world.table(true));
+  const SearchOutcome outcome = search(model, Knobs{}, options_for("deepspeed")).value();
+  CHECK(outcome.result.plans.empty());
+  CHECK_THAT(outcome.infeasible, Catch::StartsWith("no plan that target deepspeed runs fits"));
+}
+
 TEST_CASE("a job's knobs hold in a search for a target too") {
   const test::World world = gpt_world(6, 4, 16, 7);
   const NativeCostModel model(world.table(true));

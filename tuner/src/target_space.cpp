@@ -17,7 +17,6 @@ bool between_layers(const ModelLayers& layers, std::int32_t cut) {
 
 Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space) {
   TRIMTAB_TRY(const TargetLimits limits, target_limits(target));
-  space.name = target;
   space.memory_switches = space.alternate_dimensions = false;
   if (target == "trainer") return {};
   TRIMTAB_TRY(const ModelLayers layers, layers_of(model));
