@@ -55,7 +55,7 @@ std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_
 }
 
 CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
-                         const std::string& target, const std::vector<Cost>& known) {
+                         const std::vector<Cost>& known) {
   CostsCounted counted;
   const auto model = parse_model(model_json, "the job's model");
   const auto cluster = parse_cluster(cluster_json, "the job's cluster");
@@ -63,8 +63,8 @@ CostsCounted count_costs(const std::string& model_json, const std::string& clust
     counted.error = model.ok() ? cluster.error().message : model.error().message;
     return counted;
   }
-  const std::size_t all = tuner::needed_costs(*model, *cluster, knobs, {}, target).size();
-  const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known, target);
+  const std::size_t all = tuner::needed_costs(*model, *cluster, knobs, {}).size();
+  const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known);
   counted.missing = static_cast<std::int32_t>(missing.size());
   counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
   for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {

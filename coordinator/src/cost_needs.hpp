@@ -12,7 +12,7 @@
 namespace trimtab::coordinator {
 
 [[nodiscard]] CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json,
-                                       const Knobs& knobs, const std::string& target, const std::vector<Cost>& known);
+                                       const Knobs& knobs, const std::vector<Cost>& known);
 
 // Keys in portions of at most `items` benchmark items each; keys that one item fills stay together.
 [[nodiscard]] std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_t items);

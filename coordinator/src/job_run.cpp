@@ -190,8 +190,7 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  events_.emplace_back(
-      count_costs(state().model_json, state().cluster_json, state().job.knobs, state().job.target, known_costs()));
+  events_.emplace_back(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
 }
 
 void JobRun::carry_out(const SearchPlans& action) {

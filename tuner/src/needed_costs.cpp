@@ -7,7 +7,6 @@
 
 #include "link_costs.hpp"
 #include "plan_space.hpp"
-#include "schema/target.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -44,15 +43,8 @@ std::vector<std::int64_t> sizes_between(std::int64_t low, std::int64_t high) {
 
 class Needed {
  public:
-  Needed(const Model& model, const Cluster& cluster, const Knobs& knobs, const TargetLimits& limits)
-      : model_(model), cluster_(cluster), knobs_(knobs), degrees_(possible_degrees(model, cluster, knobs)) {
-    sharded_ = limits.sharded != Reach::kNone;
-    std::int32_t widest = 1;
-    if (limits.tensor_parallel != Reach::kNone) {
-      for (const Node& node : cluster.nodes) widest = std::max(widest, node.devices);
-    }
-    for (std::int32_t ranks = 1; ranks <= widest; ranks *= 2) tensor_parallel_.push_back(ranks);
-  }
+  Needed(const Model& model, const Cluster& cluster, const Knobs& knobs)
+      : model_(model), cluster_(cluster), knobs_(knobs), degrees_(possible_degrees(model, cluster, knobs)) {}
 
   std::set<CostKey> collect() {
     add_operators();
@@ -96,9 +88,7 @@ class Needed {
       for (const std::int32_t count : samples) {
         if (could_fit(op, count)) fitting.push_back(count);
       }
-      for (const std::int32_t count : bracket(fitting, kSampleCounts)) {
-        for (const std::int32_t ranks : tensor_parallel_) add_operator(op, count, ranks);
-      }
+      for (const std::int32_t count : bracket(fitting, kSampleCounts)) add_operator(op, count);
     }
     for (const Operator& op : model_.operators) {
       if (op.parameter_bytes == 0) continue;
@@ -110,7 +100,7 @@ class Needed {
     }
   }
 
-  void add_operator(const Operator& op, std::int32_t samples, std::int32_t ranks) {
+  void add_operator(const Operator& op, std::int32_t samples) {
     for (const CostKind kind : {CostKind::kOperatorForward, CostKind::kOperatorBackward, CostKind::kOperatorStoredBytes,
                                 CostKind::kOperatorWorkingBytes}) {
       CostKey key;
@@ -118,7 +108,6 @@ class Needed {
       key.subject = op.cost_key;
       key.dtype = model_.dtype;
       key.samples = samples;
-      key.tp = ranks;
       keys_.insert(key);
     }
   }
@@ -145,22 +134,13 @@ class Needed {
         bracket(std::vector<std::int64_t>(occurring.begin(), occurring.end()), kSizes);
     for (const std::int32_t degree : degrees_) {
       if (degree < 2) continue;
-      for (const std::string& placement : placements(degree)) {
-        add_group("all_reduce", degree, placement, sizes);
-        if (!sharded_) continue;
-        // Of whole gradients, and of a rank's share of the parameters.
-        add_group("reduce_scatter", degree, placement, sizes);
-        std::vector<std::int64_t> shares = sizes;
-        for (std::int64_t& bytes : shares) bytes = std::max<std::int64_t>(bytes / degree, 1);
-        add_group("all_gather", degree, placement, shares);
-      }
+      for (const std::string& placement : placements(degree)) add_group(degree, placement, sizes);
     }
   }
 
-  void add_group(const char* primitive, std::int32_t degree, const std::string& placement,
-                 const std::vector<std::int64_t>& sizes) {
+  void add_group(std::int32_t degree, const std::string& placement, const std::vector<std::int64_t>& sizes) {
     CostKey key;
-    key.subject = primitive;
+    key.subject = "all_reduce";
     key.group_size = degree;
     key.placement = placement;
     key.kind = CostKind::kCollective;
@@ -207,8 +187,6 @@ class Needed {
   const Cluster& cluster_;
   const Knobs& knobs_;
   std::vector<std::int32_t> degrees_;
-  std::vector<std::int32_t> tensor_parallel_;
-  bool sharded_ = false;
   std::set<CostKey> keys_;
 };
 
@@ -233,15 +211,13 @@ CostKey identity(const CostKey& key) {
 }  // namespace
 
 std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
-                                  const std::vector<Cost>& known, const std::string& target) {
+                                  const std::vector<Cost>& known) {
   std::set<CostKey> have;
   for (const Cost& cost : known) {
     if (!cost.statistics.empty() && !cost.key.particular()) have.insert(identity(cost.key));
   }
   std::vector<CostKey> missing;
-  TargetLimits limits;
-  if (const auto found = target_limits(target); found.ok() && target != "trainer") limits = *found;
-  for (const CostKey& key : Needed(model, cluster, knobs, limits).collect()) {
+  for (const CostKey& key : Needed(model, cluster, knobs).collect()) {
     if (have.count(identity(key)) == 0) missing.push_back(key);
   }
   return missing;

@@ -13,10 +13,9 @@
 namespace trimtab::tuner {
 
 // Every key that some plan of the job's space needs (collectives and transfers at a handful of sizes that bracket what
-// can occur), without those in `known`. Sorted, no repeats. A target (schema/target.hpp) adds what its tensor-parallel
-// ranks and sharded states need; an unknown one adds nothing.
+// can occur), without those in `known`. Sorted, no repeats.
 [[nodiscard]] std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
-                                                const std::vector<Cost>& known, const std::string& target = "");
+                                                const std::vector<Cost>& known);
 
 // The same as items of a benchmark request (docs/protocols.md): keys that one measurement fills are one item. Overlap
 // is measured beside the model's heaviest operator (by flops, then parameters) at its largest count of samples that
