@@ -45,15 +45,10 @@ Status place_checkpoint(const wire::Launch& asked, const Job& job, const Scratch
   return {};
 }
 
-// The plan as the job's target reads it. The model stands in the job, or is what `describe` printed.
-Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& of_job, const Scratch& scratch,
-                            RankLaunch& launch) {
+// The plan as the job's target reads it; the coordinator puts the model into such a job.
+Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
   if (job.target.empty()) return {};
-  std::string model_json = job.model_json;
-  if (model_json.empty()) {
-    TRIMTAB_TRY(model_json, read_file(of_job.model()));
-  }
-  TRIMTAB_TRY(const Model model, parse_model(model_json, "the job's model"));
+  TRIMTAB_TRY(const Model model, parse_model(job.model_json, "the job's model"));
   TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
   TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
   launch.target_arguments = std::move(exported.arguments);
@@ -213,7 +208,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.epoch = asked.epoch();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
   TRIMTAB_TRY_STATUS(place_checkpoint(asked, job, scratch, launch));
-  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, Scratch(parts_.state, job.name, ""), scratch, launch));
+  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {
