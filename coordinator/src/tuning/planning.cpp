@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
+#include "schema/target.hpp"
 #include "tuner/calibration.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/cost_table.hpp"
@@ -30,14 +31,23 @@ struct Setting {
   Plan incumbent;
 };
 
+bool limited(const std::string& target) {
+  return !target.empty() && target != "trainer";
+}
+
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
   if (task.initial_plan_json.empty()) {
     plan = tuner::usual_guess(model, cluster, task.knobs);
+    // Targets recompute layers alone, if anything; nothing recomputed is what every target runs.
+    if (limited(task.target)) plan = layout_of(plan);
   } else {
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
-  const std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  if (broken.empty() && !task.target.empty()) {
+    TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
+  }
   if (broken.empty()) return plan;
   std::string message = "the initial plan cannot be executed: ";
   for (const std::string& one : broken) message += one + "; ";
@@ -188,6 +198,11 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting, 
   options.plans = task.plans;
   options.distinct = kLeastDifference;
   options.excluded = task.excluded;
+  options.target = task.target;
+  if (limited(task.target)) {
+    options.strategy = "target";
+    options.space = "all";
+  }
   return options;
 }
 
@@ -216,7 +231,8 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
     TRIMTAB_TRY(const tuner::SearchOutcome outcome,
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
-      if (!tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
+      const bool judged = limited(task.target);  // by the search for the target
+      if (!judged && !tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
       Candidate one = candidate(ranked.plan, raw, calibrated);
       if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
     }
