@@ -144,7 +144,7 @@ TEST_CASE("galvatron: the same search twice gives the same plans", "[galvatron][
   for (std::size_t i = 0; i < one.result.plans.size(); ++i) CHECK(one.result.plans[i].plan == two.result.plans[i].plan);
 }
 
-TEST_CASE("galvatron: replicas of shards are searched where the space has them, and pay", "[galvatron][peer]") {
+TEST_CASE("galvatron: replicas of shards are searched where the space has them, never behind", "[galvatron][peer]") {
   if (peer::published() == nullptr) return;
   int better = 0;
   int mixed = 0;
