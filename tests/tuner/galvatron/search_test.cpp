@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdio>
 
 #include "peer.hpp"
 #include "tuner/search.hpp"
@@ -144,33 +143,37 @@ TEST_CASE("galvatron: the same search twice gives the same plans", "[galvatron][
   for (std::size_t i = 0; i < one.result.plans.size(); ++i) CHECK(one.result.plans[i].plan == two.result.plans[i].plan);
 }
 
-TEST_CASE("galvatron: replicas of shards are searched where the space has them, and pay", "[galvatron][peer]") {
+TEST_CASE("galvatron: replicas of shards are searched where the space has them, and may pay", "[galvatron][peer]") {
   if (peer::published() == nullptr) return;
-  int better = 0;
+  struct Setting {
+    const char* model;
+    std::int32_t nodes, gib, batch;
+  };
+  int quicker = 0;
   int mixed = 0;
-  for (const std::int32_t gib : {8, 16}) {
-    for (const std::int32_t batch : {16, 32, 64}) {
-      const Model model = peer::model_of("bert-huge-48", batch);
-      const Cluster cluster = peer::cluster_of(model, 2, 8, gib);
-      const auto cost_model = peer::cost_model_of("galvatron:paper", model, cluster);
-      const SearchOutcome narrow = search_with(*cost_model, "galvatron");
-      const SearchOutcome wide = search_with(*cost_model, "galvatron-mixed");
-      REQUIRE(narrow.result.plans.empty() == wide.result.plans.empty());
-      if (narrow.result.plans.empty()) continue;
-      const RankedPlan& best = wide.result.plans.front();
-      INFO(gib << " GiB, batch " << batch);
-      CHECK(best.prediction.iteration_ms <= narrow.result.plans.front().prediction.iteration_ms * (1 + 1e-9));
-      CHECK(validate(best.plan, model, cluster).empty());
-      CHECK(cost_model->evaluate(best.plan).iteration_ms == best.prediction.iteration_ms);
-      if (best.prediction.iteration_ms < narrow.result.plans.front().prediction.iteration_ms * (1 - 1e-9)) ++better;
-      for (const Stage& stage : best.plan.stages) {
-        for (const Segment& segment : stage.segments) {
-          if (segment.sharded_degree > 0 && segment.sharded_degree < segment.dp) ++mixed;
-        }
+  for (const Setting& of : {Setting{"gpt-1.5b", 1, 16, 16}, {"llama-7b", 1, 24, 8}, {"bert-huge-48", 2, 8, 16}}) {
+    INFO(of.model);
+    const Model model = peer::model_of(of.model, of.batch);
+    const Cluster cluster = peer::cluster_of(model, of.nodes, 8, of.gib);
+    const auto cost_model = peer::cost_model_of("galvatron:paper", model, cluster);
+    const SearchOutcome narrow = search_with(*cost_model, "galvatron");
+    const SearchOutcome wide = search_with(*cost_model, "galvatron-mixed");
+    REQUIRE_FALSE(wide.result.plans.empty());
+    CHECK(wide.result.proven);
+    const RankedPlan& best = wide.result.plans.front();
+    const double without = narrow.result.plans.front().prediction.iteration_ms;
+    CHECK(best.prediction.iteration_ms <= without * (1 + 1e-9));
+    CHECK(validate(best.plan, model, cluster).empty());
+    CHECK(cost_model->unpriced(best.plan).empty());
+    if (best.prediction.iteration_ms < without * (1 - 1e-9)) ++quicker;
+    for (const Stage& stage : best.plan.stages) {
+      for (const Segment& segment : stage.segments) {
+        if (segment.sharded_degree > 0 && segment.sharded_degree < segment.dp) ++mixed;
       }
     }
   }
-  std::printf("galvatron: replicas of shards make %d of 6 searches quicker, in %d segments\n", better, mixed);
+  CHECK(quicker > 0);
+  CHECK(mixed > 0);
 }
 
 TEST_CASE("galvatron: a space without mixed splits has one split a stage, proven too", "[galvatron][peer]") {

@@ -69,7 +69,8 @@ std::vector<LayerwiseSearch::Pipeline> LayerwiseSearch::pipelines() {
 std::optional<LayeredPlan> LayerwiseSearch::run(double below_ms) {
   best_ms_ = below_ms;
   lower_bound_ms_ = kInfinite;
-  for (Pipeline& pipeline : pipelines()) {
+  std::vector<Pipeline> all = pipelines();
+  for (Pipeline& pipeline : all) {
     double bound = pipeline.least_ms;
     if (!stop_() && bound < best_ms_) {
       search(pipeline);
@@ -78,7 +79,20 @@ std::optional<LayeredPlan> LayerwiseSearch::run(double below_ms) {
     lower_bound_ms_ = std::min(lower_bound_ms_, bound);
   }
   lower_bound_ms_ = std::min(lower_bound_ms_, best_ms_);
+  if (tried_) try_runners_up(all);
   return best_;
+}
+
+// Whoever listens wants plans besides the best: even partitions of pipelines that were passed over.
+void LayerwiseSearch::try_runners_up(std::vector<Pipeline>& pipelines) {
+  constexpr int kRunnersUp = 8;
+  int left = kRunnersUp;
+  for (Pipeline& pipeline : pipelines) {
+    if (!pipeline.tried.empty()) continue;
+    if (left-- == 0) return;
+    pipeline.table = &tables_->table(pipeline.stages, space_.batch, pipeline.microbatches);
+    try_partition(pipeline, even_partition(tables_->ranges().layers(), pipeline.stages), "even");
+  }
 }
 
 void LayerwiseSearch::search(Pipeline& pipeline) {

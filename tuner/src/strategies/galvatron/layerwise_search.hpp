@@ -72,6 +72,7 @@ class LayerwiseSearch {
 
   [[nodiscard]] std::vector<Pipeline> pipelines();
   void search(Pipeline& pipeline);
+  void try_runners_up(std::vector<Pipeline>& pipelines);
   // Ms of the best plan of the partition; infinite where none fits. Begins with `choices`, if any.
   double try_partition(Pipeline& pipeline, const Partition& partition, const char* step, const Choices& choices = {});
   double polish(const Pipeline& pipeline, const Partition& partition, Choices& choices);
