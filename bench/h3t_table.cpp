@@ -224,6 +224,13 @@ int main(int count, char** arguments) {
   if (count > 1) program_seconds = std::atof(arguments[1]);
   Random random(2023);
   std::printf(
+      "# H3T's solvers\n\nMade by `build/release/bin/h3t_table > bench/results/h3t.md`. Layers of the paper's sizes on "
+      "its "
+      "machines (8 x 2080 Ti on PCIe, 8 x A100 with NVLink), 16 samples of 512 tokens a device, timed by arithmetic, "
+      "not "
+      "measured; +-20 %%: each number of each layer changed by up to so much. Seconds are the thread's own.\n\n"
+      "## Solvers beside each other\n\n");
+  std::printf(
       "Percent above the exact solver's answer in at most %g s: mean, largest. Free: what layers that do not "
       "synchronize gain at most. "
       "The published program may take %g s a case.\n\n",
@@ -245,7 +252,7 @@ int main(int count, char** arguments) {
   print_row("48, +-20 %, host for half of the hidden states", cases(48, 0.2, {0.04, 0.15}, 16, random, 0.5));
   print_row("96, +-20 %", cases(96, 0.2, {0.15, 0.4}, 16, random));
 
-  std::printf("\nThe exact solver's gap over time, 48 layers; share of the way from least to most memory.\n\n");
+  std::printf("\n## The exact solver's gap over time\n\n48 layers; share of the way from least to most memory.\n\n");
   std::printf("| setting | spread | seconds to 1 %% | gap and seconds after each pass | proven |\n");
   std::printf("| --- | --- | --- | --- | --- |\n");
   for (const Machine& machine : machines()) {
@@ -260,7 +267,7 @@ int main(int count, char** arguments) {
   large.devices = 64;
   for (const double share : {0.04, 0.15, 0.4}) print_gaps(large, hundred_billion(), 16, share, 0, random);
 
-  std::printf("\nSwitches of a pipeline's stage of equal layers, 4 samples a microbatch, under 40 limits.\n\n");
+  std::printf("\n## A pipeline stage's switches, asked often\n\nEqual layers, 4 samples a microbatch, 40 limits.\n\n");
   std::printf(
       "| layers of | layers | in flight | first, us | another limit, us | the same again, us | gap: mean, most, %% "
       "|\n");

@@ -106,7 +106,8 @@ class NativeSearch {
     step.stages = static_cast<std::int32_t>(candidate.stages.size());
     step.bottleneck = "memory";
     step.primitive = "memory switches, microbatches of " + std::to_string(candidate.microbatch);
-    step.before_ms = without.ms;
+    step.before_ms = without.priced ? without.ms : with.ms;
+    step.before_excess_bytes = without.excess_bytes;
     step.after_ms = with.ms;
     step.after_excess_bytes = with.excess_bytes;
     run_.step(std::move(step));

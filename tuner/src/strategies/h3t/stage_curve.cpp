@@ -107,11 +107,11 @@ double StageCurve::bound_at(double limit, std::size_t within) const {
   if (within == 0) return corners_.front().ticks;
   const Corner& before = corners_[within - 1];
   if (within == corners_.size()) return before.ticks + steepest_ * (before.memory - limit);
+  if (!before.edge_known) return before.ticks;
+  // Nothing is cheaper than the two corners at the price between them.
   const Corner& after = corners_[within];
-  // What is cheapest at this price is no cheaper than what was found there.
   const double price = (after.ticks - before.ticks) / (before.memory - after.memory);
-  if (before.edge_known) return before.ticks + price * (before.memory - limit);
-  return before.ticks;
+  return before.ticks + price * (before.memory - limit);
 }
 
 bool StageCurve::fits(const Label& end, Bytes limit) const {
