@@ -155,7 +155,6 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
   if (halved && sub_batches.recompute_after_communication) keep_inner_outputs(inputs_);
   price.priced = price.priced && inputs_.complete;
   if (!price.priced) return price;
-  if (halved) sub_batch_stage_.set_memory(half_inputs_, inputs_);
   price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
   if (of.switches) return may_switch(of) ? price_switched(of, first_device, price) : StagePrice{};
   if (of.recompute) {
@@ -167,14 +166,12 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.recompute_ranges = std::move(choice.recompute);
     price.least_recompute = choice.least_ms;
   }
-  if (halved) {
-    const SubBatchSchedule schedule{sub_batches.cross_pass, sub_batches.recompute_after_communication};
-    put_times(sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_, schedule), price);
-    price.memory_bytes = sub_batch_stage_.bytes(*calibration_, inputs_, half_inputs_, flags_, schedule).total();
-  } else {
-    put_times(stage_times(*calibration_, inputs_, flags_), price);
-    price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
-  }
+  const StageTimes times =
+      halved ? sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_,
+                                      {sub_batches.cross_pass, sub_batches.recompute_after_communication})
+             : stage_times(*calibration_, inputs_, flags_);
+  put_times(times, price);
+  price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
   price.excess_bytes = beyond(price.memory_bytes, price.limit_bytes);
   return price;
 }
@@ -251,7 +248,8 @@ const StagePrice& NativeEvaluator::stage_at(const Candidate& candidate, std::siz
 
 const StagePrice& NativeEvaluator::stage(const Candidate& candidate, std::size_t stage) {
   const std::int32_t first_device = candidate.first_device_of(stage);
-  sub_batches_ = sub_batches_of(candidate);
+  const bool halved = candidate.sub_batches && may_sub_batch(candidate);
+  sub_batches_ = halved ? *candidate.sub_batches : SubBatches{};
   answer_ = stage_at(candidate, stage, first_device);
   if (!answer_.priced) return answer_;
   if (stage + 1 < candidate.stages.size()) {
@@ -395,17 +393,6 @@ NativeEvaluator::Step NativeEvaluator::best_step(const Candidate& candidate) {
     if (step.score.better_than(best.score)) best = step;
   }
   return best;
-}
-
-// What price() takes; asked for stage by stage.
-SubBatches NativeEvaluator::sub_batches_of(const Candidate& candidate) {
-  if (!may_sub_batch(candidate)) return {};
-  if (candidate.sub_batches) return *candidate.sub_batches;
-  if (space().sub_batches.size() < 2) return {};
-  const std::uint64_t hash = hash_of(candidate);
-  if (hash != latest_) latest_sub_batches_ = best_step(candidate).sub_batches;
-  latest_ = hash;
-  return latest_sub_batches_;
 }
 
 Score NativeEvaluator::price(const Candidate& candidate) {

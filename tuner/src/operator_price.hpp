@@ -11,9 +11,6 @@
 //   gradients   every microbatch reduce-scatters over D; the rest as above
 //   parameters  the same, and parameters are all-gathered over D before each pass of each microbatch, one operator
 //               ahead, instead of after the optimizer step
-// Two facts of the target change that (docs/protocols.md, `target_knobs`): without `parameter_prefetch` an operator's
-// parameters are gathered when it begins. With whole gradients accumulated, the last microbatch alone reduce-scatters;
-// what one backward pass has gathered stays for all (it is counted in the last).
 
 #include <cstdint>
 #include <deque>
@@ -40,7 +37,6 @@ struct OperatorPrice {
   double reduce = 0;  // ms of one microbatch
   std::int32_t reduces = 0;
   bool reduce_missing = false;
-  double on_link = 0;     // ms of either pass that are on the link that the replicas use too: nothing else is sent then
   double link_error = 0;  // standard errors of all collectives, added up
   // Bytes on a rank.
   double stored = 0;
@@ -48,12 +44,10 @@ struct OperatorPrice {
   double forward_reserve = 0;
   double backward_reserve = 0;
   double states = 0;
-  double gradient_buffer = 0;   // a whole gradient on its way
-  double gathered = 0;          // whole parameters, where they are sharded
-  double whole_gradient = 0;    // what a gradient takes beyond its shard, where it is sharded
-  double whole_parameters = 0;  // and parameters
-  double output = 0;            // of one microbatch
-  bool complete = true;         // no cost is missing
+  double gradient_buffer = 0;  // a whole gradient on its way
+  double gathered = 0;         // whole parameters, where they are sharded
+  double output = 0;           // of one microbatch
+  bool complete = true;        // no cost is missing
 };
 
 struct SplitPrices {
