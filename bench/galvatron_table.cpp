@@ -1,6 +1,6 @@
 // Galvatron's published settings: what its programs found and how long they searched, what `galvatron` finds under the
-// same cost model; its partitions; and the paper's measurements beside the peer's and the native model's predictions.
-// Prints Markdown. Usage: galvatron_table [searches|partitions|measured]. Needs ../shared/peers (or $TRIMTAB_PEERS).
+// same cost model; and its partitions. Prints Markdown. Usage: galvatron_table [searches|partitions]. Needs
+// ../shared/peers (or $TRIMTAB_PEERS).
 
 #include <algorithm>
 #include <cmath>
@@ -177,111 +177,6 @@ void partitions() {
   std::printf("\n");
 }
 
-// The peer's plan at another batch, for the native model: whole microbatches as near to the peer's count as replicas
-// allow; ranks that are neighbours.
-Plan native_plan(const peer::Answer& answer, const Model& model, bool& turned) {
-  Plan plan = peer::plan_of(model, answer.devices(), answer.stages, 1, false);
-  std::int32_t widest = 1;
-  for (Stage& stage : plan.stages) {
-    for (Segment& segment : stage.segments) {
-      widest = std::max(widest, segment.dp);
-      turned = turned || !segment.tp_consecutive;
-      segment.tp_consecutive = true;
-    }
-  }
-  for (const std::int32_t microbatch : allowed_microbatches(model)) {
-    const auto distance = [&](std::int32_t size) {
-      return std::abs(static_cast<double>(model.global_batch) / size - answer.microbatches);
-    };
-    if (microbatch % widest == 0 && distance(microbatch) < distance(plan.microbatch)) plan.microbatch = microbatch;
-  }
-  return plan;
-}
-
-struct Compared {
-  double v1 = 0, native = 0;  // samples/s at the measured batch
-  std::int32_t microbatches = 1;
-  double sync = 0, bubble = 0;  // largest shares of a stage in the native iteration
-  std::string note;
-};
-
-Compared compare(const peer::Measurement& row, const peer::Answer& answer) {
-  Compared result;
-  const Model model = peer::model_of(row.model, row.batch);
-  const Cluster cluster = peer::cluster_of(model, answer.nodes, answer.devices_per_node, row.gib);
-  const Plan published = peer::plan_of(model, row.devices, answer.stages, 1, false);
-  result.v1 = row.batch * 1000 / peer::cost_model_of("galvatron:v1", model, cluster)->evaluate(published).iteration_ms;
-  bool turned = false;
-  const Plan plan = native_plan(answer, model, turned);
-  const auto native = peer::cost_model_of("native", model, cluster, true);
-  const Prediction prediction = native->evaluate(plan);
-  result.native = row.batch * 1000 / prediction.iteration_ms;
-  result.microbatches = plan.microbatches();
-  for (const StagePrediction& stage : prediction.stages) {
-    result.sync = std::max(result.sync, stage.gradient_sync_ms / prediction.iteration_ms);
-    result.bubble = std::max(result.bubble, stage.bubble_ms / prediction.iteration_ms);
-  }
-  if (turned) result.note = "strided ranks priced as neighbours";
-  if (!prediction.missing_costs.empty()) result.note = "missing: " + prediction.missing_costs.front();
-  if (!native->unpriced(plan).empty()) result.note = "unpriced: " + native->unpriced(plan).front();
-  return result;
-}
-
-// Errors of predicted rates, in percent.
-struct Errors {
-  double sum = 0, absolute = 0;
-  int rows = 0;
-
-  double add(double predicted, double real) {
-    const double error = (predicted / real - 1) * 100;
-    sum += error;
-    absolute += std::abs(error);
-    ++rows;
-    return error;
-  }
-  void print(const char* name) const {
-    std::printf("* %s: mean absolute error %.1f %%, bias %+.1f %%, %d rows\n", name, absolute / rows, sum / rows, rows);
-  }
-};
-
-void measured() {
-  std::printf(
-      "| setting | measured: batch, samples/s | peer: batch, samples/s | error | v1 at that batch | error | "
-      "without its 1.1 | native at that batch | error | synchronization, bubble | note |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|\n");
-  Errors by_peer;
-  Errors by_v1;
-  Errors by_unscaled;
-  Errors by_native;
-  Errors one_stage;
-  Errors pipelines;
-  constexpr double kScaleOfV1 = 1.1;
-  for (const peer::Measurement& row : peer::measurements()) {
-    const auto found = std::find_if(peer::answers().begin(), peer::answers().end(), [&](const peer::Answer& answer) {
-      return answer.version == "v1" && answer.model == row.model && answer.devices() == row.devices &&
-             answer.gib == row.gib;
-    });
-    if (found == peer::answers().end() || found->batch == 0) continue;
-    const Compared compared = compare(row, *found);
-    const double of_native = by_native.add(compared.native, row.rate);
-    (found->stages.size() == 1 ? one_stage : pipelines).add(compared.native, row.rate);
-    std::printf(
-        "| %s, %d x %d GiB | %d, %.2f | %d, %.2f | %+.1f %% | %.2f | %+.1f %% | %+.1f %% | %.2f, %d microbatches | "
-        "%+.1f %% | %.0f %%, %.0f %% | %s |\n",
-        row.model.c_str(), row.devices, row.gib, row.batch, row.rate, row.peer_batch, row.peer_rate,
-        by_peer.add(row.peer_rate, row.rate), compared.v1, by_v1.add(compared.v1, row.rate),
-        by_unscaled.add(compared.v1 * kScaleOfV1, row.rate), compared.native, compared.microbatches, of_native,
-        compared.sync * 100, compared.bubble * 100, compared.note.c_str());
-  }
-  std::printf("\n");
-  by_peer.print("the peer, at its own batch");
-  by_v1.print("galvatron:v1, at the measured batch");
-  by_unscaled.print("galvatron:v1 without its factor of 1.1");
-  by_native.print("native");
-  one_stage.print("native, plans of one stage");
-  pipelines.print("native, pipelines");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -290,6 +185,5 @@ int main(int argc, char** argv) {
   const auto wanted = [part](const char* name) { return part[0] == 0 || std::strcmp(part, name) == 0; };
   if (wanted("searches")) searches();
   if (wanted("partitions")) partitions();
-  if (wanted("measured")) measured();
   return 0;
 }
