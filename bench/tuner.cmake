@@ -32,10 +32,12 @@ target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
 target_compile_definitions(oases_table PRIVATE TRIMTAB_OASES_DATA="${PROJECT_SOURCE_DIR}/tests/tuner/oases")
 
 # Against Galvatron's published profiles; it says so and ends where they are absent.
-add_executable(galvatron_table galvatron_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/galvatron/peer.cpp)
-target_link_libraries(galvatron_table PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
-target_include_directories(galvatron_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
-target_compile_definitions(galvatron_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+foreach(name galvatron_table galvatron_measured)
+  add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/galvatron/peer.cpp)
+  target_link_libraries(${name} PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+  target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endforeach()
 
 # H3T's solvers on analytic layers, and the same layers as a job's documents.
 add_executable(h3t_table h3t_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_layers.cpp)

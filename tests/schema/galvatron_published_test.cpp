@@ -182,6 +182,30 @@ TEST_CASE("galvatron: models and clusters of the published settings") {
   CHECK(cluster->cluster.nodes[0].fingerprint == hash(costs_of(published, "galvatron-titan-2x8").fingerprint));
 }
 
+TEST_CASE("galvatron: a model with embedding and head as operators comes beside each") {
+  const Published published = import_from(GalvatronFiles());
+  const auto whole = std::find_if(published.models.begin(), published.models.end(),
+                                  [](const PublishedModel& one) { return one.file == "t5-large-32-whole.json"; });
+  REQUIRE(whole != published.models.end());
+  const Model& model = whole->model;
+  CHECK(model.name == "t5-large-32-whole");
+  CHECK_FALSE(model.galvatron.has_value());
+  REQUIRE(model.operators.size() == 34);
+  const Operator& embedding = model.operators.front();
+  const Operator& head = model.operators.back();
+  CHECK(embedding.kind == "embedding");
+  CHECK(embedding.parameter_bytes == 125 << 20);  // a quarter of the first stage's states
+  CHECK(embedding.output_bytes == model.operators[1].output_bytes);
+  CHECK(embedding.activation_bytes >= embedding.output_bytes);
+  CHECK(head.kind == "head");
+  CHECK(head.output_bytes == 0);
+  CHECK(head.forward_flops == 2 * head.parameter_bytes / 4 * 512);
+  CHECK(model.operators[1].tensor_all_reduces == 2);
+  CHECK(model.operators[17].tensor_all_reduces == 3);
+  CHECK(model.operators[1].forward_flops == 2 * model.operators[1].parameter_bytes / 4 * 512);
+  CHECK(parse_model(to_json(model), "again").ok());
+}
+
 TEST_CASE("galvatron: importing the same files again is the same batch; a corrected file is another") {
   const GalvatronFiles files;
   const Published one = import_from(files);

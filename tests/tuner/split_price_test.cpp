@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tuner/cost_model.hpp"
+#include "tuner/validate.hpp"
 #include "world.hpp"
 
 namespace trimtab::tuner {
@@ -102,6 +103,84 @@ TEST_CASE("sharded gradients are scattered in every microbatch, sharded optimize
   CHECK(sharded(world, ShardedLevel::kOptimizer, 2).iteration_ms == Approx(2 * (2 + 12) + 3 + 1 + 4));
   CHECK(sharded(world, ShardedLevel::kGradients, 2).iteration_ms == Approx(2 * (2 + 12 + 3) + 1 + 4));
   CHECK(sharded(world, ShardedLevel::kParameters, 2).iteration_ms == Approx(2 * (5 + 17) + 1));
+}
+
+TEST_CASE("a target that does not gather ahead waits for each operator's parameters") {
+  const World world = two_equal(2, 2);
+  Plan plan = make_plan(world.model, 2, {2}, {2});
+  plan.stages[0].segments[0].sharded = ShardedLevel::kParameters;
+  plan.target_knobs["parameter_prefetch"] = "true";
+  CHECK(NativeCostModel(world.table()).evaluate(plan).iteration_ms == Approx(5 + 17 + 1));
+  plan.target_knobs["parameter_prefetch"] = "false";
+  // Gathers of 2 before passes of 1; then before passes of 6, the first scatter of 3 hidden, and the last scatter.
+  CHECK(NativeCostModel(world.table()).evaluate(plan).iteration_ms == Approx((2 + 1) * 2 + (2 + 6) * 2 + 3 + 1));
+  CHECK(validate(plan, world.model, world.cluster).empty());
+  plan.target_knobs["parameter_prefetch"] = "\"no\"";
+  CHECK_THAT(validate(plan, world.model, world.cluster).at(0), Catch::Contains("must be true or false"));
+}
+
+TEST_CASE("gradients that stay whole between microbatches are scattered once, and take their memory") {
+  const World world = two_equal(2, 4);
+  Plan plan = make_plan(world.model, 2, {2}, {2});
+  plan.stages[0].segments[0].sharded = ShardedLevel::kParameters;
+  plan.target_knobs["gradient_accumulation"] = "\"whole\"";
+  const Prediction prediction = NativeCostModel(world.table()).evaluate(plan);
+  // The first backward pass finds parameters and leaves gradients as they are.
+  CHECK(prediction.iteration_ms == Approx(2 * 5 + 12 + 17 + 1));
+  CHECK(prediction.stages[0].memory.states == 2 * 2000 + 2 * (500 + 500));
+  plan.schedule.sub_batches = 2;
+  plan.schedule.cross_pass = true;
+  CHECK_THAT(NativeCostModel(world.table()).unpriced(plan).at(0),
+             Catch::Contains("target_knobs.gradient_accumulation"));
+}
+
+TEST_CASE("replicas' gradients wait while tensor-parallel ranks reduce over the same link") {
+  World world = two_equal(4, 2);
+  for (Operator& op : world.model.operators) {
+    op.output_bytes = 10;
+    op.tensor_all_reduces = 2;
+  }
+  const auto measure = [&](CostKind kind, std::int64_t value) {
+    CostKey key = test::operator_key(kind, "a", 1);
+    key.tp = 2;
+    world.costs.push_back(test::exact_cost(key, value));
+  };
+  measure(CostKind::kOperatorForward, 9 * kMs);
+  measure(CostKind::kOperatorBackward, 9 * kMs);  // 8 of them two all-reduces
+  measure(CostKind::kOperatorStoredBytes, 60);
+  measure(CostKind::kOperatorWorkingBytes, 0);
+  Plan plan = make_plan(world.model, 2, {2}, {4});
+  plan.stages[0].segments[0].dp = plan.stages[0].segments[0].tp = 2;
+  // The second operator's gradients, 4 ms, have 1 ms of the first one's backward to hide in.
+  CHECK(NativeCostModel(world.table()).evaluate(plan).iteration_ms == Approx(18 + 18 + 3 + 4 + 1));
+  // Where nobody says how many there are, all of it.
+  for (Operator& op : world.model.operators) op.tensor_all_reduces.reset();
+  CHECK(NativeCostModel(world.table()).evaluate(plan).iteration_ms == Approx(18 + 18 + 4 + 1));
+  // Between nodes replicas have a link of their own.
+  for (Operator& op : world.model.operators) op.tensor_all_reduces = 2;
+  world.cluster.nodes.push_back(world.cluster.nodes[0]);
+  for (Node& node : world.cluster.nodes) node.devices = 2;
+  world.cluster.nodes[1].name = "n1";
+  CostKey across = test::link_key(CostKind::kCollective, 500, 2);
+  across.placement = "inter_node";
+  world.costs.push_back(test::exact_cost(across, 4 * kMs));
+  CHECK(NativeCostModel(world.table()).evaluate(plan).iteration_ms == Approx(18 + 18 + 4 + 1));
+}
+
+TEST_CASE("an operator that nobody timed is estimated by its flops, where estimates are allowed") {
+  World world = test::make_world({truth("a"), truth("b")}, 1, 2, {1, 2});
+  world.model.operators[0].forward_flops = 100;
+  world.model.operators[1].forward_flops = 50;
+  world.model.operators[1].activation_bytes = 10;
+  std::erase_if(world.costs, [](const Cost& cost) {
+    return cost.key.subject == "b" && cost.key.kind <= CostKind::kOperatorWorkingBytes;
+  });
+  const Plan plan = make_plan(world.model, 2, {2}, {1});
+  CHECK_FALSE(NativeCostModel(world.table()).evaluate(plan).missing_costs.empty());
+  const Prediction prediction = NativeCostModel(world.table(true)).evaluate(plan);
+  CHECK(prediction.missing_costs.empty());
+  CHECK_FALSE(prediction.estimated_costs.empty());
+  CHECK(prediction.iteration_ms == Approx(1.5 * 2 * (1 + 6) + 2));
 }
 
 TEST_CASE("shards over some of the replicas leave an all-reduce over the copies") {

@@ -45,11 +45,21 @@ StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step
   stage.exposed_communication_ms = step.exposed[s] / microbatches + times.forward_wait + times.backward_wait;
   stage.gradient_sync_ms = std::max(0.0, times.exposed_sync()) + tied_ms(priced, step, s);
   stage.optimizer_ms = times.optimizer;
-  const double each = stage.forward_ms + stage.backward_ms + stage.recompute_ms + stage.exposed_communication_ms;
-  const double busy = microbatches * each + stage.gradient_sync_ms + times.optimizer;
-  stage.bubble_ms = std::max(0.0, step.end_ms - busy);
   set_memory(priced.bytes[s], stage);
+  stage.memory_bytes = static_cast<Bytes>(std::llround(priced.device_bytes[s]));
   return stage;
+}
+
+// What no stage on the same devices does.
+void set_bubbles(const PricedPlan& priced, const RecordedStep& step, std::vector<StagePrediction>& stages) {
+  const auto seats = static_cast<std::size_t>(priced.seats);
+  std::vector<double> busy(seats, 0.0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StagePrediction& of = stages[s];
+    const double each = of.forward_ms + of.backward_ms + of.recompute_ms + of.exposed_communication_ms;
+    busy[s % seats] += priced.microbatches * each + of.gradient_sync_ms + of.optimizer_ms;
+  }
+  for (std::size_t s = 0; s < stages.size(); ++s) stages[s].bubble_ms = std::max(0.0, step.end_ms - busy[s % seats]);
 }
 
 // The stage with the least bubble, and what it spends more on.
@@ -74,8 +84,9 @@ void add_step_events(const PricedPlan& priced, const RecordedStep& step, std::in
   if ((times.sync_end > 0 || tied) && synchronized > computed * (1 + 1e-12)) {
     events.push_back({s, EventKind::kGradientSync, -1, computed, synchronized});
   }
-  const double optimized = synchronized + times.optimizer;
-  if (times.optimizer > 0) events.push_back({s, EventKind::kOptimizer, -1, synchronized, optimized});
+  const double optimizer = step.optimizer_begin.empty() ? synchronized : step.optimizer_begin[stage];
+  const double optimized = optimizer + times.optimizer;
+  if (times.optimizer > 0) events.push_back({s, EventKind::kOptimizer, -1, optimizer, optimized});
   if (times.gather_after > 0) {
     events.push_back({s, EventKind::kGradientSync, -1, optimized, optimized + times.gather_after});
   }
@@ -89,6 +100,10 @@ double forward_end(const PricedPlan& priced, const RecordedStep& step, std::int3
 // The input of a forward from the stage before, or of a backward from the stage after.
 TimelineEvent transfer_event(const PricedPlan& priced, const RecordedStep& step, std::int32_t s, std::int32_t k,
                              bool forward) {
+  if (priced.transfers_meet) {
+    const StepNode& input = (forward ? step.forward_inputs : step.backward_inputs)[step.at(s, k)];
+    return {s, EventKind::kTransfer, k, input.begin, input.end};
+  }
   const std::int32_t sender = forward ? s - 1 : s + 1;
   const PipelineStage& from = priced.pipeline[sender];
   const bool last = k == step.microbatches - 1;
@@ -175,6 +190,7 @@ Prediction NativeCostModel::evaluate(const Plan& plan) const {
   prediction.interval_low_ms = std::max(0.0, prediction.iteration_ms - kSigmasOf95Percent * sigma);
   prediction.interval_high_ms = prediction.iteration_ms + kSigmasOf95Percent * sigma;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) prediction.stages.push_back(predict_stage(priced, step, s));
+  set_bubbles(priced, step, prediction.stages);
   prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());
   prediction.estimated_costs.assign(priced.names.estimated.begin(), priced.names.estimated.end());
   judge(tables, calibration_, plan, priced, prediction);

@@ -6,6 +6,7 @@
 #include "layout_change.hpp"
 #include "plan_rules.hpp"
 #include "schema/cost.hpp"
+#include "switch_stage.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -173,6 +174,26 @@ void name_segment_features(const Segment& segment, const std::string& where, Tex
   }
 }
 
+// What a target may do otherwise that changes times or memory.
+void name_target_features(const Plan& plan, Texts& names) {
+  if (target_says(plan, "sequence_parallel", "true")) {
+    unpriced("target_knobs.sequence_parallel", "sequence parallelism", names);
+  }
+  const auto virtual_stages = plan.target_knobs.find("virtual_stages");
+  if (virtual_stages != plan.target_knobs.end() && virtual_stages->second != "1") {
+    unpriced("target_knobs.virtual_stages", "a stage in several parts (schedule.kind interleaved is)", names);
+  }
+  if (plan.target_knobs.count("execution") != 0) {
+    unpriced("target_knobs.execution", "another way to execute than was measured", names);
+  }
+  for (const char* const knob : {kParameterPrefetch, kGradientAccumulation}) {
+    const bool other = target_says(plan, knob, "false") || target_says(plan, knob, "\"whole\"");
+    if (other && plan.schedule.sub_batches > 1) {
+      unpriced(std::string("target_knobs.") + knob, "another than the default beside sub-batches", names);
+    }
+  }
+}
+
 }  // namespace
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names) {
@@ -221,14 +242,27 @@ void name_process_cost(const CostTable::Tables& tables, CostNames& names) {
 std::vector<std::string> unpriced_features(const Plan& plan) {
   Texts names;
   const Schedule& schedule = plan.schedule;
-  if (schedule.kind == ScheduleKind::kInterleaved) unpriced("schedule.kind", "the interleaved schedule", names);
+  const bool interleaved = schedule.kind == ScheduleKind::kInterleaved;
+  const bool meet = target_says(plan, kTransfersMeet, "true");
+  if (meet && interleaved) {
+    unpriced("target_knobs.transfers_meet", "a meeting of sender and receiver in the interleaved schedule", names);
+  }
+  if (meet && schedule.sliced_microbatches > 0) {
+    unpriced("schedule.sliced_microbatches", "slicing where sender and receiver meet", names);
+  }
   if (schedule.sliced_microbatches > 0 && schedule.kind != ScheduleKind::k1F1B) {
     unpriced("schedule.sliced_microbatches", "slicing outside of 1f1b", names);
   }
+  name_target_features(plan, names);
   if (schedule.sub_batches > 2) unpriced("schedule.sub_batches", "a microbatch in more than two sub-batches", names);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<Segment>& segments = plan.stages[s].segments;
-    for (std::size_t g = 0; g < segments.size(); ++g) name_segment_features(segments[g], segment_text(s, g), names);
+    for (std::size_t g = 0; g < segments.size(); ++g) {
+      name_segment_features(segments[g], segment_text(s, g), names);
+      if (interleaved && has_switches(segments[g].switches)) {
+        unpriced(segment_text(s, g) + ".switches", "a memory switch in the interleaved schedule", names);
+      }
+    }
   }
   return names;
 }

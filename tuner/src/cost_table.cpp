@@ -37,11 +37,41 @@ Value nothing_measured(Quality quality, double mean) {
   return {mean, 0.2 * mean, quality};
 }
 
+// Milliseconds of all samples for one flop of each, as the model's heaviest measured operator takes on one rank; 0 =
+// unknown.
+struct Pace {
+  double forward = 0;
+  double backward = 0;
+};
+
+double at_or_nearest(const Curve& curve, std::int32_t samples) {
+  const Value value = curve.at(samples);
+  return (value.quality == Quality::kMissing ? curve.nearest(samples) : value).mean;
+}
+
+Pace pace_of(const CostTable::Tables& tables, const Measured& measured, std::int32_t samples) {
+  Pace pace;
+  std::int64_t heaviest = 0;
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    const std::int64_t flops = tables.operator_of(static_cast<std::int32_t>(g)).forward_flops;
+    const OperatorCurves* const curves = measured.at(tables.group_names[g]).find(1, false);
+    if (flops <= heaviest || curves == nullptr) continue;
+    const Curve& forward = (*curves)[OperatorPart::kForward];
+    const Curve& backward = (*curves)[OperatorPart::kBackward];
+    if (forward.empty() || backward.empty()) continue;
+    heaviest = flops;
+    const auto each = static_cast<double>(flops);
+    pace = {at_or_nearest(forward, samples) / each, at_or_nearest(backward, samples) / each};
+  }
+  return pace;
+}
+
 // The costs of one group at one (samples, tp, choice).
 class Lookup {
  public:
-  Lookup(const CostTable::Tables& tables, const MeasuredOperator& measured, const Operator& op, bool allow_estimates)
-      : tables_(tables), measured_(measured), op_(op), allow_estimates_(allow_estimates) {}
+  Lookup(const CostTable::Tables& tables, const MeasuredOperator& measured, const Operator& op, const Pace& pace,
+         bool allow_estimates)
+      : tables_(tables), measured_(measured), op_(op), pace_(pace), allow_estimates_(allow_estimates) {}
 
   [[nodiscard]] OperatorCosts at(std::int32_t samples, std::int32_t tp, bool alternate) const {
     const bool has_choice = alternate && op_.shardings.size() > 1;
@@ -92,11 +122,19 @@ class Lookup {
 
   [[nodiscard]] Value time(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
     Value found = shared(part, samples, tp, alternate);
+    if (found.quality == Quality::kMissing && allow_estimates_) found = by_flops(part, tp);
     if (found.quality != Quality::kEstimated || tp == 1 || measured_at(part, tp)) return found;
     if (op_.parameter_bytes == 0) return found;
     const Value reduce = tables_.links.all_reduce(op_.output_bytes * samples, tp, Placement::kIntraNode);
     if (reduce.quality == Quality::kMissing) return {};
     return nothing_measured(Quality::kEstimated, found.mean + reduce.mean / 2);
+  }
+
+  // Where no time was ever measured: as many flops as the model says, as fast as its heaviest operator.
+  [[nodiscard]] Value by_flops(OperatorPart part, std::int32_t tp) const {
+    const double pace = part == OperatorPart::kForward ? pace_.forward : pace_.backward;
+    if (pace <= 0 || op_.forward_flops <= 0) return {};
+    return nothing_measured(Quality::kEstimated, static_cast<double>(op_.forward_flops) * pace / tp);
   }
 
   // Where memory was never measured, an estimate may come from the model document.
@@ -118,6 +156,7 @@ class Lookup {
   const CostTable::Tables& tables_;
   const MeasuredOperator& measured_;
   const Operator& op_;
+  const Pace& pace_;
   bool allow_estimates_;
 };
 
@@ -146,9 +185,10 @@ OperatorTable operator_table(const CostTable::Tables& tables, const Measured& me
   OperatorTable table;
   table.samples = samples;
   table.tp = tp;
+  const Pace pace = allow_estimates ? pace_of(tables, measured, samples) : Pace{};
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
     const Operator& op = tables.operator_of(static_cast<std::int32_t>(g));
-    const Lookup lookup(tables, measured.at(tables.group_names[g]), op, allow_estimates);
+    const Lookup lookup(tables, measured.at(tables.group_names[g]), op, pace, allow_estimates);
     table.of_group.push_back(lookup.at(samples, tp, alternate));
   }
   spread_over_operators(tables.group_of, table);

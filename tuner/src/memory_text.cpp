@@ -29,6 +29,9 @@ std::string ranges_text(const std::vector<Range>& ranges) {
 }
 
 std::string remedy(const Calibration& calibration, const PricedPlan& priced, std::size_t s, bool may_recompute) {
+  if (priced.kind == ScheduleKind::kInterleaved) {
+    return "recompute more, or give these devices fewer stages or smaller microbatches";
+  }
   if (priced.switched[s] != nullptr) return "turn on more memory switches, or give the stage fewer operators";
   RecomputeFlags flags(priced.recompute.size(), 0);
   const RecomputeChoice choice =
@@ -37,6 +40,12 @@ std::string remedy(const Calibration& calibration, const PricedPlan& priced, std
   const std::string more = bytes_text(choice.excess_bytes) + " more memory on the device";
   const char* const how = may_recompute ? "even with the best recompute it needs " : "it needs ";
   return how + more + ", fewer operators in this stage, more replicas or a smaller microbatch";
+}
+
+// What the devices hold for other stages too.
+std::string others_text(const PricedPlan& priced, std::size_t s) {
+  if (priced.kind != ScheduleKind::kInterleaved) return "";
+  return ", with its devices' other stages " + bytes_text(priced.device_bytes[s]);
 }
 
 // A rounding error is not an excess: bytes are whole.
@@ -48,7 +57,7 @@ double beyond(double bytes, double limit) {
 }  // namespace
 
 double excess_bytes(const PricedPlan& priced, std::size_t stage) {
-  const double device = beyond(priced.bytes[stage].total(), priced.limits[stage]);
+  const double device = beyond(priced.device_bytes[stage], priced.limits[stage]);
   return std::max(device, beyond(priced.host_bytes[stage], priced.host_limits[stage]));
 }
 
@@ -69,7 +78,7 @@ std::string describe_excess(const CostTable::Tables& tables, const Calibration& 
   const auto s = static_cast<std::size_t>(stage);
   const StageBytes& bytes = priced.bytes[s];
   const double on_host = beyond(priced.host_bytes[s], priced.host_limits[s]);
-  if (on_host > beyond(bytes.total(), priced.limits[s])) {
+  if (on_host > beyond(priced.device_bytes[s], priced.limits[s])) {
     return "stage " + std::to_string(stage) + " (" + operators_text(tables.model, priced.shapes[s].operators) +
            "): host memory: a rank needs " + bytes_text(priced.host_bytes[s]) + " for what memory switches offload, " +
            "its share of the node has " + bytes_text(priced.host_limits[s]) + ": " + bytes_text(on_host) +
@@ -80,9 +89,9 @@ std::string describe_excess(const CostTable::Tables& tables, const Calibration& 
          bytes_text(bytes.total()) + " (states " + bytes_text(bytes.states) + ", activations " +
          bytes_text(bytes.activations) + " of " + std::to_string(priced.shapes[s].in_flight) +
          " microbatches, recompute peak " + bytes_text(bytes.recompute_peak) + ", reserved " +
-         bytes_text(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered) + "), the device has " +
-         bytes_text(priced.limits[s]) + ": " + bytes_text(excess_bytes(priced, s)) + " too much; " +
-         remedy(calibration, priced, s, may_recompute);
+         bytes_text(bytes.working + bytes.process + bytes.gradient_buffer + bytes.gathered) + ")" +
+         others_text(priced, s) + ", the device has " + bytes_text(priced.limits[s]) + ": " +
+         bytes_text(excess_bytes(priced, s)) + " too much; " + remedy(calibration, priced, s, may_recompute);
 }
 
 }  // namespace trimtab::tuner

@@ -155,6 +155,7 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
   if (halved && sub_batches.recompute_after_communication) keep_inner_outputs(inputs_);
   price.priced = price.priced && inputs_.complete;
   if (!price.priced) return price;
+  if (halved) sub_batch_stage_.set_memory(half_inputs_, inputs_);
   price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
   if (of.switches) return may_switch(of) ? price_switched(of, first_device, price) : StagePrice{};
   if (of.recompute) {
@@ -166,12 +167,14 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.recompute_ranges = std::move(choice.recompute);
     price.least_recompute = choice.least_ms;
   }
-  const StageTimes times =
-      halved ? sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_,
-                                      {sub_batches.cross_pass, sub_batches.recompute_after_communication})
-             : stage_times(*calibration_, inputs_, flags_);
-  put_times(times, price);
-  price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
+  if (halved) {
+    const SubBatchSchedule schedule{sub_batches.cross_pass, sub_batches.recompute_after_communication};
+    put_times(sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_, schedule), price);
+    price.memory_bytes = sub_batch_stage_.bytes(*calibration_, inputs_, half_inputs_, flags_, schedule).total();
+  } else {
+    put_times(stage_times(*calibration_, inputs_, flags_), price);
+    price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
+  }
   price.excess_bytes = beyond(price.memory_bytes, price.limit_bytes);
   return price;
 }
@@ -248,8 +251,7 @@ const StagePrice& NativeEvaluator::stage_at(const Candidate& candidate, std::siz
 
 const StagePrice& NativeEvaluator::stage(const Candidate& candidate, std::size_t stage) {
   const std::int32_t first_device = candidate.first_device_of(stage);
-  const bool halved = candidate.sub_batches && may_sub_batch(candidate);
-  sub_batches_ = halved ? *candidate.sub_batches : SubBatches{};
+  sub_batches_ = sub_batches_of(candidate);
   answer_ = stage_at(candidate, stage, first_device);
   if (!answer_.priced) return answer_;
   if (stage + 1 < candidate.stages.size()) {
@@ -392,7 +394,17 @@ NativeEvaluator::Step NativeEvaluator::best_step(const Candidate& candidate) {
     const Step step = step_with(candidate, space().sub_batches[i]);
     if (step.score.better_than(best.score)) best = step;
   }
+  latest_ = hash_of(candidate);
+  latest_sub_batches_ = best.sub_batches;
   return best;
+}
+
+// As price() took it, where that was asked last. Who asks for a stage alone may leave the others open.
+SubBatches NativeEvaluator::sub_batches_of(const Candidate& candidate) const {
+  if (!may_sub_batch(candidate)) return {};
+  if (candidate.sub_batches) return *candidate.sub_batches;
+  const bool asked = space().sub_batches.size() > 1 && hash_of(candidate) == latest_;
+  return asked ? latest_sub_batches_ : SubBatches{};
 }
 
 Score NativeEvaluator::price(const Candidate& candidate) {

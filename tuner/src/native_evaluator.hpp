@@ -73,6 +73,7 @@ class NativeEvaluator final : public Evaluator {
   [[nodiscard]] double best_sliced(const Candidate& candidate, std::int32_t& sliced);
   [[nodiscard]] Step step_with(const Candidate& candidate, const SubBatches& sub_batches);
   [[nodiscard]] Step best_step(const Candidate& candidate);
+  [[nodiscard]] SubBatches sub_batches_of(const Candidate& candidate) const;
   Quality set_ties(const Candidate& candidate);
 
   const NativeCostModel* native_;
@@ -82,7 +83,9 @@ class NativeEvaluator final : public Evaluator {
   std::vector<std::int32_t> devices_;   // 0, 1, ...
   std::vector<std::int32_t> place_of_;  // by device: stages that begin at devices of equal place cost the same
   SplitCatalog catalog_;
-  SubBatches sub_batches_;  // that stage_at() prices
+  SubBatches sub_batches_;    // that stage_at() prices
+  std::uint64_t latest_ = 0;  // candidate that `latest_sub_batches_` are of
+  SubBatches latest_sub_batches_;
   SubBatchStage sub_batch_stage_;
   SwitchStage switch_stage_;
   std::unordered_map<LookupKey, StagePrice, LookupKeyHash> stages_;

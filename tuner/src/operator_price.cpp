@@ -57,6 +57,9 @@ class Pricing {
     const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
     price_.reduce_missing = value.quality == Quality::kMissing;
     price_.reduce = value.mean;
+    const SplitShape& shape = of_.shape;
+    if (shape.split.dp < 2 || shape.tensor != (shape.sharded() ? shape.shards : shape.replicas)) return;
+    price_.on_link = std::min({price_.reduce * price_.reduces, price_.forward, price_.backward});
   }
 
   void add_parameters(std::int32_t group, double parameters) {
@@ -69,6 +72,9 @@ class Pricing {
     if (shape.split.dp < 2) return;
     price_.gradient_buffer = parameters * tables_.gradient_factor;
     if (shape.split.sharded == ShardedLevel::kParameters) price_.gathered = parameters;
+    if (shape.split.sharded >= ShardedLevel::kGradients) {
+      price_.whole = (price_.gradient_buffer + price_.gathered) * (1 - 1.0 / shape.split.sharded_degree);
+    }
     if (tables_.passes_only) return;
     const CollectiveUses uses = collective_uses(tables_, shape, parameters);
     price_.gather = cost(uses.gather);

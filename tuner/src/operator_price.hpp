@@ -11,6 +11,9 @@
 //   gradients   every microbatch reduce-scatters over D; the rest as above
 //   parameters  the same, and parameters are all-gathered over D before each pass of each microbatch, one operator
 //               ahead, instead of after the optimizer step
+// Two facts of the target change that (docs/protocols.md, `target_knobs`): without `parameter_prefetch` an operator's
+// parameters are gathered when it begins. With whole gradients accumulated, the last microbatch alone reduce-scatters;
+// what one backward pass has gathered stays for all (it is counted in the last).
 
 #include <cstdint>
 #include <deque>
@@ -27,17 +30,13 @@ struct OperatorPrice {
   // Milliseconds of one microbatch.
   double forward = 0;
   double backward = 0;
+  double on_link = 0;  // of either pass, on the link that the replicas use too: nothing else is sent then
   double gather = 0;   // of parameters, before either pass
   double scatter = 0;  // of gradients, after every backward
   // Milliseconds of a step.
   double last = 0;   // of gradients, after the last backward
   double after = 0;  // of parameters, after the optimizer
   double optimizer = 0;
-  // Of the tensor-parallel ranks: one all-reduce of the output, contained in both passes `reduces` times.
-  double reduce = 0;  // ms of one microbatch
-  std::int32_t reduces = 0;
-  bool reduce_missing = false;
-  double link_error = 0;  // standard errors of all collectives, added up
   // Bytes on a rank.
   double stored = 0;
   double working = 0;
@@ -47,7 +46,13 @@ struct OperatorPrice {
   double gradient_buffer = 0;  // a whole gradient on its way
   double gathered = 0;         // whole parameters, where they are sharded
   double output = 0;           // of one microbatch
+  double whole = 0;            // what whole gradients and parameters take beyond their shards
   bool complete = true;        // no cost is missing
+  // Of the tensor-parallel ranks: one all-reduce of the output, contained in both passes `reduces` times.
+  bool reduce_missing = false;
+  std::int32_t reduces = 0;
+  double reduce = 0;      // ms of one microbatch
+  double link_error = 0;  // standard errors of all collectives, added up
 };
 
 struct SplitPrices {

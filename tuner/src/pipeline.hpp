@@ -318,16 +318,9 @@ class Simulation {
   bool skips_ = false;
 };
 
-// When each stage has synchronized, its tied parameters included, from when its last backward ended; how long each was
-// held up by other stages is in the difference. `source[s]`, where it is asked for, is the stage whose last backward
-// decided.
-inline void synchronize(const PipelineStage* stages, std::int32_t count, const double* backward_ends,
-                        const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
-  if (static_cast<std::int32_t>(ready.size()) < count) ready.resize(count);
-  for (std::int32_t s = 0; s < count; ++s) {
-    ready[s] = backward_ends[s] - stages[s].last_backward + (stages[s].tail - stages[s].after);
-    if (source != nullptr) (*source)[s] = s;
-  }
+// Reductions of tied parameters, once the last of their stages is ready. `source`, where it is asked for, is the stage
+// whose last backward decided when each was.
+inline void reduce_tied(const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
   for (const TiedReductions::Reduction& tie : ties.reductions) {
     std::int32_t latest = ties.members[tie.begin];
     for (std::int32_t m = tie.begin; m < tie.end; ++m) {
@@ -340,6 +333,18 @@ inline void synchronize(const PipelineStage* stages, std::int32_t count, const d
       if (source != nullptr) (*source)[ties.members[m]] = decided;
     }
   }
+}
+
+// When each stage has synchronized, its tied parameters included, from when its last backward ended; how long each was
+// held up by other stages is in the difference.
+inline void synchronize(const PipelineStage* stages, std::int32_t count, const double* backward_ends,
+                        const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
+  if (static_cast<std::int32_t>(ready.size()) < count) ready.resize(count);
+  for (std::int32_t s = 0; s < count; ++s) {
+    ready[s] = backward_ends[s] - stages[s].last_backward + (stages[s].tail - stages[s].after);
+    if (source != nullptr) (*source)[s] = s;
+  }
+  reduce_tied(ties, ready, source);
 }
 
 // The step's time alone: when the last stage to end has ended.

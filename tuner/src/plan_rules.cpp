@@ -2,6 +2,19 @@
 
 namespace trimtab::tuner {
 
+bool target_says(const Plan& plan, const char* knob, std::string_view json) {
+  const auto found = plan.target_knobs.find(knob);
+  return found != plan.target_knobs.end() && found->second == json;
+}
+
+std::int32_t seats_of(const Plan& plan) {
+  const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  if (plan.schedule.kind != ScheduleKind::kInterleaved) return stages;
+  std::int32_t seats = 1;
+  while (seats < stages && plan.stages[seats].devices != plan.stages[0].devices) ++seats;
+  return seats;
+}
+
 std::string stage_text(std::size_t stage) {
   return "stages[" + std::to_string(stage) + "]";
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,18 @@ class Rules {
   std::vector<std::string> broken_;
 };
 
+// Of `target_knobs`, those that are priced: facts of a target.
+inline constexpr const char* kTransfersMeet = "transfers_meet";                // false (default) or true
+inline constexpr const char* kParameterPrefetch = "parameter_prefetch";        // true (default) or false
+inline constexpr const char* kGradientAccumulation = "gradient_accumulation";  // "sharded" (default) or "whole"
+
 // What memory switches ask of a plan (validate_switches.cpp).
 void check_switches(const Plan& plan, const Model& model, Rules& rules);
+
+// Whether the plan's target says so: `json` is the value's text.
+[[nodiscard]] bool target_says(const Plan& plan, const char* knob, std::string_view json);
+// Groups of devices that the stages go round: as many as stages but for the interleaved schedule.
+[[nodiscard]] std::int32_t seats_of(const Plan& plan);
 
 [[nodiscard]] std::string stage_text(std::size_t stage);                         // "stages[1]"
 [[nodiscard]] std::string segment_text(std::size_t stage, std::size_t segment);  // "stages[1].segments[0]"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan_rules.hpp"
 #include "recompute_choice.hpp"
+#include "step_graph.hpp"
 #include "tied_reduction.hpp"
 #include "transfer.hpp"
 
@@ -19,6 +21,8 @@ StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
   StageShape shape;
   shape.operators = stage.operators();
   shape.in_flight = in_flight(plan.schedule.kind, stages, static_cast<std::int32_t>(s), plan.microbatches());
+  shape.prefetches = !target_says(plan, kParameterPrefetch, "false");
+  shape.whole_gradients = target_says(plan, kGradientAccumulation, "\"whole\"");
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
     shape.segments.push_back(
@@ -38,12 +42,19 @@ class Pricing {
     priced_.tables = &tables_;
     priced_.catalog = std::make_unique<SplitCatalog>(tables_);
     priced_.microbatches = plan_.microbatches();
-    priced_.kind = plan_.schedule.kind == ScheduleKind::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::k1F1B;
+    priced_.kind = plan_.schedule.kind;
+    priced_.seats = seats_of(plan_);
+    // Where they cannot, the plan is named as not priced.
+    const bool plain = priced_.kind != ScheduleKind::kInterleaved && plan_.schedule.sliced_microbatches == 0;
+    priced_.transfers_meet = plain && target_says(plan_, kTransfersMeet, "true");
     priced_.recompute.assign(static_cast<std::size_t>(tables_.operators()), 0);
     if (plan_.schedule.sub_batches == 2) {
       priced_.sub_batches = {plan_.schedule.cross_pass, plan_.schedule.recompute_after_communication};
     }
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) add_stage(s);
+    if (priced_.kind == ScheduleKind::kInterleaved) share_seats();
+    for (const StageBytes& bytes : priced_.bytes) priced_.device_bytes.push_back(bytes.total());
+    if (priced_.kind == ScheduleKind::kInterleaved) add_up_seats();
     for (std::size_t s = 0; s + 1 < plan_.stages.size(); ++s) add_transfer(s);
     if (plan_.schedule.sliced_microbatches > 0) add_halves();
     add_ties();
@@ -73,13 +84,57 @@ class Pricing {
       add_switched(s);
     } else {
       priced_.times.push_back(priced_.times_under(calibration_, s));
-      priced_.bytes.push_back(stage_bytes(calibration_, priced_.inputs.back(), priced_.recompute));
+      priced_.bytes.push_back(bytes_of(s));
       priced_.host_bytes.push_back(0);
     }
     priced_.limits.push_back(
         memory_limit(tables_.cluster, node_of_, stage.devices.data(), static_cast<std::int32_t>(stage.devices.size())));
     priced_.pipeline.push_back(pipeline_stage(priced_.times.back()));
     name_stage_costs(tables_, priced_.shapes.back(), priced_.names);
+  }
+
+  // How many microbatches each stage holds when its seat holds most.
+  void share_seats() {
+    const auto stages = static_cast<std::int32_t>(plan_.stages.size());
+    std::vector<double> each;
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      each.push_back(priced_.bytes[s].activations / priced_.shapes[s].in_flight);
+    }
+    for (std::int32_t seat = 0; seat < priced_.seats; ++seat) {
+      const std::vector<std::int32_t> held =
+          held_at_once(seat_passes(priced_.kind, stages, priced_.seats, seat, priced_.microbatches), each);
+      for (std::int32_t s = seat; s < stages; s += priced_.seats) {
+        priced_.shapes[s].in_flight = priced_.inputs[s].in_flight = held[s];
+        priced_.bytes[s].activations = each[s] * held[s];
+      }
+    }
+  }
+
+  // A seat's devices hold all of its stages; one process, and one stage at work.
+  void add_up_seats() {
+    const std::size_t stages = plan_.stages.size();
+    for (std::size_t s = 0; s < stages; ++s) {
+      StageBytes all;
+      for (std::size_t t = s % priced_.seats; t < stages; t += priced_.seats) {
+        const StageBytes& of = priced_.bytes[t];
+        all.states += of.states;
+        all.activations += of.activations;
+        all.recompute_peak = std::max(all.recompute_peak, of.recompute_peak);
+        all.working = std::max(all.working, of.working);
+        all.process = of.process;
+        all.gradient_buffer = std::max(all.gradient_buffer, of.gradient_buffer);
+        all.gathered = std::max(all.gathered, of.gathered);
+      }
+      priced_.device_bytes[s] = all.total();
+    }
+  }
+
+  StageBytes bytes_of(std::size_t s) {
+    StageInputs& inputs = priced_.inputs[s];
+    if (!priced_.sub_batches) return stage_bytes(calibration_, inputs, priced_.recompute);
+    SubBatchStage stage;
+    stage.set_memory(priced_.half_inputs[s], inputs);
+    return stage.bytes(calibration_, inputs, priced_.half_inputs[s], priced_.recompute, *priced_.sub_batches);
   }
 
   void add_switched(std::size_t s) {

@@ -23,10 +23,11 @@ struct PricedPlan {
   std::vector<StageInputs> inputs;
   std::vector<StageTimes> times;
   std::vector<StageBytes> bytes;
-  std::vector<double> host_bytes;   // of a rank, beyond its process: memory switches
-  std::vector<double> host_limits;  // 0 = unlimited
-  std::vector<double> limits;       // memory of a stage's smallest device; 0 = unlimited
-  std::vector<Value> transfers;     // to the next stage; one fewer than stages
+  std::vector<double> device_bytes;  // of the stage's devices, with whatever other stages they have
+  std::vector<double> host_bytes;    // of a rank, beyond its process: memory switches
+  std::vector<double> host_limits;   // 0 = unlimited
+  std::vector<double> limits;        // memory of a stage's smallest device; 0 = unlimited
+  std::vector<Value> transfers;      // to the next stage; one fewer than stages
   std::vector<PipelineStage> pipeline;
   // Of half a microbatch, by stage; empty without sliced microbatches or sub-batches.
   std::vector<StageShape> half_shapes;
@@ -41,7 +42,12 @@ struct PricedPlan {
   const CostTable::Tables* tables = nullptr;
   std::int32_t microbatches = 1;
   ScheduleKind kind = ScheduleKind::k1F1B;
+  std::int32_t seats = 1;       // groups of devices; fewer than stages in the interleaved schedule
+  bool transfers_meet = false;  // sender and receiver go on together
   CostNames names;
+
+  // Whether the step is a graph of its own (step_graph.hpp), not the recurrences of pipeline.hpp.
+  [[nodiscard]] bool by_graph() const { return transfers_meet || kind == ScheduleKind::kInterleaved; }
 
   // A stage with memory switches.
   [[nodiscard]] SwitchedStage switched_stage(const Calibration& calibration, std::size_t stage,

@@ -103,7 +103,7 @@ std::vector<Item> items_of(const Calibration& calibration, const StageInputs& in
     const OperatorPrice& price = *inputs.prices[k];
     const double freed = (price.stored - inputs.kept_output[k]) * scale;
     if (freed <= 0) continue;
-    items.push_back({price.forward, freed, price.stored * calibration.memory.value,
+    items.push_back({price.forward, freed, inputs.recompute_peak(k) * calibration.memory.value,
                      inputs.operators.begin + static_cast<std::int32_t>(k)});
   }
   return items;

@@ -137,9 +137,143 @@ class Walk {
   Half half_ = Half::kNone;
 };
 
+// A step that is a graph of its own.
+class GraphRecorder {
+ public:
+  explicit GraphRecorder(const PricedPlan& priced)
+      : priced_(priced),
+        stages_(priced.pipeline.size()),
+        graph_(step_graph(priced.pipeline, {priced.kind, priced.seats, priced.microbatches, priced.transfers_meet})) {}
+
+  RecordedStep run() {
+    step_.microbatches = priced_.microbatches;
+    const std::size_t passes = graph_.forwards.size();
+    step_.forward_waited.resize(passes);
+    step_.backward_waited.resize(passes);
+    step_.exposed.assign(stages_, 0.0);
+    take(graph_.forwards, step_.forward_begin, step_.forward_waited, step_.forward_inputs);
+    take(graph_.backwards, step_.backward_begin, step_.backward_waited, step_.backward_inputs);
+    if (priced_.transfers_meet) expose_meetings();
+    synchronize_seats();
+    follow_path();
+    return std::move(step_);
+  }
+
+ private:
+  void take(const std::vector<std::int32_t>& nodes, std::vector<double>& begins, std::vector<std::uint8_t>& waited,
+            std::vector<StepNode>& inputs) {
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      const StepNode& node = graph_.nodes[nodes[at]];
+      begins.push_back(node.begin);
+      inputs.emplace_back();
+      if (node.cause < 0 || graph_.nodes[node.cause].kind != StepNode::Kind::kTransfer) continue;
+      const StepNode& input = graph_.nodes[node.cause];
+      waited[at] = 1;
+      inputs.back() = input;
+      if (!priced_.transfers_meet) expose(nodes[at], input);
+    }
+  }
+
+  // A pass that waited for its input waited for the wire at most as long as that was busy.
+  void expose(std::int32_t pass, const StepNode& input) {
+    const StepNode& node = graph_.nodes[pass];
+    double free = 0;
+    for (std::int32_t before = pass - 1; before >= 0 && free == 0; --before) {
+      const StepNode& other = graph_.nodes[before];
+      const bool same_seat = other.stage % priced_.seats == node.stage % priced_.seats;
+      if (same_seat && other.kind != StepNode::Kind::kTransfer) free = other.end;
+    }
+    step_.exposed[node.stage] += std::min(node.begin - free, input.end - input.begin);
+  }
+
+  void expose_meetings() {
+    for (const StepNode& node : graph_.nodes) {
+      if (node.kind != StepNode::Kind::kTransfer) continue;
+      step_.exposed[node.stage] += node.end - node.begin;
+      step_.exposed[node.stage + 1] += node.end - node.begin;
+    }
+  }
+
+  // What a stage still sends after its last backward waits for its seat's stages before it; the optimizer waits for
+  // all.
+  void synchronize_seats() {
+    std::vector<double>& ready = step_.synchronized;
+    std::vector<std::int32_t>& source = step_.source;
+    std::vector<double> ends;
+    ready.resize(stages_);
+    source.resize(stages_);
+    step_.optimizer_begin.resize(stages_);
+    for (std::size_t s = 0; s < stages_; ++s) ends.push_back(last_backward(s).end);
+    for (std::size_t seat = 0; seat < static_cast<std::size_t>(priced_.seats); ++seat) {
+      double channel = 0;
+      std::int32_t decides = static_cast<std::int32_t>(seat);
+      // The later a stage stands in the model, the sooner its last backward ends.
+      for (std::size_t s = stages_ - priced_.seats + seat;; s -= priced_.seats) {
+        const PipelineStage& of = priced_.pipeline[s];
+        if (ends[s] >= channel) decides = static_cast<std::int32_t>(s);
+        channel = std::max(channel, ends[s]) + (of.tail - of.after - of.last_backward);
+        ready[s] = channel;
+        source[s] = decides;
+        if (s < static_cast<std::size_t>(priced_.seats)) break;
+      }
+    }
+    reduce_tied(priced_.ties, ready, &source);
+    for (std::size_t seat = 0; seat < static_cast<std::size_t>(priced_.seats); ++seat) end_seat(seat);
+  }
+
+  void end_seat(std::size_t seat) {
+    std::size_t latest = seat;
+    for (std::size_t s = seat; s < stages_; s += priced_.seats) {
+      if (step_.synchronized[s] > step_.synchronized[latest]) latest = s;
+    }
+    double end = step_.synchronized[latest];
+    for (std::size_t s = seat; s < stages_; s += priced_.seats) {
+      step_.optimizer_begin[s] = end;
+      end += priced_.pipeline[s].after;
+    }
+    if (end <= step_.end_ms) return;
+    step_.end_ms = end;
+    step_.last_stage = static_cast<std::int32_t>(latest);
+  }
+
+  void follow_path() {
+    const auto stage = static_cast<std::size_t>(step_.source[step_.last_stage]);
+    std::int32_t node = graph_.backwards[step_.at(static_cast<std::int32_t>(stage), step_.microbatches - 1)];
+    for (; node >= 0; node = graph_.nodes[node].cause) step_.path.push_back(graph_.nodes[node]);
+  }
+
+  [[nodiscard]] const StepNode& last_backward(std::size_t s) const {
+    return graph_.nodes[graph_.backwards[step_.at(static_cast<std::int32_t>(s), step_.microbatches - 1)]];
+  }
+
+  const PricedPlan& priced_;
+  std::size_t stages_;
+  StepGraph graph_;
+  RecordedStep step_;
+};
+
+// The end stage's last backward is part of its tail.
+void count_path(const RecordedStep& step, CriticalPath& path) {
+  for (std::size_t i = 1; i < step.path.size(); ++i) {
+    const StepNode& node = step.path[i];
+    switch (node.kind) {
+      case StepNode::Kind::kForward:
+        ++path.forwards[node.stage];
+        break;
+      case StepNode::Kind::kBackward:
+        ++(node.microbatch == step.microbatches - 1 ? path.last_backwards : path.backwards)[node.stage];
+        break;
+      case StepNode::Kind::kTransfer:
+        ++path.transfers[node.stage];
+        break;
+    }
+  }
+}
+
 }  // namespace
 
 RecordedStep record_step(const PricedPlan& priced) {
+  if (priced.by_graph()) return GraphRecorder(priced).run();
   const auto stages = static_cast<std::int32_t>(priced.pipeline.size());
   RecordedStep step;
   step.microbatches = priced.microbatches;
@@ -179,7 +313,11 @@ CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
   path.half_transfers.assign(stages, 0);
   path.last_stage = step.last_stage;
   path.end_stage = step.source[step.last_stage];
-  Walk(priced, step, path).from_last_backward_of(path.end_stage);
+  if (priced.by_graph()) {
+    count_path(step, path);
+  } else {
+    Walk(priced, step, path).from_last_backward_of(path.end_stage);
+  }
   return path;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "priced_plan.hpp"
+#include "step_graph.hpp"
 
 namespace trimtab::tuner {
 
@@ -25,6 +26,11 @@ struct RecordedStep {
   std::int32_t sliced = 0;  // microbatches of the step that some stage forwards in halves
   std::vector<double> second_begin;
   std::vector<std::uint8_t> second_waited;
+  // Of a step that is a graph of its own: the critical path from the end to the begin, from the last backward that
+  // decides on, and when a pass's input was sent; empty elsewhere.
+  std::vector<StepNode> path;
+  std::vector<StepNode> forward_inputs, backward_inputs;  // transfers, indexed by at()
+  std::vector<double> optimizer_begin;                    // by stage: one after the other on the same devices
 
   [[nodiscard]] std::size_t at(std::int32_t stage, std::int32_t microbatch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches) +

@@ -36,10 +36,14 @@ class Resolver {
     inputs_.prices.clear();
     inputs_.groups.clear();
     inputs_.kept_output.clear();
+    inputs_.at_work.clear();
+    inputs_.brought_back.clear();
     inputs_.change_forward.clear();
     inputs_.change_backward.clear();
     inputs_.overlap = inputs_.tensor_overlap = {};
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
+    inputs_.prefetches = shape_.prefetches;
+    inputs_.whole_gradients = shape_.whole_gradients;
     inputs_.process_bytes = tables_.process_bytes.mean;
     inputs_.complete = tables_.process_bytes.quality != Quality::kMissing;
   }
@@ -106,41 +110,78 @@ class Resolver {
   StageInputs& inputs_;
 };
 
-// A forward pass: an operator's parameters are gathered while the one before it computes.
-double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
-  OverlappedPass pass(inputs.overlap);
-  const double computing = calibration.computation.value;
-  const double moving = calibration.communication.value;
-  const auto size = static_cast<std::size_t>(inputs.operators.size());
-  pass.fetch(inputs.prices[0]->gather * moving);
-  for (std::size_t i = 0; i < size; ++i) {
-    pass.wait();
-    if (!inputs.change_forward.empty()) pass.block(inputs.change_forward[i] * moving);
-    if (i + 1 < size) pass.fetch(inputs.prices[i + 1]->gather * moving);
-    pass.compute(inputs.prices[i]->forward * computing);
+// A pass's computing and collectives, operator by operator.
+class Pass {
+ public:
+  // `gathers`: whether sharded parameters are not there yet.
+  Pass(const Calibration& calibration, const StageInputs& inputs, bool gathers)
+      : inputs_(inputs),
+        gathers_(inputs.gathers && gathers),
+        computing_(calibration.computation.value),
+        moving_(calibration.communication.value),
+        pass_(inputs.overlap) {}
+
+  // Before the first operator of the pass.
+  void begin(const OperatorPrice& first) {
+    if (gathers_ && inputs_.prefetches) pass_.fetch(first.gather * moving_);
   }
-  return pass.computation_end();
+  // Before each; `next` is the one after it, null where it is the last.
+  void gather(const OperatorPrice& price, const OperatorPrice* next) {
+    if (!gathers_) return;
+    if (!inputs_.prefetches) return pass_.block(price.gather * moving_);
+    pass_.wait();
+    if (next != nullptr) pass_.fetch(next->gather * moving_);
+  }
+  // For `length` in all, `passes` of the operator: its own collectives let no other through.
+  void compute(const OperatorPrice& price, double length, int passes) {
+    if (price.on_link <= 0) return pass_.compute(length * computing_);
+    const double on_link = price.on_link * passes;
+    pass_.compute((length - on_link) * computing_);
+    pass_.block(on_link * computing_);
+  }
+  void change(const std::vector<double>& changes, std::size_t i) {
+    if (!changes.empty()) pass_.block(changes[i] * moving_);
+  }
+  void send(double length) { pass_.communicate(length * moving_); }
+  [[nodiscard]] const OverlappedPass& result() const { return pass_; }
+
+ private:
+  const StageInputs& inputs_;
+  bool gathers_;
+  double computing_;
+  double moving_;
+  OverlappedPass pass_;
+};
+
+double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
+  Pass pass(calibration, inputs, true);
+  const std::size_t size = inputs.prices.size();
+  pass.begin(*inputs.prices[0]);
+  for (std::size_t i = 0; i < size; ++i) {
+    const OperatorPrice& price = *inputs.prices[i];
+    pass.gather(price, i + 1 < size ? inputs.prices[i + 1] : nullptr);
+    pass.change(inputs.change_forward, i);
+    pass.compute(price, price.forward, 1);
+  }
+  return pass.result().computation_end();
 }
 
-// A backward pass, with the operators' recompute and collectives; the last one's come on top of every other's.
+// With the operators' recompute and collectives; the last microbatch's come on top of every other's.
 OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
                              bool last) {
-  OverlappedPass pass(inputs.overlap);
-  const double computing = calibration.computation.value;
-  const double moving = calibration.communication.value;
-  const std::int32_t begin = inputs.operators.begin;
-  std::size_t i = inputs.prices.size();
-  pass.fetch(inputs.prices[i - 1]->gather * moving);
-  while (i-- > 0) {
+  const bool shards = last || !inputs.whole_gradients;
+  Pass pass(calibration, inputs, shards);
+  const auto begin = static_cast<std::size_t>(inputs.operators.begin);
+  pass.begin(*inputs.prices.back());
+  for (std::size_t i = inputs.prices.size(); i-- > 0;) {
     const OperatorPrice& price = *inputs.prices[i];
-    pass.wait();
-    if (i > 0 && inputs.gathers) pass.fetch(inputs.prices[i - 1]->gather * moving);
-    const bool again = recompute[static_cast<std::size_t>(begin) + i] != 0;
-    pass.compute((price.backward + (again ? price.forward : 0)) * computing);
-    if (!inputs.change_backward.empty()) pass.block(inputs.change_backward[i] * moving);
-    pass.communicate((price.scatter + (last ? price.last : 0)) * moving);
+    pass.gather(price, i > 0 ? inputs.prices[i - 1] : nullptr);
+    const bool again = recompute[begin + i] != 0;
+    pass.compute(price, price.backward + (again ? price.forward : 0), again ? 2 : 1);
+    pass.change(inputs.change_backward, i);
+    pass.send((shards ? price.scatter : 0) + (last ? price.last : 0));
   }
-  return pass;
+  return pass.result();
 }
 
 }  // namespace
@@ -168,7 +209,8 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
   if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;
-  if (inputs.scatters || changes) {
+  const bool shards = inputs.scatters && !inputs.whole_gradients;
+  if (shards || changes) {
     const OverlappedPass pass = backward_pass(calibration, inputs, recompute, false);
     // What is still on its way delays the next pass: the channel must be free again.
     times.backward_wait = pass.communication_end() - times.backward - times.recompute;
@@ -188,18 +230,20 @@ StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs
   double forward_reserve = 0;
   double backward_reserve = 0;
   StageBytes bytes;
+  const auto& at_work = inputs.at_work.empty() ? inputs.prices : inputs.at_work;
   for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
     const OperatorPrice& price = *inputs.prices[i];
     if (recompute[static_cast<std::size_t>(begin) + i] != 0) {
       kept += inputs.kept_output[i];
-      bytes.recompute_peak = std::max(bytes.recompute_peak, price.stored);
+      bytes.recompute_peak = std::max(bytes.recompute_peak, inputs.recompute_peak(i));
     } else {
       kept += price.stored;
     }
-    working = std::max(working, price.working);
-    forward_reserve = std::max(forward_reserve, price.forward_reserve);
-    backward_reserve = std::max(backward_reserve, price.backward_reserve);
-    bytes.states += price.states;
+    const OperatorPrice& works = *at_work[i];
+    working = std::max(working, works.working);
+    forward_reserve = std::max(forward_reserve, works.forward_reserve);
+    backward_reserve = std::max(backward_reserve, works.backward_reserve);
+    bytes.states += price.states + (inputs.whole_gradients ? price.whole : 0);
     bytes.gradient_buffer = std::max(bytes.gradient_buffer, price.gradient_buffer);
     const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);

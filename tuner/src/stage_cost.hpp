@@ -21,7 +21,11 @@ struct StageInputs {
   double input_bytes = 0;  // of one microbatch, kept whatever is recomputed
   std::vector<const OperatorPrice*> prices;
   std::vector<std::int32_t> groups;
-  std::vector<double> kept_output;     // bytes that a recomputed operator keeps of one microbatch
+  std::vector<double> kept_output;  // bytes that a recomputed operator keeps of one microbatch
+  // Where microbatches run in parts: what works at once, and the most that recomputing the operator brings back; empty
+  // where the whole microbatch does.
+  std::vector<const OperatorPrice*> at_work;
+  std::vector<double> brought_back;
   std::vector<double> change_forward;  // ms of the layout change before the operator; empty where there is none
   std::vector<double> change_backward;
   double change_error = 0;
@@ -31,9 +35,15 @@ struct StageInputs {
   bool synchronizes = false;  // some segment has replicas
   bool gathers = false;       // some segment shards parameters
   bool scatters = false;      // or gradients
-  bool complete = false;      // no cost is missing
+  bool prefetches = true;
+  bool whole_gradients = false;
+  bool complete = false;  // no cost is missing
 
   [[nodiscard]] const OperatorPrice& price(std::int32_t i) const { return *prices[i - operators.begin]; }
+  // Of recompute, by place in the stage.
+  [[nodiscard]] double recompute_peak(std::size_t k) const {
+    return brought_back.empty() ? prices[k]->stored : brought_back[k];
+  }
   [[nodiscard]] bool communicates() const { return synchronizes || !change_forward.empty(); }
 };
 

@@ -37,6 +37,8 @@ struct StageShape {
   std::vector<SegmentShape> segments;  // at least one
   std::vector<Range> alternate;        // operators split along their second choice
   std::int32_t in_flight = 1;
+  bool prefetches = true;        // sharded parameters are gathered one operator ahead
+  bool whole_gradients = false;  // sharded gradients stay whole until the last microbatch
 };
 
 // REQUIRES: split.dp divides the microbatch. `node_of` by device; `devices` in the stage's order.

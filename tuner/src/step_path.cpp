@@ -106,9 +106,34 @@ class Walk {
   bool forward_ = false;
 };
 
+// The path of a step that is a graph of its own; the master stage is where it stays longest.
+StepPath graph_path(const RecordedStep& step, std::size_t stages) {
+  StepPath path;
+  std::vector<double> stay(stages, 0.0);
+  for (const StepNode& node : step.path) {
+    if (node.kind == StepNode::Kind::kTransfer) continue;
+    const bool forward = node.kind == StepNode::Kind::kForward;
+    stay[node.stage] += node.end - node.begin;
+    path.actions.push_back(
+        {node.stage, forward ? EventKind::kForward : EventKind::kBackward, node.microbatch, node.begin, node.end});
+  }
+  std::reverse(path.actions.begin(), path.actions.end());
+  const double computed = step.path.front().end;
+  const double synchronized = step.synchronized[step.last_stage];
+  if (synchronized > computed) {
+    path.actions.push_back({step.path.front().stage, EventKind::kGradientSync, -1, computed, synchronized});
+  }
+  if (step.end_ms > synchronized) {
+    path.actions.push_back({step.last_stage, EventKind::kOptimizer, -1, synchronized, step.end_ms});
+  }
+  path.master_stage = static_cast<std::int32_t>(std::max_element(stay.begin(), stay.end()) - stay.begin());
+  return path;
+}
+
 }  // namespace
 
 StepPath step_path(const PricedPlan& priced, const RecordedStep& step) {
+  if (priced.by_graph()) return graph_path(step, priced.pipeline.size());
   return Walk(priced, step).run();
 }
 

@@ -1,5 +1,7 @@
 #include "sub_batch_schedule.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 
 namespace trimtab::tuner {
@@ -102,6 +104,23 @@ double rounds_time(std::span<const Round> rounds, const OverlapSlowdown& slowdow
     before = round.communication;
   }
   return time + before;
+}
+
+double recomputed_at_once(std::span<const Round> rounds, std::span<const double> bytes) {
+  double most = 0;
+  double live = 0;
+  for (const Round& round : rounds) {
+    const double block = bytes[round.block];
+    if (round.pass == RoundPass::kRecompute) {
+      live += 2 * block;
+      most = std::max(most, live);
+    } else if (round.recompute > 0) {
+      most = std::max(most, live + block);  // gone before the other sub-batch begins
+    } else {
+      live = std::max(0.0, live - 2 * block);
+    }
+  }
+  return most;
 }
 
 StreamActions stream_actions(std::span<const Round> rounds, std::int32_t sub_batches) {

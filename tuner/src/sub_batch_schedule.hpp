@@ -68,6 +68,10 @@ void backward_rounds(std::span<const Block> blocks, const SubBatchSchedule& sche
 // How long the rounds take in two sub-batches.
 [[nodiscard]] double rounds_time(std::span<const Round> rounds, const OverlapSlowdown& slowdown);
 
+// The most that recompute has brought back at once in these backward rounds, where `bytes` by block is what one
+// sub-batch's recompute of it brings back and its backward gives up when it ends.
+[[nodiscard]] double recomputed_at_once(std::span<const Round> rounds, std::span<const double> bytes);
+
 // The rounds as actions, for any number of sub-batches; one is the plain schedule, in which nothing overlaps.
 struct RoundAction {
   std::int32_t round = 0;

@@ -48,6 +48,8 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
                                 const RecomputeFlags& recompute) {
   blocks_.clear();
   spans_.clear();
+  recomputed_.clear();
+  on_link_.clear();
   const double moving = calibration.communication.value;
   bool open = false;
   bool recomputed_before = false;
@@ -55,6 +57,8 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
     blocks_.push_back({});
     blocks_.back().begins_unit = begins_unit;
     spans_.push_back({begin, begin, ended, ended});
+    recomputed_.push_back(0);
+    on_link_.push_back(0);
     open = true;
   };
   for (std::size_t i = 0; i < half.prices.size(); ++i) {
@@ -75,8 +79,10 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
       block.forward += parts.forward / pieces;
       block.backward += parts.backward / pieces;
       if (again) block.recompute += parts.forward / pieces;
+      if (again) recomputed_.back() += half.prices[i]->stored / pieces;
       block.forward_communication += parts.reduce;
       block.backward_communication += parts.reduce;
+      if (half.prices[i]->on_link > 0) on_link_.back() = 1;
       open = parts.reduces == 0;
     }
     spans_.back().ended_to = i + 1;
@@ -85,16 +91,46 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
   for (std::size_t b = 1; b < spans_.size(); ++b) spans_[b].ended = spans_[b - 1].ended_to;
 }
 
+void SubBatchStage::set_memory(const StageInputs& half, StageInputs& whole) {
+  whole.at_work = half.prices;
+  whole.brought_back.assign(half.prices.size(), 0.0);
+  everything_.assign(static_cast<std::size_t>(half.operators.end), 1);
+  make_blocks({}, whole, half, everything_);
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const Span& span = spans_[b];
+    for (std::size_t i = std::min(span.begin, span.ended); i < std::max(span.end, span.ended_to); ++i) {
+      whole.brought_back[i] = std::max(whole.brought_back[i], recomputed_[b]);
+    }
+  }
+}
+
+StageBytes SubBatchStage::bytes(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
+                                const RecomputeFlags& recompute, const SubBatchSchedule& schedule) {
+  StageBytes bytes = stage_bytes(calibration, whole, recompute);
+  make_blocks(calibration, whole, half, recompute);
+  backward_rounds(blocks_, schedule, rounds_);
+  bytes.recompute_peak = recomputed_at_once(rounds_, recomputed_) * calibration.memory.value;
+  return bytes;
+}
+
 void SubBatchStage::share(const OverlapSlowdown& slowdown) {
   shares_.assign(blocks_.size(), 0.0);
+  sent_.assign(blocks_.size(), 0.0);
   double before = 0;
   for (const Round& round : rounds_) {
     double& ms = shares_[round.block];
+    if (on_link_[round.block] != 0) sent_[round.block] += 2 * round.communication;
     ms += round.blocked ? before + round.gather + round.computation : overlapped(round.computation, before, slowdown);
     ms += overlapped(round.computation, round.communication, slowdown);
     before = round.communication;
   }
   if (!rounds_.empty()) shares_[rounds_.back().block] += before;
+}
+
+void SubBatchStage::run_block(std::size_t b, OverlappedPass& pass) const {
+  const double sent = std::min(sent_[b], shares_[b]);
+  pass.compute(shares_[b] - sent);
+  if (sent > 0) pass.block(sent);
 }
 
 StageTimes SubBatchStage::times(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
@@ -121,7 +157,7 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     forward.wait();
     if (b + 1 < blocks_.size()) fetch(forward, spans_[b + 1].begin, spans_[b + 1].end);
-    forward.compute(shares_[b]);
+    run_block(b, forward);
   }
   times.forward_wait = forward.computation_end() - times.forward;
 
@@ -134,7 +170,7 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
       const Span& span = spans_[b];
       pass.wait();
       if (b > 0) fetch(pass, spans_[b - 1].ended, spans_[b - 1].ended_to);
-      pass.compute(shares_[b]);
+      run_block(b, pass);
       const double every = sum(whole, span.begin, span.end, &OperatorPrice::scatter);
       const double once = last ? sum(whole, span.begin, span.end, &OperatorPrice::last) : 0;
       pass.communicate((every + once) * moving);

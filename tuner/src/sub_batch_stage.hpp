@@ -2,13 +2,15 @@
 
 // A stage whose microbatches run in two sub-batches (Oases, section IV): one computes while the tensor-parallel ranks
 // of the other communicate. An operator's measured time contains its all-reduces; they are taken out of it by what the
-// tables say of such an all-reduce, and overlap the other sub-batch with the slowdowns measured for that. Memory is
-// that of the whole microbatch, as the paper counts it. One per thread; keeps its buffers.
+// tables say of such an all-reduce, and overlap the other sub-batch with the slowdowns measured for that. Both
+// sub-batches' activations are kept between the passes; one of them works at a time, and what a block's recompute
+// brings back lives until its backward has ended. One per thread; keeps its buffers.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "overlapped_pass.hpp"
 #include "stage_cost.hpp"
 #include "sub_batch_schedule.hpp"
 
@@ -21,8 +23,16 @@ void keep_inner_outputs(StageInputs& inputs);
 class SubBatchStage {
  public:
   // `half` is the same stage at half of the microbatch. Data-parallel collectives run beside rounds as they run beside
-  // operators elsewhere: what they share with tensor-parallel ones on the wire is in the slowdowns alone.
+  // operators elsewhere, and wait while tensor-parallel ones are on the same link.
   [[nodiscard]] StageTimes times(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
+                                 const RecomputeFlags& recompute, const SubBatchSchedule& schedule);
+
+  // What works at once, and at most comes back of an operator's block, for a choice of what to recompute: with
+  // recompute_after_communication nothing that fits by it needs more. Else a unit's blocks come back together, and
+  // bytes() may say more.
+  void set_memory(const StageInputs& half, StageInputs& whole);
+  // REQUIRES: set_memory(half, whole).
+  [[nodiscard]] StageBytes bytes(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
                                  const RecomputeFlags& recompute, const SubBatchSchedule& schedule);
 
  private:
@@ -35,9 +45,15 @@ class SubBatchStage {
                    const RecomputeFlags& recompute);
   // Milliseconds of the rounds by block, as rounds_time() counts them.
   void share(const OverlapSlowdown& slowdown);
+  // The block's rounds beside what the pass sends.
+  void run_block(std::size_t b, OverlappedPass& pass) const;
 
   std::vector<Block> blocks_;
   std::vector<Span> spans_;
+  RecomputeFlags everything_;
+  std::vector<double> recomputed_;     // bytes by block, of one sub-batch
+  std::vector<std::uint8_t> on_link_;  // by block: its communication is on the link that replicas use
+  std::vector<double> sent_;           // ms of such communication, by block
   std::vector<Round> rounds_;
   std::vector<double> shares_;
 };

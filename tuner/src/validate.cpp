@@ -1,8 +1,11 @@
 #include "tuner/validate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "plan_rules.hpp"
 #include "plan_space.hpp"
@@ -76,6 +79,35 @@ void check_schedule(const Plan& plan, Rules& rules) {
   }
   if (plan.microbatch > 0 && schedule.sliced_microbatches > 0) check_slicing(plan, rules);
   if (plan.microbatch > 0) check_sub_batches(plan, rules);
+}
+
+// Stages go round groups of devices; groups of as many microbatches go round with them.
+void check_interleaving(const Plan& plan, Rules& rules) {
+  if (plan.schedule.kind != ScheduleKind::kInterleaved) return;
+  const std::int32_t seats = seats_of(plan);
+  const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  if (seats == stages)
+    rules.broken("stages: the interleaved schedule needs two stages or more on each group of devices");
+  if (stages % seats != 0) {
+    rules.broken("stages: the interleaved schedule needs as many stages on each group of devices, found " +
+                 std::to_string(stages) + " on " + std::to_string(seats));
+  }
+  for (std::int32_t s = seats; s < stages; ++s) {
+    if (plan.stages[s].devices == plan.stages[s % seats].devices) continue;
+    rules.broken(stage_text(s) + ".devices: must be those of " + stage_text(s % seats) +
+                 ": interleaved stages go round the same groups of devices");
+  }
+  std::set<std::int32_t> taken;
+  for (std::int32_t s = 0; s < std::min(seats, stages); ++s) {
+    for (const std::int32_t device : plan.stages[s].devices) {
+      if (taken.insert(device).second) continue;
+      rules.broken(stage_text(s) + ".devices: device " + std::to_string(device) + " belongs to another group already");
+    }
+  }
+  if (plan.microbatch > 0 && plan.microbatches() % seats != 0) {
+    rules.broken("microbatch: the interleaved schedule needs a multiple of its " + std::to_string(seats) +
+                 " groups of devices as microbatches of a step, found " + std::to_string(plan.microbatches()));
+  }
 }
 
 void check_devices(const Plan& plan, const Cluster& cluster, Rules& rules) {
@@ -198,6 +230,15 @@ void check_segment_ranges(const Segment& segment, const Model& model, const std:
   check_ranges(switches.segment_sync, inside, where + ".switches.segment_sync", rules);
 }
 
+void check_target_knob(const Plan& plan, const char* knob, const std::array<std::string_view, 2>& values,
+                       Rules& rules) {
+  const auto found = plan.target_knobs.find(knob);
+  if (found == plan.target_knobs.end() || std::find(values.begin(), values.end(), found->second) != values.end())
+    return;
+  rules.broken("target_knobs." + std::string(knob) + ": must be " + std::string(values[0]) + " or " +
+               std::string(values[1]) + ", found " + found->second);
+}
+
 }  // namespace
 
 std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster) {
@@ -206,6 +247,7 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
   if (plan.stages.empty()) rules.broken("stages: needs at least one stage");
   check_schedule(plan, rules);
   check_devices(plan, cluster, rules);
+  check_interleaving(plan, rules);
   check_cover(plan, model, rules);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
@@ -214,6 +256,12 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
     }
   }
   check_switches(plan, model, rules);
+  check_target_knob(plan, kTransfersMeet, {"false", "true"}, rules);
+  if (target_says(plan, kTransfersMeet, "true") && plan.schedule.transfers == Transfers::kEager) {
+    rules.broken("target_knobs.transfers_meet: needs schedule.transfers blocking");
+  }
+  check_target_knob(plan, kParameterPrefetch, {"true", "false"}, rules);
+  check_target_knob(plan, kGradientAccumulation, {"\"sharded\"", "\"whole\""}, rules);
   return rules.take();
 }
 

@@ -119,7 +119,40 @@ Operator operator_of(const GalvatronLayer& layer, std::int32_t index) {
   op.parameter_bytes = std::llround(layer.parameter_mib * kMib * width / 4);
   op.activation_bytes = std::llround(layer.activation_mib[0] * kMib);
   op.output_bytes = layer.sequence * layer.hidden * width;
+  op.forward_flops = 2 * op.parameter_bytes / width * layer.sequence;
+  op.tensor_all_reduces = layer.kind == "decoder_layer" ? 3 : 2;
   return op;
+}
+
+// Embedding or head as an operator: parameters by the states that were published, a product with each of them for a
+// head, an addition for each element of what an embedding gives.
+Operator end_operator(const Model& model, const Operator& neighbour, bool head, double states_mib,
+                      double activation_mib) {
+  const std::int64_t width = model.dtype == "float32" ? 4 : 2;
+  Operator op;
+  op.name = op.kind = head ? "head" : "embedding";
+  op.layer = neighbour.layer;
+  op.cost_key = neighbour.cost_key.substr(0, neighbour.cost_key.find('/')) + "/" + op.kind;
+  op.parameter_bytes = std::llround(states_mib / 4 * kMib * static_cast<double>(width) / 4);
+  op.output_bytes = head ? 0 : neighbour.output_bytes;
+  op.activation_bytes = std::max<Bytes>(op.output_bytes, std::llround(activation_mib * kMib));
+  const std::int64_t sequence = neighbour.shape.at("sequence");
+  op.forward_flops = head ? 2 * op.parameter_bytes / width * sequence : neighbour.output_bytes / width;
+  return op;
+}
+
+// The same with what its layers stand between, for cost models that know operators alone.
+Model with_ends(const Model& layers) {
+  const GalvatronFacts& facts = *layers.galvatron;
+  Model model = layers;
+  model.name += "-whole";
+  model.galvatron.reset();
+  const double first = std::max(0.0, facts.whole.activation_mib - facts.last.activation_mib);
+  model.operators.insert(model.operators.begin(),
+                         end_operator(layers, layers.operators.front(), false, facts.first.states_mib, first));
+  model.operators.push_back(
+      end_operator(layers, layers.operators.back(), true, facts.last.states_mib, facts.last.activation_mib));
+  return model;
 }
 
 // Embedding and head: from the paper's scripts, or from the rows that were published with the model.
@@ -212,7 +245,10 @@ Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<
     std::string commit;
     TRIMTAB_TRY(Model model, model_of(searched, tables, layers, commit));
     const std::string name = model.name;
-    out.models.push_back({name + ".json", std::move(model)});
+    out.models.push_back({name + ".json", model});
+    Model whole = with_ends(model);
+    const std::string whole_name = whole.name;
+    out.models.push_back({whole_name + ".json", std::move(whole)});
     std::size_t settings = 0;
     for (const Site& site : searched.sites) settings += site.gib.size();
     for (const Site& site : searched.sites) {
@@ -240,6 +276,9 @@ Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<
       "Galvatron publishes times per sample and per byte: costs are stored as the ends of those lines. Backward times, "
       "times of tensor-parallel ranks, all-gathers and reduce-scatters follow its own rules "
       "(docs/planners/galvatron.md).");
+  out.remarks.emplace_back(
+      "'NAME-whole.json' is NAME with embedding and head as operators, for the native cost model: parameters by their "
+      "published states, times by their flops (2 for each parameter and token) where estimates are allowed.");
   out.remarks.emplace_back(
       "Not published: times of embedding and head of the paper's models, optimizer steps, working memory; '" +
       std::string(kPaperRepository) +

@@ -36,6 +36,39 @@ StepInput from_vector(const nlohmann::json& vector, bool blocking) {
   return input;
 }
 
+// The paper's recurrences as printed, with the boundary values that its authors' planner gives them: block y of stage x
+// is the forward of microbatch n - 1 - x + y and the backward of y, other warm-up forwards are left out, and no sender
+// waits while the pipeline drains. Their planner always takes 2n microbatches. REQUIRES: microbatches >= stages.
+double printed_time(const StepInput& in) {
+  const std::int32_t n = in.stages();
+  const auto at = [](const std::vector<double>& of, std::int32_t x) { return of[static_cast<std::size_t>(x)]; };
+  const double comm = n > 1 ? in.transfer.front() : 0;
+  std::vector<double> forward(static_cast<std::size_t>(n), -1e18);  // begin of the stage's latest
+  std::vector<double> backward(static_cast<std::size_t>(n), -1e18);
+  for (std::int32_t y = 0; y < in.microbatches; ++y) {
+    const std::vector<double> before = forward;
+    for (std::int32_t x = 0; x < n && y > 0; ++x) {
+      if (n - 1 - x + y >= in.microbatches) continue;
+      double ready = at(backward, x) + at(in.backward, x);
+      if (x > 0) ready = std::max(ready, at(before, x - 1) + at(in.forward, x - 1));
+      forward[static_cast<std::size_t>(x)] = ready + (x > 0 ? comm : 0);
+    }
+    if (y == 0) {
+      double filled = 0;
+      for (std::int32_t x = 0; x + 1 < n; ++x) filled += at(in.forward, x) + comm;
+      forward.back() = filled;
+    }
+    for (std::int32_t x = n - 1; x >= 0; --x) {
+      const bool paired = n - 1 - x + y < in.microbatches;
+      const double own = paired ? at(forward, x) + at(in.forward, x) : at(backward, x) + at(in.backward, x);
+      const bool last = x + 1 == n;
+      const double ready = last ? own : std::max(own, at(backward, x + 1) + at(in.backward, x + 1));
+      backward[static_cast<std::size_t>(x)] = ready + (last ? 0 : comm);
+    }
+  }
+  return backward.front() + in.backward.front();
+}
+
 // Whole multiples of 8, so that halves and slowdowns of quarters stay exact.
 StepInput random_step(Random& random) {
   StepInput input;
@@ -52,6 +85,48 @@ StepInput random_step(Random& random) {
   input.microbatches = static_cast<std::int32_t>(random.between(1, 3 * stages));
   input.blocking = random.below(2) == 0;
   return input;
+}
+
+TEST_CASE("the printed recurrences and the published planner's costs, and where they are too quick",
+          "[autopipe][vectors]") {
+  int printed = 0;
+  int planner = 0;
+  int too_quick = 0;
+  const nlohmann::json vectors = test::autopipe_vectors();
+  for (const nlohmann::json& vector : vectors.at("pipelines")) {
+    if (vector.at("printed").is_null()) continue;
+    const StepInput input = from_vector(vector, true);
+    INFO(vector.dump());
+    const double theirs = printed_time(input);
+    CHECK(theirs == vector.at("printed").get<double>());
+    CHECK(theirs <= recurrence(input));
+    too_quick += theirs < recurrence(input) ? 1 : 0;
+    ++printed;
+    if (!vector.contains("merak_cost")) continue;
+    CHECK(theirs == vector.at("merak_cost").get<double>());
+    ++planner;
+  }
+  CHECK(printed > 20);
+  CHECK(planner == 10);
+  CHECK(too_quick > 0);
+  for (const nlohmann::json& vector : vectors.at("partitions")) {
+    StepInput input;
+    std::int32_t begin = 0;
+    for (const std::int32_t end : vector.at("merak_ends").get<std::vector<std::int32_t>>()) {
+      const auto sum = [&](const char* of) {
+        double all = 0;
+        for (std::int32_t i = begin; i < end; ++i) all += vector.at(of)[static_cast<std::size_t>(i)].get<double>();
+        return all;
+      };
+      input.forward.push_back(sum("f"));
+      input.backward.push_back(sum("b"));
+      begin = end;
+    }
+    input.transfer.assign(input.forward.size() - 1, vector.at("comm").get<double>());
+    input.microbatches = 2 * input.stages();
+    INFO(vector.dump());
+    CHECK(printed_time(input) == vector.at("merak_cost_at_2p").get<double>());
+  }
 }
 
 TEST_CASE("the recurrences are an event simulation's times", "[autopipe]") {

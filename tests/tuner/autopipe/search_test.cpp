@@ -213,6 +213,40 @@ TEST_CASE("a step's picture ends when the step ends, and its path is part of it"
   }
 }
 
+TEST_CASE("models of more than 512 cuts are planned by layers or by fewer places, and nothing is called proven",
+          "[autopipe]") {
+  constexpr std::uint64_t kSeed = 5407;
+  Random random(kSeed);
+  for (const std::int32_t in_layer : {1, 2}) {
+    std::vector<test::OperatorTruth> operators(700);
+    for (std::size_t i = 0; i < operators.size(); ++i) {
+      operators[i].cost_key = "op" + std::to_string(i % 40);
+      operators[i].forward_ns = random.between(500000, 1500000);
+      operators[i].backward_ns = 2 * operators[i].forward_ns;
+      operators[i].output_bytes = 100;
+    }
+    test::World world = test::make_world(operators, 4, 4, {1, 4});
+    test::add_links(world, 50000, 10);
+    for (std::size_t i = 0; i < operators.size(); ++i) {
+      world.model.operators[i].layer = static_cast<std::int32_t>(i) / in_layer;
+    }
+    const AutopipeCostModel model(world.table(), Transfers::kEager);
+    INFO("seed " << kSeed << ", " << in_layer << " operators in a layer");
+    const SearchOutcome found = run(model, "autopipe", "autopipe-whole");
+    REQUIRE_FALSE(found.result.plans.empty());
+    CHECK_FALSE(found.result.proven);
+    CHECK(found.result.lower_bound_ms <= best_ms(found));
+    const Plan& plan = found.result.plans.front().plan;
+    CHECK(validate(plan, world.model, world.cluster).empty());
+    for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+      CHECK(plan.stages[s].operators().begin % in_layer == 0);
+    }
+    // As many operators for each of four stages, one sample a microbatch.
+    const Plan even = test::make_plan(world.model, 1, {176, 350, 526, 700}, {1, 1, 1, 1});
+    CHECK(best_ms(found) <= model.evaluate(even).iteration_ms);
+  }
+}
+
 TEST_CASE("knobs that the model does not price are refused by name", "[autopipe]") {
   Random random(5406);
   const test::World world = pipeline_world(random);

@@ -1,5 +1,6 @@
 #include "peer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -193,6 +194,54 @@ const std::vector<Measurement>& measurements() {
       row.peer_batch = std::atoi(cells[5].c_str());
       row.rate = std::atof(cells[6].c_str());
       row.batch = std::atoi(cells[7].c_str());
+      all.push_back(std::move(row));
+    }
+    return all;
+  }();
+  return kMeasurements;
+}
+
+namespace {
+
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+std::optional<System> system_named(const std::string& name) {
+  if (name == "PyTorch DDP (DP)") return System::kReplicas;
+  if (name == "FSDP/ZeRO-3 (SDP)") return System::kSharded;
+  if (name == "Megatron (TP)") return System::kTensor;
+  return std::nullopt;
+}
+
+bool is_published(const std::string& model) {
+  return std::any_of(published()->models.begin(), published()->models.end(),
+                     [&](const PublishedModel& one) { return one.model.name == model; });
+}
+
+}  // namespace
+
+const std::vector<SystemMeasurement>& system_measurements() {
+  static const std::vector<SystemMeasurement> kMeasurements = [] {
+    std::vector<SystemMeasurement> all;
+    std::ifstream in(directory() + "/paper_measured_throughput.csv");
+    std::string line;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+      std::vector<std::string> cells = split(line, ',');
+      cells.resize(7);
+      const std::optional<System> system = system_named(cells[3]);
+      SystemMeasurement row;
+      row.devices = cells[1].starts_with("16x") ? 16 : 8;
+      row.gib = std::atoi(cells[2].c_str());
+      row.model = lower(cells[4]);
+      row.rate = std::atof(cells[5].c_str());
+      row.batch = std::atoi(cells[6].c_str());
+      const bool titan = cells[1].find("TITAN") != std::string::npos;
+      if (!system || !titan || row.rate <= 0 || row.batch <= 0 || !is_published(row.model)) continue;
+      if (system == System::kTensor && row.devices > 8) continue;
+      row.system = *system;
       all.push_back(std::move(row));
     }
     return all;

@@ -65,6 +65,20 @@ struct Measurement {
 
 [[nodiscard]] const std::vector<Measurement>& measurements();
 
+// What the paper measured of another system on RTX TITANs: the whole batch at once on all devices.
+enum class System { kReplicas, kSharded, kTensor };
+struct SystemMeasurement {
+  System system = System::kReplicas;
+  std::string model;
+  std::int32_t devices = 8;
+  std::int32_t gib = 8;
+  double rate = 0;  // samples/s
+  std::int32_t batch = 0;
+};
+
+// Those of models whose layers were published; tensor parallelism inside of one node.
+[[nodiscard]] const std::vector<SystemMeasurement>& system_measurements();
+
 // The published model at another batch, the cluster with another limit, and their costs.
 [[nodiscard]] Model model_of(const std::string& name, std::int32_t batch);
 [[nodiscard]] Cluster cluster_of(const Model& model, std::int32_t nodes, std::int32_t devices_per_node,

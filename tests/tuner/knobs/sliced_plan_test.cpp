@@ -101,7 +101,7 @@ TEST_CASE("plans that cannot be sliced are refused, each by its reason") {
                             Catch::Contains("found 1 in stages[2].segments[0]"));
   plan.microbatch = 2;
   CHECK_THAT(validate(plan, world.model, world.cluster, Knobs{}).at(0),
-             Catch::Contains("schedule.sliced_microbatches is not honoured by this job"));
+             Catch::Contains("the job does not honour knobs.sliced_microbatches"));
   Knobs knobs;
   knobs.sliced_microbatches = true;
   CHECK(validate(plan, world.model, world.cluster, knobs).empty());
