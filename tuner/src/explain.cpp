@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "tuner/search.hpp"
@@ -7,6 +8,7 @@ namespace trimtab::tuner {
 namespace {
 
 std::string ms(double value) {
+  if (std::isinf(value)) return "no plan";
   char text[32];
   const bool seconds = value >= 10'000;
   std::snprintf(text, sizeof text, "%.4g %s", seconds ? value / 1000 : value, seconds ? "s" : "ms");
@@ -113,10 +115,13 @@ std::string runner_up_line(const std::vector<RankedPlan>& plans) {
 }
 
 std::string removed_line(const std::vector<SearchStep>& trace) {
-  const auto largest = std::max_element(trace.begin(), trace.end(), [](const SearchStep& a, const SearchStep& b) {
-    return a.before_ms - a.after_ms < b.before_ms - b.after_ms;
-  });
-  if (largest == trace.end() || largest->after_ms >= largest->before_ms) return "";
+  // The first plan of all gains nothing on another.
+  const auto gain = [](const SearchStep& step) {
+    return std::isinf(step.before_ms) ? 0 : step.before_ms - step.after_ms;
+  };
+  const auto largest = std::max_element(trace.begin(), trace.end(),
+                                        [&](const SearchStep& a, const SearchStep& b) { return gain(a) < gain(b); });
+  if (largest == trace.end() || gain(*largest) <= 0) return "";
   const std::string what = largest->bottleneck.empty() ? "was " : "relieved " + largest->bottleneck + " by ";
   return "The step that gained most " + what + largest->primitive + ": " + ms(largest->before_ms) + " to " +
          ms(largest->after_ms) + " (" + std::to_string(largest->stages) + " stages).\n";

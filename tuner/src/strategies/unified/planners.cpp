@@ -41,7 +41,8 @@ Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>
   const bool timed = whole.spent && share == Share::kPart;
   const double until = timed ? whole.spent() + 1.0 / kParts : 1;
   options.spent = nullptr;
-  options.stop = [&] { return run.stopped() || (timed && whole.spent() >= until); };
+  // Not the whole's evaluations: a part gets its own, even where another one has taken one more than its.
+  options.stop = [&] { return (whole.stop && whole.stop()) || (timed && whole.spent() >= until); };
   SearchRun part(run.evaluator(), options);
   Asked asked{planner.strategy.run(part, start), {}, false};
   asked.cut_short = part.stopped();

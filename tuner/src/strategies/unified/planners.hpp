@@ -33,8 +33,8 @@ struct Asked {
   bool cut_short = false;  // it did not end by itself
 };
 
-// What it answers is in the run's shortlist. Where the budget's shares are unknown the planner ends by itself, or with
-// the run. REQUIRES: the run has no limit.
+// What it answers is in the run's shortlist. Where the budget has no shares it ends by itself, or with
+// the run.
 [[nodiscard]] Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>& start, Share share);
 
 }  // namespace trimtab::tuner::unified
