@@ -81,8 +81,9 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                           double best_ms, const std::string& best_json) const {
   const double adopted_ms = true_ms(state.incumbent.json);
   double best = std::min(best_ms, adopted_ms);
+  // What was measured before the cluster changed is no plan for it, or not its time.
   for (const JudgedTrial& one : trials_) {
-    if (one.measured) best = std::min(best, one.true_ms);
+    if (one.measured && one.id > state.trials_before_drift) best = std::min(best, one.true_ms);
   }
   int adoptions = 0, false_adoptions = 0, worse = 0, measured = 0, covered = 0, ratios_covered = 0, too_big = 0;
   int to_goal = true_ms(state.initial.json) <= kGoal * best ? 0 : -1;

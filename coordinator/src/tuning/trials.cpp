@@ -204,12 +204,13 @@ void Tuning::begin_comparison() {
 }
 
 // Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
-// plan.
+// plan; a job that ends with its tuning is there to know.
 std::string Tuning::no_comparison() const {
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
   if (state_.comparisons_begun >= kComparisons || remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";
   }
+  if (state_.job.trials.stop_after) return "";
   double switch_ms = 0;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
   const double slower_ms = std::max(0.0, state_.initial_measured.mean_ms - state_.incumbent_measured.mean_ms);
