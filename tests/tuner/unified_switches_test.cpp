@@ -40,7 +40,7 @@ TEST_CASE("unified finds the exhaustive optimum with memory switches") {
   Random random(seed);
   int cases = 0, exact = 0, switched = 0;
   double largest = 0;
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const test::World world = tight_world(random);
     const NativeCostModel model(world.table());
     // The rest of what exhaustive leaves out.
