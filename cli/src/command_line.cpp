@@ -12,9 +12,9 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr std::array<AddVerb, 14> kVerbs{add_up,       add_down,  add_profile, add_tune,      add_search,
-                                         add_evaluate, add_plan,  add_db,      add_status,    add_trials,
-                                         add_top,      add_trace, add_doctor,  add_completion};
+constexpr std::array<AddVerb, 15> kVerbs{add_up,     add_down,     add_profile, add_tune,   add_search,
+                                         add_model,  add_evaluate, add_plan,    add_db,     add_status,
+                                         add_trials, add_top,      add_trace,   add_doctor, add_completion};
 
 // The subcommand that parsing had reached.
 const CLI::App* deepest(const CLI::App* app) {

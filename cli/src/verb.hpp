@@ -37,6 +37,7 @@ using AddVerb = void (*)(CLI::App& root, Selection& selection);
 void add_search(CLI::App& root, Selection& selection);
 void add_evaluate(CLI::App& root, Selection& selection);
 void add_plan(CLI::App& root, Selection& selection);
+void add_model(CLI::App& root, Selection& selection);
 void add_db(CLI::App& root, Selection& selection);
 void add_up(CLI::App& root, Selection& selection);
 void add_down(CLI::App& root, Selection& selection);

@@ -10,6 +10,8 @@
 #include "interrupt.hpp"
 #include "plan_text.hpp"
 #include "priced_inputs.hpp"
+#include "schema/target.hpp"
+#include "target_cost.hpp"
 #include "text_table.hpp"
 #include "tuner/search.hpp"
 #include "verb.hpp"
@@ -20,8 +22,9 @@ namespace {
 
 struct Arguments {
   PricedFlags priced;
-  std::string strategy = "aceso";
-  std::string space = "job";
+  std::string strategy;  // empty = aceso, or target where one is named
+  std::string space;     // empty = job, or all where a target is named
+  std::string target;
   std::string seed = "1";
   std::string threads;
   std::string budget = "2s";
@@ -65,15 +68,18 @@ std::string trace_csv(const tuner::SearchOutcome& outcome) {
 
 // Everything but when to stop, which begins with the search.
 Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
-  TRIMTAB_TRY_STATUS(check_choice("--strategy", arguments.strategy, tuner::strategies()));
-  TRIMTAB_TRY_STATUS(check_choice("--space", arguments.space, tuner::plan_spaces()));
+  tuner::SearchOptions options;
+  const bool targeted = !arguments.target.empty() && arguments.target != "trainer";
+  if (!arguments.target.empty()) TRIMTAB_TRY_STATUS(check_choice("--target", arguments.target, targets()));
+  options.target = arguments.target;
+  options.strategy = !arguments.strategy.empty() ? arguments.strategy : targeted ? "target" : "aceso";
+  options.space = !arguments.space.empty() ? arguments.space : targeted ? "all" : "job";
+  TRIMTAB_TRY_STATUS(check_choice("--strategy", options.strategy, tuner::strategies()));
+  TRIMTAB_TRY_STATUS(check_choice("--space", options.space, tuner::plan_spaces()));
   if (!arguments.threads.empty()) {
     TRIMTAB_TRY(const std::uint64_t threads, parse_count("--threads", arguments.threads));
     if (threads == 0) return bad_input("--threads: needs at least 1");
   }
-  tuner::SearchOptions options;
-  options.strategy = arguments.strategy;
-  options.space = arguments.space;
   TRIMTAB_TRY(options.seed, parse_count("--seed", arguments.seed));
   TRIMTAB_TRY(options.plans, parse_count("--plans", arguments.plans));
   TRIMTAB_TRY(const std::uint64_t hops, parse_count("--aceso-max-hops", arguments.max_hops));
@@ -96,23 +102,26 @@ Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
 
 // The budget is what the whole answer may take: reading the documents and costs counts, and a little is left to write
 // the answer. The search gets a quarter of it however long the reading took.
-void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, tuner::SearchOptions& options) {
+//
+// In `parts` equal parts where several searches share it: this is for the one that comes next.
+void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, int parts, tuner::SearchOptions& options) {
   constexpr Nanoseconds kMostToWrite = std::chrono::milliseconds(60);
-  options.max_evaluations = budget.evaluations;
-  const Nanoseconds end =
-      std::max(begin + budget.time - std::min(budget.time / 20, kMostToWrite), clock.monotonic() + budget.time / 4);
+  options.max_evaluations = budget.evaluations / static_cast<std::uint64_t>(parts);
+  const Nanoseconds end = std::max(begin + (budget.time - std::min(budget.time / 20, kMostToWrite)) / parts,
+                                   clock.monotonic() + budget.time / (4 * parts));
   const bool timed = budget.time.count() > 0;
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
 }
 
-void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const Model& model, Console& console) {
+void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const Model& model,
+           const std::optional<TargetCost>& cost, Console& console) {
   const SearchResult& result = outcome.result;
   if (arguments.json) {
-    console.out << to_json(result) << "\n";
+    console.out << (cost ? with_target_cost(to_json(result), *cost) : to_json(result)) << "\n";
   } else {
     console.out << result.evaluations << " plans evaluated in " << format_ms(result.seconds * 1000)
                 << ", stopped: " << result.stopped << (result.proven ? ", proven best" : "") << "\n"
-                << (result.plans.empty() ? "" : plans_table(result));
+                << (result.plans.empty() ? "" : plans_table(result)) << (cost ? target_cost_text(*cost) : "");
   }
   if (!arguments.explain) return;
   std::ostream& stream = arguments.json ? console.err : console.out;
@@ -129,13 +138,19 @@ Result<int> search(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
   const tuner::CostModel& cost_model = *inputs.cost_model;
   if (options.start) TRIMTAB_TRY_STATUS(check_plan(arguments.start, *options.start, cost_model));
-  set_budget(budget, clock, begin, options);
+  const bool limited = options.strategy == "target";
+  set_budget(budget, clock, begin, limited ? 2 : 1, options);
   TRIMTAB_TRY(tuner::SearchOutcome outcome, tuner::search(cost_model, knobs, options));
+  std::optional<TargetCost> cost;
+  if (limited && !outcome.result.plans.empty() && !InterruptGuard::interrupted()) {
+    set_budget(budget, clock, clock.monotonic(), 2, options);
+    TRIMTAB_TRY(cost, target_cost(cost_model, knobs, options, outcome.result.plans.front()));
+  }
   // The search cannot tell a person from the clock.
   if (outcome.result.stopped == "cancelled" && !InterruptGuard::interrupted()) outcome.result.stopped = "budget";
   outcome.result.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
   if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_csv(outcome)));
-  print(arguments, outcome, cost_model.model(), console);
+  print(arguments, outcome, cost_model.model(), cost, console);
   if (!outcome.result.plans.empty()) return 0;
   console.err << "trimtab: " << outcome.infeasible << "\n";
   return 1;
@@ -151,11 +166,13 @@ void add_search(CLI::App& root, Selection& selection) {
                "  trimtab search --model gpt-1_3B.json --cluster gpt-1_3B.cluster.json --costs costs.db "
                "--cost-model aceso --space aceso --strategy unified --budget 100000ev --explain");
   add_priced_flags(verb, arguments->priced, false);
-  add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies()), "Search strategy")
-      ->capture_default_str();
+  add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies()),
+            "Search strategy (default: aceso; target with --target)");
   add_value(verb, "--space", arguments->space, joined(tuner::plan_spaces()),
-            "Space of plans: what the job's knobs allow, or that of a published search")
-      ->capture_default_str();
+            "Space of plans: what the job's knobs allow, or that of a published search (default: job; all with "
+            "--target)");
+  add_value(verb, "--target", arguments->target, joined(targets()),
+            "Only plans that this framework can run, and what its limits cost against the free space");
   add_value(verb, "--seed", arguments->seed, "N", "Seed of the random choices")->capture_default_str();
   add_value(verb, "--threads", arguments->threads, "N", "Most threads to use; this release's strategies run on one");
   add_value(verb, "--budget", arguments->budget, "TIME|Nev", "Time (2s) or evaluations (100000ev)")

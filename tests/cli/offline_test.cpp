@@ -47,6 +47,34 @@ TEST_CASE("the same seed and budget give the same plans") {
   CHECK(first["plans"] == second["plans"]);
 }
 
+TEST_CASE("a search for a target gives plans that export to it, and says what its limits cost") {
+  const Scene scene;
+  const auto words = scene.with({"search", "--budget", "6000ev", "--target", "ddp"});
+  auto as_json = words;
+  as_json.emplace_back("--json");
+  const Outcome searched = trimtab_program(as_json);
+  INFO(searched.err);
+  REQUIRE(searched.exit_code == 0);
+  const json found = json::parse(searched.out);
+  CHECK(found["strategy"] == "target");
+  REQUIRE_FALSE(found["plans"].empty());
+  const double best = found["plans"][0]["prediction"]["iteration_ms"].get<double>();
+  CHECK(found["target"]["name"] == "ddp");
+  CHECK(found["target"]["free_ms"].get<double>() <= best);
+  CHECK(found["target"]["limits_cost"].get<double>() ==
+        Approx(best / found["target"]["free_ms"].get<double>() - 1).margin(1e-9));
+  for (const json& one : found["plans"]) {
+    const std::string plan = scene.scratch.file("one.json", one["plan"].dump());
+    const Outcome exported = trimtab_program({"plan", "export", plan, "--to", "ddp", "--model", scene.model});
+    INFO(exported.err);
+    CHECK(exported.exit_code == 0);
+  }
+  CHECK(trimtab_program(words).out.find("he limits of ddp cost") != std::string::npos);
+  auto wrong = words;
+  wrong.insert(wrong.end(), {"--strategy", "unified"});
+  CHECK(trimtab_program(wrong).exit_code == 2);
+}
+
 TEST_CASE("knobs that are not named stay fixed") {
   const Scene scene;
   const Outcome searched =

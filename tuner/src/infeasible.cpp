@@ -20,6 +20,12 @@ std::string explain_infeasible(SearchRun& run) {
   if (!run.closest()) return no_split(run.space());
   const std::string excess = run.evaluator().excess_text(*run.closest());
   if (excess.empty()) return "every plan that fits has failed before and is excluded";
+  // What would help is looked for with strategies that know no target's limits.
+  const std::string& target = run.options().target;
+  if (!target.empty() && target != "trainer") {
+    return "no plan that target " + target + " runs fits; the closest, " + shape_text(*run.closest()) + ", fails on " +
+           excess + "; search without --target for what would";
+  }
   return "no plan fits; the closest, " + shape_text(*run.closest()) + ", fails on " + excess + remedies(run);
 }
 

@@ -5,7 +5,9 @@
 #include <set>
 
 #include "infeasible.hpp"
+#include "schema/target.hpp"
 #include "strategies/strategy.hpp"
+#include "target_space.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
@@ -76,6 +78,19 @@ bool usable(const CostModel& cost_model, const Plan& start, const PlanSpace& spa
   return valid && cost_model.unpriced(start).empty();
 }
 
+// Other strategies choose stage by stage, which no target with knobs for the whole job can run.
+Status check_target(const SearchOptions& options) {
+  if (options.target.empty() || options.target == "trainer" || options.strategy == "target") return {};
+  return bad_input("strategy: plans of target '" + options.target + "' are found by strategy 'target' alone, found '" +
+                   options.strategy + "'");
+}
+
+bool runs_on(const std::string& target, const Plan& start, const Model& model) {
+  if (target.empty()) return true;
+  const auto complaints = unhonoured(start, model, target);
+  return complaints.ok() && complaints->empty();
+}
+
 // Nothing is faster: a search that was ended early may have found that too.
 bool meets_bound(const SearchResult& result, const SearchOptions& options) {
   constexpr double kMet = 1 - 1e-9;
@@ -100,12 +115,14 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   }
   TRIMTAB_TRY(PlanSpace space, named_space(options.space, model, cost_model.cluster(), knobs, fixed));
   TRIMTAB_TRY_STATUS(leave_out(options.without, space));
+  TRIMTAB_TRY_STATUS(check_target(options));
+  if (!options.target.empty()) TRIMTAB_TRY_STATUS(restrict_to_target(options.target, model, space));
   const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
   SearchRun run(*evaluator, options);
   std::optional<Candidate> start;
-  if (options.start && usable(cost_model, *options.start, space)) {
+  if (options.start && usable(cost_model, *options.start, space) && runs_on(options.target, *options.start, model)) {
     start = candidate_of(*options.start, space);
-    if (start || space.name == "job") add_start(cost_model, *options.start, run);
+    if (start || space.name == "job" || !options.target.empty()) add_start(cost_model, *options.start, run);
   }
   const StrategyEnd end = strategy->run(run, start);
   if (!end.refusal.empty()) return bad_input("strategy " + options.strategy + ": " + end.refusal);

@@ -7,8 +7,6 @@ namespace trimtab {
 
 namespace {
 
-constexpr const char* kBuckets = "bucket_bytes";
-
 void check_recompute(const PlanLayers& view, Complaints& complaints) {
   for (const OperatorSetting& one : view.operators) {
     if (!one.recompute) continue;
@@ -28,22 +26,15 @@ void check(const PlanLayers& view, Complaints& complaints) {
   if (view.plan->schedule.kind != ScheduleKind::k1F1B) complaints.add("schedule.kind: must be \"1f1b\"");
   need_no_switches(view, true, complaints);
   check_recompute(view, complaints);
-  need_known_knobs(view, {kBuckets}, complaints);
+  need_known_knobs(view, {kBucketKnob}, complaints);
   const OperatorSetting& first = view.operators.front();
   const bool sharded = first.sharded != ShardedLevel::kNone;
-  if (sharded && first.sharded_degree != first.dp) {
-    complaints.add(place_of(first) + ".sharded_degree: must be dp, " + std::to_string(first.dp) + ", found " +
-                   std::to_string(first.sharded_degree));
-  }
+  need_sharding_over_all(view, complaints);
   if (offloads_optimizer(*view.plan) && !sharded) {
     complaints.add(place_of(first) + ".switches.offload_optimizer: needs sharded states");
   }
-  const std::int64_t bytes = bytes_knob(view, kBuckets, complaints);
-  const std::int64_t width = element_bytes(*view.model);
-  if (bytes > 0 && !sharded) complaints.add("target_knobs.bucket_bytes: needs sharded states");
-  if (bytes > 0 && (width == 0 || bytes % width != 0)) {
-    complaints.add("target_knobs.bucket_bytes: must be whole elements of " + view.model->dtype + ", found " +
-                   std::to_string(bytes));
+  if (bucket_elements(view, complaints) > 0 && !sharded) {
+    complaints.add("target_knobs.bucket_bytes: needs sharded states");
   }
 }
 
@@ -51,9 +42,7 @@ ExportedPlan write(const PlanLayers& view) {
   const OperatorSetting& first = view.operators.front();
   Complaints none;
   OrderedJson zero{{"stage", static_cast<int>(first.sharded)}};
-  if (const std::int64_t bytes = bytes_knob(view, kBuckets, none); bytes > 0) {
-    zero["reduce_bucket_size"] = bytes / element_bytes(*view.model);
-  }
+  if (const std::int64_t elements = bucket_elements(view, none); elements > 0) zero["reduce_bucket_size"] = elements;
   if (offloads_optimizer(*view.plan)) zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
   const OrderedJson json{{"train_batch_size", view.plan->global_batch},
                          {"train_micro_batch_size_per_gpu", view.plan->microbatch / first.dp},

@@ -42,10 +42,6 @@ void check_levels(const PlanLayers& view, Complaints& complaints) {
     if (one.sharded == ShardedLevel::kOptimizer) {
       return complaints.add(place_of(one) + ".sharded: must be none, gradients or parameters, found \"optimizer\"");
     }
-    if (one.sharded != ShardedLevel::kNone && one.sharded_degree != one.dp) {
-      return complaints.add(place_of(one) + ".sharded_degree: must be dp, " + std::to_string(one.dp) + ", found " +
-                            std::to_string(one.sharded_degree));
-    }
     if (one.sharded == ShardedLevel::kParameters || one.dp == 1) continue;
     if (usual == nullptr) usual = &one;
     if (usual->sharded == one.sharded) continue;
@@ -73,6 +69,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
   if (std::find(layers.begin(), layers.end(), 0) != layers.end()) complaints.add("stages: each needs a layer");
   check_uniform_inside(view, complaints);
   check_levels(view, complaints);
+  need_sharding_over_all(view, complaints);
   check_ends(view, complaints);
   need_whole_microbatches(view, complaints);
   need_blocking_transfers(view, complaints);

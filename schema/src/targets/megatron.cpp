@@ -10,7 +10,6 @@ namespace trimtab {
 
 namespace {
 
-constexpr const char* kBuckets = "bucket_bytes";
 constexpr const char* kSequence = "sequence_parallel";
 
 // What --recompute-* can say.
@@ -101,23 +100,15 @@ void check_sharding(const PlanLayers& view, Complaints& complaints) {
     complaints.add(place_of(first) + ".sharded: gradients and parameters can be sharded in one stage alone, found " +
                    std::to_string(view.plan->stages.size()) + " stages");
   }
-  if (first.sharded_degree != first.dp) {
-    complaints.add(place_of(first) + ".sharded_degree: must be dp, " + std::to_string(first.dp) + ", found " +
-                   std::to_string(first.sharded_degree));
-  }
+  need_sharding_over_all(view, complaints);
 }
 
 void check_knobs(const PlanLayers& view, Complaints& complaints) {
-  need_known_knobs(view, {kBuckets, kSequence}, complaints);
+  need_known_knobs(view, {kBucketKnob, kSequence}, complaints);
   if (flag_knob(view, kSequence, complaints) && view.operators.front().tp == 1) {
     complaints.add("target_knobs.sequence_parallel: needs tp above 1");
   }
-  const std::int64_t bytes = bytes_knob(view, kBuckets, complaints);
-  const std::int64_t width = element_bytes(*view.model);
-  if (bytes > 0 && (width == 0 || bytes % width != 0)) {
-    complaints.add("target_knobs.bucket_bytes: must be whole elements of " + view.model->dtype + ", found " +
-                   std::to_string(bytes));
-  }
+  (void)bucket_elements(view, complaints);
   if (offloads_optimizer(*view.plan) && view.operators.front().sharded != ShardedLevel::kOptimizer) {
     complaints.add("stages[0].segments[0].switches.offload_optimizer: needs sharded \"optimizer\"");
   }
@@ -217,9 +208,9 @@ ExportedPlan write(const PlanLayers& view) {
   add_recompute(recompute_of(view), out);
   if (offloads_optimizer(*view.plan)) out.emplace_back("--optimizer-cpu-offload");
   if (flag_knob(view, kSequence, none)) out.emplace_back("--sequence-parallel");
-  if (const std::int64_t bytes = bytes_knob(view, kBuckets, none); bytes > 0) {
+  if (const std::int64_t elements = bucket_elements(view, none); elements > 0) {
     out.emplace_back("--overlap-grad-reduce");
-    add(out, "--ddp-bucket-size", bytes / element_bytes(*view.model));
+    add(out, "--ddp-bucket-size", elements);
   }
   return {std::move(out), "", ""};
 }

@@ -146,6 +146,15 @@ void need_one_split(const PlanLayers& view, Complaints& complaints) {
   if (apart != view.operators.end()) complaints.add(place_of(*apart) + ".tp_consecutive: must be true");
 }
 
+void need_sharding_over_all(const PlanLayers& view, Complaints& complaints) {
+  const auto apart = std::find_if(view.operators.begin(), view.operators.end(), [](const OperatorSetting& one) {
+    return one.sharded != ShardedLevel::kNone && one.sharded_degree != one.dp;
+  });
+  if (apart == view.operators.end()) return;
+  complaints.add(place_of(*apart) + ".sharded_degree: must be dp, " + std::to_string(apart->dp) +
+                 found(apart->sharded_degree));
+}
+
 void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints) {
   const auto split = std::find_if(view.operators.begin(), view.operators.end(),
                                   [](const OperatorSetting& one) { return one.tp != 1 || one.cp != 1; });
@@ -254,6 +263,15 @@ std::int64_t bytes_knob(const PlanLayers& view, const std::string& name, Complai
   const auto read = std::from_chars(knob->second.data(), end, bytes);
   if (read.ec == std::errc() && read.ptr == end && bytes > 0) return bytes;
   complaints.add("target_knobs." + name + ": needs a positive integer of bytes, found " + knob->second);
+  return 0;
+}
+
+std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints) {
+  const std::int64_t bytes = bytes_knob(view, kBucketKnob, complaints);
+  const std::int64_t width = element_bytes(*view.model);
+  if (bytes == 0) return 0;
+  if (width > 0 && bytes % width == 0) return bytes / width;
+  complaints.add("target_knobs.bucket_bytes: must be whole elements of " + view.model->dtype + found(bytes));
   return 0;
 }
 

@@ -56,6 +56,8 @@ void need_one_stage(const PlanLayers& view, Complaints& complaints);
 void need_cuts_between_layers(const PlanLayers& view, Complaints& complaints);
 // The same dp, tp, cp and sharding of every operator.
 void need_one_split(const PlanLayers& view, Complaints& complaints);
+// Where states are sharded, over all replicas.
+void need_sharding_over_all(const PlanLayers& view, Complaints& complaints);
 void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints);
 void need_whole_microbatches(const PlanLayers& view, Complaints& complaints);
 void need_blocking_transfers(const PlanLayers& view, Complaints& complaints);
@@ -72,6 +74,9 @@ void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& kn
 // target_knobs' values; a complaint where it is of another type.
 [[nodiscard]] bool flag_knob(const PlanLayers& view, const std::string& name, Complaints& complaints);
 [[nodiscard]] std::int64_t bytes_knob(const PlanLayers& view, const std::string& name, Complaints& complaints);
+// The same of target_knobs.bucket_bytes, in elements of the model's dtype; 0 = not set, or a complaint.
+inline constexpr const char* kBucketKnob = "bucket_bytes";
+[[nodiscard]] std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints);
 // Bytes of one element of the model's dtype; 0 = unknown.
 [[nodiscard]] std::int64_t element_bytes(const Model& model);
 

@@ -8,7 +8,6 @@ namespace trimtab {
 
 namespace {
 
-constexpr const char* kBuckets = "bucket_bytes";
 constexpr double kMib = 1 << 20;
 
 void check_common(const PlanLayers& view, Complaints& complaints) {
@@ -24,16 +23,13 @@ void check_common(const PlanLayers& view, Complaints& complaints) {
 
 void check_ddp(const PlanLayers& view, Complaints& complaints) {
   check_common(view, complaints);
-  need_known_knobs(view, {kBuckets}, complaints);
-  (void)bytes_knob(view, kBuckets, complaints);
+  need_known_knobs(view, {kBucketKnob}, complaints);
+  (void)bytes_knob(view, kBucketKnob, complaints);
   const OperatorSetting& first = view.operators.front();
   if (first.sharded != ShardedLevel::kNone && first.sharded != ShardedLevel::kOptimizer) {
     complaints.add(place_of(first) + ".sharded: must be none or optimizer; target fsdp shards more");
   }
-  if (first.sharded != ShardedLevel::kNone && first.sharded_degree != first.dp) {
-    complaints.add(place_of(first) + ".sharded_degree: must be dp, " + std::to_string(first.dp) + ", found " +
-                   std::to_string(first.sharded_degree));
-  }
+  need_sharding_over_all(view, complaints);
 }
 
 void check_fsdp(const PlanLayers& view, Complaints& complaints) {
@@ -63,7 +59,7 @@ OrderedJson common(const PlanLayers& view, const char* kind) {
 ExportedPlan write_ddp(const PlanLayers& view) {
   Complaints none;
   OrderedJson json = common(view, "ddp");
-  const std::int64_t bytes = bytes_knob(view, kBuckets, none);
+  const std::int64_t bytes = bytes_knob(view, kBucketKnob, none);
   if (bytes > 0) json["bucket_cap_mb"] = static_cast<double>(bytes) / kMib;
   json["zero_redundancy_optimizer"] = view.operators.front().sharded == ShardedLevel::kOptimizer;
   return {{}, "ddp.json", json.dump(2) + "\n"};

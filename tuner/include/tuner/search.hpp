@@ -21,6 +21,7 @@ namespace trimtab::tuner {
 struct SearchOptions {
   std::string strategy = "aceso";  // one of strategies()
   std::string space = "job";       // what may vary, one of plan_spaces()
+  std::string target;              // one of targets() (schema/target.hpp): its plans alone; empty = any
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;  // 0 = unlimited
   std::function<bool()> stop;         // asked often; true ends the search with the best so far

@@ -29,11 +29,12 @@ Score SearchRun::consider(const Candidate& candidate) {
 
 namespace {
 
-constexpr std::array<Strategy, 7> kStrategies{{{"aceso", run_aceso},
+constexpr std::array<Strategy, 8> kStrategies{{{"aceso", run_aceso},
                                                {"autopipe", run_autopipe},
                                                {"galvatron", run_galvatron},
                                                {"h3t", run_h3t},
                                                {"oases", run_oases},
+                                               {"target", run_target},
                                                {"unified", run_unified},
                                                {"exhaustive", run_exhaustive}}};
 

@@ -85,6 +85,7 @@ StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_galvatron(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
+StrategyEnd run_target(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_oases(SearchRun& run, const std::optional<Candidate>& start);
 
 [[nodiscard]] std::span<const Strategy> strategy_table();

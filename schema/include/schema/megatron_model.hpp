@@ -1,0 +1,33 @@
+#pragma once
+
+// A GPT as Megatron-LM's arguments describe it, as a model. Pure; any thread.
+//
+// Parameters are counted as megatron/core builds them: a norm before attention and before the mlp, biases unless
+// --disable-bias-linear, grouped queries, gated units, a vocabulary padded to --make-vocab-size-divisible-by times the
+// tensor-parallel size. Stored activations are those of Korthikanti et al., "Reducing Activation Recomputation in Large
+// Transformer Models", section 4, for the same sizes, without the scores that fused attention does not keep: estimates,
+// which measured costs replace.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schema/model.hpp"
+
+namespace trimtab {
+
+struct MegatronModel {
+  Model model;
+  std::vector<std::string> ignored;  // options that say nothing of the model, in order of arrival
+};
+
+// Fails on an argument that is missing, malformed, or describes what this does not count (experts, hybrid layers, ...),
+// naming it.
+[[nodiscard]] Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments,
+                                                        const std::string& name);
+// A script's or a shell's words: blanks part them, quotes hold them together, # begins a remark, a backslash at the end
+// of a line continues it. Fails on a quote that does not end.
+[[nodiscard]] Result<std::vector<std::string>> shell_words(std::string_view text, std::string_view source);
+
+}  // namespace trimtab

@@ -1,0 +1,117 @@
+// Search restricted to a target: every plan is one that the target runs, and none that it runs is better.
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "gpt_world.hpp"
+#include "schema/target.hpp"
+#include "split_world.hpp"
+#include "tuner/search.hpp"
+#include "tuner/validate.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+// A GPT measured on more ranks too.
+test::World gpt_world(std::int32_t layers, std::int32_t devices, std::int32_t batch, std::uint64_t seed) {
+  test::Workload work = test::gpt(layers, devices, batch);
+  test::World world{work.model, work.cluster, work.costs};
+  Random random(seed);
+  test::add_splits(random, world);
+  return world;
+}
+
+SearchOptions options_for(std::string_view target) {
+  SearchOptions options;
+  options.target = target;
+  options.strategy = target == "trainer" ? "unified" : "target";
+  options.space = "all";
+  return options;
+}
+
+bool runs_on(std::string_view target, const Plan& plan, const Model& model) {
+  return unhonoured(plan, model, target).value().empty();
+}
+
+TEST_CASE("a search for a target finds plans that it runs alone") {
+  for (const std::string_view target : targets()) {
+    const test::World world = gpt_world(6, 4, 16, 7);
+    const NativeCostModel model(world.table(true));
+    const SearchOutcome outcome = search(model, Knobs{}, options_for(target)).value();
+    CAPTURE(target, outcome.infeasible);
+    REQUIRE_FALSE(outcome.result.plans.empty());
+    for (const RankedPlan& ranked : outcome.result.plans) {
+      CAPTURE(to_json(ranked.plan));
+      CHECK(validate(ranked.plan, world.model, world.cluster).empty());
+      CHECK(runs_on(target, ranked.plan, world.model));
+      CHECK(export_plan(ranked.plan, world.model, target).ok());
+      CHECK(ranked.prediction.feasible);
+    }
+  }
+}
+
+// Of all plans of a small space, the best that the target runs is no better than the one that was found.
+TEST_CASE("no plan that a target runs is better than the one found, of all plans") {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const test::World world = gpt_world(2, 2, 4, seed);
+    const NativeCostModel model(world.table(true));
+    SearchOptions every;
+    every.strategy = "exhaustive";
+    every.space = "all";
+    every.plans = 3000;
+    every.without = {"memory_switches"};
+    const SearchResult all = search(model, Knobs{}, every).value().result;
+    for (const std::string_view target : {"megatron", "deepspeed", "galvatron", "ddp", "fsdp"}) {
+      const SearchResult found = search(model, Knobs{}, options_for(target)).value().result;
+      CAPTURE(seed, target, all.plans.size());
+      const auto best = std::find_if(all.plans.begin(), all.plans.end(),
+                                     [&](const RankedPlan& one) { return runs_on(target, one.plan, world.model); });
+      if (best == all.plans.end()) continue;
+      REQUIRE_FALSE(found.plans.empty());
+      CAPTURE(to_json(best->plan), to_json(found.plans.front().plan));
+      CHECK(found.plans.front().prediction.iteration_ms <= best->prediction.iteration_ms * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("a target's search refuses what it cannot search") {
+  const test::World world = gpt_world(2, 2, 4, 1);
+  const NativeCostModel model(world.table(true));
+  SearchOptions options = options_for("megatron");
+  options.strategy = "unified";
+  const auto other = search(model, Knobs{}, options);
+  REQUIRE_FALSE(other.ok());
+  CHECK_THAT(other.error().message, Catch::Contains("strategy 'target' alone"));
+  options = options_for("");
+  options.strategy = "target";
+  const auto none = search(model, Knobs{}, options);
+  REQUIRE_FALSE(none.ok());
+  CHECK_THAT(none.error().message, Catch::Contains("--target"));
+  const auto unknown = search(model, Knobs{}, options_for("megatorn"));
+  REQUIRE_FALSE(unknown.ok());
+  CHECK_THAT(unknown.error().message, Catch::Contains("did you mean 'megatron'"));
+}
+
+TEST_CASE("where a target's plans do not fit, it is said of the target") {
+  test::World world = gpt_world(6, 4, 16, 7);
+  world.cluster.nodes.front().memory_bytes = Bytes{120} << 20;
+  const NativeCostModel model(world.table(true));
+  const SearchOutcome outcome = search(model, Knobs{}, options_for("deepspeed")).value();
+  CHECK(outcome.result.plans.empty());
+  CHECK_THAT(outcome.infeasible, Catch::StartsWith("no plan that target deepspeed runs fits"));
+}
+
+TEST_CASE("a job's knobs hold in a search for a target too") {
+  const test::World world = gpt_world(6, 4, 16, 7);
+  const NativeCostModel model(world.table(true));
+  Knobs knobs;
+  knobs.pipeline = knobs.recompute = false;
+  for (const RankedPlan& ranked : search(model, knobs, options_for("megatron")).value().result.plans) {
+    CHECK(ranked.plan.stages.size() == 1);
+    CHECK(ranked.plan.stages[0].segments[0].recompute.empty());
+  }
+}
+
+}  // namespace
+}  // namespace trimtab::tuner
