@@ -1,0 +1,274 @@
+"""The benchmark command of a job that trains a PyTorch module with DDP or FSDP:
+
+    python3 -m trimtab.module_benchmark my_model:layers --requests FILE --rank R --world-size N --rendezvous URL
+
+`my_model:layers` is the function of trimtab.module_model. Answers operator, optimizer (AdamW), collective, overlap and
+process items as docs/protocols.md ("The benchmark command") says; all ranks run every item at the same time. Operators
+run on one rank each: such jobs have no tensor parallelism and no pipeline.
+"""
+import argparse
+import json
+import resource
+import sys
+import time
+
+from .module_model import BadModel, Kept, cost_key, layers_of, load
+
+COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
+SHORTEST_NS = 2_000_000  # shorter calls are repeated inside one repetition
+OVERLAP_CALLS = 3  # computations that a communication lasts, at least
+
+
+class BadItem(Exception):
+    pass
+
+
+class Operator:
+    """One layer alone, with a batch of samples and the gradient of its output."""
+
+    def __init__(self, torch, layer, example, samples):
+        self.module = layer.module
+        self._torch = torch
+        inputs = example.repeat(samples, *[1] * (example.dim() - 1))
+        self._input = inputs.detach().clone().requires_grad_(inputs.is_floating_point())
+        self._gradient = None
+
+    def forward(self):
+        return self.module(self._input)
+
+    def backward(self, output):
+        if self._gradient is None:
+            self._gradient = self._torch.full_like(output, 1e-3)
+        output.backward(self._gradient)
+        self._input.grad = None
+
+    def once(self):
+        self.backward(self.forward())
+
+    def stored_bytes(self):
+        known = [*self.module.parameters(), *self.module.buffers(), self._input]
+        with Kept(self._torch, known) as kept:
+            output = self.forward()
+        kept.add(output)
+        return kept.bytes
+
+    def widest_bytes(self):
+        """What the passes hold for a moment beyond what is stored: the gradients of the widest tensor and the output."""
+        widest = 0
+
+        def see(tensor):
+            nonlocal widest
+            widest = max(widest, tensor.numel() * tensor.element_size())
+            return tensor
+
+        with self._torch.autograd.graph.saved_tensors_hooks(see, lambda tensor: tensor):
+            output = self.forward()
+        return 2 * max(widest, output.numel() * output.element_size())
+
+
+class Bench:
+    def __init__(self, torch, given, example, requests, world_size):
+        self.torch, self.distributed = torch, torch.distributed
+        self.world_size = world_size
+        self.least, self.most = requests.get("min_repetitions", 5), requests.get("max_repetitions", 60)
+        self.error = requests.get("relative_error", 0.03)
+        self.operators, inputs = {}, example
+        for layer in layers_of(given, example):
+            self.operators.setdefault(cost_key(layer, inputs), (layer, inputs))
+            with torch.no_grad():
+                inputs = layer.module(inputs)
+        parameters = [parameter for layer, _ in self.operators.values() for parameter in layer.module.parameters()]
+        self.dtype = str(parameters[0].dtype)[len("torch."):]
+
+    def operator(self, item):
+        if item.get("cost_key") not in self.operators:
+            raise BadItem(f"no operator has cost_key {item.get('cost_key')!r}")
+        if item.get("tp", 1) != 1 or item.get("sharding", "default") != "default":
+            raise BadItem("operators run on one rank each here")
+        layer, inputs = self.operators[item["cost_key"]]
+        return Operator(self.torch, layer, inputs, item.get("samples", 1))
+
+    def agreed(self, value):
+        """The largest of all ranks' values: everyone stops repeating at the same time."""
+        tensor = self.torch.tensor([float(value)])
+        if self.world_size > 1:
+            self.distributed.all_reduce(tensor, op=self.distributed.ReduceOp.MAX)
+        return tensor.item()
+
+    def repeat(self, *actions):
+        """Nanoseconds of each action in turn, until their means are known well enough: a list for each."""
+        values = [[] for _ in actions]
+        for number in range(self.most + 1):
+            passed = None
+            spans = []
+            for action in actions:
+                begin = time.perf_counter_ns()
+                passed = action(passed)
+                spans.append(time.perf_counter_ns() - begin)
+            if number == 0:
+                continue  # first calls allocate
+            for one, span in zip(values, spans):
+                one.append(span)
+            if number >= self.least and not self.agreed(any(self._unsure(one) for one in values)):
+                break
+        return values
+
+    def _unsure(self, values):
+        mean = sum(values) / len(values)
+        variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        return 1.96 * (variance / len(values)) ** 0.5 > self.error * mean
+
+
+def operator(item, bench):
+    alone = bench.operator(item)
+    forward, backward = bench.repeat(lambda _: alone.forward(), alone.backward)
+    key = {"subject": item["cost_key"], "dtype": bench.dtype, "samples": item["samples"], "tp": 1, "sharding": "default"}
+    yield {"kind": "operator_forward", **key}, forward
+    yield {"kind": "operator_backward", **key}, backward
+    yield {"kind": "operator_stored_bytes", **key}, [alone.stored_bytes()]
+    yield {"kind": "operator_working_bytes", **key}, [alone.widest_bytes()]
+
+
+def optimizer(item, bench):
+    if item.get("placement", ""):
+        raise BadItem("optimizer states stay on the device here")
+    alone = bench.operator({**item, "samples": 1})
+    update = bench.torch.optim.AdamW(alone.module.parameters())
+    alone.once()
+    (values,) = bench.repeat(lambda _: update.step())
+    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.dtype}, values
+
+
+def _call(item, bench):
+    """A function that starts the collective once and returns what to wait for."""
+    primitive, size = item.get("primitive"), item.get("group_size", bench.world_size)
+    if primitive not in COLLECTIVES:
+        raise BadItem(f"primitive must be one of {', '.join(COLLECTIVES)}, found {primitive!r}")
+    if size != bench.world_size:
+        raise BadItem(f"groups are of all {bench.world_size} ranks here, found {size}")
+    torch, distributed = bench.torch, bench.distributed
+    count = max(item["bytes"] // 4, 1)
+    tensor = torch.zeros(count)
+    if primitive == "all_reduce":
+        return lambda: distributed.all_reduce(tensor, async_op=True)
+    if primitive == "broadcast":
+        return lambda: distributed.broadcast(tensor, 0, async_op=True)
+    parts = [torch.zeros(count) for _ in range(size)]
+    if primitive == "all_gather":
+        return lambda: distributed.all_gather(parts, tensor, async_op=True)
+    # Gloo has none: everyone's parts are reduced in turn, as the optimizer's shards are.
+    shares = [torch.zeros(max(count // size, 1)) for _ in range(size)]
+
+    class Several:
+        def __init__(self):
+            self._works = [distributed.reduce(share, rank, async_op=True) for rank, share in enumerate(shares)]
+
+        def wait(self):
+            for work in self._works:
+                work.wait()
+
+        def is_completed(self):
+            return all(work.is_completed() for work in self._works)
+
+    return Several
+
+
+def _waited(start, times):
+    for _ in range(times):
+        start().wait()
+
+
+def _times(start, bench):
+    """How often a short call is repeated inside one repetition."""
+    begin = time.perf_counter_ns()
+    _waited(start, 2)
+    took = (time.perf_counter_ns() - begin) / 2
+    return int(bench.agreed(min(64, max(1, SHORTEST_NS / max(took, 1)))))
+
+
+def collective(item, bench):
+    start = _call(item, bench)
+    times = _times(start, bench)
+    (values,) = bench.repeat(lambda _: _waited(start, times))
+    yield ({"kind": "collective", "subject": item["primitive"], "bytes": item["bytes"],
+            "group_size": bench.world_size}, [value // times for value in values])
+
+
+def overlap(item, bench):
+    start = _call(item, bench)
+    alone = bench.operator({"cost_key": item.get("cost_key"), "samples": item.get("samples", 1)})
+    alone.once()
+    (computing,) = bench.repeat(lambda _: alone.once())
+    (communicating,) = bench.repeat(lambda _: _waited(start, 1))
+    compute, communicate = sum(computing) / len(computing), sum(communicating) / len(communicating)
+    times = int(bench.agreed(min(256, max(1, OVERLAP_CALLS * compute / communicate))))
+    slow_compute, slow_communicate = [], []
+    for _ in range(bench.least):
+        begin, calls, computed = time.perf_counter_ns(), 0, 0
+        works = [start() for _ in range(times)]
+        while not works[-1].is_completed() or calls == 0:
+            before = time.perf_counter_ns()
+            alone.once()
+            computed += time.perf_counter_ns() - before
+            calls += 1
+        for work in works:
+            work.wait()
+        ended = time.perf_counter_ns()
+        slow_compute.append(max(1_000_000, round(1e6 * computed / calls / compute)))
+        slow_communicate.append(max(1_000_000, round(1e6 * (ended - begin) / times / communicate)))
+        bench.agreed(0)
+    key = {"subject": item["primitive"], "bytes": item["bytes"], "group_size": bench.world_size}
+    yield {"kind": "overlap_computation", **key}, slow_compute
+    yield {"kind": "overlap_communication", **key}, slow_communicate
+
+
+def process(item, bench):
+    yield {"kind": "process_bytes", "subject": "process"}, [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]
+
+
+KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective, "overlap": overlap,
+         "process": process}
+
+
+def answer(items, bench, out):
+    for number, item in enumerate(items):
+        try:
+            if item.get("kind") not in KINDS:
+                raise BadItem(f"kind must be one of {', '.join(KINDS)}, found {item.get('kind')!r}")
+            for key, values in KINDS[item["kind"]](item, bench):
+                print(json.dumps({"item": number, "cost": key, "values": values}), file=out, flush=True)
+            print(json.dumps({"item_done": number}), file=out, flush=True)
+        except BadItem as error:
+            print(json.dumps({"item": number, "error": str(error)}), file=out, flush=True)
+
+
+def main(words=None):
+    import torch
+
+    parser = argparse.ArgumentParser(prog="trimtab.module_benchmark")
+    parser.add_argument("module", metavar="MODULE:FUNCTION")
+    parser.add_argument("--requests", required=True)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--world-size", type=int, required=True)
+    parser.add_argument("--rendezvous", required=True)
+    given = parser.parse_args(words)
+    torch.set_num_threads(1)
+    try:
+        layers, example = load(given.module)
+        with open(given.requests, encoding="utf-8") as file:
+            requests = json.load(file)
+    except (BadModel, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    if given.world_size > 1:
+        torch.distributed.init_process_group("gloo", init_method=given.rendezvous, rank=given.rank,
+                                             world_size=given.world_size)
+    answer(requests.get("items", []), Bench(torch, layers, example, requests, given.world_size), sys.stdout)
+    if given.world_size > 1:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
