@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "benchmark_run.hpp"
 #include "describe_run.hpp"
 #include "schema/nccl_choice.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::agent {
 
@@ -34,6 +36,52 @@ void make_rendezvous_directory(const std::string& address) {
 
 // Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
 // because what a rank then finds damaged it would leave out, alone among the ranks.
+// In a trial a copy, so that what the job itself saves stays as it is.
+Status place_checkpoint(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
+  launch.checkpoint = job.checkpoint;
+  if (job.checkpoint.empty() || asked.variant().empty()) return {};
+  TRIMTAB_TRY_STATUS(scratch.copy_checkpoint(asked.fresh() ? "" : job.checkpoint));
+  launch.checkpoint = scratch.checkpoint();
+  return {};
+}
+
+// The plan as the job's target reads it; the coordinator puts the model into such a job.
+Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
+  if (job.target.empty()) return {};
+  TRIMTAB_TRY(const Model model, parse_model(job.model_json, "the job's model"));
+  TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
+  TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
+  launch.target_arguments = std::move(exported.arguments);
+  if (exported.file_name.empty()) return {};
+  launch.target_config = scratch.path() + "/" + std::to_string(asked.epoch()) + "-" + exported.file_name;
+  return write_file(launch.target_config, exported.file_text);
+}
+
+// From SIGTERM to SIGKILL. A job that is restarted for its trials saves a checkpoint before it ends, and has as long
+// for that as for anything else; a trial's launch has nothing to save.
+Nanoseconds grace_of(const wire::Kill& asked, const std::string& state, Nanoseconds usual) {
+  if (!asked.variant().empty() || !is_plain_name(asked.job())) return usual;
+  const auto text = read_file(Scratch(state, asked.job(), "").job());
+  if (!text.ok()) return usual;
+  const auto job = parse_job(*text, "the job's document");
+  const bool saves = job.ok() && job->delivery == Delivery::kRestart;
+  return saves ? std::max(usual, job->trials.deadline) : usual;
+}
+
+Result<std::vector<std::string>> expand_command(const Job& job, const RankLaunch& launch) {
+  std::vector<std::string> expanded;
+  const Placeholders values = placeholders(job, launch);
+  for (const std::string& one : job.train) {
+    if (one == kTargetArguments && !job.target.empty()) {
+      expanded.insert(expanded.end(), launch.target_arguments.begin(), launch.target_arguments.end());
+      continue;
+    }
+    TRIMTAB_TRY(const std::vector<std::string> words, expand({one}, values));
+    expanded.insert(expanded.end(), words.begin(), words.end());
+  }
+  return expanded;
+}
+
 Status place_nccl_table(const wire::Launch& asked, const Scratch& scratch, RankLaunch& launch) {
   if (asked.nccl_table().empty()) return {};
   TRIMTAB_TRY(launch.nccl_table_id, nccl_table_id(asked.nccl_table()));
@@ -159,11 +207,14 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
+  TRIMTAB_TRY_STATUS(place_checkpoint(asked, job, scratch, launch));
+  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {
     launch.rank = rank;
-    TRIMTAB_TRY(auto arguments, expand(job.train, placeholders(job, launch)));
+    // What the target says is no text with placeholders.
+    TRIMTAB_TRY(auto arguments, expand_command(job, launch));
     starts.push_back({{job.name, asked.variant(), rank},
                       asked.launch(),
                       asked.epoch(),
@@ -178,7 +229,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
 
 Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
-  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), parts_.kill_grace,
+  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
                    [this, id = command.id()] { finish(id, {}); });
   return {};
 }

@@ -38,6 +38,8 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
                       {"steps", std::to_string(launch.steps)}};
   if (!launch.plan_path.empty()) values["plan"] = launch.plan_path;
   if (!launch.requests_path.empty()) values["requests"] = launch.requests_path;
+  if (!launch.checkpoint.empty()) values["checkpoint"] = launch.checkpoint;
+  if (!launch.target_config.empty()) values["target_config"] = launch.target_config;
   return values;
 }
 
@@ -50,6 +52,7 @@ Environment rank_environment(Environment base, const Job& job, const RankLaunch&
   environment["TRIMTAB_WORLD_SIZE"] = std::to_string(job.world_size);
   environment["TRIMTAB_PLAN"] = launch.plan_path;
   environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
+  if (!launch.target_config.empty()) environment["TRIMTAB_TARGET_CONFIG"] = launch.target_config;
   if (!places.inject_library.empty()) {
     environment["TRIMTAB_LIBRARY"] = places.inject_library;
     environment["NVTX_INJECTION64_PATH"] = places.inject_library;

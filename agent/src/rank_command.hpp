@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -28,6 +29,9 @@ struct RankLaunch {
   std::uint64_t epoch = 0;
   std::string nccl_table;     // path; empty = NCCL chooses by itself
   std::string nccl_table_id;  // as 16 hexadecimal digits
+  std::string checkpoint;     // of a trial: the copy
+  std::string target_config;  // path of the plan as the job's target reads it; empty = arguments say all, or no target
+  std::vector<std::string> target_arguments;
 };
 
 // Where the agent is, for its ranks.
@@ -39,6 +43,9 @@ struct AgentPlaces {
 // All placeholders of docs/protocols.md; those without a value ({plan} of a benchmark) are left out, so that using one
 // is an error.
 [[nodiscard]] Placeholders placeholders(const Job& job, const RankLaunch& launch);
+
+// An argument that is this placeholder and nothing else becomes the target's arguments.
+inline constexpr std::string_view kTargetArguments = "{target_arguments}";
 
 // The agent's own environment, the job's over it, ours over both.
 [[nodiscard]] Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch,

@@ -93,6 +93,22 @@ Status Scratch::remove_snapshots() const {
   return {};
 }
 
+// Beside first: a copy that was cut off is never taken for the checkpoint.
+Status Scratch::copy_checkpoint(const std::string& source) const {
+  const std::string beside = checkpoint() + ".copying";
+  std::error_code failure;
+  std::filesystem::remove_all(checkpoint(), failure);
+  if (!failure) std::filesystem::remove_all(beside, failure);
+  if (failure) return unavailable("couldn't remove the earlier copy " + checkpoint() + ": " + failure.message());
+  if (source.empty() || !std::filesystem::exists(source, failure)) return {};
+  constexpr auto kHow = std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks;
+  std::filesystem::copy(source, beside, kHow, failure);
+  if (!failure) std::filesystem::rename(beside, checkpoint(), failure);
+  if (!failure) return {};
+  return unavailable("couldn't copy the checkpoint " + source + " to " + checkpoint() + ": " + failure.message() +
+                     "; a trial needs as much room again");
+}
+
 Status make_directories(const std::string& path) {
   std::error_code failure;
   std::filesystem::create_directories(path, failure);

@@ -33,10 +33,14 @@ class Scratch {
     return path_ + "/nccl-" + std::to_string(launch) + ".table";
   }
   [[nodiscard]] std::string snapshots() const { return path_ + "/snapshots"; }
+  // Of a trial: a copy of the job's checkpoint, its own to read and write.
+  [[nodiscard]] std::string checkpoint() const { return path_ + "/checkpoint"; }
   [[nodiscard]] std::string log(std::uint32_t rank) const { return path_ + "/rank-" + std::to_string(rank) + ".log"; }
 
   [[nodiscard]] Status create() const;
   [[nodiscard]] Status remove_snapshots() const;
+  // Makes checkpoint() a copy of `source`, a file or a directory; nothing where there is none yet.
+  [[nodiscard]] Status copy_checkpoint(const std::string& source) const;
 
  private:
   std::string path_;

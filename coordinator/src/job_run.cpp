@@ -172,7 +172,10 @@ void JobRun::send_command(const Command& action) {
     spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
     return;
   }
-  const CommandContext context{*id, name(), to_json(state().job),
+  // A target's plan is written by every node, and `describe` ran on one.
+  Job job = state().job;
+  if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
+  const CommandContext context{*id, name(), to_json(job),
                                "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-",
                                std::move(table).value()};
   if (!services_.send(action.node, command(action, context))) {

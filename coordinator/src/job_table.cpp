@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nccl_tables.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::coordinator {
 
@@ -27,14 +30,29 @@ Status check_same(const JobRun& present, const Job& job, bool tune) {
             "): " + difference + ". POST /v1/jobs/" + job.name + "/stop stops it");
 }
 
+bool mentions(const std::vector<std::string>& arguments, std::string_view placeholder) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const std::string& one) { return one.find(placeholder) != std::string::npos; });
+}
+
+// A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
+Status check_delivery(const Job& job, bool tune) {
+  if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
+  if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {
+    return bad_input("job " + job.name +
+                     " has delivery \"restart\": it needs the key checkpoint, where it saves and resumes, and " +
+                     "{checkpoint} in commands.train, which is a copy of it in a trial");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_job(const Job& job, bool tune) {
-  if (job.delivery == Delivery::kRestart && tune && job.mode != JobMode::kObserve) {
-    return bad_input(
-        "job " + job.name +
-        " has delivery \"restart\", which this release cannot carry out. Use delivery \"live\" (the job calls "
-        "next_plan() between steps), or mode \"observe\"");
+  TRIMTAB_TRY_STATUS(check_delivery(job, tune));
+  if (!job.target.empty()) {
+    const auto known = target_limits(job.target);
+    if (!known.ok()) return wrap("job " + job.name, known.error());
   }
   if (job.benchmark.empty()) return bad_input("job " + job.name + " needs commands.benchmark to measure its operators");
   if (job.model_json.empty() && job.describe.empty()) {

@@ -41,6 +41,9 @@ Job read_job(const JsonReader& root) {
   job.world_size = root.at("world_size").integer32_or(1, {1, kMaxWorldSize, "a number of ranks between 1 and 65536"});
   job.memory_limit = root.at("memory_limit_bytes").integer_or(0, kNonNegative);
   job.steps = root.at("steps").integer_or(0, kNonNegative);
+  job.target = root.at("target").text_or("");
+  job.checkpoint = root.at("checkpoint").text_or("");
+  job.walltime = Nanoseconds(root.at("walltime_ns").integer_or(0, kNonNegative));
   job.change_class = kChangeClasses[root.at("class").choice_or(1, kChangeClasses)];
   job.initial_plan_json = root.at("initial_plan_json").text_or("");
   job.model_json = root.at("model_json").text_or("");
@@ -88,6 +91,9 @@ std::string to_json(const Job& job) {
                    {"working_directory", job.working_directory},
                    {"commands", OrderedJson::object()},
                    {"environment", job.environment}};
+  if (!job.target.empty()) json["target"] = job.target;
+  if (!job.checkpoint.empty()) json["checkpoint"] = job.checkpoint;
+  if (job.walltime.count() > 0) json["walltime_ns"] = job.walltime.count();
   if (!job.software.empty()) json["software"] = job.software;
   if (!job.initial_plan_json.empty()) json["initial_plan_json"] = job.initial_plan_json;
   if (!job.model_json.empty()) json["model_json"] = job.model_json;

@@ -141,6 +141,27 @@ Complaint apply_model(const Key&, const toml::node& value, Reading& reading) {
   return apply_path(value, reading, reading.parsed.model_path);
 }
 
+Complaint apply_target(const Key&, const toml::node& value, Reading& reading) {
+  return read_text(value, reading.parsed.job.target);
+}
+
+Complaint apply_checkpoint(const Key&, const toml::node& value, Reading& reading) {
+  return apply_path(value, reading, reading.parsed.job.checkpoint);
+}
+
+Complaint read_seconds(const toml::node& value, Nanoseconds& out) {
+  const auto seconds = value.value<double>();
+  if (!value.is_number() || !seconds || !(*seconds >= 1e-9) || *seconds > kMaxDeadlineSeconds) {
+    return "a positive number of seconds, at most 1e7";
+  }
+  out = Nanoseconds(std::llround(*seconds * 1e9));
+  return {};
+}
+
+Complaint apply_walltime(const Key&, const toml::node& value, Reading& reading) {
+  return read_seconds(value, reading.parsed.job.walltime);
+}
+
 Complaint apply_working_directory(const Key&, const toml::node& value, Reading& reading) {
   return apply_path(value, reading, reading.parsed.job.working_directory);
 }
@@ -176,12 +197,7 @@ Complaint apply_trial_count(const Key& key, const toml::node& value, Reading& re
 }
 
 Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) {
-  const auto seconds = value.value<double>();
-  if (!value.is_number() || !seconds || !(*seconds >= 1e-9) || *seconds > kMaxDeadlineSeconds) {
-    return "a positive number of seconds, at most 1e7";
-  }
-  reading.parsed.job.trials.deadline = Nanoseconds(std::llround(*seconds * 1e9));
-  return {};
+  return read_seconds(value, reading.parsed.job.trials.deadline);
 }
 
 Complaint apply_minimum_gain(const Key&, const toml::node& value, Reading& reading) {
@@ -207,6 +223,9 @@ const std::vector<Key>& keys() {
                          {"world_size", apply_world_size},
                          {"memory_limit", apply_memory_limit},
                          {"steps", apply_steps},
+                         {"target", apply_target},
+                         {"checkpoint", apply_checkpoint},
+                         {"walltime_s", apply_walltime},
                          {"class", apply_class},
                          {"initial_plan", apply_initial_plan},
                          {"model", apply_model},

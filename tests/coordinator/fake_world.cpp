@@ -10,6 +10,7 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr Nanoseconds kMillisecond = std::chrono::milliseconds(1);
+constexpr Nanoseconds kLaunchTime = std::chrono::milliseconds(700);
 constexpr const char* kModel = "{}";
 
 }  // namespace
@@ -108,6 +109,8 @@ void FakeWorld::carry_out(const Action& action) {
   if (const auto* kill = std::get_if<KillOn>(&action)) {
     if (away_.contains(kill->node)) return;
     if (kill->launch == launch_) ranks_[kill->node == "n0" ? 0 : 1].alive = false;
+    // Asked to end, a restarted job saves a checkpoint; a trial's is thrown away.
+    if (restarts() && variant_.empty()) snapshot_ = step_;
     return finish_command(kill->tag);
   }
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
@@ -159,6 +162,8 @@ void FakeWorld::launch(const LaunchOn& wanted) {
       stop_at_ = -1;
     }
     launch_ = wanted.launch;
+    variant_ = wanted.variant;
+    if (restarts()) clock.advance(kLaunchTime);
     silent_ = false;
   }
   finish_command(wanted.tag);
@@ -258,8 +263,13 @@ bool FakeWorld::change_plan() {
 void FakeWorld::train_step() {
   if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
-  if (!change_plan()) return;
+  if (restarts() && !variant_.empty()) {
+    if (faults.crash.contains(running_plan())) return end_ranks(1);
+    if (faults.hang.contains(running_plan())) silent_ = true;
+  }
+  if (!change_plan() || silent_) return;
   ++step_;
+  if (variant_.empty()) own_steps_.push_back(step_);
   const std::string name = running_plan();
   const double ms = plan(name).true_ms * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));

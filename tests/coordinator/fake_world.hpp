@@ -66,6 +66,9 @@ class FakeWorld {
   [[nodiscard]] int transitions() const { return transitions_; }
   [[nodiscard]] std::string history() const;
   [[nodiscard]] int launches() const { return launches_; }
+  // Steps that the job itself trained, in order; those of trials' and untuned launches are not its own.
+  [[nodiscard]] const std::vector<std::int64_t>& own_steps() const { return own_steps_; }
+  [[nodiscard]] const std::string& variant() const { return variant_; }
 
  private:
   struct Rank {
@@ -85,6 +88,7 @@ class FakeWorld {
   void tell(std::int32_t rank, const RankNews& news);
   void end_ranks(int exit_code);
   [[nodiscard]] const FakePlan& plan(const std::string& name) const;
+  [[nodiscard]] bool restarts() const { return state().job.delivery == Delivery::kRestart; }
   [[nodiscard]] bool reachable(std::int32_t rank) const { return !away_.contains("n" + std::to_string(rank)); }
 
   std::vector<FakePlan> plans_;
@@ -103,6 +107,8 @@ class FakeWorld {
   std::uint64_t launch_ = 0;
   std::set<std::string> done_tags_;
   std::set<std::string> away_;
+  std::string variant_;
+  std::vector<std::int64_t> own_steps_;
   std::int64_t step_ = 0;
   std::int64_t snapshot_ = 0;
   std::int64_t last_step_ = 0;

@@ -16,6 +16,9 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.world_size == 2);
   CHECK(job.memory_limit == 734003200);
   CHECK(job.steps == 400);
+  CHECK(job.target == "ddp");
+  CHECK(job.checkpoint == "/c");
+  CHECK(job.walltime == Nanoseconds(9));
   CHECK(job.change_class == "exact");
   CHECK(job.initial_plan_json == "{\"schema\": \"trimtab.plan/1\"}");
   CHECK(job.train == std::vector<std::string>{"t", "--plan", "{plan}"});

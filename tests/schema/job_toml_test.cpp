@@ -69,6 +69,9 @@ TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay
   CHECK(parsed.initial_plan_path == "/srv/jobs/initial.json");
   CHECK(parsed.model_path == "/models/gpt.json");
   CHECK(parsed.job.working_directory == "/srv/jobs/work");
+  CHECK(parsed.job.target == "megatron");
+  CHECK(parsed.job.checkpoint == "/srv/jobs/saved");
+  CHECK(parsed.job.walltime == std::chrono::milliseconds(1500));
 }
 
 TEST_CASE("the working directory is the file's own where none is named") {

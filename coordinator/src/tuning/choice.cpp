@@ -111,6 +111,7 @@ void Tuning::decide(const SearchReply& reply) {
     return finish_trials("the most trials that the job allows have been made");
   }
   if (!enough_steps_for_trial()) return finish_trials("too few steps are left for another trial");
+  if (!enough_walltime_for_trial()) return finish_trials("too little walltime is left for another trial");
   begin_trial(*best);
 }
 

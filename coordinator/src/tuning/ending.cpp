@@ -21,13 +21,15 @@ void Tuning::end_tuning() {
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
-  if (!running(state_.incumbent)) roll_back();
+  if (!running(state_.incumbent) || runs_trial()) roll_back();
 }
 
 void Tuning::stop_ranks() {
   cancel_change();
   interleaving_.reset();
   enter(Phase::kStopping);
+  // A restarted job knows SIGTERM alone.
+  if (is_restarted()) return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   act(StopRanks{state_.step + 2});
 }
 
@@ -75,7 +77,8 @@ void Tuning::user_stop() {
   }
   if (state_.has_trial()) fail_trial("stopped", "the job was stopped", false);
   // A launch that has not come to its first step cannot agree on a last one.
-  if (state_.doing == Doing::kLaunching || state_.phase == Phase::kUntuned) return kill_ranks(AfterKill::kStop);
+  const bool apart = state_.phase == Phase::kUntuned || runs_trial();
+  if (state_.doing == Doing::kLaunching || apart) return kill_ranks(AfterKill::kStop);
   if (state_.doing == Doing::kKilling) {
     state_.after_kill = AfterKill::kStop;
     return;

@@ -27,6 +27,7 @@ double milliseconds(Nanoseconds time) {
 }  // namespace
 
 void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
+  if (is_restarted()) return begin_restart(plan, purpose);
   const std::uint64_t epoch = ++state_.last_epoch;
   state_.epoch_hashes[epoch] = plan.hash;
   state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
@@ -147,7 +148,8 @@ void Tuning::roll_back() {
   cancel_change();
   interleaving_.reset();
   const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
-  const bool nothing_pending = committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
+  const bool nothing_pending =
+      !runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
   if (nothing_pending && running(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;

@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
+#include "schema/target.hpp"
 #include "tuner/calibration.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/cost_table.hpp"
@@ -26,14 +27,23 @@ struct Setting {
   Plan incumbent;
 };
 
+bool limited(const std::string& target) {
+  return !target.empty() && target != "trainer";
+}
+
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
   if (task.initial_plan_json.empty()) {
     plan = tuner::usual_guess(model, cluster, task.knobs);
+    // Targets recompute layers alone, if anything; nothing recomputed is what every target runs.
+    if (limited(task.target)) plan = layout_of(plan);
   } else {
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
-  const std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  if (broken.empty() && !task.target.empty()) {
+    TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
+  }
   if (broken.empty()) return plan;
   std::string message = "the initial plan cannot be executed: ";
   for (const std::string& one : broken) message += one + "; ";
@@ -155,9 +165,16 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostM
   options.plans = task.plans;
   options.distinct = kLeastDifference;
   options.excluded = task.excluded;
+  options.target = task.target;
+  if (limited(task.target)) {
+    options.strategy = "target";
+    options.space = "all";
+  }
   TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(calibrated, task.knobs, options));
   for (const RankedPlan& ranked : outcome.result.plans) {
-    if (!tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
+    if (!limited(task.target) && !tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) {
+      continue;
+    }
     reply.candidates.push_back(candidate(ranked.plan, raw, calibrated));
   }
   reply.infeasible = outcome.infeasible;

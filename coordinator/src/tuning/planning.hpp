@@ -39,6 +39,7 @@ struct SearchTask {
   std::string cluster_json;
   std::vector<Cost> costs;  // filled in by who carries the task out
   Knobs knobs;
+  std::string target;             // plans that it runs alone (schema/target.hpp); empty = any
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;

@@ -90,6 +90,7 @@ void Tuning::launched(const CommandFinished& command) {
 
 void Tuning::kill_ranks(AfterKill after) {
   cancel_change();
+  restart_.reset();
   interleaving_.reset();
   state_.after_kill = after;
   state_.doing = Doing::kKilling;
@@ -109,6 +110,8 @@ void Tuning::ranks_killed() {
       const bool fresh = state_.phase == Phase::kLaunching;
       return launch_ranks(state_.incumbent, "", fresh, 0);
     }
+    case AfterKill::kRestart:
+      return launch_restart();
     case AfterKill::kUntuned:
       return begin_untuned();
     case AfterKill::kFinish:
@@ -138,6 +141,7 @@ void Tuning::recovered() {
     state_.doing = Doing::kWaitingForNodes;
     return transition();
   }
+  if (restart_) return restarted();
   settled();
 }
 
@@ -157,6 +161,7 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!has_ranks()) return;
+  if (runs_trial()) return trial_launch_failed(reason, why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
     const bool moving = change_ && change_->plan.hash == candidate;
@@ -210,6 +215,7 @@ void Tuning::news(std::int32_t rank, const RankExited& exited) {
 void Tuning::all_ranks_ended() {
   if (state_.phase == Phase::kUntuned) return finish();
   if (state_.phase == Phase::kLaunching) return fail("the job ended without having trained a step");
+  if (runs_trial()) return trial_launch_failed("job ended", "the launch ended before its plan was measured");
   cancel_change();
   interleaving_.reset();
   if (state_.has_trial()) fail_trial("job ended", "the job ended before the trial did", false);

@@ -26,7 +26,10 @@ struct OutstandingCommand {
 };
 
 // What follows once the ranks of the current launch are dead.
-enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop };
+enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart };
+
+// Of launches that try a plan, where the job is restarted to change it; their scratch is apart.
+inline constexpr std::string_view kTrialVariant = "trial";
 
 struct Trial {
   std::int32_t id = 0;

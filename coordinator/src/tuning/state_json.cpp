@@ -27,7 +27,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
                                          {AfterKill::kUntuned, "untuned"},
                                          {AfterKill::kFinish, "finish"},
                                          {AfterKill::kFail, "fail"},
-                                         {AfterKill::kStop, "stop"}})
+                                         {AfterKill::kStop, "stop"},
+                                         {AfterKill::kRestart, "restart"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
 
 namespace {

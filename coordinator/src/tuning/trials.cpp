@@ -48,6 +48,8 @@ void Tuning::on_step(const JobStep& step) {
 }
 
 void Tuning::take_step(const JobStep& step) {
+  // What a trial's launch trains is thrown away.
+  if (runs_trial()) return learn_common_epoch(step.epoch);
   const bool is_new = state_.losses.empty() || step.step > state_.losses.back().step;
   if (is_new && std::ssize(state_.losses) < state_.job.trials.loss_check_steps) {
     state_.losses.push_back({step.step, step.loss, step.samples});

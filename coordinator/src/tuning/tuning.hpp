@@ -10,7 +10,7 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), trials.cpp (trials and comparison), trial.cpp, ending.cpp.
+// trial), restart.cpp (changes by a new launch), trials.cpp (trials and comparison), trial.cpp, ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -64,6 +64,12 @@ class Tuning {
 
  private:
   enum class ChangePurpose { kBlock, kRollback };
+  struct Restart {
+    PlanText plan;
+    bool of_block = false;  // a trial's launch; else the job's own
+    Nanoseconds began{0};
+    std::optional<Interleaving> interleaving;
+  };
   struct PlanChange {
     Agreement agreement;
     PlanText plan;
@@ -140,6 +146,15 @@ class Tuning {
     return !running_hash_.empty() && running_hash_ == plan.hash;
   }
 
+  // restart.cpp
+  [[nodiscard]] bool is_restarted() const;
+  [[nodiscard]] bool runs_trial() const;
+  void begin_restart(const PlanText& plan, ChangePurpose purpose);
+  void launch_restart();
+  void restarted();
+  void trial_launch_failed(const std::string& reason, const std::string& why);
+  [[nodiscard]] bool enough_walltime_for_trial() const;
+
   // trials.cpp
   void on_step(const JobStep& step);
   void take_step(const JobStep& step);
@@ -201,6 +216,7 @@ class Tuning {
   std::string benchmark_error_;  // of the last benchmark that failed
   Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
   std::optional<PlanChange> change_;
+  std::optional<Restart> restart_;  // delivery "restart": the launch that is under way
   std::optional<Interleaving> interleaving_;
   StepAssembly assembly_;
   std::string running_hash_;  // of the plan that ranks run, as far as is known

@@ -51,6 +51,9 @@ struct Job {
   std::int32_t world_size = 1;
   Bytes memory_limit = 0;  // per device; 0 = the device's own
   std::int64_t steps = 0;
+  std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
+  std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"
+  Nanoseconds walltime{0};  // from the job's begin; 0 = no end
   std::string change_class = "rounding";
   std::string initial_plan_json;  // the document's text; empty = the usual guess
   std::string model_json;         // empty = ask `describe`

@@ -1,0 +1,72 @@
+"""Trains the model under torchrun; the plan decides microbatches, checkpointing, buckets and where optimizer states are.
+
+The lines that are Trimtab's are marked. Started from a checkpoint, it goes on from there; on SIGTERM it saves one.
+"""
+import argparse
+import os
+
+import torch
+import torch.distributed as distributed
+import trimtab.parallel
+
+from model import CLASSES, FEATURES, Model
+
+
+def batch_of(step, rank, samples):
+    """This rank's share of the step's global batch: the same samples under every plan."""
+    generator = torch.Generator().manual_seed(step)
+    world = distributed.get_world_size()
+    x = torch.randn(samples * world, FEATURES, generator=generator)
+    y = (x[:, :CLASSES].abs() + 0.1 * x[:, CLASSES : 2 * CLASSES]).argmax(1)
+    mine = slice(rank * samples, (rank + 1) * samples)
+    return {"x": x[mine], "y": y[mine]}
+
+
+def loss_of(model, part):
+    return torch.nn.functional.cross_entropy(model(part["x"]), part["y"])
+
+
+def save(path, step, model, optimizer):
+    """Whole or not at all, the same whatever the plan was."""
+    if hasattr(optimizer, "consolidate_state_dict"):
+        optimizer.consolidate_state_dict(to=0)
+    if distributed.get_rank() == 0:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        state = {"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save(state, path + ".new")
+        os.replace(path + ".new", path)
+    distributed.barrier()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkpoint", required=True, help="folder of the checkpoint")
+    parser.add_argument("--steps", type=int, required=True, help="steps in all")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    torch.manual_seed(1)
+    plain = Model()
+    path = os.path.join(given.checkpoint, "state.pt")
+    state = torch.load(path) if os.path.exists(path) else None
+    if state:
+        plain.load_state_dict(state["model"])
+    first = state["step"] if state else 0
+
+    run = trimtab.parallel.load()                                           # Trimtab
+    model = run.wrap(plain, plain.layers)                                   # Trimtab
+    optimizer = run.optimizer(model, torch.optim.AdamW, lr=1e-3)            # Trimtab
+    if state:
+        optimizer.load_state_dict(state["optimizer"])
+    samples, step = run.configuration.samples_per_rank, first
+    for step in run.steps(first, given.steps):                              # Trimtab
+        loss = run.step(model, optimizer, batch_of(step, distributed.get_rank(), samples), loss_of)  # Trimtab
+        if distributed.get_rank() == 0 and step % 20 == 0:
+            print(f"step {step} loss {loss:.4f}", flush=True)
+    save(path, step + 1, model, optimizer)
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

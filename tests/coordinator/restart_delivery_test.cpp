@@ -1,0 +1,143 @@
+// Jobs whose plan is changed by a new launch: trials run apart, from a copy, and the job loses no step to them.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "fake_world.hpp"
+#include "job_table.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+Job restarted_job() {
+  Job job = fake_job();
+  job.delivery = Delivery::kRestart;
+  job.checkpoint = "/checkpoints";
+  job.train = {"train", "{checkpoint}"};
+  job.steps = 4000;
+  return job;
+}
+
+std::vector<FakePlan> three_plans() {
+  return {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}};
+}
+
+FakeWorld world(Job job = restarted_job(), std::uint64_t seed = 7) {
+  return FakeWorld(std::move(job), three_plans(), seed, 0.03);
+}
+
+const Trial* trial_of(const FakeWorld& of, const std::string& plan) {
+  for (const Trial& one : of.state().trials) {
+    if (one.plan.hash == plan) return &one;
+  }
+  return nullptr;
+}
+
+// Whatever happened, each step of the job was trained once, in order.
+void check_no_step_lost(const FakeWorld& one) {
+  const std::vector<std::int64_t>& steps = one.own_steps();
+  REQUIRE_FALSE(steps.empty());
+  CHECK(steps.front() == 1);
+  const auto gap = std::adjacent_find(steps.begin(), steps.end(), [](auto a, auto b) { return b != a + 1; });
+  CHECK(gap == steps.end());
+}
+
+}  // namespace
+
+TEST_CASE("a restarted job adopts the faster plan, and trains each of its steps once") {
+  FakeWorld one = world();
+  bool apart = false;
+  one.after_event = [&] { apart = apart || one.variant() == "trial"; };
+  one.begin();
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(apart);
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "best");
+  REQUIRE(trial_of(one, "best") != nullptr);
+  CHECK(trial_of(one, "best")->state == TrialState::kAdopted);
+  // What a launch costs is part of what a plan must gain.
+  CHECK(trial_of(one, "best")->switch_ms >= 700);
+  CHECK(trial_of(one, "worse")->state == TrialState::kRejected);
+  check_no_step_lost(one);
+}
+
+TEST_CASE("a trial's launch that crashes or hangs leaves the job where it was") {
+  for (const bool hang : {false, true}) {
+    FakeWorld one = world();
+    (hang ? one.faults.hang : one.faults.crash) = {"worse"};
+    one.begin();
+    const bool ended = one.run([] { return false; }, 100000);
+    INFO((hang ? "hang" : "crash") << "\n" << one.history());
+    REQUIRE(ended);
+    const Trial* failed = trial_of(one, "worse");
+    REQUIRE(failed != nullptr);
+    CHECK(failed->state == TrialState::kFailed);
+    CHECK(failed->reason == (hang ? "hang" : "crash"));
+    CHECK(one.state().incumbent.hash == "best");
+    CHECK(one.state().phase == Phase::kFinished);
+    check_no_step_lost(one);
+  }
+}
+
+TEST_CASE("a coordinator that ends in the middle of a restarted trial leaves a job that goes on") {
+  int checked = 0;
+  for (int transition = 5;; transition += 3) {
+    FakeWorld one = world();
+    one.begin();
+    if (!one.run([&] { return one.transitions() >= transition; }, 100000)) break;
+    if (is_final(one.state().phase)) break;
+    one.restart_coordinator(transition % 2 == 0);
+    const bool ended = one.run([] { return false; }, 100000);
+    INFO("restarted at transition " << transition << "\n" << one.history());
+    REQUIRE(ended);
+    CHECK(one.state().phase == Phase::kFinished);
+    CHECK(one.state().incumbent.hash == "best");
+    check_no_step_lost(one);
+    ++checked;
+  }
+  CHECK(checked > 10);
+}
+
+TEST_CASE("no trial is begun that the walltime has no room for") {
+  Job job = restarted_job();
+  job.walltime = std::chrono::seconds(6);
+  FakeWorld one = world(job);
+  one.begin();
+  REQUIRE(one.run([&] { return !one.state().conclusion.empty(); }, 100000));
+  INFO(one.history());
+  CHECK(one.state().conclusion == "too little walltime is left for another trial");
+  CHECK(one.state().trials.empty());
+}
+
+TEST_CASE("a restarted job that is stopped in a trial ends at once") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.variant() == "trial"; }, 100000));
+  one.feed(Order::kStop);
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(one.state().phase == Phase::kStopped);
+  check_no_step_lost(one);
+}
+
+TEST_CASE("a restarted job must let its checkpoint be taken apart") {
+  Job job = restarted_job();
+  CHECK(check_job(job, true).ok());
+  job.train = {"train"};
+  const Status without = check_job(job, true);
+  REQUIRE_FALSE(without.ok());
+  CHECK_THAT(without.error().message, Catch::Contains("{checkpoint}"));
+  job = restarted_job();
+  job.checkpoint.clear();
+  CHECK_FALSE(check_job(job, true).ok());
+  job.mode = JobMode::kObserve;
+  CHECK(check_job(job, true).ok());
+  job.target = "megatorn";
+  CHECK_THAT(check_job(job, true).error().message, Catch::Contains("did you mean 'megatron'"));
+}
