@@ -15,10 +15,6 @@ namespace {
 // The first step tells that the launch runs, and one may be under way when the block is complete.
 constexpr std::int64_t kFurtherSteps = 2;
 
-double milliseconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e6;
-}
-
 }  // namespace
 
 bool Tuning::is_restarted() const {
