@@ -137,7 +137,7 @@ class Exhaustive {
     canonicalize(run_.model(), one);
     const std::vector<std::int32_t> operators = listed(one.stages[0].alternate);
     const bool too_many =
-        static_cast<double>(all.size()) * std::pow(2.0, static_cast<double>(operators.size())) > kLayouts;
+        static_cast<double>(all.size() + 1) * std::pow(2.0, static_cast<double>(operators.size())) > kLayouts;
     complete_ = complete_ && !too_many;
     const std::uint32_t subsets = too_many ? 1U : 1U << operators.size();
     for (std::uint32_t subset = 0; subset < subsets; ++subset) {
