@@ -38,8 +38,9 @@ double best_of(const std::map<std::string, double>& values) {
 }
 
 struct Group {
-  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0, gaps = 0;
-  double gain = 0, most_gain = 0, gap = 0, slowest = 0;
+  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0;
+  int gains = 0;  // of those that are better, where another strategy found a plan at all
+  double gain = 0, most_gain = 0, slowest = 0;
   std::vector<double> gap_values;
   std::map<std::string, int> best_single;
 
@@ -63,6 +64,7 @@ struct Group {
     } else {
       ++better;
       if (std::isinf(of)) return;
+      ++gains;
       gain += of;
       most_gain = std::max(most_gain, of);
     }
@@ -88,7 +90,7 @@ void print(const std::string& profile, const std::string& cost_model, const Grou
   }
   std::printf("| %s | %s | %d | %d | %d | %.2f %% | %.2f %% | %d | %d | %d | %.2f %% | %.2f %% | %.2f | %s |\n",
               profile.c_str(), cost_model.c_str(), group.settings, group.feasible, group.better,
-              group.better > 0 ? 100 * group.gain / group.better : 0, 100 * group.most_gain, group.equal, group.worse,
+              group.gains > 0 ? 100 * group.gain / group.gains : 0, 100 * group.most_gain, group.equal, group.worse,
               group.proven, 100 * group.median_gap(), 100 * group.mean_gap(), group.slowest, best.c_str());
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("unified finds the exhaustive optimum with memory switches") {
   for (int i = 0; i < 40; ++i) {
     const test::World world = tight_world(random);
     const NativeCostModel model(world.table());
-    // The rest of what exhaustive leaves out.
+    // Plans with switches are not sliced.
     const std::vector<std::string> without{"sliced_microbatches"};
     const SearchResult referee = run(model, "exhaustive", without);
     const SearchResult found = run(model, "unified", without);

@@ -149,13 +149,22 @@ class Unified {
     cut_short_ = !all_priced_;
   }
 
-  // Whether memory switches can be priced here.
+  // Whether memory switches can be priced for one stage, however it is split.
   [[nodiscard]] bool with_switches() {
-    if (!run_.space().memory_switches || run_.space().microbatches.empty()) return false;
+    const PlanSpace& space = run_.space();
+    if (!space.memory_switches) return false;
     Candidate whole;
-    whole.microbatch = run_.space().microbatches.back();
-    whole.stages = {replicated_stage(run_.space().operators, 1)};
-    return run_.evaluator().with_switches(whole, 0).has_value();
+    for (const std::int32_t microbatch : space.microbatches) {
+      whole.microbatch = microbatch;
+      for (std::int32_t devices = 1; devices <= space.devices; ++devices) {
+        whole.stages = {replicated_stage(space.operators, devices)};
+        for (const Split& split : space.splits(run_.model(), microbatch, devices)) {
+          whole.stages[0].split = split;
+          if (run_.evaluator().with_switches(whole, 0)) return true;
+        }
+      }
+    }
+    return false;
   }
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
