@@ -105,7 +105,9 @@ void Tuning::on(Order order) {
       state_.frozen = false;
       transition();
       note("plan", "unfrozen");
-      if (state_.phase == Phase::kTrials && state_.doing == Doing::kNothing) request_search();
+      if (state_.doing != Doing::kNothing) return;
+      if (state_.phase == Phase::kTrials) return request_search();
+      if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
       return;
     case Order::kStop:
       return user_stop();
