@@ -38,8 +38,8 @@ double best_of(const std::map<std::string, double>& values) {
 }
 
 struct Group {
-  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0, gaps = 0;
-  double gain = 0, most_gain = 0, gap = 0, slowest = 0;
+  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0;
+  double gain = 0, most_gain = 0, slowest = 0;
   std::vector<double> gap_values;
   std::map<std::string, int> best_single;
 
@@ -51,7 +51,7 @@ struct Group {
     ++feasible;
     for (const auto& [strategy, ms] : row.single) best_single[strategy] += ms <= best * (1 + kDigits) ? 1 : 0;
     proven += row.proven ? 1 : 0;
-    if (row.bound_ms > 0) gap_values.push_back(row.ms / row.bound_ms - 1);
+    if (row.bound_ms > 0 && !std::isinf(row.ms)) gap_values.push_back(row.ms / row.bound_ms - 1);
     add_gain(best / row.ms - 1);
   }
 
