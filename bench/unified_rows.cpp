@@ -52,7 +52,7 @@ struct Group {
     ++feasible;
     for (const auto& [strategy, ms] : row.single) best_single[strategy] += ms <= best * (1 + kDigits) ? 1 : 0;
     proven += row.proven ? 1 : 0;
-    if (row.bound_ms > 0) gap_values.push_back(row.ms / row.bound_ms - 1);
+    if (row.bound_ms > 0 && !std::isinf(row.ms)) gap_values.push_back(row.ms / row.bound_ms - 1);
     add_gain(best / row.ms - 1);
   }
 
