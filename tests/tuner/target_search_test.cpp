@@ -110,7 +110,9 @@ TEST_CASE("a job's knobs hold in a search for a target too") {
   const NativeCostModel model(world.table(true));
   Knobs knobs;
   knobs.pipeline = knobs.recompute = false;
-  for (const RankedPlan& ranked : search(model, knobs, options_for("megatron")).value().result.plans) {
+  const SearchOutcome outcome = search(model, knobs, options_for("megatron")).value();
+  REQUIRE_FALSE(outcome.result.plans.empty());
+  for (const RankedPlan& ranked : outcome.result.plans) {
     CHECK(ranked.plan.stages.size() == 1);
     CHECK(ranked.plan.stages[0].segments[0].recompute.empty());
   }
