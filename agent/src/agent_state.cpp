@@ -47,7 +47,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 ranks,
                 jobs,
                 own_environment(),
-                {chosen.socket, facts.inject_library},
+                {chosen.socket, facts.inject_library, chosen.node},
                 chosen.state,
                 facts.memory,
                 chosen.kill_grace,
@@ -200,12 +200,26 @@ void Agent::Implementation::report_sources() {
 }
 
 void Agent::Implementation::rank_ended(const LedgerRank& rank) {
+  if (rank.id.rank == kLauncher) return launcher_ended(rank);
   wire::RankEvent event;
   event.mutable_exited()->set_exit_code(rank.exit_code);
   event.mutable_exited()->set_signal(rank.signal);
   event.mutable_exited()->set_last_output(
       last_lines_of_file(ranks.scratch(rank.id).log(rank.id.rank), kLastOutputBytes));
   news.tell(rank.id, rank.launch, std::move(event));
+}
+
+// One that has said how its submission ended has said goodbye; of any other nobody knows what became of the ranks.
+void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
+  if (launcher.said_bye) return;
+  const std::string output = last_lines_of_file(ranks.scratch(launcher.id).log(kLauncher), kLastOutputBytes);
+  wire::RankEvent event;
+  event.mutable_submission()->set_state("lost");
+  event.mutable_submission()->set_message("the command `submit` ended (code " + std::to_string(launcher.exit_code) +
+                                          ", signal " + std::to_string(launcher.signal) +
+                                          ") and did not say how the launch did" +
+                                          (output.empty() ? "" : "; its last output: " + output));
+  news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
 }
 
 Status Agent::Implementation::serve_metrics() {

@@ -55,6 +55,7 @@ struct Agent::Implementation {
   void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
   void rank_ended(const LedgerRank& rank);
+  void launcher_ended(const LedgerRank& launcher);
   void look_after();
   void report_storage();
   void start_sampling();

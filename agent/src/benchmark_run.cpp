@@ -45,6 +45,7 @@ class BenchmarkRun final : public RunningCommand {
     const std::string requests = order_.scratch + "/requests-" + std::to_string(order_.command) + ".json";
     TRIMTAB_TRY_STATUS(write_file(requests, order_.requests_json));
     RankLaunch launch;
+    launch.node = order_.node;
     launch.rendezvous = order_.rendezvous;
     launch.requests_path = requests;
     launch.scratch = order_.scratch;

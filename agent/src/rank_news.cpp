@@ -7,7 +7,8 @@ namespace trimtab::agent {
 namespace {
 
 int order_of(const wire::RankEvent& event) {
-  return event.body_case() == wire::RankEvent::kExited ? 1000 : static_cast<int>(event.body_case());
+  if (event.has_exited()) return 1000;
+  return event.has_submission() ? 1001 : static_cast<int>(event.body_case());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct CommandName {
   std::vector<std::string> Job::*arguments;
 };
 inline constexpr CommandName kCommands[] = {
-    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}};
+    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}, {"submit", &Job::submit}};
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 

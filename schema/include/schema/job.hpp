@@ -86,6 +86,8 @@ struct Job {
   std::vector<std::string> describe;
   std::vector<std::string> benchmark;
   std::vector<std::string> train;
+  // Hands a launch to a scheduler, which starts the ranks; empty = agents start them. Once a launch, beside rank 0.
+  std::vector<std::string> submit;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string>
       software;  // what the job runs on, by name: {"nccl", "2.28.9"}; part of fingerprints
