@@ -41,6 +41,10 @@ struct Faults {
   bool crash_always = false;
   bool launch_fails = false;
   double slowdown = 1;  // of every step
+  // Where the job is submitted to a scheduler: how long its launches wait there, and what befalls the n-th of them at
+  // its third step.
+  Nanoseconds queue_time{0};
+  std::map<int, SubmissionState> interrupt;
 };
 
 class FakeWorld {
@@ -89,6 +93,9 @@ class FakeWorld {
   bool change_plan();
   void tell(std::int32_t rank, const RankNews& news);
   void end_ranks(int exit_code);
+  bool waits_in_queue();
+  bool interrupt_launch();
+  [[nodiscard]] bool is_submitted() const { return !state().job.submit.empty(); }
   [[nodiscard]] const FakePlan& plan(const std::string& name) const;
   [[nodiscard]] bool restarts() const { return state().job.delivery == Delivery::kRestart; }
   [[nodiscard]] bool reachable(std::int32_t rank) const { return !away_.contains("n" + std::to_string(rank)); }
@@ -116,6 +123,8 @@ class FakeWorld {
   std::int64_t last_step_ = 0;
   std::int64_t stop_at_ = -1;
   bool silent_ = false;
+  Nanoseconds queued_until_{0};
+  int steps_of_launch_ = 0;
 };
 
 // Two ranks, 600 steps, everything else as the defaults are.

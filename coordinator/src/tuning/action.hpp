@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "tuning/event.hpp"
+
 namespace trimtab::coordinator {
 
 // A command has a tag that names it within its job; the same tag asked twice is the same command.
@@ -31,7 +33,8 @@ struct LaunchOn {
   std::uint64_t epoch = 0;
   bool fresh = false;
   std::string variant;
-  std::int64_t steps = 0;  // 0 = the job's own
+  std::int64_t steps = 0;        // 0 = the job's own
+  std::vector<NodeShare> nodes;  // of all ranks, in their order, for the node that submits them to a scheduler
 };
 struct KillOn {
   std::string tag;

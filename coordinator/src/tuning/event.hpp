@@ -11,6 +11,7 @@
 #include "tuning/diagnosis.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/step_assembly.hpp"
+#include "tuning/submission.hpp"
 
 namespace trimtab::coordinator {
 
@@ -105,11 +106,18 @@ struct RankExited {
   std::int32_t signal = 0;
   std::string last_output;
 };
+// For people: "rank 1 was ended by signal 9; its last output: …".
+[[nodiscard]] std::string describe_end(std::int32_t rank, const RankExited& exited);
 struct RankSaidBye {
   std::int64_t step = 0;
 };
+// How the launch fares in a scheduler's hands; told as of rank 0.
+struct RankSubmission {
+  SubmissionState state = SubmissionState::kQueued;
+  std::string message;
+};
 using RankNews = std::variant<RankConnected, RankStep, RankAcknowledged, RankRefused, RankActive, RankFailed,
-                              RankExited, RankSaidBye>;
+                              RankExited, RankSaidBye, RankSubmission>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;

@@ -11,14 +11,15 @@ namespace {
 constexpr std::int32_t kRelaunches = 3;  // in a row, without kStepsOfHealth in between
 constexpr std::int32_t kStepsOfHealth = 10;
 
-std::string end_of(std::int32_t rank, const RankExited& exited) {
-  std::string text = "rank " + std::to_string(rank);
-  text += exited.signal != 0 ? " was ended by signal " + std::to_string(exited.signal)
-                             : " exited with code " + std::to_string(exited.exit_code);
+}  // namespace
+
+std::string describe_end(std::int32_t rank, const RankExited& exited) {
+  std::string how = " exited with code " + std::to_string(exited.exit_code);
+  if (exited.signal != 0) how = " was ended by signal " + std::to_string(exited.signal);
+  if (exited.signal == 0 && exited.exit_code < 0) how = " ended";  // nobody saw how
+  const std::string text = "rank " + std::to_string(rank) + how;
   return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
 }
-
-}  // namespace
 
 bool Tuning::has_ranks() const {
   return steers_ranks(state_.phase) || state_.phase == Phase::kLaunching || state_.phase == Phase::kStopping ||
@@ -39,6 +40,12 @@ std::vector<std::uint32_t> Tuning::ranks_of(const std::string& node) const {
   return ranks;
 }
 
+// Rank 0's node hands the launch to the scheduler, which must know where each rank belongs.
+std::vector<NodeShare> Tuning::nodes_to_submit(const std::string& node) const {
+  const bool submits = is_submitted() && !state_.nodes.empty() && state_.nodes.front().node == node;
+  return submits ? state_.nodes : std::vector<NodeShare>{};
+}
+
 void Tuning::send(const OutstandingCommand& command) {
   const std::string launch = std::to_string(state_.launch);
   switch (command.kind) {
@@ -50,7 +57,7 @@ void Tuning::send(const OutstandingCommand& command) {
     case CommandKind::kLaunch:
       return act(LaunchOn{command.tag, command.node, ranks_of(command.node), state_.launch_plan.json,
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
-                          state_.launch_variant, state_.launch_steps});
+                          state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
       return act(KillOn{command.tag, command.node, state_.launch, state_.launch_variant});
   }
@@ -71,6 +78,8 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   ranks_at_epoch_.clear();
   assembly_.clear();
   ended_.clear();
+  first_end_.clear();
+  submission_told_.clear();
   // A restarted trial has several launches, and its plans' peaks are of all of them.
   if (!state_.has_trial()) peak_bytes_.clear();
   steps_since_launch_ = 0;
@@ -218,10 +227,11 @@ void Tuning::news(std::int32_t, const RankSaidBye&) {}
 
 void Tuning::news(std::int32_t rank, const RankExited& exited) {
   if (state_.doing == Doing::kKilling || !has_ranks()) return;
+  if (is_submitted()) return rank_of_submission_ended(rank, exited);
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
-  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", end_of(rank, exited));
-  if (!clean) note("warning", end_of(rank, exited));
+  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", describe_end(rank, exited));
+  if (!clean) note("warning", describe_end(rank, exited));
   if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
 }
 

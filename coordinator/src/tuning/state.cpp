@@ -11,7 +11,8 @@ bool is_blameless(const Trial& trial) {
          (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
           trial.reason == "agreement timeout" || trial.reason == "snapshot" || trial.reason == "superseded" ||
           trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
-          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed");
+          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed" ||
+          is_interruption_named(trial.reason));
 }
 
 // More than are ever proposed between two that ranks run.

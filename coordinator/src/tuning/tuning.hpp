@@ -10,8 +10,8 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), restart.cpp (changes by a new launch), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what
-// trials cost), drift.cpp, spare.cpp (a node fewer), ending.cpp.
+// trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
+// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -122,6 +122,7 @@ class Tuning {
   void send(const OutstandingCommand& command);
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
+  [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
   void news(std::int32_t rank, const RankExited&);
@@ -134,6 +135,13 @@ class Tuning {
   void tick_ranks();
   void check_ranks(const NodeBack&);
   void end_strays(const NodeBack& back);
+
+  // submission.cpp
+  [[nodiscard]] bool is_submitted() const;
+  void news(std::int32_t rank, const RankSubmission& submission);
+  void submission_moved(const RankSubmission& submission);
+  void rank_of_submission_ended(std::int32_t rank, const RankExited& exited);
+  void interrupted(const RankSubmission& submission);
 
   // plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
@@ -275,6 +283,8 @@ class Tuning {
   Nanoseconds no_spare_at_{0};      // when that was
   Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
+  std::string first_end_;                                  // of a submitted launch's ranks, in words
+  std::string submission_told_;                            // what people were last told of how the launch fares
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
 };
 
