@@ -114,7 +114,9 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 }  // namespace
 
 void CommandRunner::serve(const std::string& coordinator) {
-  if (const auto served = ledger_.serve(coordinator); !served.ok()) spdlog::error("{}", served.error().message);
+  const auto is_another = ledger_.serve(coordinator);
+  if (!is_another.ok()) return spdlog::error("{}", is_another.error().message);
+  if (*is_another) parts_.ranks.forget_ended();
 }
 
 void CommandRunner::run(const wire::Command& command) {

@@ -175,6 +175,11 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
   settle_endings();
 }
 
+void LaunchedRanks::forget_ended() {
+  std::erase_if(ranks_, [](const auto& entry) { return !entry.second.is_active(); });
+  if (const auto forgotten = ledger_.forget_ended(); !forgotten.ok()) spdlog::error("{}", forgotten.error().message);
+}
+
 void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
                         std::function<void()> done) {
   std::vector<RankIdentity> ids;
@@ -220,8 +225,10 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
 void LaunchedRanks::settle_endings() {
   std::vector<std::function<void()>> settled;
   std::erase_if(endings_, [&](const std::unique_ptr<Ending>& ending) {
-    const bool gone =
-        std::ranges::none_of(ending->waiting, [&](const auto& id) { return ranks_.at(id).watch != nullptr; });
+    const bool gone = std::ranges::none_of(ending->waiting, [&](const auto& id) {
+      const auto found = ranks_.find(id);
+      return found != ranks_.end() && found->second.watch != nullptr;
+    });
     if (gone) settled.push_back(std::move(ending->done));
     return gone;
   });

@@ -63,6 +63,9 @@ class LaunchedRanks final {
   // its process group. An error where this launch does not await the rank here.
   [[nodiscard]] Result<RankStart> take_slot(const Slot& slot, pid_t pid);
 
+  // Another coordinator numbers its launches anew: ones that have ended are not taken for its own.
+  void forget_ended();
+
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
   // else launches up to it.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,

@@ -294,3 +294,17 @@ TEST_CASE("a launcher is watched as a rank is, and is none to anybody else") {
   REQUIRE(life.ended.size() == 1);
   CHECK(describe(life.ended[0].id) == "j launcher");
 }
+
+TEST_CASE("another coordinator's first launch is none that has ended under the one before") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  REQUIRE(life.ranks.start({life.start_of(0, {"true"}), life.start_of(1, {"sleep", "60"})}, false).ok());
+  REQUIRE(run_until(life.loop, [&] { return life.ended.size() == 1; }));
+  CHECK(life.ranks.has_started(life.start_of(0, {"sleep"})));
+  life.ranks.forget_ended();
+  CHECK_FALSE(life.ranks.has_started(life.start_of(0, {"sleep"})));
+  CHECK(life.ranks.has_started(life.start_of(1, {"sleep"})));
+  REQUIRE(life.ranks.start({life.start_of(0, {"sleep", "60"})}, false).ok());
+  CHECK(life.ranks.running() == 2);
+  life.end_all();
+}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 
 from local_slurm import LocalSlurm
@@ -103,8 +104,13 @@ class Cluster:
             return json.load(reply)
 
     def events(self):
-        """What people are told of the job, in order."""
-        return [event["text"] for event in self.get(f"/v1/jobs/{JOB}/events?after=0")["events"]]
+        """What people are told of the job, in order; nothing before it is there."""
+        try:
+            return [event["text"] for event in self.get(f"/v1/jobs/{JOB}/events?after=0")["events"]]
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return []
 
     def wait_for(self, pattern, seconds, after=0):
         """The number of the first event from `after` on that matches."""

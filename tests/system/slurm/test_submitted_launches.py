@@ -49,7 +49,8 @@ class SubmittedJob(unittest.TestCase):
 
     def test_the_job_itself_survives_preemption_its_time_limit_and_a_killed_launcher(self):
         with Cluster() as cluster:
-            tune = cluster.tune(cluster.write_job(mode='"observe"'))
+            # Watched alone, and trained on.
+            tune = cluster.tune(cluster.write_job(mode='"observe"', deadline_s=40))
             seen = cluster.wait_for("launch 1 runs", 200)
             urgent = cluster.slurm.run("sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--output=/dev/null", "--wrap",
                                        "srun sleep 3").strip()
