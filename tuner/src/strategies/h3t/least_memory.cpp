@@ -1,6 +1,8 @@
 #include "least_memory.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
 
 #include "relaxation.hpp"
@@ -15,21 +17,56 @@ struct Reached {
 };
 using Boundary = std::vector<Reached>;
 
+constexpr std::size_t kMost = 512;  // labels of a state where hidden bytes count: of different layers all sums differ
+
+// The least hidden bytes by level, of labels with ascending peaks.
+class Staircase {
+ public:
+  // False where an earlier label has no more of either.
+  bool add(Bytes level, Bytes hidden) {
+    const auto after = steps_.upper_bound(level);
+    if (after != steps_.begin() && std::prev(after)->second <= hidden) return false;
+    const auto begin = steps_.lower_bound(level);
+    auto end = begin;
+    while (end != steps_.end() && end->second >= hidden) ++end;
+    steps_.erase(begin, end);
+    steps_.emplace_hint(end, level, hidden);
+    return true;
+  }
+
+ private:
+  std::map<Bytes, Bytes> steps_;
+};
+
+// An even choice, by level, of a state's labels [first, end).
+void thin(Boundary& labels, std::size_t first, std::size_t most) {
+  const std::size_t count = labels.size() - first;
+  if (count <= most) return;
+  const auto begin = labels.begin() + static_cast<std::ptrdiff_t>(first);
+  std::sort(begin, labels.end(), [](const Reached& a, const Reached& b) {
+    return std::tie(a.level, a.hidden, a.peak) < std::tie(b.level, b.hidden, b.peak);
+  });
+  for (std::size_t i = 0; i < most; ++i) labels[first + i] = labels[first + i * (count - 1) / (most - 1)];
+  labels.resize(first + most);
+}
+
 // Peak, level and hidden bytes: what no other label of the same state is below in all three.
-void filter(Boundary& labels) {
+void filter(Boundary& labels, std::size_t most) {
   std::sort(labels.begin(), labels.end(), [](const Reached& a, const Reached& b) {
     return std::tie(a.state, a.peak, a.level, a.hidden) < std::tie(b.state, b.peak, b.level, b.hidden);
   });
   Boundary kept;
   std::size_t first = 0;  // of the state's
+  Staircase front;
   for (const Reached& label : labels) {
-    if (!kept.empty() && kept.back().state != label.state) first = kept.size();
-    const auto dominates = [&label](const Reached& other) {
-      return other.level <= label.level && other.hidden <= label.hidden;
-    };
-    if (std::any_of(kept.begin() + static_cast<std::ptrdiff_t>(first), kept.end(), dominates)) continue;
-    kept.push_back(label);
+    if (!kept.empty() && kept.back().state != label.state) {
+      thin(kept, first, most);
+      first = kept.size();
+      front = {};
+    }
+    if (front.add(label.level, label.hidden)) kept.push_back(label);
   }
+  thin(kept, first, most);
   labels = std::move(kept);
 }
 
@@ -80,7 +117,7 @@ Boundary next_boundary(const StepProgram& program, std::int32_t layer, const Bou
       if (!hopeless) labels.push_back(next);
     }
   }
-  filter(labels);
+  filter(labels, program.host_matters() ? kMost : labels.size());
   return labels;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
-// The synchronized switches with the lowest peak, exactly: whether anything fits at all.
+// The synchronized switches with the lowest peak: whether anything fits at all. Exact but where the host's limit can be
+// reached by many different layers: of more than 512 labels of a state an even choice goes on, so that the peak may be
+// a little above the lowest.
 
 #include "step_program.hpp"
 
