@@ -64,7 +64,7 @@ class Laboratory:
     def call(self, *words):
         done = subprocess.run([str(self.trimtab), *map(str, words)], capture_output=True, text=True)
         if done.returncode != 0:
-            raise RuntimeError(f"trimtab {' '.join(map(str, words))}: {done.stderr.strip().splitlines()[-1]}")
+            raise RuntimeError(f"trimtab {words[0]}: {done.stderr.strip().splitlines()[-1]}")
         return done.stdout
 
     def cluster(self, setting):

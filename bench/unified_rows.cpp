@@ -38,8 +38,9 @@ double best_of(const std::map<std::string, double>& values) {
 }
 
 struct Group {
-  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0, gaps = 0;
-  double gain = 0, most_gain = 0, gap = 0, slowest = 0;
+  int settings = 0, feasible = 0, better = 0, equal = 0, worse = 0, proven = 0;
+  int gains = 0;  // of those that are better, where another strategy found a plan at all
+  double gain = 0, most_gain = 0, slowest = 0;
   std::vector<double> gap_values;
   std::map<std::string, int> best_single;
 
@@ -51,7 +52,7 @@ struct Group {
     ++feasible;
     for (const auto& [strategy, ms] : row.single) best_single[strategy] += ms <= best * (1 + kDigits) ? 1 : 0;
     proven += row.proven ? 1 : 0;
-    if (row.bound_ms > 0) gap_values.push_back(row.ms / row.bound_ms - 1);
+    if (row.bound_ms > 0 && !std::isinf(row.ms)) gap_values.push_back(row.ms / row.bound_ms - 1);
     add_gain(best / row.ms - 1);
   }
 
@@ -63,6 +64,7 @@ struct Group {
     } else {
       ++better;
       if (std::isinf(of)) return;
+      ++gains;
       gain += of;
       most_gain = std::max(most_gain, of);
     }
@@ -88,7 +90,7 @@ void print(const std::string& profile, const std::string& cost_model, const Grou
   }
   std::printf("| %s | %s | %d | %d | %d | %.2f %% | %.2f %% | %d | %d | %d | %.2f %% | %.2f %% | %.2f | %s |\n",
               profile.c_str(), cost_model.c_str(), group.settings, group.feasible, group.better,
-              group.better > 0 ? 100 * group.gain / group.better : 0, 100 * group.most_gain, group.equal, group.worse,
+              group.gains > 0 ? 100 * group.gain / group.gains : 0, 100 * group.most_gain, group.equal, group.worse,
               group.proven, 100 * group.median_gap(), 100 * group.mean_gap(), group.slowest, best.c_str());
 }
 

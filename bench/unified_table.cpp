@@ -60,7 +60,10 @@ void compare(const std::string& profile, const std::string& setting, const CostM
              const std::string& space, bench::Rows& rows) {
   const std::string name(cost_model.name());
   if (rows.has(profile, name, setting)) return;
-  bench::Comparison row{profile, name, setting};
+  bench::Comparison row;
+  row.profile = profile;
+  row.cost_model = name;
+  row.setting = setting;
   SearchOptions options;
   options.space = space;
   for (const std::string& strategy : kSingle) {

@@ -34,8 +34,6 @@ void make_rendezvous_directory(const std::string& address) {
   std::filesystem::create_directories(std::filesystem::path(address.substr(kFile.size())).parent_path(), ignored);
 }
 
-// Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
-// because what a rank then finds damaged it would leave out, alone among the ranks.
 // In a trial a copy, so that what the job itself saves stays as it is.
 Status place_checkpoint(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
   launch.checkpoint = job.checkpoint;
@@ -82,6 +80,8 @@ Result<std::vector<std::string>> expand_command(const Job& job, const RankLaunch
   return expanded;
 }
 
+// Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
+// because what a rank then finds damaged it would leave out, alone among the ranks.
 Status place_nccl_table(const wire::Launch& asked, const Scratch& scratch, RankLaunch& launch) {
   if (asked.nccl_table().empty()) return {};
   TRIMTAB_TRY(launch.nccl_table_id, nccl_table_id(asked.nccl_table()));

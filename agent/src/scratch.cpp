@@ -101,8 +101,11 @@ Status Scratch::copy_checkpoint(const std::string& source) const {
   if (!failure) std::filesystem::remove_all(beside, failure);
   if (failure) return unavailable("couldn't remove the earlier copy " + checkpoint() + ": " + failure.message());
   if (source.empty() || !std::filesystem::exists(source, failure)) return {};
+  // Of what it stands for, where it is a link itself.
+  const auto original = std::filesystem::canonical(source, failure);
+  if (failure) return unavailable("couldn't find the checkpoint " + source + ": " + failure.message());
   constexpr auto kHow = std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks;
-  std::filesystem::copy(source, beside, kHow, failure);
+  std::filesystem::copy(original, beside, kHow, failure);
   if (!failure) std::filesystem::rename(beside, checkpoint(), failure);
   if (!failure) return {};
   return unavailable("couldn't copy the checkpoint " + source + " to " + checkpoint() + ": " + failure.message() +

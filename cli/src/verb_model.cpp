@@ -24,6 +24,7 @@ struct Arguments {
   std::string batch;
   std::string name;
   std::string out;
+  bool json = false;  // as every verb has it: a model is JSON anyway
 };
 
 // A module is built and run once for each distinct layer: large ones take their time.
@@ -107,6 +108,7 @@ void add_model(CLI::App& root, Selection& selection) {
   add_value(verb, "--global-batch", arguments->batch, "N", "Samples of a step (with --module)");
   add_value(verb, "--name", arguments->name, "TEXT", "The model's name");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return extract(*arguments, console); };
   });

@@ -106,7 +106,8 @@ Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
 // In `parts` equal parts where several searches share it: this is for the one that comes next.
 void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, int parts, tuner::SearchOptions& options) {
   constexpr Nanoseconds kMostToWrite = std::chrono::milliseconds(60);
-  options.max_evaluations = budget.evaluations / static_cast<std::uint64_t>(parts);
+  const auto shares = static_cast<std::uint64_t>(parts);
+  options.max_evaluations = (budget.evaluations + shares - 1) / shares;  // 0 is no limit
   const Nanoseconds end = std::max(begin + (budget.time - std::min(budget.time / 20, kMostToWrite)) / parts,
                                    clock.monotonic() + budget.time / (4 * parts));
   const bool timed = budget.time.count() > 0;

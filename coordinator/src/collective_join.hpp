@@ -7,16 +7,13 @@
 // reduce-scatter nobody is done before everybody has come and all end within a hop of each other, so
 //   transfer = the earliest end - the latest beginning;   waiting of a rank = the latest beginning - its own.
 // Stamps come from as many clocks as there are GPUs. What is known of them comes two ways:
-//  * each GPU's clock was compared with its host's, and the hosts' with the coordinator's: hard bounds (StampClock),
-//  within
-//    a host some microseconds apart, between hosts half a round trip;
-//  * the ends are one instant, give or take a hop: from each communicator's last collectives a median difference per
-//  rank
-//    is kept. Not a bound, but as near as a hop, and free of drift.
-// A rank's clock is taken to be where the ends say, or at the nearest place that the bounds allow. Where the ends of
-// the collective then do not meet, the bounds or the medians are wrong of it (a clock was set, a host lies): it is
-// aligned by its own ends, the transfer is the shortest rank's own time, and nobody is called late. Nor is anybody
-// whose lateness the bounds do not prove. Rooted collectives do not end together: they are not joined.
+// Each GPU's clock was compared with its host's, and the hosts' with the coordinator's: hard bounds (StampClock),
+// within a host some microseconds apart, between hosts half a round trip. And the ends are one instant, give or take a
+// hop: from each communicator's last collectives a median difference per rank is kept. Not a bound, but as near as a
+// hop, and free of drift. A rank's clock is taken to be where the ends say, or at the nearest place that the bounds
+// allow. Where the ends of the collective then do not meet, the bounds or the medians are wrong of it (a clock was set,
+// a host lies): it is aligned by its own ends, the transfer is the shortest rank's own time, and nobody is called late.
+// Nor is anybody whose lateness the bounds do not prove. Rooted collectives do not end together: they are not joined.
 
 #include <cstddef>
 #include <cstdint>

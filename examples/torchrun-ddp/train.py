@@ -58,12 +58,13 @@ def main():
     optimizer = run.optimizer(model, torch.optim.AdamW, lr=1e-3)            # Trimtab
     if state:
         optimizer.load_state_dict(state["optimizer"])
-    samples, step = run.configuration.samples_per_rank, first
+    samples, done = run.configuration.samples_per_rank, first
     for step in run.steps(first, given.steps):                              # Trimtab
         loss = run.step(model, optimizer, batch_of(step, distributed.get_rank(), samples), loss_of)  # Trimtab
+        done = step + 1
         if distributed.get_rank() == 0 and step % 20 == 0:
             print(f"step {step} loss {loss:.4f}", flush=True)
-    save(path, step + 1, model, optimizer)
+    save(path, done, model, optimizer)
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -21,6 +21,25 @@ TEST_CASE("a variant's scratch is apart from the job's and from any other job's"
   CHECK(is_plain_name("gpt-cpu_1.5"));
 }
 
+TEST_CASE("a trial's checkpoint is a copy, of what a link stands for too") {
+  const TemporaryDirectory directory;
+  const Scratch scratch(directory / "state", "j", "trial");
+  REQUIRE(scratch.create().ok());
+  std::filesystem::create_directories(directory / "saved/step-1");
+  REQUIRE(write_file(directory / "saved/step-1/weights", "job's").ok());
+  std::filesystem::create_directory_symlink(directory / "saved", directory / "link");
+
+  for (const char* source : {"saved", "link"}) {
+    INFO(source);
+    REQUIRE(scratch.copy_checkpoint(directory / source).ok());
+    CHECK(read_file(scratch.checkpoint() + "/step-1/weights").value() == "job's");
+    REQUIRE(write_file(scratch.checkpoint() + "/step-1/weights", "trial's").ok());
+    CHECK(read_file(directory / "saved/step-1/weights").value() == "job's");
+  }
+  REQUIRE(scratch.copy_checkpoint(directory / "absent").ok());
+  CHECK_FALSE(std::filesystem::exists(scratch.checkpoint()));
+}
+
 TEST_CASE("a file is written whole or not at all") {
   const TemporaryDirectory directory;
   REQUIRE(write_file(directory / "plan.json", "one").ok());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 
 #include "fake_world.hpp"
 #include "job_table.hpp"
@@ -63,6 +64,7 @@ TEST_CASE("a restarted job adopts the faster plan, and trains each of its steps 
   // What a launch costs is part of what a plan must gain.
   CHECK(trial_of(one, "best")->switch_ms >= 700);
   CHECK(trial_of(one, "worse")->state == TrialState::kRejected);
+  CHECK(one.state().compared);
   check_no_step_lost(one);
 }
 
@@ -80,6 +82,77 @@ TEST_CASE("a trial's launch that crashes or hangs leaves the job where it was") 
     CHECK(failed->reason == (hang ? "hang" : "crash"));
     CHECK(one.state().incumbent.hash == "best");
     CHECK(one.state().phase == Phase::kFinished);
+    check_no_step_lost(one);
+  }
+}
+
+TEST_CASE("a restarted trial goes on until it is sure, two blocks of a plan in one launch") {
+  Job job = restarted_job();
+  job.trials.minimum_gain = 0;
+  FakeWorld one(job, {{"initial", 100, 110}, {"close", 97, 80}}, 7, 0.03);
+  int launches_for_close = 0;
+  std::uint64_t last = 0;
+  one.after_event = [&] {
+    const TuningState& state = one.state();
+    const bool fresh = state.launch != std::exchange(last, state.launch);
+    if (fresh && state.launch_variant == "trial" && state.launch_plan.hash == "close") ++launches_for_close;
+  };
+  one.begin();
+  const bool ended = one.run([&] { return one.state().phase == Phase::kComparing; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  const Trial* trial = trial_of(one, "close");
+  REQUIRE(trial != nullptr);
+  CHECK(trial->state != TrialState::kFailed);
+  CHECK(trial->measured.steps >= 2 * job.trials.measure_steps);
+  CHECK(launches_for_close * 2 * job.trials.measure_steps <= trial->measured.steps + job.trials.measure_steps);
+  // Launches and what they train are lost to the job.
+  CHECK(trial->changes_ms >= 1400 * (launches_for_close + 1));
+  CHECK(trial->excess_ms >= 90 * trial->measured.steps);
+  check_no_step_lost(one);
+}
+
+TEST_CASE("launches that take longer than ranks may be silent are measured all the same") {
+  Job job = restarted_job();
+  job.trials.deadline = std::chrono::seconds(1);
+  FakeWorld one = world(job);
+  one.begin();
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(trial_of(one, "best")->state == TrialState::kAdopted);
+}
+
+TEST_CASE("a node that is away for a moment, or a freeze, ends a restarted trial for good") {
+  const bool freezes = GENERATE(false, true);
+  int checked = 0;
+  for (const Doing at : {Doing::kKilling, Doing::kLaunching, Doing::kMeasuring}) {
+    FakeWorld one = world();
+    one.begin();
+    const auto in_trial = [&] {
+      const bool launched = at == Doing::kKilling || one.variant() == "trial";
+      return one.state().has_trial() && one.state().doing == at && launched;
+    };
+    REQUIRE(one.run(in_trial, 100000));
+    const std::size_t trial = one.state().trials.size() - 1;
+    one.after_event = [&] { checked += one.state().trials[trial].state == TrialState::kFailed ? 1 : -1000000; };
+    if (freezes) {
+      one.feed(Order::kFreeze);
+      REQUIRE_FALSE(one.run([&] { return one.own_steps().size() > 300; }, 300));
+      CHECK(one.state().trials.size() == trial + 1);
+      CHECK(one.variant().empty());
+      one.feed(Order::kUnfreeze);
+    } else {
+      one.lose_node("n1");
+      one.return_node("n1");
+    }
+    const bool ended = one.run([] { return false; }, 100000);
+    INFO(to_string(at) << "\n" << one.history());
+    REQUIRE(ended);
+    CHECK(checked > 0);
+    CHECK(one.state().phase == Phase::kFinished);
+    CHECK(one.state().incumbent.hash == "best");
     check_no_step_lost(one);
   }
 }

@@ -19,6 +19,8 @@ test::World gpt_world(std::int32_t layers, std::int32_t devices, std::int32_t ba
   test::World world{work.model, work.cluster, work.costs};
   Random random(seed);
   test::add_splits(random, world);
+  // No target splits along a second dimension, and every plan is many more with them.
+  for (Operator& op : world.model.operators) op.shardings = {"default"};
   return world;
 }
 
@@ -53,14 +55,15 @@ TEST_CASE("a search for a target finds plans that it runs alone") {
 
 // Of all plans of a small space, the best that the target runs is no better than the one that was found.
 TEST_CASE("no plan that a target runs is better than the one found, of all plans") {
-  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+  int compared = 0;
+  for (const std::uint64_t seed : {1U, 2U}) {
     const test::World world = gpt_world(2, 2, 4, seed);
     const NativeCostModel model(world.table(true));
     SearchOptions every;
     every.strategy = "exhaustive";
     every.space = "all";
-    every.plans = 3000;
-    every.without = {"memory_switches"};
+    every.plans = 1000;
+    every.without = {"memory_switches", "sub_batches", "sliced_microbatches"};
     const SearchResult all = search(model, Knobs{}, every).value().result;
     for (const std::string_view target : {"megatron", "deepspeed", "galvatron", "ddp", "fsdp"}) {
       const SearchResult found = search(model, Knobs{}, options_for(target)).value().result;
@@ -68,11 +71,13 @@ TEST_CASE("no plan that a target runs is better than the one found, of all plans
       const auto best = std::find_if(all.plans.begin(), all.plans.end(),
                                      [&](const RankedPlan& one) { return runs_on(target, one.plan, world.model); });
       if (best == all.plans.end()) continue;
+      ++compared;
       REQUIRE_FALSE(found.plans.empty());
       CAPTURE(to_json(best->plan), to_json(found.plans.front().plan));
       CHECK(found.plans.front().prediction.iteration_ms <= best->prediction.iteration_ms * (1 + 1e-9));
     }
   }
+  CHECK(compared >= 10);
 }
 
 TEST_CASE("a target's search refuses what it cannot search") {
@@ -107,7 +112,9 @@ TEST_CASE("a job's knobs hold in a search for a target too") {
   const NativeCostModel model(world.table(true));
   Knobs knobs;
   knobs.pipeline = knobs.recompute = false;
-  for (const RankedPlan& ranked : search(model, knobs, options_for("megatron")).value().result.plans) {
+  const SearchResult found = search(model, knobs, options_for("megatron")).value().result;
+  REQUIRE_FALSE(found.plans.empty());
+  for (const RankedPlan& ranked : found.plans) {
     CHECK(ranked.plan.stages.size() == 1);
     CHECK(ranked.plan.stages[0].segments[0].recompute.empty());
   }

@@ -40,10 +40,10 @@ TEST_CASE("unified finds the exhaustive optimum with memory switches") {
   Random random(seed);
   int cases = 0, exact = 0, switched = 0;
   double largest = 0;
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const test::World world = tight_world(random);
     const NativeCostModel model(world.table());
-    // The rest of what exhaustive leaves out.
+    // Plans with switches are not sliced.
     const std::vector<std::string> without{"sliced_microbatches"};
     const SearchResult referee = run(model, "exhaustive", without);
     const SearchResult found = run(model, "unified", without);

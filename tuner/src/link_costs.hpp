@@ -51,9 +51,9 @@ class LinkCosts {
     return collective(Primitive::kAllReduce, bytes, group_size, placement);
   }
   [[nodiscard]] Value point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const;
-  // As measured, or the nearest size where estimates are allowed: no link of a cluster says it.
   // Whether copies both ways are measured at all.
   [[nodiscard]] bool knows_host_copies() const { return !host_copies_[0].empty() && !host_copies_[1].empty(); }
+  // As measured, or the nearest size where estimates are allowed: no link of a cluster says it.
   [[nodiscard]] Value host_copy(HostCopy direction, std::int64_t bytes) const;
   [[nodiscard]] OverlapSlowdown overlap(std::int32_t group_size, Placement placement) const;
   [[nodiscard]] bool allows_estimates() const { return allow_estimates_; }

@@ -28,20 +28,22 @@ struct OperatorBounds {
   double latency_ms = std::numeric_limits<double>::infinity();  // one microbatch
 };
 
-// `half`: what half as many samples take, where microbatches may be halved; `reduces`: all-reduces of such a half that
-// another one's computing may hide.
-void tighten(const OperatorCosts& of, const OperatorCosts* half, double reduces, double microbatches, double ranks,
-             OperatorBounds& bounds) {
+// What half as many samples take, where microbatches may be halved.
+struct Halved {
+  const OperatorCosts* costs = nullptr;
+  double forward = 0;  // both of them
+  double reduces = 0;  // all-reduces of one that the other one's computing may hide
+};
+
+void tighten(const OperatorCosts& of, const Halved& half, double microbatches, double ranks, OperatorBounds& bounds) {
   if (of.forward.quality == Quality::kMissing || of.backward.quality == Quality::kMissing) return;
   double forward = of.forward.mean;
   double backward = of.backward.mean;
   double first = forward;  // until something of it has ended
-  if (half != nullptr && half->forward.quality != Quality::kMissing) {
-    const double computing = std::max(0.0, half->forward.mean - reduces);
-    // Two streams, of the halves' computing and their all-reduces: no less than half of both together.
-    forward = std::min(forward, std::max(2 * computing, half->forward.mean));
-    first = std::min(first, computing);
-    if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half->backward.mean - reduces));
+  if (half.costs != nullptr && half.costs->forward.quality != Quality::kMissing) {
+    forward = std::min(forward, half.forward);
+    first = std::min(first, std::max(0.0, half.costs->forward.mean - half.reduces));
+    if (half.reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.costs->backward.mean - half.reduces));
   }
   const double once = forward + backward;
   bounds.device_ms = std::min(bounds.device_ms, microbatches * once * ranks);
@@ -50,7 +52,8 @@ void tighten(const OperatorCosts& of, const OperatorCosts* half, double reduces,
 }
 
 // Over every microbatch and split of the space that is priced for this operator's kind.
-OperatorBounds bounds_of(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group) {
+OperatorBounds bounds_of(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group) {
+  const CostTable::Tables& tables = cost_model.table().tables();
   OperatorBounds bounds;
   for (const std::int32_t microbatch : space.microbatches) {
     const double microbatches = tables.model.global_batch / microbatch;
@@ -61,9 +64,13 @@ OperatorBounds bounds_of(const CostTable::Tables& tables, const PlanSpace& space
         const bool halves = may_halve(space) && samples % 2 == 0;
         for (const bool alternate : {false, true}) {
           if (alternate && !space.alternate_dimensions) continue;
-          const OperatorCosts* const half = halves ? &tables.at(samples / 2, tp, alternate).of_group[group] : nullptr;
-          const double reduces = halves ? hidden_reduces_ms(tables, space, group, samples / 2, tp) : 0;
-          tighten(tables.at(samples, tp, alternate).of_group[group], half, reduces, microbatches, dp * tp, bounds);
+          Halved half;
+          if (halves) {
+            half.costs = &tables.at(samples / 2, tp, alternate).of_group[group];
+            half.reduces = hidden_reduces_ms(tables, space, group, samples / 2, tp);
+            half.forward = halved_forward_ms(cost_model, space, group, *half.costs, half.reduces);
+          }
+          tighten(tables.at(samples, tp, alternate).of_group[group], half, microbatches, dp * tp, bounds);
         }
       }
     }
@@ -190,7 +197,7 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
   const CostTable::Tables& tables = cost_model.table().tables();
   std::vector<OperatorBounds> of_group;
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
-    of_group.push_back(bounds_of(tables, space, static_cast<std::int32_t>(g)));
+    of_group.push_back(bounds_of(cost_model, space, static_cast<std::int32_t>(g)));
   }
   // An optimizer's work is shared where parameters are split or sharded.
   const bool whole_optimizer =

@@ -200,7 +200,7 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
                                                                   std::int32_t held) {
   of.split.sharded = of.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
   of.split.sharded_degree = 0;
-  if (!may_switch(of)) return std::nullopt;
+  if (!may_switch(of) || !space().allows(model(), microbatch, of.devices, of.split)) return std::nullopt;
   set_shape(of, begin, first_device, microbatch);
   shape_.in_flight = held;
   resolve(*tables_, shape_, catalog_, inputs_);

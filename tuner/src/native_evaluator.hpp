@@ -40,7 +40,7 @@ class NativeEvaluator final : public Evaluator {
                                 std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches = {});
   // Such a stage with memory switches, its recompute among them: the best for this many microbatches a step, within 1 %
   // (SwitchStage::choose), or those with the least memory where none fit. Its gradients are sharded over its replicas.
-  // Nothing where its split is mixed or a cost is missing.
+  // Nothing where its split is mixed, the space has no such shards, or a cost is missing.
   std::optional<CandidateStage> with_best_switches(CandidateStage of, std::int32_t begin, std::int32_t first_device,
                                                    std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.

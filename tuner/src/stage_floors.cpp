@@ -30,6 +30,17 @@ bool measured(const OperatorCosts& costs) {
   return costs.forward.quality != Quality::kMissing && costs.backward.quality != Quality::kMissing;
 }
 
+// Whether nothing but such an operator runs between two all-reduces, wherever one stands: what is in front of it
+// reduces too. Layouts that change for nothing would not part it from what is on one rank.
+bool alone_between_reduces(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group) {
+  if (space.mixed_splits) return false;
+  for (std::int32_t i = 1; i < tables.operators(); ++i) {
+    if (tables.group_of[i] != group) continue;
+    if (tensor_all_reduces(tables.operator_of(tables.group_of[i - 1])).value_or(0) == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 SplitsOfCounts splits_of_counts(const Model& model, const PlanSpace& space, std::int32_t microbatch) {
@@ -70,6 +81,18 @@ double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space
     most = std::max(most, tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement).mean);
   }
   return reduces * most;
+}
+
+// Both computations, one after the other. An operator that is alone between all-reduces also computes beside the other
+// sub-batch's reduction of the one before, and then reduces beside the other's computing: once each is not hidden.
+double halved_forward_ms(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group,
+                         const OperatorCosts& half, double reduces) {
+  const double lone = std::max(0.0, half.forward.mean - reduces);
+  const Calibration& calibration = cost_model.calibration();
+  const double cheaper = std::min(1.0, calibration.communication.value / calibration.computation.value);
+  const double reducing = std::min(half.forward.mean - lone, half.backward.mean) * cheaper;
+  if (reducing <= lone || !alone_between_reduces(cost_model.table().tables(), space, group)) return 2 * lone;
+  return lone + reducing;
 }
 
 std::span<const StageWay> PricedStageFloors::ways(const PlacedStage& place) {
@@ -169,8 +192,7 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
           const double reduces = hidden_reduces_ms(tables_, space_, g, shape.samples / 2, split.tp);
           const double lone = std::max(0.0, half.forward.mean - reduces);
           first = std::min(first, lone);
-          // Two streams, of the halves' computing and their all-reduces: no less than half of both together.
-          forward = std::min(forward, std::max(2 * lone, half.forward.mean));
+          forward = std::min(forward, halved_forward_ms(cost_model_, space_, g, half, reduces));
           again = std::min(again, 2 * lone);
           if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.backward.mean - reduces));
         }

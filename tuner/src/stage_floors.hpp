@@ -35,6 +35,10 @@ struct StageWay {
 // All-reduces of `tp` ranks that an operator's pass over `samples` contains and that sub-batches may hide; ms.
 [[nodiscard]] double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                                        std::int32_t samples, std::int32_t tp);
+// What an operator's forward pass takes at least as two sub-batches, in ms that are scaled as computing is: a sub-batch
+// takes `half`, of which no more than `reduces` are all-reduces.
+[[nodiscard]] double halved_forward_ms(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group,
+                                       const OperatorCosts& half, double reduces);
 
 class StageFloors {
  public:

@@ -42,7 +42,9 @@ void Tuning::release() {
   if (held()) return;
   note("plan", "plans may change again");
   decided("hold the plan no longer", "neither frozen nor a kill switch thrown");
-  if (state_.phase == Phase::kTrials && state_.doing == Doing::kNothing) request_search();
+  if (state_.doing != Doing::kNothing) return;
+  if (state_.phase == Phase::kTrials) return request_search();
+  if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
 }
 
 void Tuning::decided(std::string what, std::string why) {

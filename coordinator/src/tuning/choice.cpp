@@ -132,7 +132,8 @@ void Tuning::decide(const SearchReply& reply) {
   }
   if (const std::string spent = overhead_spent(); !spent.empty()) return finish_trials(spent);
   if (!enough_steps_for_trial()) return finish_trials("too few steps are left for another trial");
-  if (!enough_walltime_for_trial()) return finish_trials("too little walltime is left for another trial");
+  const bool in_time = enough_walltime_for(state_.job.trials.blocks);
+  if (!in_time) return finish_trials("too little walltime is left for another trial");
   begin_trial(*best);
 }
 

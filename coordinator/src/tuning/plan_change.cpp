@@ -103,7 +103,9 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
 void Tuning::incumbent_failed(const std::string& reason, const std::string& message) {
   Trial* failed = nullptr;
   const Trial* before = nullptr;
-  for (Trial& trial : state_.trials) {
+  // Plans from before nodes were lost are for more devices than there are.
+  for (std::size_t i = static_cast<std::size_t>(state_.trials_before_resize); i < state_.trials.size(); ++i) {
+    Trial& trial = state_.trials[i];
     if (trial.state != TrialState::kAdopted) continue;
     if (trial.plan.hash == state_.incumbent.hash) {
       failed = &trial;
@@ -180,7 +182,9 @@ void Tuning::tick_change() {
 // supersedes it.
 void Tuning::roll_back() {
   cancel_change();
+  restart_.reset();
   interleaving_.reset();
+  if (state_.doing == Doing::kKilling) return;  // the next launch is the incumbent's
   const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
   const bool nothing_pending =
       !runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;

@@ -75,6 +75,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   ended_.clear();
   peak_bytes_.clear();
   steps_since_launch_ = 0;
+  unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
     const std::string tag = "launch/" + std::to_string(state_.launch) + "/" + share.node;
@@ -96,7 +97,9 @@ void Tuning::kill_ranks(AfterKill after) {
   state_.after_kill = after;
   state_.doing = Doing::kKilling;
   moved_at_ = now_.monotonic;
-  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kLaunch; });
+  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) {
+    return one.kind == CommandKind::kLaunch || one.kind == CommandKind::kKill;
+  });
   for (const NodeShare& share : state_.nodes) {
     const std::string tag = "kill/" + std::to_string(state_.launch) + "/" + share.node;
     state_.outstanding.push_back({tag, share.node, CommandKind::kKill});
@@ -136,8 +139,8 @@ void Tuning::relaunch(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
-  if (crashed_at_) account_change(milliseconds(now_.monotonic - *crashed_at_));
-  crashed_at_.reset();
+  if (idle_since_) account_change(milliseconds(now_.monotonic - *idle_since_));
+  idle_since_.reset();
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
@@ -145,6 +148,8 @@ void Tuning::recovered() {
     return transition();
   }
   if (restart_) return restarted();
+  // A trial's launch whose trial is over by now: the coordinator or a node was away.
+  if (runs_trial()) return roll_back();
   settled();
 }
 
@@ -164,7 +169,7 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!has_ranks()) return;
-  if (state_.phase == Phase::kTrials) crashed_at_ = now_.monotonic;
+  if (state_.phase == Phase::kTrials && !idle_since_) idle_since_ = now_.monotonic;
   if (runs_trial()) return trial_launch_failed(reason, why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
@@ -257,6 +262,7 @@ void Tuning::on(const NodeLost& lost) {
   note("warning", "node " + lost.node + " is lost");
   if (!steers_ranks(state_.phase)) return;
   cancel_change();
+  restart_.reset();
   interleaving_.reset();
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial("agent lost", "the agent of node " + lost.node + " fell silent in the middle of the trial", false);

@@ -1,7 +1,7 @@
 // Delivery "restart": a plan change is a stop and a new launch. In a trial the job is asked to end (its ranks get
 // SIGTERM and time to write a checkpoint), and both plans run as launches of their own, of variant "trial", from a copy
-// of that checkpoint, for as many steps as a block has; what they train is thrown away. Then the job itself goes on
-// from its own checkpoint, with the plan that won.
+// of that checkpoint, for as many steps as their blocks have; what they train is thrown away. Then the job itself goes
+// on from its own checkpoint, with the plan that won.
 
 #include <algorithm>
 #include <utility>
@@ -12,12 +12,11 @@
 namespace trimtab::coordinator {
 namespace {
 
-// The first step tells that the launch runs, and one may be under way when the block is complete.
-constexpr std::int64_t kFurtherSteps = 2;
-
-double milliseconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e6;
-}
+// A plan has at most two blocks in a row (A B B A), and ends by being killed: these are the most steps that it can
+// need.
+constexpr std::int64_t kBlocksInARow = 2;
+// The first step tells that the launch runs, one may be under way when the blocks are complete, and warm-up may last.
+constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
 
 }  // namespace
 
@@ -35,6 +34,7 @@ void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
   Restart restart{plan, of_block, now_.monotonic, of_block ? std::move(interleaving_) : std::nullopt};
   kill_ranks(AfterKill::kRestart);
   restart_ = std::move(restart);
+  if (!idle_since_) idle_since_ = now_.monotonic;
 }
 
 void Tuning::launch_restart() {
@@ -42,7 +42,8 @@ void Tuning::launch_restart() {
   if (!restart_ || !restart_->of_block) return launch_ranks(state_.incumbent, "", false, 0);
   const TrialSettings& settings = state_.job.trials;
   // Counted from the job's begin, as the job counts them.
-  const std::int64_t steps = state_.step + 1 + settings.warmup_steps + settings.measure_steps + kFurtherSteps;
+  const std::int64_t measured = kBlocksInARow * settings.measure_steps;
+  const std::int64_t steps = state_.step + 1 + settings.warmup_steps + measured + kFurtherSteps;
   launch_ranks(PlanText(restart_->plan), std::string(kTrialVariant), false, steps);
 }
 
@@ -62,8 +63,7 @@ void Tuning::restarted() {
     trial.switch_ms = std::max(trial.switch_ms, milliseconds(now_.monotonic - restart.began));
     set_trial(TrialState::kWarming);
   }
-  state_.doing = Doing::kMeasuring;
-  interleaving_->begin_block(true);
+  begin_block(true);
   transition();
 }
 
@@ -76,14 +76,14 @@ void Tuning::trial_launch_failed(const std::string& reason, const std::string& w
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
 }
 
-// What a trial takes of the walltime: its blocks, and a launch for each of them and for the job that goes on.
-bool Tuning::enough_walltime_for_trial() const {
+// What so many pairs of blocks take of the walltime: a launch for each block, too, and for the job that goes on.
+bool Tuning::enough_walltime_for(std::int32_t pairs) const {
   if (state_.job.walltime.count() == 0) return true;
   const TrialSettings& settings = state_.job.trials;
   double launch_ms = 0;
   for (const Trial& trial : state_.trials) launch_ms = std::max(launch_ms, trial.switch_ms);
   if (launch_ms <= 0) launch_ms = milliseconds(settings.deadline);
-  const double blocks = 2.0 * settings.blocks;
+  const double blocks = 2.0 * pairs;
   const double block_ms = (settings.warmup_steps + settings.measure_steps) * state_.incumbent_measured.mean_ms;
   const double needed_ms = blocks * block_ms + (blocks + 1) * launch_ms;
   const double used_ms = milliseconds(now_.wall) - static_cast<double>(state_.begun_wall_ns) / 1e6;

@@ -50,7 +50,9 @@ void Tuning::on_step(const JobStep& step) {
   take_step(step);
   watch_for_drift(step);
   if (state_.doing == Doing::kLaunching) return recovered();
-  if (change_ || !lost_.empty() || !steers_ranks(state_.phase)) return;
+  // Ranks that are being ended may tell of steps yet.
+  const bool under_way = change_ || state_.doing == Doing::kKilling;
+  if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
   const bool expected = epoch != state_.epoch_hashes.end() && epoch->second == expected_plan().hash;
   if (!expected) {
@@ -204,19 +206,22 @@ void Tuning::begin_comparison() {
 }
 
 // Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
-// plan; a job that ends with its tuning is there to know.
+// plan, and where blocks are thrown away all of them; a job that ends with its tuning is there to know.
 std::string Tuning::no_comparison() const {
   if (held()) return held_by();
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
   if (state_.comparisons_begun >= kComparisons || remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";
   }
+  if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
   if (state_.job.trials.stop_after) return "";
   double switch_ms = 0;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
-  const double slower_ms = std::max(0.0, state_.initial_measured.mean_ms - state_.incumbent_measured.mean_ms);
+  const double initial_ms = state_.initial_measured.mean_ms;
+  const double incumbent_ms = state_.incumbent_measured.mean_ms;
+  const double of_pair_ms = is_restarted() ? initial_ms + incumbent_ms : std::max(0.0, initial_ms - incumbent_ms);
   const double cost_ms =
-      static_cast<double>(kComparisonBlocks * of_block) * slower_ms + (kComparisonBlocks + 1) * switch_ms;
+      static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
   if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
   return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state_.overhead_ms()) +
          " of the trials, more than trials.overhead allows";

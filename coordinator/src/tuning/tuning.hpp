@@ -172,7 +172,7 @@ class Tuning {
   void launch_restart();
   void restarted();
   void trial_launch_failed(const std::string& reason, const std::string& why);
-  [[nodiscard]] bool enough_walltime_for_trial() const;
+  [[nodiscard]] bool enough_walltime_for(std::int32_t pairs) const;
 
   // trials.cpp
   void on_step(const JobStep& step);
@@ -274,7 +274,7 @@ class Tuning {
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;
-  std::optional<Nanoseconds> crashed_at_;  // in a trial, until ranks run again
+  std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster

@@ -17,6 +17,7 @@ struct Shape {
   int kinds = 2;
   int strategies = 8;
   bool changes = true;
+  int free_kind = -1;  // whose layers wait for no layout
   bool peaks = true;
 };
 
@@ -36,7 +37,7 @@ ChainProblem random_problem(std::mt19937_64& random, const Shape& shape) {
       of.push_back({whole(1, 60) / 4 + 20 / (1 + kept), kept, whole(0, 9), shape.peaks ? whole(0, 15) : 0});
       for (int t = 0; t < shape.strategies; ++t) change.push_back(s == t ? 0 : whole(0, 8) / 4);
     }
-    if (!shape.changes) change.clear();
+    if (!shape.changes || k == shape.free_kind) change.clear();
   }
   return problem;
 }
@@ -116,6 +117,7 @@ TEST_CASE("galvatron: the layer program equals every choice there is", "[galvatr
     shape.strategies = 2 + i % 7;
     shape.kinds = 1 + i % 3;
     shape.changes = i % 4 != 0;
+    shape.free_kind = i % 5 - 1;
     shape.peaks = i % 3 != 0;
     ChainProblem problem = random_problem(random, shape);
     for (const double limit : {4.0, 18.0, 30.0, 42.0, 60.0, 300.0}) {

@@ -121,6 +121,18 @@ TEST_CASE("galvatron: the best cuts are the best of all, and few stages are look
   CHECK(looked_at < all / 2);
 }
 
+TEST_CASE("galvatron: a search for cuts that is stopped leaves a bound", "[galvatron]") {
+  const std::vector<std::int32_t> kinds{0, 0, 0};
+  const LayerRanges ranges(kinds);
+  const CutShape shape{&ranges, {0, 0}, {true, true, true, true}};
+  CutValues values{{5, 9, 14}, {0, 0, 0}};
+  int left = 1;
+  const auto refine = [&](std::size_t where) { values.least[where] = 20; };
+  const CutAnswer answer = best_cuts(shape, CutGoal::kSum, values, kInfinite, refine, [&] { return left-- == 0; });
+  CHECK(answer.least == 14);
+  CHECK(answer.partition.empty());
+}
+
 TEST_CASE("galvatron: cuts that cannot be below a bound are not looked for", "[galvatron]") {
   const std::vector<std::int32_t> kinds{0, 0, 0};
   const LayerRanges ranges(kinds);

@@ -224,6 +224,23 @@ TEST_CASE("a stage's chosen switches are within 1 % of the best, natively priced
   }
 }
 
+TEST_CASE("a job that shards nothing gets no switches among replicas") {
+  const test::World world = switch_world(1, 2);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  for (const bool sharded : {false, true}) {
+    Knobs knobs;
+    knobs.memory_switches = true;
+    knobs.sharded = sharded;
+    const PlanSpace space = named_space("job", world.model, world.cluster, knobs, 2).value();
+    NativeEvaluator evaluator(model, space);
+    const CandidateStage replicas = replicated_stage(kLayers, 2);
+    CHECK(evaluator.with_best_switches(replicas, kLayers - 2, 0, 2, 1).has_value() == sharded);
+    const CandidateStage alone = replicated_stage(kLayers, 1);
+    CHECK(evaluator.with_best_switches(alone, kLayers - 2, 0, 2, 1).has_value());
+  }
+}
+
 TEST_CASE("collectives share the host's link where they are no faster than it") {
   const h3t::Switching all_on(kLayers, h3t::kAllOn);
   test::World world = switch_world(1, 2);

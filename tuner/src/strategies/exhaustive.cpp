@@ -6,8 +6,8 @@
 // Restrictions: a stage of more than kSubsetOperators operators is offered three sets: the best choice for its memory,
 // none and all; no more than kSplits splits of the devices for one count of stages are listed; where splits may differ
 // inside a stage, one that has more than kLayouts ways to do so is offered uniform ones alone, and likewise for second
-// dimensions; memory switches are set on stages of at most kSwitchedLayers layers; no microbatch is sliced. The answer
-// is then not called proven.
+// dimensions; memory switches are set on stages of at most kSwitchedLayers layers. The answer is then not called
+// proven.
 
 #include <algorithm>
 #include <cmath>
@@ -137,7 +137,7 @@ class Exhaustive {
     canonicalize(run_.model(), one);
     const std::vector<std::int32_t> operators = listed(one.stages[0].alternate);
     const bool too_many =
-        static_cast<double>(all.size()) * std::pow(2.0, static_cast<double>(operators.size())) > kLayouts;
+        static_cast<double>(all.size() + 1) * std::pow(2.0, static_cast<double>(operators.size())) > kLayouts;
     complete_ = complete_ && !too_many;
     const std::uint32_t subsets = too_many ? 1U : 1U << operators.size();
     for (std::uint32_t subset = 0; subset < subsets; ++subset) {
@@ -228,16 +228,23 @@ class Exhaustive {
     return kept;
   }
 
-  static void keep(const CandidateStage& stage, const StagePrice& price, bool leave_out_slower,
-                   std::vector<Choice>& kept) {
+  void keep(const CandidateStage& stage, const StagePrice& price, bool leave_out_slower,
+            std::vector<Choice>& kept) const {
     if (!price.priced || price.excess_bytes > 0) return;
+    Choice choice{stage, price};
     if (leave_out_slower) {
-      const auto covers = [&price](const Choice& other) { return no_slower(other.price, price); };
+      const auto covers = [&](const Choice& other) { return replaces(other, choice); };
       if (std::any_of(kept.begin(), kept.end(), covers)) return;
-      const auto covered = [&price](const Choice& other) { return no_slower(price, other.price); };
+      const auto covered = [&](const Choice& other) { return replaces(choice, other); };
       kept.erase(std::remove_if(kept.begin(), kept.end(), covered), kept.end());
     }
-    kept.push_back({stage, price});
+    kept.push_back(std::move(choice));
+  }
+
+  // With memory switches in any stage no microbatch is sliced, which may be faster than what they gain.
+  [[nodiscard]] bool replaces(const Choice& by, const Choice& other) const {
+    if (space_.sliced_microbatches && by.stage.switches && !other.stage.switches) return false;
+    return no_slower(by.price, other.price);
   }
 
   // Every combination of memory switches of every layer.

@@ -33,9 +33,10 @@ struct Relaxed {
 
 class ChainProgram::Solver {
  public:
-  explicit Solver(const ChainProblem& problem)
-      : limit_(problem.limit), reduced_(problem), width_(static_cast<std::size_t>(reduced_.count())) {
-    flatten(problem);
+  Solver(const ChainProblem& problem, const ReducedChain& reduced)
+      : limit_(problem.limit), width_(static_cast<std::size_t>(reduced.count())) {
+    for (std::int32_t s = 0; s < reduced.count(); ++s) originals_.push_back(reduced.original(s));
+    flatten(problem, reduced);
   }
 
   std::optional<ChainChoice> solve(std::span<const std::int32_t> kinds) {
@@ -47,7 +48,7 @@ class ChainProgram::Solver {
     if (least_memory_.back() > limit_) return std::nullopt;
     if (!bound_by_multiplier()) search();
     if (!best_) return std::nullopt;
-    for (std::int32_t& s : best_->strategies) s = reduced_.original(s);
+    for (std::int32_t& s : best_->strategies) s = originals_[static_cast<std::size_t>(s)];
     return best_;
   }
 
@@ -62,28 +63,28 @@ class ChainProgram::Solver {
   }
 
   // What is left of the problem as dense rows.
-  void flatten(const ChainProblem& problem) {
+  void flatten(const ChainProblem& problem, const ReducedChain& reduced) {
     changes_.resize(problem.costs.size());
+    dearer_.resize(problem.costs.size());
     for (std::size_t kind = 0; kind < problem.costs.size(); ++kind) {
       const auto number = static_cast<std::int32_t>(kind);
-      for (std::int32_t s = 0; s < reduced_.count(); ++s) {
-        costs_.push_back(reduced_.cost(number, s));
+      for (std::int32_t s = 0; s < reduced.count(); ++s) {
+        costs_.push_back(reduced.cost(number, s));
         if (costs_.back().time < kInfinite) largest_peak_ = std::max(largest_peak_, costs_.back().peak);
       }
-      if (!reduced_.changes(number)) continue;
+      if (!reduced.changes(number)) continue;
       std::vector<double>& rows = changes_[kind];
-      for (std::int32_t from = 0; from < reduced_.count(); ++from) {
-        for (std::int32_t to = 0; to < reduced_.count(); ++to) rows.push_back(reduced_.change(number, from, to));
+      for (std::int32_t from = 0; from < reduced.count(); ++from) {
+        for (std::int32_t to = 0; to < reduced.count(); ++to) rows.push_back(reduced.change(number, from, to));
       }
       if (std::all_of(rows.begin(), rows.end(), [](double ms) { return ms == 0; })) rows.clear();
-      tabulate_dearer(rows);
+      tabulate_dearer(rows, dearer_[kind]);
     }
     priced_.resize(costs_.size());
   }
 
   // By how much changes to one strategy cost more than those to another at most: [by * width + instead of].
-  void tabulate_dearer(const std::vector<double>& rows) {
-    std::vector<double>& dearer = dearer_.emplace_back();
+  void tabulate_dearer(const std::vector<double>& rows, std::vector<double>& dearer) const {
     if (rows.empty()) return;
     dearer.assign(width_ * width_, -kInfinite);
     for (std::size_t by = 0; by < width_; ++by) {
@@ -402,11 +403,11 @@ class ChainProgram::Solver {
   }
 
   const double limit_;
-  const ReducedChain reduced_;
   const std::size_t width_;
+  std::vector<std::int32_t> originals_;       // the problem's numbers of the strategies that are left
   std::vector<ChainCost> costs_;              // [kind * width + strategy]
   std::vector<std::vector<double>> changes_;  // by kind, [from * width + to]; empty = nothing
-  std::vector<std::vector<double>> dearer_;   // by kind
+  std::vector<std::vector<double>> dearer_;   // by kind; empty where changes_ are
   double largest_peak_ = 0;
   // Of the chain that is being solved.
   std::span<const std::int32_t> kinds_;
@@ -420,7 +421,8 @@ class ChainProgram::Solver {
   double best_time_ = kInfinite;
 };
 
-ChainProgram::ChainProgram(const ChainProblem& problem) : solver_(std::make_unique<Solver>(problem)) {}
+ChainProgram::ChainProgram(const ChainProblem& problem)
+    : solver_(std::make_unique<Solver>(problem, ReducedChain(problem))) {}
 ChainProgram::~ChainProgram() = default;
 ChainProgram::ChainProgram(ChainProgram&&) noexcept = default;
 ChainProgram& ChainProgram::operator=(ChainProgram&&) noexcept = default;

@@ -43,8 +43,8 @@ struct ChainChoice {
   std::uint64_t labels = 0;              // that were looked at
 };
 
-// Many chains over the same strategies: what of a problem does not depend on its layers is worked out once. Borrows the
-// problem, whose `kinds` it does not look at. Not thread-safe: it keeps its working memory.
+// Many chains over the same strategies: what of a problem does not depend on its layers is worked out once and kept;
+// its `kinds` are not looked at. Not thread-safe: it keeps its working memory.
 class ChainProgram {
  public:
   explicit ChainProgram(const ChainProblem& problem);

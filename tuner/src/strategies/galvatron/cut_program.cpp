@@ -79,7 +79,7 @@ class Program {
 }  // namespace
 
 CutAnswer best_cuts(const CutShape& shape, CutGoal goal, CutValues& values, double below,
-                    const std::function<void(std::size_t)>& refine) {
+                    const std::function<void(std::size_t)>& refine, const std::function<bool()>& stop) {
   Program program(shape, goal, below);
   while (true) {
     CutAnswer answer;
@@ -92,6 +92,7 @@ CutAnswer best_cuts(const CutShape& shape, CutGoal goal, CutValues& values, doub
       const std::int32_t end = answer.partition[s];
       const std::size_t where = shape.rows[s] + static_cast<std::size_t>(shape.ranges->number(begin, end));
       if (values.exact[where] == 0) {
+        if (stop && stop()) return {answer.least, {}};
         refine(where);
         values.exact[where] = 1;
         exact = false;

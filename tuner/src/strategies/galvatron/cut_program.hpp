@@ -31,12 +31,13 @@ struct CutValues {
 
 struct CutAnswer {
   double least = std::numeric_limits<double>::infinity();  // no cuts take less; `below` where none is below it
-  Partition partition;                                     // that take it; empty where none is below `below`
+  Partition partition;  // that take it; empty where none is below `below`, or it was stopped
 };
 
-// `refine` makes the value at a place exact, or as high as it can; null = what the bounds alone say. REQUIRES: as many
-// layers as stages.
+// `refine` makes the value at a place exact, or as high as it can; null = what the bounds alone say. `stop` is asked
+// before each: once true, the answer is a bound without a partition. REQUIRES: as many layers as stages.
 [[nodiscard]] CutAnswer best_cuts(const CutShape& shape, CutGoal goal, CutValues& values, double below,
-                                  const std::function<void(std::size_t)>& refine);
+                                  const std::function<void(std::size_t)>& refine,
+                                  const std::function<bool()>& stop = {});
 
 }  // namespace trimtab::tuner::galvatron

@@ -37,8 +37,9 @@ CutShape LayerwiseSearch::shape_of(const Pipeline& pipeline) const {
 
 CutAnswer LayerwiseSearch::cuts(const Pipeline& pipeline, CutGoal goal, double sync_share, double below) {
   CutValues& values = pipeline.table->values(sync_share);
-  return best_cuts(shape_of(pipeline), goal, values, below,
-                   [&](std::size_t slot) { pipeline.table->refine(values, slot, sync_share); });
+  return best_cuts(
+      shape_of(pipeline), goal, values, below,
+      [&](std::size_t slot) { pipeline.table->refine(values, slot, sync_share); }, stop_);
 }
 
 double LayerwiseSearch::quick_bound(const Pipeline& pipeline) {
@@ -94,11 +95,12 @@ CutAnswer LayerwiseSearch::cuts_within(const Pipeline& pipeline, double pace, do
     shape.rows[s] = s * count;
   }
   values.exact.assign(values.least.size(), 0);
-  CutAnswer answer = best_cuts(shape, tail ? CutGoal::kMost : CutGoal::kSum, values, below, [&](std::size_t where) {
+  const auto refine = [&](std::size_t where) {
     const std::size_t stage = where / count;
     const std::size_t slot = table.row_of(static_cast<std::int32_t>(stage)) + where % count;
     values.least[where] = rest(stage, slot, table.within(slot, pace, share).least);
-  });
+  };
+  CutAnswer answer = best_cuts(shape, tail ? CutGoal::kMost : CutGoal::kSum, values, below, refine, stop_);
   if (tail) answer.least = std::max(0.0, answer.least - kQuicker * pace);
   return answer;
 }

@@ -1,7 +1,8 @@
 #include "label_front.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
+#include <map>
 #include <tuple>
 
 namespace trimtab::tuner::h3t {
@@ -14,29 +15,20 @@ constexpr std::size_t kCompared = 256;
 class Staircase {
  public:
   [[nodiscard]] bool covers(const Label& label) const {
-    const auto after = std::upper_bound(steps_.begin(), steps_.end(), label.ticks,
-                                        [](Ticks ticks, const StairStep& step) { return ticks < step.ticks; });
-    return after != steps_.begin() && std::prev(after)->hidden <= label.hidden;
+    const auto after = steps_.upper_bound(label.ticks);
+    return after != steps_.begin() && std::prev(after)->second <= label.hidden;
   }
+  // REQUIRES: !covers(label).
   void insert(const Label& label) {
-    const auto at = std::lower_bound(steps_.begin(), steps_.end(), label.ticks,
-                                     [](const StairStep& step, Ticks ticks) { return step.ticks < ticks; });
-    auto end = at;
-    while (end != steps_.end() && end->hidden >= label.hidden) ++end;
-    if (end == at) {
-      steps_.insert(at, {label.ticks, label.hidden});
-      return;
-    }
-    *at = {label.ticks, label.hidden};
-    steps_.erase(at + 1, end);
+    const auto begin = steps_.lower_bound(label.ticks);
+    auto end = begin;
+    while (end != steps_.end() && end->second >= label.hidden) ++end;
+    steps_.erase(begin, end);
+    steps_.emplace_hint(end, label.ticks, label.hidden);
   }
 
  private:
-  struct StairStep {
-    Ticks ticks;
-    Bytes hidden;
-  };
-  std::vector<StairStep> steps_;  // ascending in ticks, descending in hidden bytes
+  std::map<Ticks, Bytes> steps_;  // hidden bytes by time, ascending in time and descending in bytes
 };
 
 }  // namespace

@@ -33,7 +33,8 @@ std::int32_t state_of(std::int32_t kind, bool lazy) {
 
 // The kind that comes next says what is offloaded.
 bool worse_or_equal(const Transition& a, const Transition& b) {
-  return a.next == b.next && a.ticks >= b.ticks && a.peak >= b.peak && a.kept >= b.kept && a.resident >= b.resident;
+  return a.next == b.next && a.ticks >= b.ticks && a.peak >= b.peak && a.kept >= b.kept && a.resident >= b.resident &&
+         a.retained >= b.retained;
 }
 
 void add(const Transition& transition, std::vector<Transition>& front) {

@@ -17,13 +17,14 @@ struct Planner {
   std::int32_t most_devices = 0;  // beyond, it does not end when it is told to; 0 = any
 };
 
-// Quick ones first.
+// Quick ones first; of them the first refuse at once where they mean nothing.
 [[nodiscard]] std::span<const Planner> planners();
+inline constexpr std::size_t kRefusing = 2;
 // The one whose paper's arithmetic the cost model is ("galvatron" for "galvatron:v2"); null for other models.
 [[nodiscard]] const Planner* planner_of(std::string_view cost_model);
 
-inline constexpr int kParts = 7;  // one for each planner, two for `unified` itself
-inline constexpr double kOwnShare = 2.0 / kParts;
+inline constexpr int kParts = 7;                   // one for each planner, two for `unified` itself
+inline constexpr double kOwnShare = 1.0 / kParts;  // before them; the other is for the end, and for what stops late
 
 enum class Share : std::uint8_t { kPart, kRest };
 

@@ -4,6 +4,7 @@
 // a climb from the best of all of them, with what is left.
 
 #include <algorithm>
+#include <span>
 
 #include "climb.hpp"
 #include "planners.hpp"
@@ -46,11 +47,19 @@ class Unified {
   // Under a paper's arithmetic its planner has been asked: it may set knobs that a Candidate cannot, and its proof is
   // one.
   void search_after(const Planner* paper, const std::optional<Candidate>& start) {
-    run_.limit(run_.spent() + unified::kOwnShare);
+    // The solver's plans are the best of theirs: it gets what planners leave that refuse, so those are asked before.
+    const bool first = !solver_.estimates() && run_.has_shares();
+    const auto planners = unified::planners();
+    const std::size_t before = first ? unified::kRefusing : 0;
+    ask_planners(planners.first(before), paper, start);
+    if (met()) return;
+    const auto after = static_cast<double>(planners.size() - before);
+    run_.limit(first ? 1 - after / unified::kParts : run_.spent() + unified::kOwnShare);
     search_alone();
+    alone_cut_short_ = run_.stopped();
     run_.limit(1);
     if (met()) return;
-    ask_planners(paper, start);
+    ask_planners(planners.subspan(before), paper, start);
     if (!met()) finish();
   }
 
@@ -87,6 +96,7 @@ class Unified {
     } else if (solver_.exact()) {
       prove();
     } else {
+      if (alone_cut_short_) solver_.find_near_best_of_some();
       climb({kOperatorRelatives, true});
       solver_.prove();
       climb({kOperatorRelatives, true});
@@ -107,10 +117,10 @@ class Unified {
 
   // Without a budget to share the planners search to their own ends, which very long models and large clusters have not
   // near.
-  void ask_planners(const Planner* asked, const std::optional<Candidate>& start) {
+  void ask_planners(std::span<const Planner> planners, const Planner* asked, const std::optional<Candidate>& start) {
     const bool moderate = run_.space().devices <= unified::kMostDevices && !solver_.is_very_long();
     if (!run_.has_shares() && !moderate) return;
-    for (const Planner& planner : unified::planners()) {
+    for (const Planner& planner : planners) {
       if (&planner == asked || run_.stopped()) continue;
       if (planner.most_devices > 0 && run_.space().devices > planner.most_devices) continue;
       ask(planner, start, Share::kPart);
@@ -139,13 +149,22 @@ class Unified {
     cut_short_ = !all_priced_;
   }
 
-  // Whether memory switches can be priced here.
+  // Whether memory switches can be priced for one stage, however it is split.
   [[nodiscard]] bool with_switches() {
-    if (!run_.space().memory_switches || run_.space().microbatches.empty()) return false;
+    const PlanSpace& space = run_.space();
+    if (!space.memory_switches) return false;
     Candidate whole;
-    whole.microbatch = run_.space().microbatches.back();
-    whole.stages = {replicated_stage(run_.space().operators, 1)};
-    return run_.evaluator().with_switches(whole, 0).has_value();
+    for (const std::int32_t microbatch : space.microbatches) {
+      whole.microbatch = microbatch;
+      for (std::int32_t devices = 1; devices <= space.devices; ++devices) {
+        whole.stages = {replicated_stage(space.operators, devices)};
+        for (const Split& split : space.splits(run_.model(), microbatch, devices)) {
+          whole.stages[0].split = split;
+          if (run_.evaluator().with_switches(whole, 0)) return true;
+        }
+      }
+    }
+    return false;
   }
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
@@ -195,7 +214,8 @@ class Unified {
   double floor_ms_ = 0;
   bool all_priced_ = false;
   bool cut_short_ = false;  // before every plan was priced
-  bool proven_ = false;     // by a planner
+  bool alone_cut_short_ = false;
+  bool proven_ = false;  // by a planner
 };
 
 }  // namespace
