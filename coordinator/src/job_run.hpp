@@ -39,6 +39,8 @@ class JobRun {
   [[nodiscard]] std::int64_t run() const { return run_; }
   [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  // Why its plan stays as it is; empty = it need not.
+  [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
@@ -50,6 +52,7 @@ class JobRun {
 
  private:
   void take(std::vector<Action> actions);
+  void audit(const std::vector<Action>& actions);
   void drain();
   [[nodiscard]] bool store();
   void place();

@@ -115,6 +115,7 @@ void FakeWorld::carry_out(const Action& action) {
     return finish_command(kill->tag);
   }
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
+    proposals.push_back(*proposed);
     for (std::int32_t rank = 0; rank < 2; ++rank) propose(rank, *proposed);
     return;
   }

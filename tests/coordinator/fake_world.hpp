@@ -46,6 +46,7 @@ class FakeWorld {
   FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, double noise);
 
   Faults faults;
+  std::vector<ProposePlan> proposals;
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;

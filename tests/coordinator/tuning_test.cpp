@@ -474,6 +474,69 @@ TEST_CASE("freezing ends the trial and keeps the incumbent until unfrozen") {
   CHECK(one.state().incumbent.hash == "best");
 }
 
+TEST_CASE("a node's kill switch ends the trial, and the way back to the incumbent says that it is one") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.feed(KillSwitches{{"of another cluster's node"}});
+  CHECK(one.state().has_trial());
+  one.feed(KillSwitches{{"n1"}});
+  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().trials.back().message.find("node n1") != std::string::npos);
+  one.proposals.clear();
+  (void)one.run([] { return false; }, 200);
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.state().trials.size() == 1);
+  for (const ProposePlan& proposal : one.proposals) CHECK(proposal.incumbent);
+  one.feed(Order::kFreeze);
+  one.feed(KillSwitches{});
+  (void)one.run([] { return false; }, 50);
+  CHECK(one.state().trials.size() == 1);  // still frozen
+  one.feed(Order::kUnfreeze);
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("an adopted plan that runs already is said to be the incumbent, so that a kill switch does not leave it") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run());
+  REQUIRE(one.state().incumbent.hash == "best");
+  const bool became_incumbent = std::any_of(one.proposals.begin(), one.proposals.end(), [](const ProposePlan& said) {
+    return said.plan_json == "best" && said.incumbent;
+  });
+  CHECK(became_incumbent);
+  const bool ever_a_trials = std::any_of(one.proposals.begin(), one.proposals.end(), [](const ProposePlan& said) {
+    return said.plan_json == "best" && !said.incumbent;
+  });
+  CHECK(ever_a_trials);
+}
+
+TEST_CASE("ranks that a kill switch keeps from a plan say nothing against the plan") {
+  FakeWorld one = world();
+  one.begin();
+  const auto is_changing = [&] { return one.state().has_trial() && one.state().doing == Doing::kChangingPlan; };
+  REQUIRE(one.run(is_changing));
+  const std::string refused = one.state().trials.back().plan.hash;
+  one.feed(FromRank{1, one.state().launch, RankRefused{one.state().last_epoch, "kill_switch", "thrown on node n1"}});
+  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().failed_hashes.empty());
+  REQUIRE(one.run());
+  const auto tried_again = [&](const Trial& trial) { return trial.plan.hash == refused && trial.id > 1; };
+  CHECK(std::any_of(one.state().trials.begin(), one.state().trials.end(), tried_again));
+}
+
+TEST_CASE("freezing in the final comparison ends it on the adopted plan") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing && one.running_plan() == "initial"; }));
+  one.feed(Order::kFreeze);
+  REQUIRE(one.run([&] { return one.state().phase != Phase::kComparing; }, 200));
+  CHECK_FALSE(one.state().compared);
+  CHECK(one.running_plan() == "best");
+}
+
 TEST_CASE("a user's stop ends the ranks cleanly and the job is stopped") {
   FakeWorld one = world();
   one.begin();
