@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "benchmark_run.hpp"
+#include "checkpoint_copy.hpp"
 #include "describe_run.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/target.hpp"
@@ -35,12 +36,17 @@ void make_rendezvous_directory(const std::string& address) {
 }
 
 // In a trial a copy, so that what the job itself saves stays as it is.
-Status place_checkpoint(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
-  launch.checkpoint = job.checkpoint;
-  if (job.checkpoint.empty() || asked.variant().empty()) return {};
-  TRIMTAB_TRY_STATUS(scratch.copy_checkpoint(asked.fresh() ? "" : job.checkpoint));
-  launch.checkpoint = scratch.checkpoint();
-  return {};
+bool has_own_checkpoint(const wire::Launch& asked, const Job& job) {
+  return !job.checkpoint.empty() && !asked.variant().empty();
+}
+
+// Who they are and of which launch, nothing else.
+std::vector<RankStart> named_ranks(const wire::Launch& asked, const Job& job) {
+  std::vector<RankStart> ranks;
+  for (const auto rank : asked.ranks()) {
+    ranks.push_back({{job.name, asked.variant(), rank}, asked.launch(), asked.epoch(), {}, {}, {}, {}});
+  }
+  return ranks;
 }
 
 // The plan as the job's target reads it; the coordinator puts the model into such a job.
@@ -192,6 +198,33 @@ Status CommandRunner::launch(const wire::Command& command) {
   TRIMTAB_TRY_STATUS(scratch.create());
   TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));
   TRIMTAB_TRY_STATUS(parts_.jobs.remember_job(job));
+  const auto named = named_ranks(asked, job);
+  TRIMTAB_TRY_STATUS(parts_.ranks.refuse_running(named));
+  // Ranks that an earlier agent has started for this very command hold their copy already.
+  const bool started = std::ranges::any_of(named, [this](const auto& one) { return parts_.ranks.has_started(one); });
+  if (started || !has_own_checkpoint(asked, job)) return start_ranks(command, job);
+  const auto moved = [this, id = command.id()] {
+    wire::CommandProgress progress;
+    progress.set_id(id);
+    progress.set_what("the checkpoint is copied");
+    callbacks(id).progress(progress);
+  };
+  running_[command.id()].work = std::make_unique<CheckpointCopy>(
+      parts_.loop, scratch, asked.fresh() ? "" : job.checkpoint,
+      CheckpointCopy::Handlers{
+          moved, [this, command, job](const Status& copied) { checkpoint_copied(command, job, copied); }});
+  return {};
+}
+
+void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied) {
+  running_.at(command.id()).work.reset();
+  const Status begun = copied.ok() ? start_ranks(command, job) : copied;
+  if (!begun.ok()) finish(command.id(), failed_reply(begun.error().message));
+}
+
+Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) {
+  const auto& asked = command.launch();
+  const Scratch scratch(parts_.state, job.name, asked.variant());
   TRIMTAB_TRY(const auto starts, rank_starts(asked, job, scratch));
   for (const auto& start : starts) {
     if (!parts_.ranks.has_started(start)) parts_.launching(start.id);
@@ -213,7 +246,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.launch = asked.launch();
   launch.variant = asked.variant();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
-  TRIMTAB_TRY_STATUS(place_checkpoint(asked, job, scratch, launch));
+  launch.checkpoint = has_own_checkpoint(asked, job) ? scratch.checkpoint() : job.checkpoint;
   TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   std::vector<RankStart> starts;
@@ -235,9 +268,26 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
 
 Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
+  give_up_launches(asked);
   parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
                    [this, id = command.id()] { finish(id, {}); });
   return {};
+}
+
+// Those that still copy a checkpoint.
+void CommandRunner::give_up_launches(const wire::Kill& kill) {
+  std::vector<std::uint64_t> given_up;
+  for (auto& [id, one] : running_) {
+    const auto& launch = one.command.launch();  // of another command: empty
+    const bool meant = kill.launch() == 0 || launch.launch() <= kill.launch();
+    if (!one.command.has_launch() || !one.work || !meant || launch.variant() != kill.variant()) continue;
+    const auto job = parse_job(launch.job_json(), "job");
+    if (job.ok() && job->name == kill.job()) given_up.push_back(id);
+  }
+  for (const auto id : given_up) {
+    running_.at(id).work.reset();
+    finish(id, failed_reply("the launch was killed while its checkpoint was copied"));
+  }
 }
 
 CommandCallbacks CommandRunner::callbacks(std::uint64_t id) {

@@ -60,6 +60,9 @@ class CommandRunner final {
   Status describe(const wire::Command& command);
   Status benchmark(const wire::Command& command);
   Status launch(const wire::Command& command);
+  Status start_ranks(const wire::Command& command, const Job& job);
+  void checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied);
+  void give_up_launches(const wire::Kill& kill);
   Status kill(const wire::Command& command);
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   CommandCallbacks callbacks(std::uint64_t id);

@@ -46,6 +46,8 @@ class LaunchedRanks final {
   // `fresh` removes the snapshots of earlier launches first.
   [[nodiscard]] Status start(const std::vector<RankStart>& ranks, bool fresh);
   [[nodiscard]] bool has_started(const RankStart& start) const;
+  // What start() fails with where one of these ranks still runs from another launch.
+  [[nodiscard]] Status refuse_running(const std::vector<RankStart>& ranks) const;
 
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
   // else launches up to it.
@@ -85,7 +87,6 @@ class LaunchedRanks final {
   void settle_endings();
   void end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done);
   void remember(const LedgerRank& entry);
-  [[nodiscard]] Status refuse_running(const std::vector<RankStart>& ranks) const;
 
   net::EventLoop& loop_;
   RankLedger ledger_;

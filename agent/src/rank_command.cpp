@@ -10,6 +10,12 @@ Environment with_job(Environment base, const Job& job) {
   return base;
 }
 
+// The job's environment may be that of a rank: what it says of another launch is not this one's.
+void set_or_leave_out(Environment& environment, const std::string& name, const std::string& value) {
+  environment.erase(name);
+  if (!value.empty()) environment[name] = value;
+}
+
 // A profiler plugin of the job's own is called behind ours; a tuner plugin of its own keeps its place, for there can be
 // one alone.
 void set_nccl_plugins(Environment& environment, const RankLaunch& launch, const AgentPlaces& places) {
@@ -53,9 +59,9 @@ Environment rank_environment(Environment base, const Job& job, const RankLaunch&
   environment["TRIMTAB_WORLD_SIZE"] = std::to_string(job.world_size);
   environment["TRIMTAB_PLAN"] = launch.plan_path;
   environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
-  if (launch.launch > 0) environment["TRIMTAB_LAUNCH"] = std::to_string(launch.launch);
-  if (!launch.variant.empty()) environment["TRIMTAB_VARIANT"] = launch.variant;
-  if (!launch.target_config.empty()) environment["TRIMTAB_TARGET_CONFIG"] = launch.target_config;
+  set_or_leave_out(environment, "TRIMTAB_LAUNCH", launch.launch > 0 ? std::to_string(launch.launch) : "");
+  set_or_leave_out(environment, "TRIMTAB_VARIANT", launch.variant);
+  set_or_leave_out(environment, "TRIMTAB_TARGET_CONFIG", launch.target_config);
   if (!places.inject_library.empty()) {
     environment["TRIMTAB_LIBRARY"] = places.inject_library;
     environment["NVTX_INJECTION64_PATH"] = places.inject_library;

@@ -94,21 +94,20 @@ Status Scratch::remove_snapshots() const {
 }
 
 // Beside first: a copy that was cut off is never taken for the checkpoint.
-Status Scratch::copy_checkpoint(const std::string& source) const {
+Status Scratch::copy_checkpoint(const std::string& source, CopyWatch& watch) const {
   const std::string beside = checkpoint() + ".copying";
   std::error_code failure;
   std::filesystem::remove_all(checkpoint(), failure);
   if (!failure) std::filesystem::remove_all(beside, failure);
   if (failure) return unavailable("couldn't remove the earlier copy " + checkpoint() + ": " + failure.message());
   if (source.empty() || !std::filesystem::exists(source, failure)) return {};
-  // Of what it stands for, where it is a link itself.
-  const auto original = std::filesystem::canonical(source, failure);
-  if (failure) return unavailable("couldn't find the checkpoint " + source + ": " + failure.message());
-  constexpr auto kHow = std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks;
-  std::filesystem::copy(original, beside, kHow, failure);
-  if (!failure) std::filesystem::rename(beside, checkpoint(), failure);
-  if (!failure) return {};
-  return unavailable("couldn't copy the checkpoint " + source + " to " + checkpoint() + ": " + failure.message() +
+  const auto copied = copy_tree(source, beside, watch);
+  if (copied.ok()) std::filesystem::rename(beside, checkpoint(), failure);
+  if (copied.ok() && !failure) return {};
+  const std::string why = copied.ok() ? failure.message() : copied.error().message;
+  // Room for what comes next.
+  std::filesystem::remove_all(beside, failure);
+  return unavailable("couldn't copy the checkpoint " + source + " to " + checkpoint() + ": " + why +
                      "; a trial needs as much room again");
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "checkpoint_tree.hpp"
 
 namespace trimtab::agent {
 
@@ -39,8 +40,9 @@ class Scratch {
 
   [[nodiscard]] Status create() const;
   [[nodiscard]] Status remove_snapshots() const;
-  // Makes checkpoint() a copy of `source`, a file or a directory; nothing where there is none yet.
-  [[nodiscard]] Status copy_checkpoint(const std::string& source) const;
+  // Makes checkpoint() a copy of `source`, a file or a directory (checkpoint_tree.hpp); nothing where there is none
+  // yet. May take minutes; any thread.
+  [[nodiscard]] Status copy_checkpoint(const std::string& source, CopyWatch& watch) const;
 
  private:
   std::string path_;

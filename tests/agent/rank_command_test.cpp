@@ -115,6 +115,17 @@ TEST_CASE("a rank's environment is the agent's, the job's over it, ours over bot
   CHECK_FALSE(environment.contains("TRIMTAB_STATE"));
 }
 
+TEST_CASE("what the job's environment says of another launch does not survive") {
+  Job job = example_job();
+  const auto names = {"TRIMTAB_LAUNCH", "TRIMTAB_VARIANT", "TRIMTAB_TARGET_CONFIG"};
+  for (const char* name : names) job.environment[name] = "another's";
+  RankLaunch launch = example_launch();
+  launch.variant.clear();
+  launch.launch = 0;
+  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", ""});
+  for (const char* name : names) CHECK_FALSE(environment.contains(name));
+}
+
 TEST_CASE("without the library its variables are absent, and describe and benchmark are switched off") {
   CHECK_FALSE(rank_environment({}, example_job(), example_launch(), {"/run/a.sock", "", "/state/kill-switch"})
                   .contains("TRIMTAB_LIBRARY"));

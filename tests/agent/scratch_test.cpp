@@ -29,14 +29,15 @@ TEST_CASE("a trial's checkpoint is a copy, of what a link stands for too") {
   REQUIRE(write_file(directory / "saved/step-1/weights", "job's").ok());
   std::filesystem::create_directory_symlink(directory / "saved", directory / "link");
 
+  CopyWatch watch;
   for (const char* source : {"saved", "link"}) {
     INFO(source);
-    REQUIRE(scratch.copy_checkpoint(directory / source).ok());
+    REQUIRE(scratch.copy_checkpoint(directory / source, watch).ok());
     CHECK(read_file(scratch.checkpoint() + "/step-1/weights").value() == "job's");
     REQUIRE(write_file(scratch.checkpoint() + "/step-1/weights", "trial's").ok());
     CHECK(read_file(directory / "saved/step-1/weights").value() == "job's");
   }
-  REQUIRE(scratch.copy_checkpoint(directory / "absent").ok());
+  REQUIRE(scratch.copy_checkpoint(directory / "absent", watch).ok());
   CHECK_FALSE(std::filesystem::exists(scratch.checkpoint()));
 }
 

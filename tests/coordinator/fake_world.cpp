@@ -273,8 +273,9 @@ void FakeWorld::train_step() {
   ++step_;
   if (variant_.empty()) own_steps_.push_back(step_);
   const std::string name = running_plan();
-  const double ms = plan(name).true_ms * std::exp(noise_ * random_.normal());
+  const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
+  if (faults.crash_in_step.contains(name) && variant_.empty()) return end_ranks(137);
   if (faults.crash_always || step_ == faults.crash_at_step) {
     faults.crash_at_step = -1;
     return end_ranks(137);

@@ -37,8 +37,10 @@ struct Faults {
   std::set<std::string> ignore_commit;  // the commit takes no effect
   std::set<std::string> ignore_cancel;  // … and then, after its cancellation, does
   std::int64_t crash_at_step = -1;      // whatever runs, once
+  std::set<std::string> crash_in_step;  // in each launch's first step that trains it
   bool crash_always = false;
   bool launch_fails = false;
+  double slowdown = 1;  // of every step
 };
 
 class FakeWorld {

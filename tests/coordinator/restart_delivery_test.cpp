@@ -112,6 +112,16 @@ TEST_CASE("a restarted trial goes on until it is sure, two blocks of a plan in o
   check_no_step_lost(one);
 }
 
+TEST_CASE("a restarted trial's peaks are those of all its launches") {
+  FakeWorld one(restarted_job(), {{"initial", 100, 110}, {"best", 70, 80}}, 7, 0.01);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().observations.size() == 2; }, 100000));
+  INFO(one.history());
+  const MeasuredPlan& best = one.state().observations.back();
+  CHECK(best.plan.hash == "best");
+  CHECK(best.peak_bytes == std::vector<double>{1000, 1000});
+}
+
 TEST_CASE("launches that take longer than ranks may be silent are measured all the same") {
   Job job = restarted_job();
   job.trials.deadline = std::chrono::seconds(1);

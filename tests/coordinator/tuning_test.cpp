@@ -317,6 +317,59 @@ TEST_CASE("an adopted plan that fails while it is compared ends the comparison")
   CHECK_FALSE(one.state().compared);
 }
 
+TEST_CASE("an adopted plan that no launch brings to life gives its place back to the one that it took it from") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.steps = 3000;
+  const Delivery delivery = GENERATE(Delivery::kLive, Delivery::kRestart);
+  job.delivery = delivery;
+  // "better" is adopted first, then "best" in its place.
+  FakeWorld one(job, {{"initial", 100, 110}, {"better", 80, 70}, {"best", 60, 75}}, 3, 0.02);
+  one.begin();
+  const auto settled = [&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; };
+  REQUIRE(one.run(settled, 100000));
+  INFO(one.history());
+  REQUIRE(one.running_plan() == "best");
+  REQUIRE(trial_of(one, "better")->state == TrialState::kAdopted);
+  one.faults.crash_in_step = {"best"};
+  REQUIRE(one.run([&] { return one.state().incumbent.hash != "best"; }, 100000));
+  CHECK(one.state().incumbent.hash == "better");
+  CHECK(one.state().incumbent_measured.mean_ms == Approx(80).epsilon(0.05));
+  CHECK(trial_of(one, "best")->reason == "crash");
+  CHECK_THAT(trial_of(one, "best")->message, Catch::Contains("last words"));
+  CHECK(one.state().failed_hashes.back() == "best");
+  REQUIRE(one.run([&] { return settled() && one.running_plan() == "better"; }, 100000));
+  CHECK(one.state().phase == Phase::kTraining);
+}
+
+TEST_CASE("what failed goes back through the plans that it replaced, and never to one that was found slower") {
+  TuningState state;
+  state.job = fake_job();
+  state.phase = Phase::kTraining;
+  state.nodes = {{"n0", 0, 2}};
+  state.initial = {"initial", "initial"};
+  state.incumbent = {"b", "b"};
+  state.epoch_hashes = {{1, "b"}};
+  state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
+  Trial adopted;
+  adopted.state = TrialState::kAdopted;
+  // "c" was adopted before a resize or left in the final comparison: no longer what "b" replaced.
+  for (const char* plan : {"c", "a", "b"}) {
+    adopted.id = static_cast<std::int32_t>(state.trials.size()) + 1;
+    adopted.plan = {plan, plan};
+    state.trials.push_back(adopted);
+  }
+  state.replaced = {{{"initial", "initial"}, {}, {100, 99, 101, 5}}, {{"a", "a"}, {}, {90, 89, 91, 5}}};
+  Tuning tuning(state);
+  (void)tuning.resume({});
+  (void)tuning.handle(NodeBack{"n0", {{0, 1, 1}, {1, 1, 1}}}, {});
+  (void)tuning.handle(FromRank{0, 1, RankFailed{1, "loss", "it rose"}}, {});
+  CHECK(tuning.state().incumbent.hash == "a");
+  CHECK(tuning.state().incumbent_measured.mean_ms == 90);
+  REQUIRE(tuning.state().replaced.size() == 1);
+  CHECK(tuning.state().replaced.back().plan.hash == "initial");
+}
+
 TEST_CASE("late and repeated messages of an old epoch change nothing") {
   FakeWorld one = world();
   one.begin();

@@ -62,6 +62,18 @@ class Refusals(ProgramTest):
                 with self.subTest(target=target, knob=name):
                     self.refuse(plan, target, name)
 
+    def test_trainer_has_two_switches(self):
+        plan = copy.deepcopy(BASE)
+        segment(plan).update(recompute=[[1, 4]], switches={"offload_hidden": [[1, 3]], "offload_optimizer": True})
+        done = self.export(plan, SHAPE.document(plan["global_batch"]), "trainer")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("offload_hidden", done.stdout)
+        refused = {"segment_sync": {"segment_sync": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]}}
+        for name, switches in refused.items():
+            segment(plan)["switches"] = switches
+            with self.subTest(knob=name):
+                self.refuse(plan, "trainer", f"switches.{name}")
+
     def test_sharding_levels(self):
         for target, level in (("ddp", "gradients"), ("ddp", "parameters"), ("fsdp", "optimizer"),
                               ("galvatron", "optimizer")):

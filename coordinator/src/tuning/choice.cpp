@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/settling.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -38,8 +39,10 @@ std::string Tuning::overhead_spent() const {
 bool Tuning::enough_steps_for_trial() const {
   const TrialSettings& settings = state_.job.trials;
   const std::int64_t block = settings.warmup_steps + settings.measure_steps;
+  // Only a plan's first warm-up is long: later ones find it compiled.
+  const std::int64_t unsettled = most_warmup_steps(settings.warmup_steps) - settings.warmup_steps;
   // The trial's own blocks, and then those of the final comparison.
-  return remaining_steps() >= block * (2 * settings.blocks + 6);
+  return remaining_steps() >= block * (2 * settings.blocks + 6) + unsettled;
 }
 
 void Tuning::take_search(const SearchReply& reply) {

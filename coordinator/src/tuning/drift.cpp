@@ -8,34 +8,56 @@
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
+namespace {
+
+constexpr std::size_t kDrifts = 32;  // that are remembered
+// A link that comes and goes must not keep the job tuning: after each time it waits twice as long for the next, at most
+// this part of its steps.
+constexpr std::int64_t kFirstWait = 500;  // steps
+constexpr std::int64_t kLongestWaitShare = 10;
+
+Measured scaled(const Measured& measured, double ratio) {
+  return {measured.mean_ms * ratio, measured.low_ms * ratio, measured.high_ms * ratio, measured.steps};
+}
+
+}  // namespace
 
 void Tuning::watch_for_drift(const JobStep& step) {
   if (state_.phase != Phase::kTraining || state_.doing != Doing::kNothing || !running(state_.incumbent)) {
     return change_point_.reset();
   }
+  const bool postponed = !state_.drifts.empty() && !state_.drifts.back().handled;
+  if (postponed && !waits_to_retune()) explain_drift();
+  if (state_.doing != Doing::kNothing) return;
   if (!change_point_) change_point_.emplace();
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (!change) return;
   change_point_.reset();
   Drift drift;
+  drift.plan_hash = state_.incumbent.hash;
   drift.since_step = change->since_step;
   drift.noticed_step = step.step;
   drift.before_ms = change->before_ms;
   drift.after_ms = change->after_ms;
   state_.drifts.push_back(drift);
+  if (state_.drifts.size() > kDrifts) state_.drifts.erase(state_.drifts.begin());
   transition();
   note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
                     format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
                     " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long");
-  explain_drift();
+  if (!waits_to_retune()) return explain_drift();
+  note("drift", "the job is not tuned again before step " + std::to_string(state_.retuned_step + state_.retune_wait) +
+                    ": it was a short while ago");
 }
 
 // Nothing is under way and the job trains: what is to be done besides.
 void Tuning::train_on() {
   if (state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
-  if (!state_.drifts.empty() && !state_.drifts.back().handled) return explain_drift();
+  if (!state_.drifts.empty() && !state_.drifts.back().handled && !waits_to_retune()) {
+    return explain_drift();
+  }
   if (state_.first_probes.empty()) act(ProbeHardware{});
-  if (state_.spare.plan.empty() && spare_search_ == 0 && !no_spare_) prepare_spare();
+  if (state_.spare.plan.empty() && spare_search_ == 0) prepare_spare();
 }
 
 void Tuning::explain_drift() {
@@ -88,16 +110,35 @@ void Tuning::retune() {
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
   state_.trials_before_drift = static_cast<std::int32_t>(state_.trials.size());
-  const double sigma = state_.incumbent_measured.mean_ms > 0
-                           ? state_.incumbent_measured.sigma_ms() / state_.incumbent_measured.mean_ms
-                           : 0.02;
-  const double reach = 1.96 * std::max(sigma, 0.01) * drift.after_ms;
-  state_.incumbent_measured = {drift.after_ms, drift.after_ms - reach, drift.after_ms + reach,
-                               static_cast<int>(drift.noticed_step - drift.since_step)};
-  observe(state_.incumbent, state_.incumbent_measured);
+  carry_over_drift(drift);
+  const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
+  state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);
+  state_.retuned_step = state_.step;
   state_.spare = {};
+  no_spare_.clear();
   enter(Phase::kTrials);
   settled();
+}
+
+bool Tuning::waits_to_retune() const {
+  return state_.step < state_.retuned_step + state_.retune_wait;
+}
+
+// The drift tells what its own plan takes now. Any other plan's time is taken to have changed as much, until it is
+// measured again.
+void Tuning::carry_over_drift(const Drift& drift) {
+  const double ratio = drift.after_ms / drift.before_ms;
+  for (Replaced& one : state_.replaced) one.measured = scaled(one.measured, ratio);
+  Measured& measured = state_.incumbent_measured;
+  if (!drift.plan_hash.empty() && drift.plan_hash != state_.incumbent.hash) {
+    measured = scaled(measured, ratio);
+    return;
+  }
+  const double sigma = measured.mean_ms > 0 ? measured.sigma_ms() / measured.mean_ms : 0.02;
+  const double reach = 1.96 * std::max(sigma, 0.01) * drift.after_ms;
+  measured = {drift.after_ms, drift.after_ms - reach, drift.after_ms + reach,
+              static_cast<int>(drift.noticed_step - drift.since_step)};
+  observe(state_.incumbent, measured);
 }
 
 }  // namespace trimtab::coordinator

@@ -25,8 +25,7 @@ bool is_blameless(const std::string& reason) {
 void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
   clock_check_.interrupt();
   if (is_restarted()) return begin_restart(plan, purpose);
-  const std::uint64_t epoch = ++state_.last_epoch;
-  state_.epoch_hashes[epoch] = plan.hash;
+  const std::uint64_t epoch = state_.begin_epoch(plan.hash);
   state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
   change_.emplace(PlanChange{Agreement(epoch, world_size(), deadline()), plan, purpose});
   transition();
@@ -101,19 +100,17 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
 // An adopted plan that fails after all gives its place back to the one that it took it from; the job has left it. Of a
 // plan that was never adopted such news is late or says nothing: the ranks' next steps show what they run.
 void Tuning::incumbent_failed(const std::string& reason, const std::string& message) {
-  Trial* failed = nullptr;
-  const Trial* before = nullptr;
+  if (give_back_incumbent(reason, message)) roll_back();
+}
+
+// False when the incumbent was never adopted: there is no plan before it.
+bool Tuning::give_back_incumbent(const std::string& reason, const std::string& message) {
   // Plans from before nodes were lost are for more devices than there are.
-  for (std::size_t i = static_cast<std::size_t>(state_.trials_before_resize); i < state_.trials.size(); ++i) {
-    Trial& trial = state_.trials[i];
-    if (trial.state != TrialState::kAdopted) continue;
-    if (trial.plan.hash == state_.incumbent.hash) {
-      failed = &trial;
-    } else {
-      before = &trial;
-    }
-  }
-  if (failed == nullptr) return;
+  const auto left = state_.trials.rend() - state_.trials_before_resize;
+  const auto failed = std::find_if(state_.trials.rbegin(), left, [this](const Trial& one) {
+    return one.state == TrialState::kAdopted && one.plan.hash == state_.incumbent.hash;
+  });
+  if (failed == left) return false;
   running_hash_.clear();
   if (state_.has_trial()) fail_trial("incumbent failed", message, false);
   failed->state = TrialState::kFailed;
@@ -121,14 +118,19 @@ void Tuning::incumbent_failed(const std::string& reason, const std::string& mess
   failed->message = message;
   state_.failed_hashes.push_back(failed->plan.hash);
   act(RememberFailure{failed->plan.hash, reason});
-  state_.incumbent = before != nullptr ? before->plan : state_.initial;
-  state_.incumbent_predicted = before != nullptr ? before->predicted : state_.initial_predicted;
-  state_.incumbent_measured = before != nullptr ? before->measured : state_.initial_measured;
+  Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
+  if (!state_.replaced.empty()) {
+    before = std::move(state_.replaced.back());
+    state_.replaced.pop_back();
+  }
+  state_.incumbent = std::move(before.plan);
+  state_.incumbent_predicted = before.predicted;
+  state_.incumbent_measured = before.measured;
   decided("leave the plan of trial " + std::to_string(failed->id) + " for the one before it", reason + ": " + message);
   note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason +
                       ") and is left for the one before it: " + message);
   transition();
-  roll_back();
+  return true;
 }
 
 void Tuning::change_done() {
@@ -191,7 +193,7 @@ void Tuning::roll_back() {
   if (nothing_pending && running(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;
-    return relaunch("the ranks could not be brought back to the incumbent");
+    return relaunch("refused", "the ranks could not be brought back to the incumbent");
   }
   begin_change(state_.incumbent, ChangePurpose::kRollback);
 }

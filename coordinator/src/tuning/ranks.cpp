@@ -58,9 +58,7 @@ void Tuning::send(const OutstandingCommand& command) {
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
   ++state_.launch;
-  state_.launch_epoch = ++state_.last_epoch;
-  state_.committed_epoch = state_.launch_epoch;
-  state_.epoch_hashes[state_.launch_epoch] = plan.hash;
+  state_.launch_epoch = state_.committed_epoch = state_.begin_epoch(plan.hash);
   state_.launch_plan = plan;
   state_.launch_variant = variant;
   state_.launch_fresh = fresh;
@@ -73,7 +71,8 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   ranks_at_epoch_.clear();
   assembly_.clear();
   ended_.clear();
-  peak_bytes_.clear();
+  // A restarted trial has several launches, and its plans' peaks are of all of them.
+  if (!state_.has_trial()) peak_bytes_.clear();
   steps_since_launch_ = 0;
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
@@ -127,9 +126,11 @@ void Tuning::ranks_killed() {
   }
 }
 
-void Tuning::relaunch(const std::string& why) {
+// A plan that was adopted and does not live, however often it is launched, is left before the job is given up.
+void Tuning::relaunch(const std::string& reason, const std::string& why) {
   note("ranks", why);
-  if (++state_.relaunches > kRelaunches) {
+  if (++state_.relaunches > kRelaunches && give_back_incumbent(reason, why)) state_.relaunches = 1;
+  if (state_.relaunches > kRelaunches) {
     state_.failure = "the job was launched " + std::to_string(kRelaunches) + " times in a row without " +
                      std::to_string(kStepsOfHealth) + " steps; last: " + why;
     return kill_ranks(AfterKill::kFail);
@@ -179,7 +180,7 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     // The incumbent ran up to here: launches that candidates make necessary are not the job's failures in a row.
     if (blamed) state_.relaunches = 0;
   }
-  relaunch(why);
+  relaunch(reason, why);
 }
 
 void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {

@@ -12,7 +12,7 @@ void Settling::add(double wall_ms) {
   const bool falls = seen_ == 1 || wall_ms < (1 - kClearly) * before_ms_;
   before_ms_ = wall_ms;
   if (seen_ < least_) return;
-  settled_ = !falls || least_ == 1 || seen_ >= least_ + kMostUnsettled;
+  settled_ = !falls || seen_ >= most_warmup_steps(least_);
 }
 
 }  // namespace trimtab::coordinator

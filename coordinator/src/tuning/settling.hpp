@@ -10,6 +10,11 @@ namespace trimtab::coordinator {
 
 inline constexpr std::int32_t kMostUnsettled = 12;
 
+// Of a warm-up that is asked to have `least`.
+[[nodiscard]] constexpr std::int32_t most_warmup_steps(std::int32_t least) {
+  return least > 1 ? least + kMostUnsettled : least;
+}
+
 class Settling {
  public:
   // `steps` at least; 0 = none, and nothing is waited for.

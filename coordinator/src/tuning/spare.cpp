@@ -11,6 +11,9 @@
 namespace trimtab::coordinator {
 namespace {
 
+// A search that found nothing is made again: what is known of costs and memory grows.
+constexpr Nanoseconds kSearchAgain = std::chrono::minutes(10);
+
 Cluster parsed(const std::string& cluster_json) {
   auto cluster = parse_cluster(cluster_json, "the job's cluster");
   TRIMTAB_ASSERT(cluster.ok(), "the job's cluster was parsed when its nodes were chosen");
@@ -44,7 +47,8 @@ std::string listed(const std::set<std::string>& nodes) {
 // Which node will be lost nobody knows: the last stands for its like.
 void Tuning::prepare_spare() {
   if (!state_.elastic || state_.nodes.size() < 2 || state_.job.mode == JobMode::kObserve) return;
-  search_spare(lost_.empty() ? std::set{state_.nodes.back().node} : lost_);
+  const std::set<std::string> missing = lost_.empty() ? std::set{state_.nodes.back().node} : lost_;
+  if (!has_no_spare(without(parsed(state_.cluster_json), missing))) search_spare(missing);
 }
 
 void Tuning::search_spare(const std::set<std::string>& missing) {
@@ -72,7 +76,8 @@ void Tuning::take_spare(const SearchReply& reply) {
       reply.candidates.begin(), reply.candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
   if (best == reply.candidates.end()) {
-    no_spare_ = true;
+    no_spare_ = state_.spare.cluster_json;
+    no_spare_at_ = now_.monotonic;
     return note("warning", "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
   }
   state_.spare.plan = best->plan;
@@ -85,12 +90,17 @@ void Tuning::take_spare(const SearchReply& reply) {
 
 // Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
 void Tuning::tick_lost() {
-  if (!state_.elastic || !steers_ranks(state_.phase) || held() || no_spare_) return;
+  if (!state_.elastic || !steers_ranks(state_.phase) || held()) return;
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
   const Cluster left = without(parsed(state_.cluster_json), lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
   if (ready) return shrink(left);
-  if (spare_search_ == 0) search_spare(lost_);
+  if (spare_search_ == 0 && !has_no_spare(left)) search_spare(lost_);
+}
+
+bool Tuning::has_no_spare(const Cluster& left) const {
+  if (no_spare_.empty() || now_.monotonic - no_spare_at_ > kSearchAgain) return false;
+  return alike(left, parsed(no_spare_));
 }
 
 // The job begins anew on what is left, from its last snapshot, with the plan that was kept ready. Plans, steps and
@@ -113,6 +123,8 @@ void Tuning::shrink(const Cluster& left) {
   state_.initial = state_.incumbent = state_.spare.plan;
   state_.initial_predicted = state_.incumbent_predicted = state_.spare.predicted;
   state_.spare = {};
+  state_.replaced.clear();
+  no_spare_.clear();
   forget_measurements();
   state_.relaunches = 0;
   enter(Phase::kLaunching);

@@ -1,6 +1,7 @@
 #include "tuning/state.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace trimtab::coordinator {
 namespace {
@@ -13,7 +14,19 @@ bool is_blameless(const Trial& trial) {
           trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed");
 }
 
+// More than are ever proposed between two that ranks run.
+constexpr std::size_t kEpochs = 64;
+
 }  // namespace
+
+std::uint64_t TuningState::begin_epoch(const std::string& plan_hash) {
+  epoch_hashes[++last_epoch] = plan_hash;
+  const auto kept = [this](std::uint64_t epoch) { return epoch == committed_epoch || epoch == launch_epoch; };
+  for (auto one = epoch_hashes.begin(); epoch_hashes.size() > kEpochs && one != epoch_hashes.end();) {
+    one = kept(one->first) ? std::next(one) : epoch_hashes.erase(one);
+  }
+  return last_epoch;
+}
 
 double Trial::overhead_ms() const {
   return changes_ms + std::max(0.0, excess_ms);

@@ -61,6 +61,14 @@ struct PassedOver {
   std::string why;  // "differs from trial 2 …"
 };
 
+// A plan that an adoption took the place of, as it was known then: what the job goes back to when the adopted one
+// fails.
+struct Replaced {
+  PlanText plan;
+  Predicted predicted;
+  Measured measured;
+};
+
 struct LossAt {
   std::int64_t step = 0;
   double loss = 0;
@@ -69,6 +77,7 @@ struct LossAt {
 
 // The incumbent's step time has changed for good.
 struct Drift {
+  std::string plan_hash;  // of the incumbent that it was noticed under
   std::int64_t since_step = 0;
   std::int64_t noticed_step = 0;
   double before_ms = 0;
@@ -139,8 +148,9 @@ struct TuningState {
   Predicted incumbent_predicted;
   Measured initial_measured;
   Measured incumbent_measured;
+  std::vector<Replaced> replaced;  // by the adoptions that led to the incumbent, the latest last
   PairNoise noise;
-  std::map<std::uint64_t, std::string> epoch_hashes;
+  std::map<std::uint64_t, std::string> epoch_hashes;  // of the latest epochs
   std::uint64_t last_epoch = 0;
   std::uint64_t committed_epoch = 0;  // the last that was launched with, or committed: what ranks may yet switch to
 
@@ -159,7 +169,9 @@ struct TuningState {
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
-  std::vector<Drift> drifts;
+  std::vector<Drift> drifts;             // the latest
+  std::int64_t retuned_step = 0;         // when the job was last tuned again
+  std::int64_t retune_wait = 0;          // the steps from then on in which it is not; 0 = it has not been yet
   std::int32_t trials_before_drift = 0;  // the first trials: what they measured was of another machine
   std::vector<Probe> first_probes;       // when the costs were those that were measured
   std::vector<Probe> last_probes;
@@ -190,6 +202,8 @@ struct TuningState {
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
+  // A new epoch, of this plan. Old ones that no rank can run any more are forgotten.
+  std::uint64_t begin_epoch(const std::string& plan_hash);
   // As it runs now: with the world size that nodes which were lost have left.
   [[nodiscard]] Job running_job() const;
   // Since the last drift.

@@ -16,10 +16,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, since_step, noticed_step, before_ms, after_ms, handled, links,
-                                                devices, what)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
+                                                handled, links, devices, what)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
@@ -159,8 +160,11 @@ void each_result(State& s, const Visit& visit) {
 template <typename State, typename Visit>
 void each_later_field(State& s, const Visit& visit) {
   visit("noise", s.noise);
+  visit("replaced", s.replaced);
   visit("earlier_calibration_json", s.earlier_calibration_json);
   visit("drifts", s.drifts);
+  visit("retuned_step", s.retuned_step);
+  visit("retune_wait", s.retune_wait);
   visit("trials_before_drift", s.trials_before_drift);
   visit("first_probes", s.first_probes);
   visit("last_probes", s.last_probes);

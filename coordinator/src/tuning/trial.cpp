@@ -13,6 +13,7 @@ namespace {
 constexpr std::int32_t kMostRounds = 3;
 constexpr std::int32_t kMostRoundsOfLong = 6;
 constexpr std::int64_t kLong = 20;
+constexpr std::size_t kReplaced = 8;  // plans that are remembered to go back to, one after the other
 
 std::string words(const Ratio& ratio) {
   return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
@@ -101,6 +102,8 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   if (adopt) {
     trial.break_even_steps = break_even_steps(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms);
     consequence = "; the change has paid after " + std::to_string(trial.break_even_steps) + " steps";
+    state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
+    if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
     state_.incumbent = trial.plan;
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;

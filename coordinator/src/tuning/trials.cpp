@@ -237,6 +237,7 @@ void Tuning::conclude_comparison() {
   note("result", "the adopted plan is " + format_fixed(state_.final_ratio.ratio, 2) + "x as fast as the initial one");
   if (state_.final_ratio.high < 1) {
     note("warning", "it is surely slower after all: the job goes back to the initial plan");
+    state_.replaced.clear();
     state_.incumbent = state_.initial;
     state_.incumbent_predicted = state_.initial_predicted;
     state_.incumbent_measured = state_.final_initial;

@@ -16,7 +16,7 @@ std::vector<Action> Tuning::begin(Moment now) {
 
 std::vector<Action> Tuning::resume(Moment now) {
   now_ = now;
-  moved_at_ = now.monotonic;
+  moved_at_ = lost_at_ = now.monotonic;
   for (const NodeShare& share : state_.nodes) lost_.insert(share.node);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial("coordinator restarted", "the coordinator restarted in the middle of the trial", false);

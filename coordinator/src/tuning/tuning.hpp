@@ -129,7 +129,7 @@ class Tuning {
   void kill_ranks(AfterKill after);
   void ranks_killed();
   void launched(const CommandFinished&);
-  void relaunch(const std::string& why);
+  void relaunch(const std::string& reason, const std::string& why);
   void recovered();
   void send(const OutstandingCommand& command);
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
@@ -155,6 +155,7 @@ class Tuning {
   void resend_change();
   void tick_change();
   void incumbent_failed(const std::string& reason, const std::string& message);
+  [[nodiscard]] bool give_back_incumbent(const std::string& reason, const std::string& message);
   void roll_back();
   void settled();
   void news(std::int32_t rank, const RankAcknowledged&);
@@ -228,6 +229,8 @@ class Tuning {
   void on(const HardwareProbed& probed);
   void not_explained(const std::string& why);
   void retune();
+  void carry_over_drift(const Drift& drift);
+  [[nodiscard]] bool waits_to_retune() const;
 
   // spare.cpp
   void prepare_spare();
@@ -235,6 +238,7 @@ class Tuning {
   void take_spare(const SearchReply& reply);
   void tick_lost();
   void shrink(const Cluster& left);
+  [[nodiscard]] bool has_no_spare(const Cluster& left) const;
   void forget_measurements();
 
   // ending.cpp
@@ -281,10 +285,11 @@ class Tuning {
   std::set<std::string> lost_;
   Nanoseconds lost_at_{0};          // when the last of them was lost
   std::uint64_t spare_search_ = 0;  // its number, while it is going on
-  bool no_spare_ = false;           // there is no plan for what would be left
+  std::string no_spare_;            // the cluster that no plan was found for; empty = none of late
+  Nanoseconds no_spare_at_{0};      // when that was
   Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
-  std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch
+  std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
 };
 
 }  // namespace trimtab::coordinator

@@ -46,7 +46,7 @@ struct ExportedPlan {
   std::string file_text;
 };
 
-// "trainer", the reference trainer, honours everything and reads plan.json itself.
+// "trainer", the reference trainer, reads plan.json itself.
 [[nodiscard]] std::vector<std::string_view> targets();
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);

@@ -35,6 +35,10 @@ std::string stage_place(std::int32_t stage) {
   return "stages[" + std::to_string(stage) + "]";
 }
 
+std::string segment_place(std::size_t stage, std::size_t segment) {
+  return stage_place(static_cast<std::int32_t>(stage)) + ".segments[" + std::to_string(segment) + "]";
+}
+
 std::string place_of(const OperatorSetting& setting) {
   return stage_place(setting.stage) + ".segments[" + std::to_string(setting.segment) + "]";
 }
@@ -186,26 +190,32 @@ void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints)
     for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
       const Segment& segment = view.plan->stages[s].segments[g];
       if (segment.alternate_dimension.empty() || segment.tp == 1) continue;
-      complaints.add(stage_place(static_cast<std::int32_t>(s)) + ".segments[" + std::to_string(g) +
-                     "].alternate_dimension: must be empty");
+      complaints.add(segment_place(s, g) + ".alternate_dimension: must be empty");
       return;
     }
   }
 }
 
+void need_no_switched_operators(const PlanLayers& view, std::string_view but, Complaints& complaints) {
+  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
+    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
+      for (const auto& [name, ranges] : kSwitchRanges) {
+        if (name == but || (view.plan->stages[s].segments[g].switches.*ranges).empty()) continue;
+        complaints.add(segment_place(s, g) + ".switches." + std::string(name) + ": must be empty");
+      }
+    }
+  }
+}
+
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints) {
+  need_no_switched_operators(view, "", complaints);
   const bool all = offloads_optimizer(*view.plan);
   for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
     for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
-      const std::string place =
-          stage_place(static_cast<std::int32_t>(s)) + ".segments[" + std::to_string(g) + "].switches.";
-      const Switches& switches = view.plan->stages[s].segments[g].switches;
-      for (const auto& [name, ranges] : kSwitchRanges) {
-        if (!(switches.*ranges).empty()) complaints.add(place + std::string(name) + ": must be empty");
-      }
-      if (!switches.offload_optimizer) continue;
-      if (!optimizer) complaints.add(place + "offload_optimizer: must be false");
-      if (optimizer && !all) complaints.add(place + "offload_optimizer: must be the same in every segment");
+      if (!view.plan->stages[s].segments[g].switches.offload_optimizer) continue;
+      const std::string place = segment_place(s, g) + ".switches.offload_optimizer: must be ";
+      if (!optimizer) complaints.add(place + "false");
+      if (optimizer && !all) complaints.add(place + "the same in every segment");
     }
   }
 }

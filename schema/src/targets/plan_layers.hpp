@@ -46,8 +46,9 @@ struct PlanLayers {
 
 [[nodiscard]] Result<PlanLayers> plan_layers(const Plan& plan, const Model& model);
 
-[[nodiscard]] std::string stage_place(std::int32_t stage);           // "stages[1]"
-[[nodiscard]] std::string place_of(const OperatorSetting& setting);  // "stages[1].segments[0]"
+[[nodiscard]] std::string stage_place(std::int32_t stage);                        // "stages[1]"
+[[nodiscard]] std::string segment_place(std::size_t stage, std::size_t segment);  // "stages[1].segments[0]"
+[[nodiscard]] std::string place_of(const OperatorSetting& setting);               // "stages[1].segments[0]"
 
 // Each adds to the complaints what it is named for.
 void need_devices_in_order(const PlanLayers& view, bool interleaved, Complaints& complaints);
@@ -62,6 +63,8 @@ void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints);
 void need_whole_microbatches(const PlanLayers& view, Complaints& complaints);
 void need_blocking_transfers(const PlanLayers& view, Complaints& complaints);
 void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints);
+// Those of H3T's that name operators, but for one of them; empty = all of these.
+void need_no_switched_operators(const PlanLayers& view, std::string_view but, Complaints& complaints);
 // All of H3T's but, where `optimizer` says so, offload_optimizer.
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints);
 void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints);

@@ -1,0 +1,114 @@
+// Long jobs: costs that change again and again, nodes that stay away. What is stored stays bounded.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "fake_world.hpp"
+#include "simulated_job.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+FakeWorld training_world(std::int64_t steps) {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.steps = steps;
+  FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}}, 5, 0.01);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
+  REQUIRE(one.running_plan() == "best");
+  // What a step takes, before anything changes.
+  const std::int64_t known = one.state().step + 100;
+  REQUIRE(one.run([&] { return one.state().step >= known; }));
+  return one;
+}
+
+bool asks_for_spare(const std::vector<Action>& actions) {
+  return std::ranges::any_of(actions, [](const Action& one) {
+    const auto* search = std::get_if<SearchPlans>(&one);
+    return search != nullptr && search->spare;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a job whose steps change for ever is tuned again ever less often, and its state stays small") {
+  FakeWorld one = training_world(20'000);
+  std::set<std::int64_t> retuned;
+  std::size_t most_epochs = 0;
+  std::size_t noticed = 0;
+  std::int64_t last = 0;
+  one.after_event = [&] {
+    const TuningState& state = one.state();
+    if (!state.drifts.empty() && state.drifts.back().noticed_step != last) {
+      last = state.drifts.back().noticed_step;
+      ++noticed;
+    }
+    one.faults.slowdown = state.step / 150 % 2 == 0 ? 1.5 : 1;
+    retuned.insert(state.retuned_step);
+    most_epochs = std::max(most_epochs, state.epoch_hashes.size());
+  };
+  const bool ended = one.run([] { return false; }, 400'000);
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(noticed > 32);
+  CHECK(one.state().drifts.size() == 32);
+  // Not before it began, after 500, 1000 and 2000 steps, and then after a tenth of the job each time.
+  CHECK(retuned.size() >= 6);
+  CHECK(retuned.size() <= 14);
+  for (auto at = std::next(retuned.begin(), 2); at != retuned.end(); ++at) CHECK(*at - *std::prev(at) >= 500);
+  CHECK(one.history().find("the job is not tuned again before step") != std::string::npos);
+  CHECK(most_epochs <= 66);
+}
+
+TEST_CASE("a drift that was noticed under a plan that has failed since does not tell what another plan takes") {
+  FakeWorld one = training_world(4000);
+  one.faults.slowdown = 1.5;
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kProbing; }));
+  one.feed(FromRank{0, one.state().launch, RankFailed{one.state().committed_epoch, "loss", "it rose"}});
+  REQUIRE(one.state().incumbent.hash == "initial");
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0; }));
+  INFO(one.history());
+  CHECK(one.state().drifts.back().plan_hash == "best");
+  CHECK(one.state().drifts.back().after_ms == Approx(105).epsilon(0.05));
+  CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.08));
+  CHECK(one.state().observations.empty());
+}
+
+TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coordinator's start is no node's loss") {
+  TuningState state;
+  state.job = fake_job();
+  state.job.world_size = 4;
+  state.phase = Phase::kTraining;
+  state.elastic = true;
+  state.nodes = {{"n0", 0, 2}, {"n1", 2, 2}};
+  state.cluster_json = small_input(1, 2).cluster_json;
+  state.initial = state.incumbent = {"initial", "initial"};
+  state.epoch_hashes = {{1, "initial"}};
+  state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
+  Tuning tuning(state);
+  ManualClock clock;
+  clock.advance(std::chrono::hours(1));
+  const auto feed = [&](const Event& event) { return tuning.handle(event, {clock.monotonic(), clock.wall()}); };
+  (void)tuning.resume({clock.monotonic(), clock.wall()});
+  (void)feed(NodeBack{"n0", {{0, 1, 1}, {1, 1, 1}}});
+  CHECK_FALSE(asks_for_spare(feed(Tick{})));
+  clock.advance(std::chrono::seconds(5));
+  CHECK(asks_for_spare(feed(Tick{})));
+  SearchReply nothing;
+  nothing.infeasible = "no plan fits";
+  (void)feed(SearchFinished{tuning.state().searches, nothing});
+  CHECK_FALSE(asks_for_spare(feed(Tick{})));
+  clock.advance(std::chrono::minutes(11));
+  REQUIRE(asks_for_spare(feed(Tick{})));
+  SearchReply found;
+  found.candidates.push_back({{"small", "small"}, "small", {200, 200, 180, 220, true}, "{}"});
+  (void)feed(SearchFinished{tuning.state().searches, found});
+  (void)feed(Tick{});
+  CHECK(tuning.state().world_size() == 2);
+  CHECK(tuning.state().incumbent.hash == "small");
+}
