@@ -122,7 +122,7 @@ TEST_CASE("what the job's environment says of another launch does not survive") 
   RankLaunch launch = example_launch();
   launch.variant.clear();
   launch.launch = 0;
-  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", ""});
+  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", "", ""});
   for (const char* name : names) CHECK_FALSE(environment.contains(name));
 }
 
