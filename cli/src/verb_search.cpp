@@ -181,7 +181,9 @@ void add_search(CLI::App& root, Selection& selection) {
             "Only plans that this framework can run, and what its limits cost against the free space");
   add_value(verb, "--seed", arguments->seed, "N", "Seed of the random choices")->capture_default_str();
   add_value(verb, "--threads", arguments->threads, "N", "Most threads to use; this release's strategies run on one");
-  add_value(verb, "--budget", arguments->budget, "TIME|Nev", "Time (2s) or evaluations (100000ev)")
+  add_value(verb, "--budget", arguments->budget, "TIME|Nev",
+            "Time (2s) or evaluations (100000ev); with --target's own strategy half of it goes to the comparison with "
+            "the free space")
       ->capture_default_str();
   add_value(verb, "--knobs", arguments->knobs, "LIST",
             "Knobs that may be turned, separated by commas (default: those of a job that names none)");

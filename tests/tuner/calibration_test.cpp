@@ -30,6 +30,27 @@ double true_ms(const Truth& truth, const Prediction& prediction) {
          fixed + truth.fixed_ms;
 }
 
+TEST_CASE("a prediction that lacks costs teaches no factor") {
+  Observation whole;
+  whole.prediction = prediction_of(80, 20, 0);
+  whole.measured_ms = 110;
+  whole.measured_sigma_ms = 0.1;
+  Observation lacking = whole;
+  lacking.prediction = prediction_of(10, 1, 0);
+  lacking.prediction.stages.resize(1);
+  lacking.prediction.stages[0].memory.activations = 1 << 20;
+  lacking.prediction.stages[0].memory_bytes = 1 << 20;
+  lacking.measured_memory_bytes = {8 << 20};
+  lacking.prediction.missing_costs = {"operator attention, tp 2"};
+  const Calibration alone = calibrate({whole});
+  const Calibration both = calibrate({whole, lacking});
+  CHECK(both.observations == 1);
+  CHECK(both.computation.value == alone.computation.value);
+  CHECK(both.memory.value == alone.memory.value);
+  CHECK(calibrate({lacking}).observations == 0);
+  CHECK(calibrate({lacking}).computation.value == 1);
+}
+
 // What the cost model makes of the calibration: mean and standard deviation.
 struct Interval {
   double mean = 0;

@@ -96,7 +96,7 @@ TEST_CASE("unified is no worse than any strategy with a seventh of its time") {
     }
     std::printf("unified with %d x %d ticks: better %d times, equal %d times, seed %llu\n", static_cast<int>(kParts),
                 ticks, tally.better, tally.equal, static_cast<unsigned long long>(seed));
-    CHECK(tally.better + tally.equal > 0);
+    CHECK(tally.better > 0);
   }
 }
 

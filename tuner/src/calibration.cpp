@@ -117,7 +117,8 @@ double residual_of(const std::vector<Row>& rows, const Prior& prior, const Fit& 
   return std::sqrt(sum / (kResidualPriorWeight + freedom));
 }
 
-// A prediction's shares are its slopes by the logarithms of the factors that it was made with, `at`.
+// A prediction's shares are its slopes by the logarithms of the factors that it was made with, `at`. One that lacks
+// costs says nothing of the factors: what is missing counts as no time at all.
 std::vector<Row> rows_of(const std::vector<Observation>& observations, const std::vector<Prediction>& predictions,
                          const Calibration& at) {
   std::vector<Row> rows;
@@ -127,6 +128,7 @@ std::vector<Row> rows_of(const std::vector<Observation>& observations, const std
     const double fixed =
         prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms - at.fixed_ms;
     if (!std::isfinite(seen.measured_ms) || seen.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
+    if (!prediction.missing_costs.empty()) continue;
     rows.push_back({prediction.computation_share_ms / at.computation.value,
                     prediction.communication_share_ms / at.communication.value, fixed, seen.measured_ms,
                     std::max(0.0, seen.measured_sigma_ms)});
@@ -176,6 +178,7 @@ struct MemoryRow {
 std::vector<MemoryRow> memory_rows(const std::vector<Observation>& observations) {
   std::vector<MemoryRow> rows;
   for (const Observation& seen : observations) {
+    if (!seen.prediction.missing_costs.empty()) continue;
     const std::size_t stages = std::min(seen.measured_memory_bytes.size(), seen.prediction.stages.size());
     for (std::size_t s = 0; s < stages; ++s) {
       const StagePrediction& stage = seen.prediction.stages[s];

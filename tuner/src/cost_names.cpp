@@ -6,6 +6,7 @@
 #include "layout_change.hpp"
 #include "plan_rules.hpp"
 #include "schema/cost.hpp"
+#include "step_graph.hpp"
 #include "switch_stage.hpp"
 
 namespace trimtab::tuner {
@@ -246,6 +247,12 @@ std::vector<std::string> unpriced_features(const Plan& plan) {
   const bool meet = target_says(plan, kTransfersMeet, "true");
   if (meet && interleaved) {
     unpriced("target_knobs.transfers_meet", "a meeting of sender and receiver in the interleaved schedule", names);
+  }
+  if (meet && forwards_of(plan) > kMostGraphForwards) {
+    unpriced("target_knobs.transfers_meet",
+             "a step of more than " + std::to_string(kMostGraphForwards) +
+                 " forwards (stages times microbatches) where sender and receiver meet",
+             names);
   }
   if (meet && schedule.sliced_microbatches > 0) {
     unpriced("schedule.sliced_microbatches", "slicing where sender and receiver meet", names);

@@ -4,6 +4,7 @@
 // One per search; not thread-safe. Stages are memoized; once everything has been seen a price allocates nothing.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -105,6 +106,8 @@ class Evaluator {
   virtual PlansNearBound plans_near_bound(const BoundRequest& /*request*/) { return {}; }
   // Drops what is memoized.
   virtual void forget() {}
+  // Asked inside of calls that may take long; true ends them with the best so far. Nothing asks before this is called.
+  virtual void stop_when(std::function<bool()> /*stop*/) {}
 
   [[nodiscard]] const CostModel& cost_model() const { return *cost_model_; }
   [[nodiscard]] const PlanSpace& space() const { return *space_; }

@@ -33,18 +33,21 @@ class NativeEvaluator final : public Evaluator {
   std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t stage) override;
   PlansNearBound plans_near_bound(const BoundRequest& request) override;
   void forget() override;
+  void stop_when(std::function<bool()> stop) override { switch_stage_.stop_when(std::move(stop)); }
   std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.
   const StagePrice& stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                 std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches = {});
   // Such a stage with memory switches, its recompute among them: the best for this many microbatches a step, within 1 %
-  // (SwitchStage::choose), or those with the least memory where none fit. Its gradients are sharded over its replicas.
-  // Nothing where its split is mixed, the space has no such shards, or a cost is missing.
+  // as far as there is time (SwitchStage::choose), or those with the least memory where none fit. Its gradients are
+  // sharded over its replicas. Nothing where its split is mixed, the space has no such shards, or a cost is missing.
   std::optional<CandidateStage> with_best_switches(CandidateStage of, std::int32_t begin, std::int32_t first_device,
                                                    std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
   double half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
+  // Stages that begin at devices of equal place cost the same.
+  [[nodiscard]] std::int32_t place_of(std::int32_t device) const { return place_of_[device]; }
 
   // The candidate's stages with their transfers, as the simulation takes them, and the worst stage's excess. Not
   // priced: a cost is missing.
@@ -81,7 +84,7 @@ class NativeEvaluator final : public Evaluator {
   const Calibration* calibration_;
   std::vector<std::int32_t> node_of_;   // by device
   std::vector<std::int32_t> devices_;   // 0, 1, ...
-  std::vector<std::int32_t> place_of_;  // by device: stages that begin at devices of equal place cost the same
+  std::vector<std::int32_t> place_of_;  // by device
   SplitCatalog catalog_;
   SubBatches sub_batches_;    // that stage_at() prices
   std::uint64_t latest_ = 0;  // candidate that `latest_sub_batches_` are of

@@ -9,6 +9,7 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr std::size_t kRemembered = 1 << 15;  // stages with memory switches
 
 }  // namespace
 
@@ -78,7 +79,9 @@ double NativeStagePricer::round_ms(const StagePrice& price) const {
 const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begin, std::int32_t end,
                                                                const unified::StagePlace& place, const Option& option) {
   const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
-  const std::array key{begin, end, place.first_device, place.devices, held, option.split.dp, option.split.tp};
+  const std::int32_t at = evaluator_.place_of(place.first_device);
+  const std::array key{begin, end, at, place.devices, held, option.split.dp, option.split.tp};
+  if (switched_.size() >= kRemembered && switched_.count(key) == 0) switched_.clear();
   const auto [found, added] = switched_.try_emplace(key, Switched{kInfinite, {}});
   if (!added) return found->second;
   stage_.end = end;

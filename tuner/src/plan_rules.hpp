@@ -34,6 +34,10 @@ void check_switches(const Plan& plan, const Model& model, Rules& rules);
 [[nodiscard]] bool target_says(const Plan& plan, const char* knob, std::string_view json);
 // Groups of devices that the stages go round: as many as stages but for the interleaved schedule.
 [[nodiscard]] std::int32_t seats_of(const Plan& plan);
+// Of a step, over all stages; a plan file may ask for any number.
+[[nodiscard]] inline std::int64_t forwards_of(const Plan& plan) {
+  return static_cast<std::int64_t>(plan.stages.size()) * plan.microbatches();
+}
 
 [[nodiscard]] std::string stage_text(std::size_t stage);                         // "stages[1]"
 [[nodiscard]] std::string segment_text(std::size_t stage, std::size_t segment);  // "stages[1].segments[0]"

@@ -45,7 +45,8 @@ class Pricing {
     priced_.kind = plan_.schedule.kind;
     priced_.seats = seats_of(plan_);
     // Where they cannot, the plan is named as not priced.
-    const bool plain = priced_.kind != ScheduleKind::kInterleaved && plan_.schedule.sliced_microbatches == 0;
+    const bool plain = priced_.kind != ScheduleKind::kInterleaved && plan_.schedule.sliced_microbatches == 0 &&
+                       forwards_of(plan_) <= kMostGraphForwards;
     priced_.transfers_meet = plain && target_says(plan_, kTransfersMeet, "true");
     priced_.recompute.assign(static_cast<std::size_t>(tables_.operators()), 0);
     if (plan_.schedule.sub_batches == 2) {

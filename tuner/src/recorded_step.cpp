@@ -151,6 +151,7 @@ class GraphRecorder {
     step_.forward_waited.resize(passes);
     step_.backward_waited.resize(passes);
     step_.exposed.assign(stages_, 0.0);
+    if (!priced_.transfers_meet) find_free();
     take(graph_.forwards, step_.forward_begin, step_.forward_waited, step_.forward_inputs);
     take(graph_.backwards, step_.backward_begin, step_.backward_waited, step_.backward_inputs);
     if (priced_.transfers_meet) expose_meetings();
@@ -177,13 +178,17 @@ class GraphRecorder {
   // A pass that waited for its input waited for the wire at most as long as that was busy.
   void expose(std::int32_t pass, const StepNode& input) {
     const StepNode& node = graph_.nodes[pass];
-    double free = 0;
-    for (std::int32_t before = pass - 1; before >= 0 && free == 0; --before) {
-      const StepNode& other = graph_.nodes[before];
-      const bool same_seat = other.stage % priced_.seats == node.stage % priced_.seats;
-      if (same_seat && other.kind != StepNode::Kind::kTransfer) free = other.end;
+    step_.exposed[node.stage] += std::min(node.begin - free_[pass], input.end - input.begin);
+  }
+
+  // When each pass's seat had ended the pass before.
+  void find_free() {
+    std::vector<double> ended(static_cast<std::size_t>(priced_.seats), 0);
+    for (const StepNode& node : graph_.nodes) {
+      double& end = ended[node.stage % priced_.seats];
+      free_.push_back(end);
+      if (node.kind != StepNode::Kind::kTransfer) end = node.end;
     }
-    step_.exposed[node.stage] += std::min(node.begin - free, input.end - input.begin);
   }
 
   void expose_meetings() {
@@ -249,6 +254,7 @@ class GraphRecorder {
   const PricedPlan& priced_;
   std::size_t stages_;
   StepGraph graph_;
+  std::vector<double> free_;  // by node, of passes; empty where transfers meet
   RecordedStep step_;
 };
 

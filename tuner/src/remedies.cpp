@@ -54,6 +54,7 @@ class Remedies {
       const bool found = watched != nullptr && !watched->shortlist().empty();
       return found || (run_.options().stop && run_.options().stop());
     };
+    evaluator->stop_when(options.stop);
     SearchRun search(*evaluator, options);
     watched = &search;
     run_aceso(search, std::nullopt);

@@ -37,6 +37,7 @@ class Builder {
       : stages_(stages), schedule_(schedule), count_(static_cast<std::int32_t>(stages.size())) {
     TRIMTAB_ASSERT(!schedule.transfers_meet || schedule.seats == count_, "transfers meet between stages of their own");
     const std::size_t passes = stages.size() * static_cast<std::size_t>(schedule.microbatches);
+    TRIMTAB_ASSERT(static_cast<std::int64_t>(passes) <= kMostGraphForwards, "a step's graph must fit into memory");
     graph_.forwards.assign(passes, -1);
     graph_.backwards.assign(passes, -1);
     graph_.nodes.reserve(4 * passes);

@@ -51,7 +51,10 @@ struct StepGraph {
   std::vector<std::int32_t> forwards, backwards;  // nodes by stage * microbatches + microbatch
 };
 
-// REQUIRES: transfers meet in 1F1B and GPipe alone.
+// Forwards of a step that is kept as a graph: some hundreds of MB.
+inline constexpr std::int64_t kMostGraphForwards = 1 << 20;
+
+// REQUIRES: transfers meet in 1F1B and GPipe alone; stages times microbatches at most kMostGraphForwards.
 [[nodiscard]] StepGraph step_graph(std::span<const PipelineStage> stages, const StepSchedule& schedule);
 
 // How many microbatches of each of a seat's stages are in flight when they hold the most bytes; `bytes` by stage are of

@@ -7,6 +7,7 @@
 // per thread; keeps its buffers.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -55,11 +56,14 @@ class SwitchStage {
                                     const StageInputs& inputs, const SplitShape& split, const Switches& switches,
                                     const RecomputeFlags& recompute, std::int32_t sharers,
                                     std::vector<SwitchCost>* unmeasured = nullptr);
-  // The best switches with synchronized segments, within 1 % of the bound; price() of them is the same simulation.
-  // Stages whose layers were asked for before are answered from memory. Nothing where a cost is missing.
+  // The best switches with synchronized segments, within 1 % of the bound where stop_when() and a limit on the solver's
+  // work leave time for it; price() of them is the same simulation. Stages whose layers were asked for before are
+  // answered from memory. Nothing where a cost is missing.
   [[nodiscard]] std::optional<ChosenSwitches> choose(const CostTable::Tables& tables, const Calibration& calibration,
                                                      const StageInputs& inputs, const SplitShape& split,
                                                      std::int32_t sharers, const SwitchDemand& demand);
+  // Asked while choose() searches; true ends that with the best so far.
+  void stop_when(std::function<bool()> stop) { choices_.stop_when(std::move(stop)); }
 
  private:
   class Layers;

@@ -9,6 +9,7 @@
 
 #include "plan_rules.hpp"
 #include "plan_space.hpp"
+#include "step_graph.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -107,6 +108,12 @@ void check_interleaving(const Plan& plan, Rules& rules) {
   if (plan.microbatch > 0 && plan.microbatches() % seats != 0) {
     rules.broken("microbatch: the interleaved schedule needs a multiple of its " + std::to_string(seats) +
                  " groups of devices as microbatches of a step, found " + std::to_string(plan.microbatches()));
+  }
+  if (plan.microbatch > 0 && forwards_of(plan) > kMostGraphForwards) {
+    rules.broken(
+        "microbatch: the interleaved schedule is priced forward by forward, stages times microbatches at most " +
+        std::to_string(kMostGraphForwards) + ", found " + std::to_string(forwards_of(plan)) +
+        "; use larger microbatches");
   }
 }
 

@@ -137,6 +137,39 @@ TEST_CASE("galvatron: the layer program equals every choice there is", "[galvatr
   CHECK(bound > 300);
 }
 
+TEST_CASE("galvatron: a layer program that its limits cut short answers with what fits, and says so", "[galvatron]") {
+  const std::uint64_t seed = 20242;
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  int cut_short = 0;
+  int slower = 0;
+  for (int i = 0; i < 200; ++i) {
+    Shape shape;
+    shape.layers = 6;
+    shape.strategies = 8;
+    shape.kinds = 2;
+    shape.changes = i % 2 == 0;
+    ChainProblem problem = random_problem(random, shape);
+    problem.limit = 40 + i % 20;
+    const std::optional<ChainChoice> best = solve_chain(problem);
+    ChainProgram program(problem, {.most_labels = 1});
+    const std::optional<ChainChoice> found = program.solve(problem.kinds);
+    INFO("problem " << i);
+    if (!program.cut_short()) REQUIRE(found.has_value() == best.has_value());
+    cut_short += program.cut_short() ? 1 : 0;
+    if (!found) continue;
+    REQUIRE(best.has_value());
+    CHECK(found->memory <= problem.limit);
+    CHECK(price_chain(problem, found->strategies).time == found->time);
+    CHECK(found->time >= best->time * (1 - 1e-11));
+    const bool worse = found->time > best->time * (1 + 1e-11);
+    if (worse) CHECK(program.cut_short());
+    slower += worse ? 1 : 0;
+  }
+  CHECK(cut_short > 0);
+  CHECK(slower > 0);
+}
+
 TEST_CASE("galvatron: six layers of eight strategies equal every choice", "[galvatron]") {
   const std::uint64_t seed = 77;
   INFO("seed " << seed);

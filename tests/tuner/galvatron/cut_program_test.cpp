@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <numeric>
 #include <random>
 
 using namespace trimtab::tuner::galvatron;  // NOLINT: a test's own file
@@ -78,6 +79,20 @@ double least_of_all(const Case& one, CutGoal goal) {
 }
 
 }  // namespace
+
+TEST_CASE("galvatron: ranges of layers have a limit, by how many are of kinds of their own", "[galvatron]") {
+  std::vector<std::int32_t> alike(1000, 0);
+  CHECK(LayerRanges::fit(alike));
+  CHECK(LayerRanges(alike).count() == 1000);
+  std::vector<std::int32_t> different(600);
+  std::iota(different.begin(), different.end(), 0);
+  CHECK_FALSE(LayerRanges::fit(different));
+  different.resize(200);
+  const LayerRanges ranges(different);
+  CHECK(ranges.count() == 200 * 201 / 2);
+  CHECK(ranges.layers_of(ranges.number(3, 9), 8) == 1);
+  CHECK(ranges.layers_of(ranges.number(3, 9), 9) == 0);
+}
 
 TEST_CASE("galvatron: ranges of the same kinds in the same order are one", "[galvatron]") {
   const std::vector<std::int32_t> kinds{0, 0, 1, 0, 0, 1};

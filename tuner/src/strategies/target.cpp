@@ -6,6 +6,7 @@
 // What other strategies find is not restricted so: they choose stage by stage, and a target's knobs hold for all.
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -31,6 +32,10 @@ struct Draft {
   Split ends;                        // of what stands before and behind the layers
   bool mlp_alone = false;            // the mlp of every layer is recomputed, and nothing else
 };
+
+// Takes a draft; false where no more are wanted. Drafts are offered one by one: of a long model all of them together
+// are too many to keep.
+using Offer = std::function<bool(Draft)>;
 
 struct ScoredDraft {
   Draft draft;
@@ -78,27 +83,29 @@ class TargetSearch {
       draft.choices.assign(static_cast<std::size_t>(layer_count()), {split, false});
       draft.ends = split;
       ScoredDraft best{draft, price(draft)};
-      for (Draft& other : recomputed(draft)) take_better(std::move(other), best);
+      offer_recomputed(draft, [&](Draft other) {
+        take_better(std::move(other), best);
+        return !run_.stopped();
+      });
       if (run_.stopped()) return;
       if (best.score.priced) shapes_.push_back(std::move(best));
     }
   }
 
   // The same plan with more recomputed: more and more first layers of each stage up to all, and the mlps alone.
-  [[nodiscard]] std::vector<Draft> recomputed(const Draft& draft) const {
-    std::vector<Draft> drafts;
-    if (!space_.knobs.recompute || limits_.recompute == Reach::kNone) return drafts;
+  bool offer_recomputed(const Draft& draft, const Offer& offer) const {
+    if (!space_.knobs.recompute || limits_.recompute == Reach::kNone) return true;
     const std::int32_t most = *std::max_element(draft.layers.begin(), draft.layers.end());
     const bool partly = limits_.recompute == Reach::kLayer || limits_.recompute_first;
     for (std::int32_t first = partly ? 1 : most; first <= most; ++first) {
-      drafts.push_back(draft);
-      recompute_first(first, drafts.back());
+      Draft other = draft;
+      recompute_first(first, other);
+      if (!offer(std::move(other))) return false;
     }
-    if (limits_.recompute_mlp) {
-      drafts.push_back(draft);
-      drafts.back().mlp_alone = true;
-    }
-    return drafts;
+    if (!limits_.recompute_mlp) return true;
+    Draft other = draft;
+    other.mlp_alone = true;
+    return offer(std::move(other));
   }
 
   static void recompute_first(std::int32_t first, Draft& draft) {
@@ -124,7 +131,11 @@ class TargetSearch {
     bool better = true;
     while (better && !run_.stopped()) {
       better = false;
-      for (Draft& near : relatives(best.draft)) better = take_better(std::move(near), best) || better;
+      const Draft from = best.draft;
+      offer_relatives(from, [&](Draft near) {
+        better = take_better(std::move(near), best) || better;
+        return !run_.stopped();
+      });
     }
   }
 
@@ -135,18 +146,16 @@ class TargetSearch {
     return true;
   }
 
-  [[nodiscard]] std::vector<Draft> relatives(const Draft& draft) const {
-    std::vector<Draft> near;
-    if (space_.knobs.uneven_stages) add_moved_layers(draft, near);
+  bool offer_relatives(const Draft& draft, const Offer& offer) const {
+    if (space_.knobs.uneven_stages && !offer_moved_layers(draft, offer)) return false;
     if (limits_.recompute == Reach::kLayer) {
-      add_flipped_layers(draft, near);
+      if (!offer_flipped_layers(draft, offer)) return false;
     } else {
       const Draft plain = with_recompute(draft, 0);
-      for (Draft& other : recomputed(plain)) near.push_back(std::move(other));
-      near.push_back(plain);
+      if (!offer_recomputed(plain, offer) || !offer(plain)) return false;
     }
-    if (limits_.tensor_parallel == Reach::kLayer && space_.mixed_splits) add_other_splits(draft, near);
-    return near;
+    const bool mixes = limits_.tensor_parallel == Reach::kLayer && space_.mixed_splits;
+    return !mixes || offer_other_splits(draft, offer);
   }
 
   static Draft with_recompute(Draft draft, std::int32_t first) {
@@ -156,7 +165,7 @@ class TargetSearch {
   }
 
   // A layer from any stage to any other; what the target recomputes of each stage is kept.
-  void add_moved_layers(const Draft& draft, std::vector<Draft>& near) const {
+  bool offer_moved_layers(const Draft& draft, const Offer& offer) const {
     const std::int32_t first = first_recomputed(draft);
     for (std::size_t from = 0; from < draft.layers.size(); ++from) {
       for (std::size_t to = 0; to < draft.layers.size(); ++to) {
@@ -165,36 +174,42 @@ class TargetSearch {
         --moved.layers[from];
         ++moved.layers[to];
         if (limits_.recompute != Reach::kLayer && !moved.mlp_alone) recompute_first(first, moved);
-        near.push_back(std::move(moved));
+        if (!offer(std::move(moved))) return false;
       }
     }
+    return true;
   }
 
-  void add_flipped_layers(const Draft& draft, std::vector<Draft>& near) const {
-    if (!space_.knobs.recompute) return;
+  bool offer_flipped_layers(const Draft& draft, const Offer& offer) const {
+    if (!space_.knobs.recompute) return true;
     for (std::size_t i = 0; i < draft.choices.size(); ++i) {
-      near.push_back(draft);
-      near.back().choices[i].recompute = !draft.choices[i].recompute;
+      Draft flipped = draft;
+      flipped.choices[i].recompute = !flipped.choices[i].recompute;
+      if (!offer(std::move(flipped))) return false;
     }
     for (std::int32_t first = 0; first <= *std::max_element(draft.layers.begin(), draft.layers.end()); ++first) {
-      near.push_back(with_recompute(draft, first));
+      if (!offer(with_recompute(draft, first))) return false;
     }
+    return true;
   }
 
   // Another split for one layer, for all from it on, or for what stands at the ends.
-  void add_other_splits(const Draft& draft, std::vector<Draft>& near) const {
+  bool offer_other_splits(const Draft& draft, const Offer& offer) const {
     const auto stages = static_cast<std::int32_t>(draft.layers.size());
     for (const Split& split : space_.splits(run_.model(), draft.microbatch, space_.devices / stages)) {
       if (!honours(split, stages)) continue;
-      near.push_back(draft);
-      near.back().ends = split;
+      Draft ends = draft;
+      ends.ends = split;
+      if (!offer(std::move(ends))) return false;
       for (std::size_t i = 0; i < draft.choices.size(); ++i) {
-        near.push_back(draft);
-        near.back().choices[i].split = split;
-        near.push_back(draft);
-        for (std::size_t j = i; j < draft.choices.size(); ++j) near.back().choices[j].split = split;
+        Draft one = draft;
+        one.choices[i].split = split;
+        Draft rest = draft;
+        for (std::size_t j = i; j < draft.choices.size(); ++j) rest.choices[j].split = split;
+        if (!offer(std::move(one)) || !offer(std::move(rest))) return false;
       }
     }
+    return true;
   }
 
   // One default for what is not sharded by parameters.

@@ -10,8 +10,9 @@ namespace trimtab::tuner::galvatron {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kEqual = 1e-12;  // of a time
-constexpr int kChords = 64;       // of the hull of times and memories: far more than a chain has
+constexpr double kEqual = 1e-12;        // of a time
+constexpr std::size_t kAsks = 1 << 14;  // labels between two questions whether to stop
+constexpr int kChords = 64;             // of the hull of times and memories: far more than a chain has
 
 struct Label {
   double time = 0;
@@ -33,8 +34,8 @@ struct Relaxed {
 
 class ChainProgram::Solver {
  public:
-  Solver(const ChainProblem& problem, const ReducedChain& reduced)
-      : limit_(problem.limit), width_(static_cast<std::size_t>(reduced.count())) {
+  Solver(const ChainProblem& problem, const ReducedChain& reduced, ChainLimits limits)
+      : limits_(std::move(limits)), limit_(problem.limit), width_(static_cast<std::size_t>(reduced.count())) {
     for (std::int32_t s = 0; s < reduced.count(); ++s) originals_.push_back(reduced.original(s));
     flatten(problem, reduced);
   }
@@ -42,6 +43,7 @@ class ChainProgram::Solver {
   std::optional<ChainChoice> solve(std::span<const std::int32_t> kinds) {
     kinds_ = kinds;
     best_.reset();
+    cut_short_ = false;
     best_time_ = kInfinite;
     if (width_ == 0 || kinds.empty()) return std::nullopt;
     tabulate_least_memory();
@@ -51,6 +53,8 @@ class ChainProgram::Solver {
     for (std::int32_t& s : best_->strategies) s = originals_[static_cast<std::size_t>(s)];
     return best_;
   }
+
+  [[nodiscard]] bool cut_short() const { return cut_short_; }
 
  private:
   [[nodiscard]] std::size_t layers() const { return kinds_.size(); }
@@ -326,6 +330,7 @@ class ChainProgram::Solver {
 
   // Of candidates of one strategy (or of all, where changes cost nothing) those that no other beats.
   void keep_best(std::vector<Label>& into) {
+    std::size_t looked_at = 0;
     std::sort(candidates_.begin(), candidates_.end(), [](const Label& a, const Label& b) {
       if (a.all != b.all) return a.all < b.all;
       if (a.time != b.time) return a.time < b.time;
@@ -334,6 +339,7 @@ class ChainProgram::Solver {
     const std::size_t first = into.size();
     double quickest = kInfinite;
     for (const Label& label : candidates_) {
+      if (++looked_at % kAsks == 0 && must_end()) break;
       const double time = label.time * (1 + kEqual);
       bool beaten = false;
       for (std::size_t k = into.size(); quickest <= time && k-- > first && !beaten;) {
@@ -362,30 +368,44 @@ class ChainProgram::Solver {
     });
   }
 
+  bool must_end() { return cut_short_ = cut_short_ || (limits_.stop && limits_.stop()); }
+
+  // Of one layer, before each label of the next; false where the limits end the search.
+  bool prepend_all(std::size_t i, std::size_t s, const double* row) {
+    const std::vector<Label>& rest = labels_[i + 1];
+    for (std::size_t k = 0; k < rest.size(); ++k) {
+      if (++looked_at_ % kAsks == 0 && must_end()) return false;
+      prepend(i, s, rest[k], static_cast<std::int32_t>(k), row ? row[rest[k].strategy] : 0);
+    }
+    cut_short_ = cut_short_ || kept_ + labels_[i].size() + candidates_.size() > limits_.most_labels;
+    return !cut_short_;
+  }
+
+  // What is left then is the best choice so far.
   void search() {
     if (labels_.size() < layers() + 1) labels_.resize(layers() + 1);
     for (std::vector<Label>& of : labels_) of.clear();
     labels_[layers()].push_back({});
-    std::uint64_t looked_at = 0;
+    looked_at_ = 0;
+    kept_ = 0;
+    candidates_.clear();
     for (std::size_t i = layers(); i-- > 0;) {
       tabulate_bounds(i);
-      const std::vector<Label>& rest = labels_[i + 1];
       const bool after = i + 1 < layers() && changes(kind(i + 1));
       const bool separate = i > 0 && changes(kind(i));
       for (std::size_t s = 0; s < width_; ++s) {
         if (hopeless(i, s)) continue;
         const double* const row = after ? change(kind(i + 1), s) : nullptr;
-        for (std::size_t k = 0; k < rest.size(); ++k) {
-          prepend(i, s, rest[k], static_cast<std::int32_t>(k), row ? row[rest[k].strategy] : 0);
-        }
-        looked_at += rest.size();
+        if (!prepend_all(i, s, row)) return;
         if (separate) keep_best(labels_[i]);
       }
       if (!separate) keep_best(labels_[i]);
+      if (cut_short_) return;
       if (separate) drop_detours(dearer_[kind(i)], labels_[i]);
+      kept_ += labels_[i].size();
     }
     offer_quickest();
-    if (best_) best_->labels = looked_at;
+    if (best_) best_->labels = looked_at_;
   }
 
   void offer_quickest() {
@@ -402,6 +422,7 @@ class ChainProgram::Solver {
     offer(strategies);
   }
 
+  const ChainLimits limits_;
   const double limit_;
   const std::size_t width_;
   std::vector<std::int32_t> originals_;       // the problem's numbers of the strategies that are left
@@ -419,16 +440,23 @@ class ChainProgram::Solver {
   std::vector<std::vector<Label>> labels_;  // by layer
   std::optional<ChainChoice> best_;         // in the reduced chain's numbers
   double best_time_ = kInfinite;
+  std::uint64_t looked_at_ = 0;
+  std::size_t kept_ = 0;  // labels of the layers that are done
+  bool cut_short_ = false;
 };
 
-ChainProgram::ChainProgram(const ChainProblem& problem)
-    : solver_(std::make_unique<Solver>(problem, ReducedChain(problem))) {}
+ChainProgram::ChainProgram(const ChainProblem& problem, ChainLimits limits)
+    : solver_(std::make_unique<Solver>(problem, ReducedChain(problem), std::move(limits))) {}
 ChainProgram::~ChainProgram() = default;
 ChainProgram::ChainProgram(ChainProgram&&) noexcept = default;
 ChainProgram& ChainProgram::operator=(ChainProgram&&) noexcept = default;
 
 std::optional<ChainChoice> ChainProgram::solve(std::span<const std::int32_t> kinds) {
   return solver_->solve(kinds);
+}
+
+bool ChainProgram::cut_short() const {
+  return solver_->cut_short();
 }
 
 std::optional<ChainChoice> solve_chain(const ChainProblem& problem) {

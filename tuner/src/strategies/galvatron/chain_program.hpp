@@ -13,6 +13,7 @@
 // Pure: plain arrays in, a choice out.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,11 +44,17 @@ struct ChainChoice {
   std::uint64_t labels = 0;              // that were looked at
 };
 
+// What ends a chain's search early.
+struct ChainLimits {
+  std::size_t most_labels = 4'000'000;  // kept at once
+  std::function<bool()> stop = {};
+};
+
 // Many chains over the same strategies: what of a problem does not depend on its layers is worked out once and kept;
 // its `kinds` are not looked at. Not thread-safe: it keeps its working memory.
 class ChainProgram {
  public:
-  explicit ChainProgram(const ChainProblem& problem);
+  explicit ChainProgram(const ChainProblem& problem, ChainLimits limits = {});
   ~ChainProgram();
   ChainProgram(ChainProgram&&) noexcept;
   ChainProgram& operator=(ChainProgram&&) noexcept;
@@ -55,6 +62,8 @@ class ChainProgram {
   // The choice for layers of these kinds that takes the least time and fits; nothing where none does. Times closer than
   // 1e-12 of each other count as equal.
   [[nodiscard]] std::optional<ChainChoice> solve(std::span<const std::int32_t> kinds);
+  // Whether the latest answer was cut short by the limits: then it is a choice that fits, or nothing, and no more.
+  [[nodiscard]] bool cut_short() const;
 
  private:
   class Solver;

@@ -133,6 +133,13 @@ void consider_leanest(SearchRun& run, galvatron::Variant variant) {
 
 StrategyEnd search_layerwise(SearchRun& run, GalvatronEvaluator& evaluator) {
   const galvatron::Formulas& formulas = evaluator.galvatron().formulas();
+  const galvatron::Profile& profile = formulas.profile();
+  if (!galvatron::LayerRanges::fit(profile.type_of)) {
+    return {.stopped = "too_large",
+            .refusal = "cannot tell apart the ranges of " + std::to_string(profile.type_of.size()) + " layers of " +
+                       std::to_string(profile.types.size()) +
+                       " types in memory; merge layers that cost the same, or use strategy aceso"};
+  }
   const auto keep = [&](const Tried& tried) {
     evaluator.count_plans(1);
     const Score score{true, 0, tried.ms};

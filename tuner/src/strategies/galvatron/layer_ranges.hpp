@@ -11,7 +11,9 @@ namespace trimtab::tuner::galvatron {
 
 class LayerRanges {
  public:
-  // The kind of each layer, from 0. Borrows them.
+  // Whether there is memory for them: ranges times kinds, as if no two ranges were alike.
+  [[nodiscard]] static bool fit(std::span<const std::int32_t> kinds);
+  // The kind of each layer, from 0. Borrows them. REQUIRES: fit().
   explicit LayerRanges(std::span<const std::int32_t> kinds);
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }

@@ -97,11 +97,13 @@ void LayerwiseSearch::try_runners_up(std::vector<Pipeline>& pipelines) {
 
 void LayerwiseSearch::search(Pipeline& pipeline) {
   pipeline.table = &tables_->table(pipeline.stages, space_.batch, pipeline.microbatches);
+  pipeline.table->stop_when(stop_);
   pipeline.bound_ms = quick_bound(pipeline);
   if (pipeline.bound_ms >= best_ms_) return;
   adjust(pipeline);
   if (stop_()) return;
-  pipeline.bound_ms = std::max(pipeline.bound_ms, bound_of(pipeline));
+  const double bound = bound_of(pipeline);
+  if (!pipeline.table->cut_short()) pipeline.bound_ms = std::max(pipeline.bound_ms, bound);
   if (pipeline.bound_ms < best_ms_ * (1 - kGain)) climb(pipeline);
 }
 

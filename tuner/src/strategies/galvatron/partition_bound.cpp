@@ -88,6 +88,7 @@ CutAnswer LayerwiseSearch::cuts_within(const Pipeline& pipeline, double pace, do
   };
   CutShape shape = shape_of(pipeline);
   CutValues values;
+  values.least.reserve(shape.rows.size() * count);
   for (std::size_t s = 0; s < shape.rows.size(); ++s) {
     for (std::size_t slot = shape.rows[s]; slot < shape.rows[s] + count; ++slot) {
       values.least.push_back(plain[slot] > pace ? kInfinite : rest(s, slot, floor[slot]));

@@ -120,7 +120,7 @@ StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_
         if (!has(space_.strategies[s])) costs[s].time = kInfinite;
       }
     }
-    at->second.emplace_back(part);
+    at->second.emplace_back(part, ChainLimits{.stop = [this] { return stop_ && stop_(); }});
   };
   const auto add_splits = [&](double reserve, bool recompute) {
     if (space_.mixed) return add(reserve, [&](const LayerStrategy& one) { return recompute || !one.recompute; });
@@ -136,8 +136,9 @@ StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_
 }
 
 std::optional<StagePoint> StageTable::solve_with(ChainProgram& program, const StageClass& of,
-                                                 std::span<const std::int32_t> kinds) const {
+                                                 std::span<const std::int32_t> kinds) {
   std::optional<ChainChoice> choice = program.solve(kinds);
+  cut_short_ = cut_short_ || program.cut_short();
   if (!choice) return std::nullopt;
   StagePoint point;
   point.memory_mib = choice->memory;
@@ -191,6 +192,8 @@ const StagePoint* StageTable::least(std::size_t slot, double sync_share) {
   if (known.never) return nullptr;
   if (const StagePoint* const point = recall(known, sync_share)) return point;
   std::optional<StagePoint> solved = solve(slot, sync_share);
+  // Something fits, but it was not found again.
+  if (!solved && !known.points.empty()) return known.points.back().get();
   if (!solved) {
     known.never = true;
     return nullptr;
@@ -233,6 +236,7 @@ CutValues& StageTable::values(double sync_share) {
 
 void StageTable::refine(CutValues& values, std::size_t slot, double sync_share) {
   const StagePoint* const point = least(slot, sync_share);
+  if (cut_short_) return;
   values.least[slot] = point == nullptr ? kInfinite : weighed(point->sum, sync_share);
 }
 

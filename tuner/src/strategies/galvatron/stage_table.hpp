@@ -6,6 +6,7 @@
 // One per search; not thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,11 @@ class StageTable {
     return row_of(stage) + static_cast<std::size_t>(ranges_.number(begin, end));
   }
 
+  // Asked while a stage is chosen; true ends that with the best so far.
+  void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
+  // Whether some choice was, or had more labels than there is memory for: what least() and within() answer may be
+  // beaten, and no bound comes of it. values() remain bounds.
+  [[nodiscard]] bool cut_short() const { return cut_short_; }
   // The choice of least weighed() time; null where none fits. REQUIRES: 0 <= sync_share <= 1.
   const StagePoint* least(std::size_t slot, double sync_share);
   // What that is for every slot as far as it is known, from below: layout changes and recompute peaks are left out.
@@ -98,12 +104,14 @@ class StageTable {
   Programs& programs(std::size_t stage_class, double sync_share);
   std::optional<StagePoint> solve(std::size_t slot, double sync_share);
   [[nodiscard]] std::optional<StagePoint> solve_with(ChainProgram& program, const StageClass& of,
-                                                     std::span<const std::int32_t> kinds) const;
+                                                     std::span<const std::int32_t> kinds);
   [[nodiscard]] const StagePoint* recall(const Known& known, double sync_share) const;
 
   const Formulas& formulas_;
   const TableSpace& space_;
   const LayerRanges& ranges_;
+  std::function<bool()> stop_;
+  bool cut_short_ = false;
   bool recompute_ = false;  // some of the strategies do
   std::vector<StageClass> classes_;
   std::vector<std::int32_t> class_of_;        // by stage

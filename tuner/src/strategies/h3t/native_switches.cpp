@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.hpp"
 #include "h3t_model/switch_plan.hpp"
 
 namespace trimtab::tuner::h3t {
@@ -27,6 +28,7 @@ class NativeSearch {
 
   void run() {
     const PlanSpace& space = run_.space();
+    TRIMTAB_ASSERT(space.stages_min >= 1, "a pipeline has a stage");
     for (const std::int32_t microbatch : space.microbatches) {
       for (std::int32_t stages = space.stages_min; stages <= space.stages_max; stages *= 2) {
         if (run_.stopped()) return;

@@ -5,8 +5,9 @@
 namespace trimtab::tuner::h3t {
 namespace {
 
-constexpr std::size_t kStages = 1024;  // remembered; each some 20 kB for 48 layers and few corners
-constexpr std::size_t kAnswers = 64;   // of each
+constexpr std::size_t kStages = 1024;     // remembered; each some 20 kB for 48 layers and few corners
+constexpr std::size_t kAnswers = 64;      // of each
+constexpr std::size_t kLabels = 400'000;  // of an exact solver's pass
 
 }  // namespace
 
@@ -34,6 +35,7 @@ const StageChoice& StageSwitches::choose(const Problem& problem) {
   if (of.answers.size() >= kAnswers) of.answers.clear();
   StageChoice choice = of.curve.at(problem.device_limit);
   if (choice.feasible && choice.gap() > gap_) choice = narrowed(problem, std::move(choice));
+  if (choice.feasible && choice.gap() > gap_ && stop_ && stop_()) return unfinished_ = std::move(choice);
   return of.answers.emplace(problem.device_limit, std::move(choice)).first->second;
 }
 
@@ -41,6 +43,7 @@ StageChoice StageSwitches::narrowed(const Problem& problem, StageChoice choice) 
   ExactOptions options;
   options.gap = gap_;
   options.stop = stop_;
+  options.most_labels = kLabels;
   ExactAnswer answer = solve_exactly(problem, options);
   choice.bound = std::max(choice.bound, answer.bound);
   if (answer.feasible && answer.best.outcome.runtime < choice.best.outcome.runtime) {

@@ -16,8 +16,10 @@ namespace trimtab::tuner::h3t {
 
 class StageSwitches {
  public:
-  // Answers are at most `gap` above their bound, as a share of the time, unless `stop` ends the exact solver early.
-  explicit StageSwitches(double gap = 0.01, std::function<bool()> stop = {}) : gap_(gap), stop_(std::move(stop)) {}
+  // Answers are at most `gap` above their bound, as a share of the time, unless the exact solver ends early: by its
+  // labels, far fewer than it has alone, or by `stop`. What `stop` cut short is not remembered.
+  explicit StageSwitches(double gap = 0.01) : gap_(gap) {}
+  void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
   // Valid until the next call. REQUIRES: check_layers(problem.layers), counts of 1 or more.
   [[nodiscard]] const StageChoice& choose(const Problem& problem);
@@ -35,6 +37,7 @@ class StageSwitches {
   std::function<bool()> stop_;
   TransitionTable table_;
   std::vector<std::int64_t> key_;  // the one looked up
+  StageChoice unfinished_;         // the latest answer that `stop` cut short
   std::map<std::vector<std::int64_t>, Remembered> stages_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.hpp"
+
 namespace trimtab::tuner::unified {
 namespace {
 
@@ -18,6 +20,13 @@ constexpr std::array<Planner, kParts - 2> kPlanners{{{{"h3t", run_h3t}},
 
 std::span<const Planner> planners() {
   return kPlanners;
+}
+
+const Planner& planner_named(std::string_view name) {
+  const auto* const found =
+      std::find_if(kPlanners.begin(), kPlanners.end(), [&](const Planner& one) { return one.strategy.name == name; });
+  TRIMTAB_ASSERT(found != kPlanners.end(), "a planner is asked for by its name");
+  return *found;
 }
 
 const Planner* planner_of(std::string_view cost_model) {
@@ -44,7 +53,9 @@ Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>
   // Not the whole's evaluations: a part gets its own, even where another one has taken one more than its.
   options.stop = [&] { return (whole.stop && whole.stop()) || (timed && whole.spent() >= until); };
   SearchRun part(run.evaluator(), options);
+  run.evaluator().stop_when(options.stop);
   Asked asked{planner.strategy.run(part, start), {}, false};
+  run.evaluator().stop_when(whole.stop);
   asked.cut_short = part.stopped();
   asked.trace = std::move(part.trace());
   run.take_over(part);

@@ -20,6 +20,8 @@ struct Planner {
 // Quick ones first; of them the first refuse at once where they mean nothing.
 [[nodiscard]] std::span<const Planner> planners();
 inline constexpr std::size_t kRefusing = 2;
+// REQUIRES: there is one of that name.
+[[nodiscard]] const Planner& planner_named(std::string_view name);
 // The one whose paper's arithmetic the cost model is ("galvatron" for "galvatron:v2"); null for other models.
 [[nodiscard]] const Planner* planner_of(std::string_view cost_model);
 

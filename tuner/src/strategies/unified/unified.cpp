@@ -106,8 +106,7 @@ class Unified {
 
   // Aceso's moves from there, while the budget lasts.
   void go_on_from_best() {
-    const Planner* const aceso = &unified::planners().back();
-    ask(*aceso, progress_.best(), Share::kRest);
+    ask(unified::planner_named("aceso"), progress_.best(), Share::kRest);
     climb({kRelatives, true});
   }
 
