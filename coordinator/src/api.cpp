@@ -70,11 +70,16 @@ std::string argument(const Call& call, const std::string& name) {
   return found == call.request.query.end() ? "" : found->second;
 }
 
-// A person's order, in the log before anything is done about it. Who it is is what the request says (?by=…&why=…).
-Status order_asked(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+// A person's order. Who it is is what the request says (?by=…&why=…).
+AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
   const std::string by = argument(call, "by");
-  const Status stored = call.services.store.add_audit(
-      {by.empty() ? "somebody" : by, what, job, run, argument(call, "why")}, call.services.clock.wall().count());
+  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why")};
+}
+
+// In the log before anything is done about it.
+Status order_asked(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+  const Status stored =
+      call.services.store.add_audit(order_of(call, what, job, run), call.services.clock.wall().count());
   if (stored.ok()) return {};
   return wrap("nothing is done, because the audit log cannot be written", stored.error());
 }
@@ -162,12 +167,12 @@ std::string objection(const JobRun& job, Order order) {
 
 net::HttpResponse give_order(const Call& call, Order order, const std::string& what) {
   return with_job(call, [&](JobRun& job) {
-    const Status asked = order_asked(call, what, job.name(), job.run());
-    if (!asked.ok()) return failure(asked.error());
     if (const std::string why = objection(job, order); !why.empty()) {
+      const Status asked = order_asked(call, what, job.name(), job.run());
+      if (!asked.ok()) return failure(asked.error());
       return refused(call, what, job.name(), job.run(), 409, why);
     }
-    job.feed(order);
+    job.obey(order, order_of(call, what, job.name(), job.run()));
     return ok(job_document(job));
   });
 }

@@ -51,6 +51,11 @@ void JobRun::feed(Event event) {
   drain();
 }
 
+void JobRun::obey(Order order, AuditEntry entry) {
+  unstored_.audit.push_back(std::move(entry));
+  feed(order);
+}
+
 void JobRun::tick() {
   if (active() && services_.members.kill_switches() != tuning_.kill_switches()) {
     feed(KillSwitches{services_.members.kill_switches()});

@@ -27,6 +27,9 @@ class JobRun {
   void begin();
   void resume();
   void feed(Event event);
+  // A person's order, which is in the audit log before anything is done about it: while the disk takes neither, both
+  // wait.
+  void obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
   // A batch of this job's costs has been stored under this fingerprint.

@@ -122,7 +122,7 @@ TEST_CASE("a plan that was not tried is named with the reason, on the page and i
   REQUIRE(parsed.ok());
   CHECK(contains(report_text(*parsed), "  not tried: microbatch "));
   CHECK(contains(report_text(*parsed), ": predicted 658 ms, too like <b>\n"));
-  CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</p>"));
+  CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</li>"));
   for (int i = 0; i < 4; ++i) report["not_tried"].push_back(report["not_tried"][0]);
   const auto many = parse_report(report.dump(), "report.json");
   REQUIRE(many.ok());

@@ -388,7 +388,9 @@ TEST_CASE("orders, refusals and what follows from them are in the audit log, and
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
   agent.start();
-  REQUIRE(one.http("POST", "/v1/jobs?by=ana%40login1", submission(small_job(JobMode::kApprove))).status == 201);
+  Job job = small_job(JobMode::kApprove);
+  job.steps = 1'000'000;
+  REQUIRE(one.http("POST", "/v1/jobs?by=ana%40login1", submission(job)).status == 201);
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["doing"] == "awaiting_approval"; }));
   agent.kill_switch = true;
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["held_by"] != ""; }));
@@ -405,14 +407,15 @@ TEST_CASE("orders, refusals and what follows from them are in the audit log, and
   CHECK(one.get("/v1/jobs/small")["held_by"] == "frozen");
   CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
   std::vector<std::string> seen;
-  for (const json& entry : one.get("/v1/audit")["entries"]) {
+  const json log = one.get("/v1/audit");
+  for (const json& entry : log["entries"]) {
     CHECK(entry["at_ns"].get<std::int64_t>() > 0);
     seen.push_back(entry["who"].get<std::string>() + ": " + entry["what"].get<std::string>() + ": " +
                    entry["why"].get<std::string>());
   }
   const auto at = [&seen](const std::string& entry) {
     const auto found = std::find(seen.begin(), seen.end(), entry);
-    INFO(entry);
+    CAPTURE(entry, seen);
     REQUIRE(found != seen.end());
     return found - seen.begin();
   };

@@ -15,6 +15,10 @@ constexpr const char* kModel = "{}";
 
 }  // namespace
 
+std::vector<FakePlan> three_plans() {
+  return {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}, {"slow", 400, 300}};
+}
+
 Job fake_job(JobMode mode) {
   Job job;
   job.name = "fake";
