@@ -59,6 +59,7 @@ Environment launcher_environment(Environment base, const Job& job, const RankLau
                                  const AgentPlaces& places) {
   Environment environment = with_job(std::move(base), job);
   environment["TRIMTAB_SOCKET"] = places.socket;
+  environment["TRIMTAB_KILL_SWITCH"] = places.kill_switch;
   environment["TRIMTAB_JOB"] = job.name;
   environment["TRIMTAB_WORLD_SIZE"] = std::to_string(job.world_size);
   set_or_leave_out(environment, "TRIMTAB_LAUNCH", launch.launch > 0 ? std::to_string(launch.launch) : "");

@@ -44,6 +44,7 @@ struct RankLaunch {
 struct AgentPlaces {
   std::string socket;
   std::string inject_library;  // empty = there is none
+  std::string kill_switch;     // path
   std::string node;
 };
 
