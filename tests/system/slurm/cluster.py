@@ -115,7 +115,7 @@ class Cluster:
     def wait_for(self, pattern, seconds, after=0):
         """The number of the first event from `after` on that matches."""
         def found():
-            return next((i + 1 for i, text in enumerate(self.events()) if i >= after and re.search(pattern, text)), None)
+            return next((i + 1 for i, text in enumerate(self.events()) if i >= after and re.search(pattern, text, re.DOTALL)), None)
         return wait_until(found, f"an event like '{pattern}'", seconds)
 
     def launches(self, variant=""):
