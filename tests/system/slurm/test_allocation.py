@@ -47,7 +47,7 @@ class Allocation(unittest.TestCase):
         slurm = LocalSlurm(self.directory / "slurm", nodes=2)
         slurm.environment = programs(slurm.environment)
         with slurm:
-            job = self.write_job(steps=400)
+            job = self.write_job(steps=150)
             first = self.submit(slurm, job)
             wait_until(lambda: "launch 1 runs" in self.logs(), "the first launch", 200)
             # What Slurm does three minutes before the time limit.
@@ -57,12 +57,12 @@ class Allocation(unittest.TestCase):
             saved = self.directory / "saved" / "state.pt"
             self.assertTrue(saved.exists(), self.logs())
             step = checkpoint_step(saved)
-            self.assertLess(step, 400)
+            self.assertLess(step, 150)
 
             second = self.submit(slurm, job)
             wait_until(lambda: self.state(slurm, second) not in ("PENDING", "RUNNING"), "the second allocation's end", 400)
             self.assertEqual(self.state(slurm, second), "COMPLETED", self.logs())
-            self.assertEqual(checkpoint_step(saved), 400, self.logs())
+            self.assertEqual(checkpoint_step(saved), 150, self.logs())
             self.assertIn("going on from phase", self.logs())
 
     def test_the_prolog_starts_an_agent_beside_a_job_and_the_epilog_stops_it(self):
