@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(ROOT, "client", "python"))
 
 from trimtab.slurm import Forgotten, JobView, NotSubmitted, Submission, batch_arguments, end_strays, parse, seconds
 
-LINE = ("JobId=12 JobName=trimtab.gpt.a1b2.7 JobState={state} Reason={reason} Requeue=0 Restarts={restarts} ExitCode={code} "
+LINE = ("JobId=12 JobName=trimtab.gpt.a1b2.7.job JobState={state} Reason={reason} Requeue=0 Restarts={restarts} ExitCode={code} "
         "RunTime={run} TimeLimit={limit} PreemptTime={preempt} NodeList=n[0-1]")
 
 
@@ -154,7 +154,7 @@ class Strays(unittest.TestCase):
 class Arguments(unittest.TestCase):
     def test_nodes_tasks_and_the_warning_are_the_launch_s(self):
         given = parse(["--nodes", "n0,n1", "--ranks-per-node", "4", "--sbatch=--partition=gpu", "job.sbatch"])
-        made = batch_arguments(given, "trimtab.gpt.a1b2.7")
+        made = batch_arguments(given, "trimtab.gpt.a1b2.7.job")
         self.assertEqual(made[-2:], ["--partition=gpu", "job.sbatch"])
         for wanted in ("--nodelist=n0,n1", "--nodes=2", "--ntasks-per-node=4", "--signal=TERM@120", "--no-requeue", "--export=ALL"):
             self.assertIn(wanted, made)

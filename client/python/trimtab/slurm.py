@@ -322,7 +322,7 @@ def run(given, environment, slurm):
     signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
     agent = Agent(environment)
     prefix = f"trimtab.{environment['TRIMTAB_JOB']}.{installation(environment, socket.gethostname())}."
-    name = ".".join([prefix + environment["TRIMTAB_LAUNCH"], *filter(None, [environment.get("TRIMTAB_VARIANT")])])
+    name = f"{prefix}{environment['TRIMTAB_LAUNCH']}.{environment.get('TRIMTAB_VARIANT') or 'job'}"
     os.environ["TRIMTAB_NODES"] = given.nodes  # for the batch script
     queue_s = given.trial_queue if environment.get("TRIMTAB_VARIANT") else None
     submission = Submission(slurm, agent.tell, given.lead, queue_s)
@@ -331,6 +331,9 @@ def run(given, environment, slurm):
     except NotSubmitted as problem:
         agent.tell("not_submitted", str(problem))
         return agent.flush(FINAL_SEND_S)
+    if asked:
+        agent.tell("cancelled", "asked to end before anything was submitted")
+        return agent.flush(0)
     guardian = Guardian(slurm, name)
     submission.submit(batch_arguments(given, name))
     if submission.job is not None:

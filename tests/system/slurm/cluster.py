@@ -123,7 +123,7 @@ class Cluster:
         rows = self.slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %j").split("\n")
         pairs = [row.split() for row in rows if row.strip()]
         return [int(number) for number, name in pairs
-                if name.startswith(f"trimtab.{JOB}.") and (name.endswith(f".{variant}") if variant else name[-1].isdigit())]
+                if name.startswith(f"trimtab.{JOB}.") and name.endswith(f".{variant or 'job'}")]
 
     def kill_launcher(self):
         """kill -9; its guardian, a process like it in a session of its own, lives on."""
