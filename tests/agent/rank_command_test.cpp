@@ -151,12 +151,12 @@ TEST_CASE("the command that submits a launch is told of its nodes, and is no ran
   CHECK(*expanded == std::vector<std::string>{"n0,n1", "2", "4", "n0"});
   launch.ranks_per_node = 0;
   CHECK_FALSE(expand({"{ranks_per_node}"}, placeholders(example_job(), launch)).ok());
-  const auto environment = launcher_environment({{"TRIMTAB_RANK", "3"}, {"PATH", "/bin"}}, example_job(), launch,
+  const auto environment = launcher_environment({{"TRIMTAB_RANK", "3"}, {"HOME", "/root"}}, example_job(), launch,
                                                 {"/run/a.sock", "/lib/i.so", "", "n0"});
   CHECK(environment.at("TRIMTAB_SOCKET") == "/run/a.sock");
   CHECK(environment.at("TRIMTAB_LAUNCH") == "7");
   CHECK(environment.at("TRIMTAB_VARIANT") == "trial");
-  CHECK(environment.at("PATH") == "/bin");
+  CHECK(environment.at("HOME") == "/root");
   CHECK_FALSE(environment.contains("TRIMTAB_RANK"));
   CHECK_FALSE(environment.contains("NVTX_INJECTION64_PATH"));
 }
