@@ -225,6 +225,12 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
   report["drifts"] = drifts_json(state);
+  for (const Crash& one : state.crashes) {
+    report["crashes"].push_back({{"seconds", seconds_between(state.begun_wall_ns, one.wall_ns)},
+                                 {"step", one.step},
+                                 {"hash", one.plan_hash},
+                                 {"why", one.why}});
+  }
   for (const Resize& one : state.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
   }

@@ -130,7 +130,7 @@ struct NodeBack {
   std::vector<RankThere> ranks;  // of this job
 };
 
-enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
+enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
 using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
                            SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, Order>;

@@ -181,7 +181,7 @@ void Tuning::roll_back() {
   cancel_change();
   restart_.reset();
   interleaving_.reset();
-  if (state_.doing == Doing::kKilling) return;  // the next launch is the incumbent's
+  if (wants_no_ranks()) return;  // the next launch is the incumbent's
   const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
   const bool nothing_pending =
       !runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;

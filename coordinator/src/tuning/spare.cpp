@@ -125,7 +125,7 @@ void Tuning::shrink(const Cluster& left) {
   state_.replaced.clear();
   no_spare_.clear();
   forget_measurements();
-  state_.relaunches = 0;
+  state_.crashes.clear();
   enter(Phase::kLaunching);
   kill_ranks(AfterKill::kRelaunch);
 }

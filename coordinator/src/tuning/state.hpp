@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "schema/job.hpp"
 #include "tuning/comparison.hpp"
+#include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
@@ -27,7 +28,7 @@ struct OutstandingCommand {
 };
 
 // What follows once the ranks of the current launch are dead.
-enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart };
+enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart, kHalt };
 
 // Of launches that try a plan, where the job is restarted to change it; their scratch is apart.
 inline constexpr std::string_view kTrialVariant = "trial";
@@ -119,7 +120,7 @@ struct TuningState {
   Doing doing = Doing::kNothing;
   bool frozen = false;
   bool stop_asked = false;
-  std::string failure;     // why the phase is kFailed
+  std::string failure;     // why the phase is kFailed, or the job is halted
   std::string conclusion;  // why tuning ended
   std::string recommendation_json;
   std::int64_t begun_wall_ns = 0;
@@ -163,7 +164,8 @@ struct TuningState {
   std::int64_t launch_steps = 0;
   std::vector<OutstandingCommand> outstanding;
   AfterKill after_kill = AfterKill::kRelaunch;
-  std::int32_t relaunches = 0;  // without a new step in between
+  std::int32_t relaunches = 0;  // of the untuned run
+  std::vector<Crash> crashes;   // of the job's own launches, the recent ones
 
   std::vector<Trial> trials;
   std::vector<PassedOver> passed_over;

@@ -37,6 +37,7 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
+  if (state_.doing == Doing::kHalted) return;
   if (!lost_.empty()) return tick_lost();
   if (change_) {
     tick_change();
@@ -111,6 +112,8 @@ void Tuning::on(Order order) {
       return;
     case Order::kStop:
       return user_stop();
+    case Order::kResume:
+      return resume_halted();
   }
 }
 

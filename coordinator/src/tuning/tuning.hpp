@@ -118,6 +118,13 @@ class Tuning {
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
+  void launch_again(const std::string& why);
+  void halt();
+  void resume_halted();
+  // Those there are, if any, are being ended.
+  [[nodiscard]] bool wants_no_ranks() const {
+    return state_.doing == Doing::kKilling || state_.doing == Doing::kHalted;
+  }
   void recovered();
   void send(const OutstandingCommand& command);
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
@@ -261,7 +268,6 @@ class Tuning {
   StepAssembly assembly_;
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
-  std::int32_t steps_since_launch_ = 0;
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;
