@@ -52,6 +52,16 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+void count_trials(const TuningState& state, std::map<std::string, double>& trials) {
+  for (const Trial& trial : state.trials) ++trials[std::string(to_string(trial.state))];
+  const std::pair<TrialState, std::int32_t> forgotten[] = {{TrialState::kAdopted, state.forgotten.adopted},
+                                                           {TrialState::kRejected, state.forgotten.rejected},
+                                                           {TrialState::kFailed, state.forgotten.failed}};
+  for (const auto& [of, count] : forgotten) {
+    if (count > 0) trials[std::string(to_string(of))] += count;
+  }
+}
+
 void job_metrics(Page& page, const JobTable& jobs) {
   std::map<std::string, double> phases;
   std::map<std::string, double> trials;
@@ -60,7 +70,7 @@ void job_metrics(Page& page, const JobTable& jobs) {
   std::map<std::string, double> halted;
   for (const auto& [name, job] : jobs.jobs()) {
     ++phases[std::string(to_string(job->state().phase))];
-    for (const Trial& trial : job->state().trials) ++trials[std::string(to_string(trial.state))];
+    count_trials(job->state(), trials);
     // Job names are [A-Za-z0-9._-]: nothing in them needs escaping.
     step_seconds[name] = job->state().step_ms / 1e3;
     steps[name] = static_cast<double>(job->state().step);

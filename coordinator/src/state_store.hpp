@@ -33,12 +33,17 @@ struct CommandOwner {
   std::string tag;
 };
 
+// How much of a run's history is kept.
+inline constexpr std::int64_t kEventsKept = 5000;
+inline constexpr std::int64_t kCommandsKept = 10'000;  // the latest, of all runs; older ones that are not done stay too
+
 // What one handled event leaves to be stored.
 struct Transition {
   bool state_changed = false;
   std::vector<Note> notes;
   std::vector<MeasuredStep> steps;
-  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty(); }
+  std::vector<Trial> trials;  // besides the latest; without a plan: forgotten, and so are its steps
+  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty() && trials.empty(); }
 };
 
 class StateStore {
@@ -66,6 +71,8 @@ class StateStore {
 
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
+  // Those whose plans are forgotten, in order.
+  [[nodiscard]] Result<std::vector<EarlierTrial>> earlier_trials(std::int64_t run) const;
 
  private:
   StateStore(Database database, std::string identity)
@@ -73,7 +80,9 @@ class StateStore {
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
                              std::int64_t now_ns);
   [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
-  [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, std::int64_t now_ns);
+  [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, const Transition& transition,
+                                    std::int64_t now_ns);
+  [[nodiscard]] Status write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns);
 
   Database database_;
   std::string identity_;

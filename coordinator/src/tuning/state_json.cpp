@@ -24,6 +24,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, no
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
 
@@ -176,6 +177,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
   visit("crashes", s.crashes);
+  visit("forgotten", s.forgotten);
 }
 
 }  // namespace

@@ -140,6 +140,9 @@ std::vector<Note> Tuning::take_notes() {
 std::vector<MeasuredStep> Tuning::take_steps() {
   return std::exchange(steps_, {});
 }
+std::vector<Trial> Tuning::take_changed_trials() {
+  return std::exchange(changed_trials_, {});
+}
 
 Progress Tuning::progress() const {
   switch (state_.phase) {
@@ -153,7 +156,7 @@ Progress Tuning::progress() const {
       return progress;
     }
     case Phase::kTrials:
-      return {static_cast<std::int32_t>(state_.trials.size()), state_.job.trials.max_trials, "trials"};
+      return {state_.trials_begun(), state_.job.trials.max_trials, "trials"};
     case Phase::kComparing:
       return {interleaving_ ? interleaving_->block() : 0, 6, "blocks"};
     case Phase::kUntuned:

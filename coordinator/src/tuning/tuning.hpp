@@ -66,6 +66,8 @@ class Tuning {
   [[nodiscard]] bool take_transition();
   [[nodiscard]] std::vector<Note> take_notes();
   [[nodiscard]] std::vector<MeasuredStep> take_steps();
+  // Trials besides the latest whose rows in the database are not right any more.
+  [[nodiscard]] std::vector<Trial> take_changed_trials();
 
  private:
   enum class ChangePurpose { kBlock, kRollback };
@@ -255,6 +257,7 @@ class Tuning {
   std::vector<Action> actions_;
   std::vector<Note> notes_;
   std::vector<MeasuredStep> steps_;
+  std::vector<Trial> changed_trials_;
   bool transition_ = false;
   Progress moved_;
   Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
