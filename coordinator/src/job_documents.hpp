@@ -28,6 +28,7 @@ struct Submission {
 // `earlier`: trials that the state has no more.
 [[nodiscard]] std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier);
 [[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
+[[nodiscard]] std::string audit_document(const std::vector<StoredAudit>& entries);
 [[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);
 [[nodiscard]] std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints);
 

@@ -146,6 +146,7 @@ void Tuning::relaunch(const std::string& reason, const std::string& why) {
 void Tuning::halt() {
   state_.doing = Doing::kHalted;
   transition();
+  decided("halt the job", state_.failure);
   note("warning", "the job is halted: " + state_.failure +
                       ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
 }
@@ -155,6 +156,7 @@ void Tuning::resume_halted() {
   state_.failure.clear();
   state_.crashes.clear();
   note("ranks", "somebody asked for the halted job to go on");
+  decided("launch the halted job again", "it was handed in once more");
   launch_ranks(state_.incumbent, "", false, 0);
 }
 
