@@ -43,6 +43,8 @@ class Campaign:
             fault = Fault.drawn(self._seed, number, self.job.ranks, self.job.disk is not None)
             if not each_kind or fault.kind not in self.seconds:
                 self._one(fault)
+        if not self.problems:
+            self._check_that_it_switches_on(number)
         if self.problems:
             self._say(f"fault {number} of seed {self._seed}:\n" + "\n".join(self.problems))
 
@@ -65,6 +67,14 @@ class Campaign:
         self.replayed[fault.kind] += job.logs.replayed - before
         self._say(f"{fault}: trains again after {self.seconds[fault.kind][-1]:.2f} s, "
                   f"{job.logs.replayed - before} steps again")
+
+    def _check_that_it_switches_on(self, number):
+        """After the last fault too, on every node: the others were followed by a switch that came to the next one's moment."""
+        try:
+            for node in range(self.job.ranks):
+                self._strike(Fault(number + 1, "hold_link", "active", "after", node, 0.0))
+        except AssertionError as error:
+            self.problems.append(f"after the last fault: {error}\n{self.job.tails()}")
 
     def _strike(self, fault):
         """A job that has tuned itself to an end switches no more: the next run of it does."""

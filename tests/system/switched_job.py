@@ -31,43 +31,28 @@ vocabulary = 128
 global_batch = 8
 """
 
-JOB = """schema = "trimtab.job/1"
-name = "switched"
-mode = "auto"
-delivery = "live"
-world_size = {ranks}
-memory_limit = {memory}
-steps = 1000000000
-working_directory = "{root}"
 
-[commands]
-describe  = ["/usr/bin/python3", "trainer/describe.py", "--config", "{directory}/gpt.toml"]
-benchmark = ["/usr/bin/python3", "trainer/benchmark.py", "--config", "{directory}/gpt.toml", "--rank", "{{rank}}", "--local-rank", "{{local_rank}}", "--world-size", "{{world_size}}", "--rendezvous", "{{rendezvous}}", "--requests", "{{requests}}"]
-train     = ["/usr/bin/python3", "trainer/train.py", "--config", "{directory}/gpt.toml", "--plan", "{{plan}}", "--rank", "{{rank}}", "--local-rank", "{{local_rank}}", "--world-size", "{{world_size}}", "--rendezvous", "{{rendezvous}}", "--snapshots", "{directory}/disk/{run}", "--snapshot-every", "{every}", "--log", "{directory}/{run}.log", "--log-ranks", "--pin", "off", "--memory-limit", "{{memory_limit_bytes}}", "--steps", "{{steps}}"]
+def job_document(directory, ranks, run, memory):
+    """As it travels between processes (schema/json/job.schema.json)."""
+    def command(program, *words):
+        return ["/usr/bin/python3", f"trainer/{program}.py", "--config", f"{directory}/gpt.toml", *words]
 
-[environment]
-OPENBLAS_NUM_THREADS = "1"
-OMP_NUM_THREADS = "1"
-TRIMTAB_TEST_ORDERS = "{directory}/orders"
-
-[knobs]
-sliced_microbatches = true
-sharded = true
-
-[trials]
-warmup_steps = 0
-measure_steps = 1
-blocks = 1
-max_trials = 100000
-minimum_gain = 0.0
-overhead = 1.0
-deadline_s = 8
-
-[crashes]  # They are made on purpose here: any step trained forgives them.
-limit = 99
-within_s = 0.001
-within_steps = 1
-"""
+    place = ["--rank", "{rank}", "--local-rank", "{local_rank}", "--world-size", "{world_size}", "--rendezvous", "{rendezvous}"]
+    return {
+        "schema": "trimtab.job/1", "name": "switched", "mode": "auto", "delivery": "live", "world_size": ranks,
+        "memory_limit_bytes": memory, "steps": 10**9, "working_directory": str(ROOT),
+        "commands": {
+            "describe": command("describe"),
+            "benchmark": command("benchmark", *place, "--requests", "{requests}"),
+            "train": command("train", *place, "--plan", "{plan}", "--steps", "{steps}", "--pin", "off",
+                             "--memory-limit", "{memory_limit_bytes}", "--snapshots", f"{directory}/disk/{run}",
+                             "--snapshot-every", str(SNAPSHOT_EVERY), "--log", f"{directory}/{run}.log", "--log-ranks")},
+        "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders"},
+        "knobs": {"sliced_microbatches": True, "sharded": True},
+        "trials": {"warmup_steps": 0, "measure_steps": 1, "blocks": 1, "max_trials": 100000, "minimum_gain": 0.0,
+                   "overhead": 1.0, "deadline_ns": 8 * 10**9},
+        # Crashes are made on purpose here: any step trained forgives them.
+        "crashes": {"limit": 99, "within_ns": 10**6, "within_steps": 1}}
 
 
 class Disk:
@@ -205,24 +190,12 @@ class SwitchedJob:
         self.runs += 1
         run = f"run{self.runs}"
         # Failures of trials are remembered by the memory limit: what was blamed for a fault may be tried again.
-        text = JOB.format(ranks=self.ranks, memory=(1 << 30) + self.runs, root=ROOT, directory=self.directory, run=run,
-                          every=SNAPSHOT_EVERY)
-        (self.directory / "job.toml").write_text(text)
-        self._submit()
+        job = job_document(self.directory, self.ranks, run, (1 << 30) + self.runs)
+        self._post("/v1/jobs", json.dumps({"job": job, "tune": True}).encode())
         old = self.logs
         self.logs = StepLogs([self.directory / f"{run}.log.{rank}" for rank in range(self.ranks)], self.bound)
         self.logs.add_figures(old)
         self.wait_until_it_trains(2, 240)
-
-    def _submit(self):
-        """Through the CLI's own reader of job.toml: `tune` hands the job in and is not needed afterwards."""
-        with open(self.directory / "tune.log", "a") as log:
-            tune = subprocess.Popen([str(BUILD / "bin" / "trimtab"), "tune", "--job", str(self.directory / "job.toml"), "--coordinator",
-                                     f"127.0.0.1:{self._port}", "--out", str(self.directory / "out")],
-                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        wait_until(lambda: (self._state() or {}).get("active"), "a job that was handed in", 60)
-        tune.kill()
-        tune.wait()
 
     def is_tuned(self):
         state = self._state()
