@@ -130,7 +130,11 @@ Result<std::optional<CommandOwner>> StateStore::command_owner(std::uint64_t id) 
 
 Status StateStore::command_done(std::uint64_t id) {
   TRIMTAB_TRY_STATUS(database_.execute("UPDATE commands SET done = 1 WHERE id = ?", {integer(id)}));
-  return database_.execute("DELETE FROM commands WHERE id <= ? AND done = 1", {integer(id) - kCommandsKept});
+  return id <= kCommandsKept ? Status() : forget_done_commands(id - kCommandsKept);
+}
+
+Status StateStore::forget_done_commands(std::uint64_t up_to) {
+  return database_.execute("DELETE FROM commands WHERE id <= ? AND done = 1", {integer(up_to)});
 }
 
 Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64_t after, std::int64_t limit) const {

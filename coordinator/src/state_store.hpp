@@ -36,7 +36,8 @@ struct CommandOwner {
 
 // How much of a run's history is kept.
 inline constexpr std::int64_t kEventsKept = 5000;
-inline constexpr std::int64_t kCommandsKept = 10'000;  // the latest, of all runs; older ones that are not done stay too
+inline constexpr std::uint64_t kCommandsKept =
+    10'000;  // the latest, of all runs; older ones that are not done stay too
 
 // What one handled event leaves to be stored.
 struct Transition {
@@ -72,6 +73,8 @@ class StateStore {
   [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
   [[nodiscard]] Result<std::optional<CommandOwner>> command_owner(std::uint64_t id) const;
   [[nodiscard]] Status command_done(std::uint64_t id);
+  // Ids from the first to this one; none of them is given again.
+  [[nodiscard]] Status forget_done_commands(std::uint64_t up_to);
 
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
   [[nodiscard]] Status add_audit(const AuditEntry& entry, std::int64_t now_ns);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "fake_agent.hpp"
 #include "fake_world.hpp"
@@ -124,16 +125,17 @@ TEST_CASE("the database has a row of each of 10,000 trials, and the plans of few
     REQUIRE(jobs.ok());
     state = std::move(jobs->front().state);
     REQUIRE(state.trials_begun() == begin - 1);
+    Transition transition;
     for (std::int32_t id = begin; id < begin + kTrials / 4; ++id) {
-      Transition transition;
-      transition.state_changed = id % 50 == 0 || id == begin + kTrials / 4 - 1;  // Each would be a minute of writing.
       state.trials.push_back(trial(id, TrialState::kProposed));
-      transition.trials = forget_old_trials(state);
+      for (const Trial& forgotten : forget_old_trials(state)) transition.trials.push_back(forgotten);
       end_trial(state, id);
       transition.trials.push_back(state.trials.back());
-      transition.steps = {{1, id, 1, id, 0, false, 10, 2}};
-      transition.notes = {{"trial", "trial " + std::to_string(id), kPlanJson}};
-      REQUIRE(store->save(run, state, transition, id).ok());
+      transition.steps.push_back({1, id, 1, id, 0, false, 10, 2});
+      transition.notes.push_back({"trial", "trial " + std::to_string(id), kPlanJson});
+      if (id % 50 != 0) continue;  // A transaction for each would take minutes on a slow disk.
+      transition.state_changed = true;
+      REQUIRE(store->save(run, state, std::exchange(transition, {}), id).ok());
     }
   }
   auto store = StateStore::open(path);
@@ -161,15 +163,15 @@ TEST_CASE("command ids that were done long ago are forgotten, and none is given 
   REQUIRE(store.ok());
   const std::uint64_t open = store->command_id(1, "open", "n0").value();
   std::uint64_t last = 0;
-  for (std::int64_t i = 0; i < kCommandsKept + 100; ++i) {
+  for (int i = 0; i < 12; ++i) {
     last = store->command_id(1, "launch/" + std::to_string(i) + "/n0", "n0").value();
     REQUIRE(store->command_done(last).ok());
   }
-  CHECK(last == open + static_cast<std::uint64_t>(kCommandsKept) + 100);
+  REQUIRE(store->forget_done_commands(last).ok());
   CHECK_FALSE(store->command_owner(open + 1)->has_value());
-  CHECK(store->command_owner(open)->has_value());
+  CHECK_FALSE(store->command_owner(last)->has_value());
   CHECK(store->command_id(1, "open", "n0").value() == open);
-  CHECK(store->command_owner(last)->has_value());
+  CHECK(store->command_id(1, "launch/0/n0", "n0").value() == last + 1);
 }
 
 TEST_CASE("a job with more trials than it keeps goes on, over restarts of the coordinator, and adopts the best") {
