@@ -204,6 +204,7 @@ void Agents::tick() {
     spdlog::warn("node {} is lost: silent for more than {} s", node,
                  std::chrono::duration_cast<std::chrono::seconds>(kNodeTimeout).count());
     services_.traces.node_gone(node);
+    disconnect(node);
     jobs_.feed_all(NodeLost{node});
   }
   collectives_.tick();
@@ -211,6 +212,15 @@ void Agents::tick() {
     const JobRun* job = jobs_.find(rank.first.first);
     return job == nullptr || !job->active();
   });
+}
+
+// An agent that lives after all, behind a connection that stood all the time, comes again and says what runs there:
+// nothing else would end its absence.
+void Agents::disconnect(const std::string& node) {
+  const std::uint64_t peer = services_.members.by_node(node)->peer;
+  if (peer == 0) return;
+  services_.members.disconnected(peer);
+  port_.close(peer);
 }
 
 void Agents::stop() {

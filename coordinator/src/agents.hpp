@@ -54,6 +54,7 @@ class Agents {
   void rank_event(const wire::RankEvent& event);
   void timeline(const wire::RankEvent& event);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
+  void disconnect(const std::string& node);
   void refuse(std::uint64_t peer, const std::string& reason);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 

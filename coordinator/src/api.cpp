@@ -140,7 +140,11 @@ net::HttpResponse get_audit(const Call& call) {
 }
 
 net::HttpResponse get_trials(const Call& call) {
-  return with_job(call, [](JobRun& job) { return ok(trials_document(job.state())); });
+  return with_job(call, [&call](JobRun& job) {
+    if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
+  });
 }
 
 net::HttpResponse get_report(const Call& call) {
@@ -151,7 +155,9 @@ net::HttpResponse get_report(const Call& call) {
     }
     const auto steps = call.services.store.steps(job.run());
     if (!steps.ok()) return failure(steps.error());
-    return ok(report_json(job.state(), job.timelines_json(), *steps));
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    if (!earlier.ok()) return failure(earlier.error());
+    return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
   });
 }
 

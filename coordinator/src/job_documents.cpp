@@ -56,7 +56,7 @@ json summary_json(const JobRun& job) {
           {"steps", state.job.steps},
           {"loss", state.loss},
           {"step_ms", state.step_ms},
-          {"trials", state.trials.size()},
+          {"trials", state.trials_begun()},
           {"failure", state.failure},
           {"conclusion", state.conclusion},
           {"report_complete", job.report_complete()},
@@ -83,6 +83,16 @@ json trial_summary(const Trial& trial) {
           {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
           {"switch_ms", trial.switch_ms},
           {"steps", trial.steps}};
+}
+
+json earlier_trial_summary(const EarlierTrial& trial) {
+  return {{"id", trial.id},
+          {"hash", trial.plan_hash},
+          {"plan", nullptr},
+          {"state", trial.state},
+          {"reason", trial.reason},
+          {"predicted_ms", trial.predicted_ms},
+          {"measured_ms", trial.measured_ms}};
 }
 
 json job_json(const JobRun& job) {
@@ -152,8 +162,9 @@ std::string submitted_document(const Submitted& submitted) {
   return text(document);
 }
 
-std::string trials_document(const TuningState& state) {
+std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier) {
   json trials = json::array();
+  for (const EarlierTrial& trial : earlier) trials.push_back(earlier_trial_summary(trial));
   for (const Trial& trial : state.trials) trials.push_back(trial_summary(trial));
   return text({{"trials", trials}});
 }

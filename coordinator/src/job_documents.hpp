@@ -25,7 +25,8 @@ struct Submission {
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The job, and "was_running": whether it ran before it was handed in.
 [[nodiscard]] std::string submitted_document(const Submitted& submitted);
-[[nodiscard]] std::string trials_document(const TuningState& state);
+// `earlier`: trials that the state has no more.
+[[nodiscard]] std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier);
 [[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
 [[nodiscard]] std::string audit_document(const std::vector<StoredAudit>& entries);
 [[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);

@@ -74,6 +74,7 @@ void JobRun::take(std::vector<Action> actions) {
     spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
     unstored_.notes.push_back(std::move(note));
   }
+  for (Trial& trial : tuning_.take_changed_trials()) unstored_.trials.push_back(std::move(trial));
   for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
 }
 

@@ -100,6 +100,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
   if (JobRun* present = find(job.name); present != nullptr && present->active()) {
     TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
+    present->feed(Order::kResume);
     return Submitted{present, true};
   }
   TuningState state;

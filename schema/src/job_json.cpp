@@ -34,6 +34,16 @@ TrialSettings read_trials(const JsonReader& in) {
   return trials;
 }
 
+CrashSettings read_crashes(const JsonReader& in) {
+  CrashSettings crashes;
+  crashes.limit = in.at("limit").integer32_or(crashes.limit, {0, kMaxCrashes, "an integer between 0 and 99"});
+  const IntegerLimits times{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
+  crashes.within = Nanoseconds(in.at("within_ns").integer_or(crashes.within.count(), times));
+  const IntegerLimits steps{0, kMaxCrashSteps, "an integer between 0 and 1000000000"};
+  crashes.within_steps = in.at("within_steps").integer_or(crashes.within_steps, steps);
+  return crashes;
+}
+
 Job read_job(const JsonReader& root) {
   Job job;
   job.name = root.at("name").text();
@@ -56,6 +66,7 @@ Job read_job(const JsonReader& root) {
   job.software = root.at("software").text_map();
   job.knobs = read_knobs(root.at("knobs"));
   job.trials = read_trials(root.at("trials"));
+  job.crashes = read_crashes(root.at("crashes"));
   return job;
 }
 
@@ -108,6 +119,9 @@ std::string to_json(const Job& job) {
   json["trials"]["overhead"] = job.trials.overhead;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
+  json["crashes"] = {{"limit", job.crashes.limit},
+                     {"within_ns", job.crashes.within.count()},
+                     {"within_steps", job.crashes.within_steps}};
   return dump(json);
 }
 

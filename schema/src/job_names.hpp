@@ -44,6 +44,9 @@ inline constexpr CommandName kCommands[] = {
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 
+inline constexpr std::int64_t kMaxCrashes = 99;  // they are remembered one by one
+inline constexpr std::int64_t kMaxCrashSteps = 1'000'000'000;
+
 // trials.overhead: a share of the job's time.
 [[nodiscard]] inline bool is_overhead(double share) {
   return share >= 0 && share <= 1;

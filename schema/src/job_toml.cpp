@@ -204,6 +204,18 @@ Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) 
   return read_seconds(value, reading.parsed.job.trials.deadline);
 }
 
+Complaint apply_crash_limit(const Key&, const toml::node& value, Reading& reading) {
+  return read_integer(value, 0, kMaxCrashes, reading.parsed.job.crashes.limit);
+}
+
+Complaint apply_crash_time(const Key&, const toml::node& value, Reading& reading) {
+  return read_seconds(value, reading.parsed.job.crashes.within);
+}
+
+Complaint apply_crash_steps(const Key&, const toml::node& value, Reading& reading) {
+  return read_integer(value, 0, kMaxCrashSteps, reading.parsed.job.crashes.within_steps);
+}
+
 Complaint apply_minimum_gain(const Key&, const toml::node& value, Reading& reading) {
   const auto gain = value.value<double>();
   if (!value.is_number() || !gain || !is_gain(*gain)) return kGainRule;
@@ -245,7 +257,10 @@ const std::vector<Key>& keys() {
                          {"trials.deadline_s", apply_deadline},
                          {"trials.minimum_gain", apply_minimum_gain},
                          {"trials.overhead", apply_overhead},
-                         {"trials.after", apply_after}};
+                         {"trials.after", apply_after},
+                         {"crashes.limit", apply_crash_limit},
+                         {"crashes.within_s", apply_crash_time},
+                         {"crashes.within_steps", apply_crash_steps}};
     for (const auto& command : kCommands) all.push_back({"commands." + std::string(command.name), apply_command});
     for (const auto& knob : kKnobs) all.push_back({"knobs." + std::string(knob.name), apply_knob});
     for (const auto& count : kTrialCounts) all.push_back({"trials." + std::string(count.name), apply_trial_count});

@@ -168,6 +168,7 @@ void FakeWorld::launch(const LaunchOn& wanted) {
       step_ = wanted.fresh ? 0 : snapshot_;
       last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
       stop_at_ = -1;
+      launch_steps_.clear();
     }
     launch_ = wanted.launch;
     variant_ = wanted.variant;
@@ -306,7 +307,11 @@ void FakeWorld::train_step() {
   const std::string name = running_plan();
   const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
-  if (faults.crash_in_step.contains(name) && variant_.empty()) return end_ranks(137);
+  const auto crash = faults.crash_after.find(name);
+  const bool crashes =
+      variant_.empty() && ++launch_steps_[name] == (crash == faults.crash_after.end() ? 0 : crash->second);
+  if (crashes) return end_ranks(137);
+  if (faults.snapshot_every > 0 && step_ % faults.snapshot_every == 0) snapshot_ = step_;
   if (faults.crash_always || step_ == faults.crash_at_step) {
     faults.crash_at_step = -1;
     return end_ranks(137);

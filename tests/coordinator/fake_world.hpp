@@ -28,16 +28,17 @@ struct FakePlan {
 struct Faults {
   std::set<std::string> refuse;  // plans that rank 1 refuses
   std::set<std::string> refuse_memory;
-  std::set<std::string> fail_memory;    // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
-  std::set<std::string> crash;          // rank 1 exits at the change
-  std::set<std::string> hang;           // ranks fall silent at the change
-  std::set<std::string> no_ack;         // rank 1 never acknowledges
-  std::set<std::string> late_ack;       // rank 1 acknowledges after the deadline
-  std::set<std::string> half_active;    // only rank 0 becomes active
-  std::set<std::string> ignore_commit;  // the commit takes no effect
-  std::set<std::string> ignore_cancel;  // … and then, after its cancellation, does
-  std::int64_t crash_at_step = -1;      // whatever runs, once
-  std::set<std::string> crash_in_step;  // in each launch's first step that trains it
+  std::set<std::string> fail_memory;       // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
+  std::set<std::string> crash;             // rank 1 exits at the change
+  std::set<std::string> hang;              // ranks fall silent at the change
+  std::set<std::string> no_ack;            // rank 1 never acknowledges
+  std::set<std::string> late_ack;          // rank 1 acknowledges after the deadline
+  std::set<std::string> half_active;       // only rank 0 becomes active
+  std::set<std::string> ignore_commit;     // the commit takes no effect
+  std::set<std::string> ignore_cancel;     // … and then, after its cancellation, does
+  std::int64_t crash_at_step = -1;         // whatever runs, once
+  std::map<std::string, int> crash_after;  // in this step of each launch, of the job itself, that trains the plan
+  int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
   double slowdown = 1;  // of every step
@@ -121,6 +122,7 @@ class FakeWorld {
   std::vector<std::int64_t> own_steps_;
   std::int64_t step_ = 0;
   std::int64_t snapshot_ = 0;
+  std::map<std::string, int> launch_steps_;  // of this launch, by plan
   std::int64_t last_step_ = 0;
   std::int64_t stop_at_ = -1;
   bool silent_ = false;

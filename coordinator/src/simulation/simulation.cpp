@@ -150,7 +150,7 @@ Status Simulation::carry_out(const Action& action) {
 
 // Nothing more is decided: the rest of the job is only steps.
 bool Simulation::over() const {
-  if (is_final(state().phase)) return true;
+  if (is_final(state().phase) || state().doing == Doing::kHalted) return true;
   if (state().phase != Phase::kTraining || cluster_.drift_to_come()) return false;
   return last_drift_ == 0 || cluster_.step() > last_drift_ + kStepsAfterDrift;
 }
@@ -259,6 +259,7 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
   TRIMTAB_TRY_STATUS(simulation.run());
   const TuningState& state = simulation.state();
   if (state.phase == Phase::kFailed) return no("the simulated job failed: " + state.failure);
+  if (state.doing == Doing::kHalted) return no("the simulated job was halted: " + state.failure);
   TRIMTAB_TRY(const TrueBest best, true_best(input, simulation.truth(), state));
   return SimulationOutcome{simulation.planning_seconds(), simulation.longest_search_seconds(), simulation.searches(),
                            simulation.judged(best.ms, best.plan_json), simulation.report()};

@@ -30,7 +30,7 @@ double Tuning::optimistic_ms(const Candidate& candidate) const {
 // Why no more may be spent on trials; empty = the next one, if it costs as much as those before, is within the share.
 std::string Tuning::overhead_spent() const {
   const double used = state_.overhead_ms();
-  const double next = state_.trials.empty() ? 0 : used / static_cast<double>(state_.trials.size());
+  const double next = state_.trials.empty() ? 0 : used / state_.trials_begun();
   if (used + next <= state_.allowed_overhead_ms()) return "";
   return "trials have cost " + format_ms(used) + " and may cost " + format_ms(state_.allowed_overhead_ms()) + ", " +
          format_percent(state_.job.trials.overhead) + " of the job's time (trials.overhead)";

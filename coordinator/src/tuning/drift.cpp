@@ -109,7 +109,7 @@ void Tuning::retune() {
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
-  state_.trials_before_drift = static_cast<std::int32_t>(state_.trials.size());
+  state_.begin_trials_anew();
   carry_over_drift(drift);
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);

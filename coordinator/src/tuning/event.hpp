@@ -144,7 +144,7 @@ struct KillSwitches {
   std::set<std::string> nodes;
 };
 
-enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
+enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
 using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
                            SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, KillSwitches, Order>;

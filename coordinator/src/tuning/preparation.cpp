@@ -152,8 +152,9 @@ SearchTask Tuning::search_task() const {
   task.excluded = state_.failed_hashes;
   if (!state_.drifts.empty()) task.shift = shift_of(state_.drifts.back());
   task.link_shares = link_shares(state_.first_probes, state_.last_probes);
-  for (std::size_t i = static_cast<std::size_t>(state_.trials_before_resize); i < state_.trials.size(); ++i) {
-    const Trial& trial = state_.trials[i];
+  task.excluded.insert(task.excluded.end(), state_.forgotten.tried.begin(), state_.forgotten.tried.end());
+  for (const Trial& trial : state_.trials) {
+    if (trial.id <= state_.trials_before_resize) continue;
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
     if (trial.reason == "out_of_memory") task.too_big.push_back({trial.plan.json, trial.peak_bytes});
   }

@@ -8,8 +8,7 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::int32_t kRelaunches = 3;  // in a row, without kStepsOfHealth in between
-constexpr std::int32_t kStepsOfHealth = 10;
+constexpr std::int32_t kRelaunches = 3;  // of the untuned run
 
 }  // namespace
 
@@ -82,7 +81,6 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   submission_told_.clear();
   // A restarted trial has several launches, and its plans' peaks are of all of them.
   if (!state_.has_trial()) peak_bytes_.clear();
-  steps_since_launch_ = 0;
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
@@ -132,18 +130,48 @@ void Tuning::ranks_killed() {
       return fail(state_.failure);
     case AfterKill::kStop:
       return stopped();
+    case AfterKill::kHalt:
+      return halt();
   }
 }
 
-// A plan that was adopted and does not live, however often it is launched, is left before the job is given up.
+// The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
+// none the job is halted, or has failed if it never trained: then there is nothing to go on with.
 void Tuning::relaunch(const std::string& reason, const std::string& why) {
   note("ranks", why);
-  if (++state_.relaunches > kRelaunches && give_back_incumbent(reason, why)) state_.relaunches = 1;
-  if (state_.relaunches > kRelaunches) {
-    state_.failure = "the job was launched " + std::to_string(kRelaunches) + " times in a row without " +
-                     std::to_string(kStepsOfHealth) + " steps; last: " + why;
-    return kill_ranks(AfterKill::kFail);
-  }
+  const CrashSettings& settings = state_.job.crashes;
+  state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
+  forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
+  const std::int32_t crashes = crashes_of(state_.crashes, state_.incumbent.hash);
+  if (crashes <= settings.limit) return kill_ranks(AfterKill::kRelaunch);
+  const std::string all = "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why;
+  if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
+  const bool trained = state_.phase != Phase::kLaunching || !state_.resizes.empty();
+  state_.failure = all;
+  kill_ranks(trained ? AfterKill::kHalt : AfterKill::kFail);
+}
+
+// With no plan left that runs. State and snapshots stay as they are.
+void Tuning::halt() {
+  state_.doing = Doing::kHalted;
+  transition();
+  decided("halt the job", state_.failure);
+  note("warning", "the job is halted: " + state_.failure +
+                      ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
+}
+
+void Tuning::resume_halted() {
+  if (state_.doing != Doing::kHalted) return;
+  state_.failure.clear();
+  state_.crashes.clear();
+  note("ranks", "somebody asked for the halted job to go on");
+  decided("launch the halted job again", "it was handed in once more");
+  launch_ranks(state_.incumbent, "", false, 0);
+}
+
+// A crash that was not the incumbent's.
+void Tuning::launch_again(const std::string& why) {
+  note("ranks", why);
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -172,7 +200,7 @@ void Tuning::untuned_run_failed(const std::string& why) {
 }
 
 void Tuning::crashed(const std::string& reason, const std::string& why) {
-  if (state_.doing == Doing::kKilling) return;
+  if (wants_no_ranks()) return;
   if (state_.phase == Phase::kUntuned) return untuned_run_failed(why);
   if (state_.phase == Phase::kStopping) {
     note("warning", why);
@@ -186,9 +214,11 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     const bool moving = change_ && change_->plan.hash == candidate;
     const bool blamed = moving || running_hash_ == candidate || running_hash_.empty();
     fail_trial(reason, why, blamed);
-    // The incumbent ran up to here: launches that candidates make necessary are not the job's failures in a row.
-    if (blamed) state_.relaunches = 0;
+    if (blamed) return launch_again(why);
   }
+  // In the final comparison it may be the initial plan's; and ranks whose peers' node is away cannot go on.
+  const bool of_another = !running_hash_.empty() && running_hash_ != state_.incumbent.hash;
+  if (of_another || !lost_.empty()) return launch_again(why);
   relaunch(reason, why);
 }
 
@@ -226,7 +256,7 @@ void Tuning::news(std::int32_t rank, const RankStep& step) {
 void Tuning::news(std::int32_t, const RankSaidBye&) {}
 
 void Tuning::news(std::int32_t rank, const RankExited& exited) {
-  if (state_.doing == Doing::kKilling || !has_ranks()) return;
+  if (wants_no_ranks() || !has_ranks()) return;
   if (is_submitted()) return rank_of_submission_ended(rank, exited);
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
@@ -278,7 +308,7 @@ void Tuning::on(const NodeLost& lost) {
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial("agent lost", "the agent of node " + lost.node + " fell silent in the middle of the trial", false);
   }
-  const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
+  const bool starts = state_.doing == Doing::kLaunching || wants_no_ranks();
   if (!starts && state_.doing != Doing::kAwaitingApproval) state_.doing = Doing::kWaitingForNodes;
 }
 
@@ -290,13 +320,13 @@ void Tuning::on(const NodeBack& back) {
   for (const OutstandingCommand& command : commands) {
     if (command.node == back.node) send(command);
   }
-  if (!has_ranks() || !commands.empty() || state_.doing == Doing::kKilling) return;
+  if (!has_ranks() || !commands.empty() || wants_no_ranks()) return;
   for (const RankThere& there : back.ranks) {
     if (there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
   }
   const std::uint64_t launch = state_.launch;
   check_ranks(back);
-  if (is_final(state_.phase) || launch != state_.launch || state_.doing == Doing::kKilling) return;
+  if (is_final(state_.phase) || launch != state_.launch || wants_no_ranks()) return;
   if (state_.phase == Phase::kStopping) return act(StopRanks{state_.step + 2});
   if (!was_lost) return resend_change();
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;

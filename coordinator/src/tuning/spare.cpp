@@ -126,7 +126,7 @@ void Tuning::shrink(const Cluster& left) {
   state_.replaced.clear();
   no_spare_.clear();
   forget_measurements();
-  state_.relaunches = 0;
+  state_.crashes.clear();
   enter(Phase::kLaunching);
   kill_ranks(AfterKill::kRelaunch);
 }
@@ -135,7 +135,8 @@ void Tuning::forget_measurements() {
   state_.initial_measured = state_.incumbent_measured = {};
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
-  state_.trials_before_drift = state_.trials_before_resize = static_cast<std::int32_t>(state_.trials.size());
+  state_.begin_trials_anew();
+  state_.trials_before_resize = state_.trials_begun();
   state_.comparisons_begun = 0;
   state_.compared = false;
   state_.first_probes.clear();

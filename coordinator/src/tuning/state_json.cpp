@@ -24,6 +24,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, no
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
 
 NLOHMANN_JSON_SERIALIZE_ENUM(CommandKind, {{CommandKind::kDescribe, "describe"},
@@ -35,7 +37,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
                                          {AfterKill::kFinish, "finish"},
                                          {AfterKill::kFail, "fail"},
                                          {AfterKill::kStop, "stop"},
-                                         {AfterKill::kRestart, "restart"}})
+                                         {AfterKill::kRestart, "restart"},
+                                         {AfterKill::kHalt, "halt"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
 
 namespace {
@@ -173,6 +176,8 @@ void each_later_field(State& s, const Visit& visit) {
   visit("elastic", s.elastic);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
+  visit("crashes", s.crashes);
+  visit("forgotten", s.forgotten);
 }
 
 }  // namespace

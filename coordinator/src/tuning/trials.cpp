@@ -51,7 +51,7 @@ void Tuning::on_step(const JobStep& step) {
   watch_for_drift(step);
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
-  const bool under_way = change_ || state_.doing == Doing::kKilling;
+  const bool under_way = change_ || wants_no_ranks();
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
   const bool expected = epoch != state_.epoch_hashes.end() && epoch->second == expected_plan().hash;
@@ -73,7 +73,6 @@ void Tuning::take_step(const JobStep& step) {
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
-  if (++steps_since_launch_ >= 10) state_.relaunches = 0;
   if (!change_) learn_common_epoch(step.epoch);
 }
 

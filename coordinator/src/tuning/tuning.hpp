@@ -66,6 +66,8 @@ class Tuning {
   [[nodiscard]] bool take_transition();
   [[nodiscard]] std::vector<Note> take_notes();
   [[nodiscard]] std::vector<MeasuredStep> take_steps();
+  // Trials besides the latest whose rows in the database are not right any more.
+  [[nodiscard]] std::vector<Trial> take_changed_trials();
   [[nodiscard]] std::vector<Decision> take_decisions();
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
@@ -130,6 +132,13 @@ class Tuning {
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
+  void launch_again(const std::string& why);
+  void halt();
+  void resume_halted();
+  // Those there are, if any, are being ended.
+  [[nodiscard]] bool wants_no_ranks() const {
+    return state_.doing == Doing::kKilling || state_.doing == Doing::kHalted;
+  }
   void recovered();
   void send(const OutstandingCommand& command);
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
@@ -268,6 +277,7 @@ class Tuning {
   std::vector<Action> actions_;
   std::vector<Note> notes_;
   std::vector<MeasuredStep> steps_;
+  std::vector<Trial> changed_trials_;
   std::vector<Decision> decisions_;
   bool transition_ = false;
   Progress moved_;
@@ -282,7 +292,6 @@ class Tuning {
   StepAssembly assembly_;
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
-  std::int32_t steps_since_launch_ = 0;
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;

@@ -69,6 +69,14 @@ struct TrialSettings {
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };
 
+// A plan is given up once it has crashed more than `limit` times, counting the crashes after which less than `within`
+// has passed or fewer than `within_steps` steps were trained.
+struct CrashSettings {
+  std::int32_t limit = 3;
+  Nanoseconds within = std::chrono::hours(1);
+  std::int64_t within_steps = 200;
+};
+
 struct Job {
   std::string name;  // also its id: [A-Za-z0-9._-]{1,64}
   JobMode mode = JobMode::kObserve;
@@ -94,6 +102,7 @@ struct Job {
       software;  // what the job runs on, by name: {"nccl", "2.28.9"}; part of fingerprints
   Knobs knobs;
   TrialSettings trials;
+  CrashSettings crashes;
 };
 
 // Parses job.toml; `directory` is where relative paths start. Reads nothing else: `initial_plan` and `model` files are
