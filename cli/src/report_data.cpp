@@ -1,8 +1,10 @@
 #include "report_data.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "schema/timeline.hpp"
 
 namespace trimtab::cli {
@@ -180,6 +182,51 @@ std::vector<ReportNotTried> read_not_tried(Reader& reader, const json& root) {
   return plans;
 }
 
+void read_drifts(Reader& reader, const json& root, std::vector<ReportChange>& changes) {
+  const json* values = reader.array(root, "drifts", "$");
+  if (values == nullptr) return;
+  for (const json& value : *values) {
+    const std::string path = "$.drifts[" + std::to_string(changes.size()) + "]";
+    if (!value.is_object()) reader.fail(path, "expected an object");
+    if (reader.error()) return;
+    const double before = reader.number(value, "before_ms", path).value_or(0);
+    const double after = reader.number(value, "after_ms", path).value_or(0);
+    std::string text = "a step takes " + format_ms(after) + " beside " + format_ms(before) + " before";
+    for (const char* field : {"what", "stale"}) {
+      const std::string more = reader.text(value, field, path);
+      if (!more.empty()) text += "; " + more;
+    }
+    changes.push_back({reader.number(value, "since_step", path).value_or(0), std::move(text)});
+  }
+}
+
+void read_resizes(Reader& reader, const json& root, std::vector<ReportChange>& changes) {
+  const json* values = reader.array(root, "resizes", "$");
+  if (values == nullptr) return;
+  for (std::size_t i = 0; i < values->size(); ++i) {
+    const json& value = (*values)[i];
+    const std::string path = "$.resizes[" + std::to_string(i) + "]";
+    if (!value.is_object()) reader.fail(path, "expected an object");
+    if (reader.error()) return;
+    const std::string lost = reader.text(value, "lost", path);
+    const std::string joined = reader.text(value, "joined", path);
+    const std::string outcome = reader.text(value, "outcome", path);
+    std::string text = joined.empty() ? "node " + lost + " was lost" : "node " + joined + " joined";
+    text += ": " + format_number(reader.number(value, "devices", path).value_or(0), 0) + " devices";
+    if (!outcome.empty()) text += "; " + outcome;
+    changes.push_back({reader.number(value, "step", path).value_or(0), std::move(text)});
+  }
+}
+
+// By step.
+std::vector<ReportChange> read_changes(Reader& reader, const json& root) {
+  std::vector<ReportChange> changes;
+  read_drifts(reader, root, changes);
+  read_resizes(reader, root, changes);
+  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return changes;
+}
+
 std::optional<Interval> read_speedup(Reader& reader, const json& root) {
   const json* value = reader.object(root, "speedup", "$");
   if (value == nullptr) return std::nullopt;
@@ -233,6 +280,7 @@ ReportData read_report(Reader& reader, const json& root) {
   report.loss = read_loss(reader, root);
   report.trials = read_trials(reader, root);
   report.not_tried = read_not_tried(reader, root);
+  report.changes = read_changes(reader, root);
   if (const json* error = reader.object(root, "prediction_error", "$")) {
     report.error_before = reader.number(*error, "before_calibration", "$.prediction_error");
     report.error_after = reader.number(*error, "after_calibration", "$.prediction_error");

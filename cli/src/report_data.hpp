@@ -69,6 +69,12 @@ struct LossCheck {
   std::vector<LossPoint> untuned;
 };
 
+// Of the hardware under the running job.
+struct ReportChange {
+  double step = 0;
+  std::string text;
+};
+
 struct ReportData {
   std::string job;
   std::string fingerprint;
@@ -81,6 +87,7 @@ struct ReportData {
   std::optional<LossCheck> loss;
   std::vector<ReportTrial> trials;
   std::vector<ReportNotTried> not_tried;
+  std::vector<ReportChange> changes;
   std::optional<double> error_before;
   std::optional<double> error_after;
   std::map<std::string, std::string> profiled;  // name to text, as the document has them

@@ -14,6 +14,8 @@ namespace trimtab::cli {
 [[nodiscard]] std::string timelines_section(const ReportData& report);
 [[nodiscard]] std::string trials_section(const ReportData& report);
 [[nodiscard]] std::string charts_section(const ReportData& report);
+// Drifts, and nodes that were lost or joined.
+[[nodiscard]] std::string changes_section(const ReportData& report);
 [[nodiscard]] std::string loss_section(const ReportData& report);
 [[nodiscard]] std::string explanation_section(const ReportData& report);
 [[nodiscard]] std::string provenance_section(const ReportData& report);

@@ -173,3 +173,23 @@ TEST_CASE("the terminal's summary has the same verdicts") {
   CHECK(contains(text, "prediction error  8.3 % before calibration, 2.1 % after"));
   CHECK(contains(text, "out_of_memory"));
 }
+
+TEST_CASE("a report's page says what changed under the job, in order, and that alone of what there is") {
+  json report = fixture();
+  report["drifts"] = {{{"since_step", 900},
+                       {"before_ms", 100.0},
+                       {"after_ms", 250.0},
+                       {"what", "the link of node n3 to n4"},
+                       {"stale", "stale are 3 of 9 costs"}}};
+  report["resizes"] = {{{"step", 500}, {"lost", "n2"}, {"devices", 2}},
+                       {{"step", 700}, {"lost", ""}, {"joined", "n7"}, {"devices", 3}, {"outcome", "kept"}}};
+  const std::string page = page_of(report);
+  const std::size_t lost = page.find("node n2 was lost: 2 devices");
+  const std::size_t joined = page.find("node n7 joined: 3 devices; kept");
+  const std::size_t drift = page.find("before; the link of node n3 to n4; stale are 3 of 9 costs");
+  REQUIRE(drift != std::string::npos);
+  CHECK(lost < joined);
+  CHECK(joined < drift);
+  report["drifts"] = {3};
+  CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
+}

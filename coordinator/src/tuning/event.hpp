@@ -3,6 +3,7 @@
 // What can happen to a job: the inputs of the tuning machine. Plain values, already checked at the edge.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -74,7 +75,8 @@ struct SearchFinished {
 
 struct HardwareProbed {
   std::vector<Probe> probes;
-  std::string error;  // why there are none
+  std::string error;           // why there are none
+  std::string plan_hash = {};  // that ran; empty = the incumbent
 };
 
 struct RankConnected {
@@ -130,9 +132,19 @@ struct NodeBack {
   std::vector<RankThere> ranks;  // of this job
 };
 
+// There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.
+struct NodesOffered {
+  std::vector<NodeShare> nodes;  // the job's first, as they are
+  std::string cluster_json;
+  std::string joined;                           // the others' names
+  std::map<std::int32_t, double> slow_devices;  // of the others, beside the job's own
+  std::string remark;
+  std::string refusal;  // why the job cannot run on them; empty = it can
+};
+
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
 
 using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, Order>;
+                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, Order>;
 
 }  // namespace trimtab::coordinator

@@ -58,6 +58,7 @@ void Tuning::send(const OutstandingCommand& command) {
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
   ++state_.launch;
+  launched_at_ = now_.monotonic;
   state_.launch_epoch = state_.committed_epoch = state_.begin_epoch(plan.hash);
   state_.launch_plan = plan;
   state_.launch_variant = variant;
@@ -129,7 +130,9 @@ void Tuning::ranks_killed() {
 // A plan that was adopted and does not live, however often it is launched, is left before the job is given up.
 void Tuning::relaunch(const std::string& reason, const std::string& why) {
   note("ranks", why);
-  if (++state_.relaunches > kRelaunches && give_back_incumbent(reason, why)) state_.relaunches = 1;
+  ++state_.relaunches;
+  if (gives_up_growth(why)) return;
+  if (state_.relaunches > kRelaunches && give_back_incumbent(reason, why)) state_.relaunches = 1;
   if (state_.relaunches > kRelaunches) {
     state_.failure = "the job was launched " + std::to_string(kRelaunches) + " times in a row without " +
                      std::to_string(kStepsOfHealth) + " steps; last: " + why;
@@ -142,6 +145,7 @@ void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   if (idle_since_) account_change(milliseconds(now_.monotonic - *idle_since_));
   idle_since_.reset();
+  state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
