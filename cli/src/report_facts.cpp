@@ -57,12 +57,6 @@ std::string loss_section(const ReportData& report) {
                                    (chart.empty() ? "" : "<figure class=\"half\">\n" + chart + "</figure>\n"));
 }
 
-std::string changes_section(const ReportData& report) {
-  std::string rows;
-  for (const ReportChange& one : report.changes) rows += fact("step " + format_number(one.step, 0), one.text);
-  return section("What changed under the job", rows.empty() ? "" : "<dl class=\"facts\">\n" + rows + "</dl>\n");
-}
-
 std::string explanation_section(const ReportData& report) {
   std::string body;
   if (!report.explanation.empty()) body += "<pre>" + escape(report.explanation) + "</pre>\n";

@@ -10,12 +10,15 @@
 namespace trimtab::cli {
 
 [[nodiscard]] std::string headline_section(const ReportData& report);
+// Where the time of an iteration went, in the initial plan and in the adopted one.
+[[nodiscard]] std::string time_section(const ReportData& report);
+[[nodiscard]] std::string cost_section(const ReportData& report);
+// What changed on the machine while the job ran.
+[[nodiscard]] std::string changes_section(const ReportData& report);
 [[nodiscard]] std::string plans_section(const ReportData& report);
 [[nodiscard]] std::string timelines_section(const ReportData& report);
 [[nodiscard]] std::string trials_section(const ReportData& report);
 [[nodiscard]] std::string charts_section(const ReportData& report);
-// Drifts, and nodes that were lost or joined.
-[[nodiscard]] std::string changes_section(const ReportData& report);
 [[nodiscard]] std::string loss_section(const ReportData& report);
 [[nodiscard]] std::string explanation_section(const ReportData& report);
 [[nodiscard]] std::string provenance_section(const ReportData& report);

@@ -232,3 +232,23 @@ TEST_CASE("a restarted job cannot be elastic") {
   const Status refused = check_job(job, true);
   CHECK_THAT(refused.error().message, Catch::Contains("elastic"));
 }
+
+TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {
+  Job job;
+  job.name = "j";
+  job.benchmark = job.describe = job.train = {"x"};
+  job.steps = 1;
+  const auto refusal = [&job](const char* strategy, const char* target) {
+    job.strategy = strategy;
+    job.target = target;
+    const Status status = check_job(job, true);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK(refusal("", "") == "");
+  CHECK(refusal("unified", "") == "");
+  CHECK(refusal("unified", "trainer") == "");
+  CHECK(refusal("target", "ddp") == "");
+  CHECK_THAT(refusal("unifed", ""), Catch::Contains("unified, ") && Catch::Contains("found 'unifed'"));
+  CHECK_THAT(refusal("unified", "ddp"), Catch::Contains("plans of a target are found by strategy 'target'"));
+  CHECK_THAT(refusal("target", ""), Catch::Contains("does not go with target = ''"));
+}

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -142,9 +143,15 @@ struct NodesOffered {
   std::string refusal;  // why the job cannot run on them; empty = it can
 };
 
+// The nodes, of all there are, whose kill switch is thrown.
+struct KillSwitches {
+  std::set<std::string> nodes;
+};
+
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
 
-using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, Order>;
+using Event =
+    std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
+                 HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
 
 }  // namespace trimtab::coordinator

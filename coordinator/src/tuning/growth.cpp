@@ -22,13 +22,15 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 
 bool Tuning::takes_nodes() const {
   const bool calm = state_.phase == Phase::kTraining && state_.doing == Doing::kNothing && lost_.empty();
-  const bool allowed = !state_.frozen && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
+  const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
   const bool fewer = world_size() < state_.job.world_size;
   return state_.elastic && calm && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
 }
 
 void Tuning::on(const NodesOffered& offered) {
-  if (!takes_nodes()) return;
+  const bool forbidden = std::any_of(offered.nodes.begin(), offered.nodes.end(),
+                                     [this](const NodeShare& share) { return kill_switches_.contains(share.node); });
+  if (forbidden || !takes_nodes()) return;
   const std::string joined = "node " + offered.joined + " has joined";
   transition();
   if (!offered.refusal.empty()) return note("ranks", joined + " and is not used: " + offered.refusal);
@@ -71,6 +73,8 @@ void Tuning::take_growth(const SearchReply& reply) {
   note("plan",
        "the job is begun anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices to try a plan " + promise,
        best->plan.json);
+  decided("begin anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices",
+          "node " + offer_.joined + " has joined; " + promise);
   grow(*best);
 }
 
@@ -109,7 +113,7 @@ bool Tuning::settle_growth() {
   const double now_ms = state_.initial_measured.mean_ms;
   const double before_ms = state_.before.measured.mean_ms;
   const std::string beside = format_ms(now_ms) + " a step beside " + format_ms(before_ms) + " without";
-  if (now_ms > before_ms) {
+  if (now_ms > before_ms && !held()) {
     go_back("it is no faster with " + state_.resizes.back().joined + ": " + beside);
     return false;
   }
@@ -134,6 +138,7 @@ bool Tuning::lost_what_joined() const {
 
 void Tuning::go_back(const std::string& why) {
   note("ranks", "the job goes back to the nodes that it ran on before: " + why, state_.before.plan.json);
+  decided("go back to " + std::to_string(ranks_on(state_.before.nodes)) + " devices", why);
   if (state_.has_trial()) fail_trial("resized", "the job goes back to fewer nodes", false);
   const Before before = std::exchange(state_.before, {});
   state_.resizes.back().outcome = "left: " + why;

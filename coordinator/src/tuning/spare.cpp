@@ -122,7 +122,7 @@ void Tuning::take_spare(const SearchReply& reply) {
 // Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  if (!state_.elastic || !steered || state_.frozen) return;
+  if (!state_.elastic || !steered || held()) return;
   if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
   const Cluster left = without(parsed(state_.cluster_json), lost_);
@@ -143,6 +143,7 @@ void Tuning::shrink(const Cluster& left) {
        "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
            std::to_string(left.devices()) + " devices and the plan that was kept ready",
        state_.spare.plan.json);
+  decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
   state_.slow_devices = devices_left(parsed(state_.cluster_json), left, state_.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});

@@ -78,6 +78,7 @@ struct Job {
   std::int64_t steps = 0;
   bool elastic = false;     // goes on with fewer ranks when a node is lost for good, and with more when one joins
   std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
+  std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
   std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"
   Nanoseconds walltime{0};  // from the job's begin; 0 = no end
   std::string change_class = "rounding";
