@@ -10,6 +10,7 @@
 #include "activity_report.hpp"
 #include "child_process.hpp"
 #include "collective_message.hpp"
+#include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
 #include "printable_lines.hpp"
@@ -66,10 +67,31 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                   return CostOrigin{job, jobs.fingerprint_json(job), false};
                 },
                 chosen.node}),
+      hardware_probe(probe_parts()),
       link(loop, {chosen.coordinator_host, chosen.coordinator_port},
            {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
             [this](const std::string& reason) { link_closed(reason); }},
            seed) {}
+
+HardwareProbe::Parts Agent::Implementation::probe_parts() {
+  HardwareProbe::Parts parts{loop,
+                             clock,
+                             configuration.coordinator_host,
+                             [this](const std::string& job) {
+                               std::vector<NetworkRank> of_job;
+                               for (const LedgerRank& rank : ranks.all()) {
+                                 const bool meant = !rank.ended && rank.id.job == job && rank.id.variant.empty();
+                                 if (meant) of_job.push_back({rank.id.rank, rank.pid});
+                               }
+                               return of_job;
+                             },
+                             {},
+                             [this](const wire::FromAgent& message) { return send(message); }};
+  if (facts.fingerprint.device["kind"] == "gpu") {
+    parts.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
+  }
+  return parts;
+}
 
 Status Agent::Implementation::open() {
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
@@ -103,6 +125,7 @@ Status Agent::Implementation::open() {
 void Agent::Implementation::stop(std::function<void()> done) {
   if (std::exchange(stopping, true)) return;
   commands.stop();
+  hardware_probe.link_closed();
   const auto finish = [this, done = std::move(done)] {
     drain();
     flush_costs();

@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
+#include "hardware_probe.hpp"
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
 #include "job_context.hpp"
@@ -49,6 +50,7 @@ struct Agent::Implementation {
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
   [[nodiscard]] wire::FromAgent hello() const;
+  [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.
   void drain();
@@ -84,6 +86,7 @@ struct Agent::Implementation {
   RankRings rings;
   CommandRunner commands;
   RankSessions sessions;
+  HardwareProbe hardware_probe;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;

@@ -38,6 +38,12 @@ bool mentions(const std::vector<std::string>& arguments, std::string_view placeh
 
 // A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
 Status check_delivery(const Job& job, bool tune) {
+  if (job.elastic && job.delivery != Delivery::kLive) {
+    return bad_input(
+        "job " + job.name +
+        " is elastic, which needs delivery \"live\": a job that is restarted goes on from a checkpoint of " +
+        "its own, for as many ranks as wrote it");
+  }
   if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
   if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {
     return bad_input("job " + job.name +
@@ -106,6 +112,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune) {
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
+  state.elastic = job.elastic;
   state.job = std::move(job);
   const std::string name = state.job.name;
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));

@@ -156,7 +156,8 @@ json drifts_json(const TuningState& state) {
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},
                     {"after_ms", one.after_ms},
-                    {"what", one.what}});
+                    {"what", one.what},
+                    {"stale", one.stale}});
   }
   return list;
 }
@@ -243,6 +244,8 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   }
   for (const Resize& one : state.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
+    if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;
+    if (!one.outcome.empty()) report["resizes"].back()["outcome"] = one.outcome;
   }
   report["overhead"] = overhead_json(state);
   report["noise"] = noise_json(steps);

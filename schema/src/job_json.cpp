@@ -53,6 +53,7 @@ Job read_job(const JsonReader& root) {
   job.world_size = root.at("world_size").integer32_or(1, {1, kMaxWorldSize, "a number of ranks between 1 and 65536"});
   job.memory_limit = root.at("memory_limit_bytes").integer_or(0, kNonNegative);
   job.steps = root.at("steps").integer_or(0, kNonNegative);
+  job.elastic = root.at("elastic").flag_or(false);
   job.target = root.at("target").text_or("");
   job.strategy = root.at("strategy").text_or("");
   job.checkpoint = root.at("checkpoint").text_or("");
@@ -105,6 +106,7 @@ std::string to_json(const Job& job) {
                    {"working_directory", job.working_directory},
                    {"commands", OrderedJson::object()},
                    {"environment", job.environment}};
+  if (job.elastic) json["elastic"] = true;
   if (!job.target.empty()) json["target"] = job.target;
   if (!job.strategy.empty()) json["strategy"] = job.strategy;
   if (!job.checkpoint.empty()) json["checkpoint"] = job.checkpoint;

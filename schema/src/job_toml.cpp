@@ -141,6 +141,13 @@ Complaint apply_model(const Key&, const toml::node& value, Reading& reading) {
   return apply_path(value, reading, reading.parsed.model_path);
 }
 
+Complaint apply_elastic(const Key&, const toml::node& value, Reading& reading) {
+  const auto flag = value.value_exact<bool>();
+  if (!flag) return "true or false";
+  reading.parsed.job.elastic = *flag;
+  return {};
+}
+
 Complaint apply_target(const Key&, const toml::node& value, Reading& reading) {
   return read_text(value, reading.parsed.job.target);
 }
@@ -246,6 +253,7 @@ const std::vector<Key>& keys() {
                          {"world_size", apply_world_size},
                          {"memory_limit", apply_memory_limit},
                          {"steps", apply_steps},
+                         {"elastic", apply_elastic},
                          {"target", apply_target},
                          {"strategy", apply_strategy},
                          {"checkpoint", apply_checkpoint},

@@ -169,3 +169,12 @@ TEST_CASE("a job file that is missing or a directory is refused by name") {
              Catch::Contains("/nonexistent/job.toml") && Catch::Contains("No such file"));
   CHECK_THAT(load_job("/tmp").error().message, Catch::Contains("/tmp is a directory"));
 }
+
+TEST_CASE("a job is elastic where it says so") {
+  const std::string head = "schema = \"trimtab.job/1\"\nname = \"a\"\n";
+  CHECK_FALSE(parse_job_toml(head, "job.toml", "/").value().job.elastic);
+  const Job job = parse_job_toml(head + "elastic = true\n", "job.toml", "/").value().job;
+  CHECK(job.elastic);
+  CHECK(parse_job(to_json(job), "").value().elastic);
+  CHECK_FALSE(parse_job_toml(head + "elastic = 1\n", "job.toml", "/").ok());
+}

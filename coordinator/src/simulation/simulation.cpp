@@ -120,7 +120,7 @@ SearchReply Simulation::plans(const SearchTask& task) const {
 }
 
 void Simulation::search(const SearchPlans& wanted) {
-  SearchTask task = wanted.spare ? tuning_->spare_task() : tuning_->search_task();
+  SearchTask task = tuning_->task_for(wanted.purpose);
   task.costs = input_.costs;
   task.max_evaluations = input_.evaluations;
   task.seed += input_.seed * 1000;

@@ -124,6 +124,7 @@ void Tuning::recommend(const Candidate* best) {
 void Tuning::decide(const SearchReply& reply) {
   if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error);
   take_search(reply);
+  note_stale(reply);
   const Candidate* best = choose(reply);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
   if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {

@@ -3,6 +3,7 @@
 // What can happen to a job: the inputs of the tuning machine. Plain values, already checked at the edge.
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <variant>
@@ -76,7 +77,8 @@ struct SearchFinished {
 
 struct HardwareProbed {
   std::vector<Probe> probes;
-  std::string error;  // why there are none
+  std::string error;           // why there are none
+  std::string plan_hash = {};  // that ran; empty = the incumbent
 };
 
 struct RankConnected {
@@ -139,6 +141,16 @@ struct NodeBack {
   std::vector<RankThere> ranks;  // of this job
 };
 
+// There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.
+struct NodesOffered {
+  std::vector<NodeShare> nodes;  // the job's first, as they are
+  std::string cluster_json;
+  std::string joined;                           // the others' names
+  std::map<std::int32_t, double> slow_devices;  // of the others, beside the job's own
+  std::string remark;
+  std::string refusal;  // why the job cannot run on them; empty = it can
+};
+
 // The nodes, of all there are, whose kill switch is thrown.
 struct KillSwitches {
   std::set<std::string> nodes;
@@ -146,7 +158,8 @@ struct KillSwitches {
 
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
-using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, KillSwitches, Order>;
+using Event =
+    std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
+                 HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
 
 }  // namespace trimtab::coordinator

@@ -273,7 +273,8 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
-  slow_links(task.link_shares, setting.cluster, costs);
+  const std::int32_t stale = slow_links(task.link_shares, setting.cluster, costs);
+  slow_devices(task.slow_devices, setting.cluster);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));
   const tuner::NativeCostModel raw(table);
@@ -283,6 +284,8 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   const tuner::NativeCostModel calibrated(table, calibration);
   const Residuals known(residuals(seen, calibrated), calibration.residual_sigma);
   SearchReply reply;
+  reply.costs_known = static_cast<std::int32_t>(costs.size());
+  reply.costs_stale = stale;
   reply.calibration_json = tuner::to_json(calibration);
   reply.initial = candidate(setting.initial, raw, calibrated);
   reply.incumbent = candidate(setting.incumbent, raw, calibrated);

@@ -64,6 +64,7 @@ void Tuning::send(const OutstandingCommand& command) {
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
   ++state_.launch;
+  launched_at_ = now_.monotonic;
   state_.launch_epoch = state_.committed_epoch = state_.begin_epoch(plan.hash);
   state_.launch_plan = plan;
   state_.launch_variant = variant;
@@ -143,6 +144,7 @@ void Tuning::relaunch(const std::string& reason, const std::string& why) {
   state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
   forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
   const std::int32_t crashes = crashes_of(state_.crashes, state_.incumbent.hash);
+  if (gives_up_growth(crashes, why)) return;
   if (crashes <= settings.limit) return kill_ranks(AfterKill::kRelaunch);
   const std::string all = "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why;
   if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
@@ -179,6 +181,7 @@ void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   if (idle_since_) account_change(milliseconds(now_.monotonic - *idle_since_));
   idle_since_.reset();
+  state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {

@@ -88,6 +88,7 @@ struct Drift {
   bool links = false;    // probes found links that have changed
   bool devices = false;  // … devices
   std::string what;      // both in words; empty = not known
+  std::string stale;     // the costs that it has made wrong, in words
 };
 
 // The best plan for one node fewer, as far as is known now.
@@ -97,12 +98,25 @@ struct Spare {
   std::string cluster_json;  // that it is for
 };
 
-// The job went on with fewer nodes.
+// The job went on with fewer nodes, or with more.
 struct Resize {
   std::int64_t step = 0;
   std::string lost;  // nodes
   std::int32_t devices = 0;
   std::string plan_hash;
+  std::string joined = {};   // nodes
+  std::string outcome = {};  // of joined ones: "kept", "left: why"; empty = not known yet
+};
+
+// What the job ran on before it was begun anew on more nodes; without nodes: it was not.
+struct Before {
+  std::vector<NodeShare> nodes;
+  std::string cluster_json;
+  std::int32_t ranks = 0;
+  PlanText plan;
+  Predicted predicted;
+  Measured measured;
+  std::map<std::int32_t, double> slow_devices;
 };
 
 // One point of "how good a plan had been found by when".
@@ -179,8 +193,12 @@ struct TuningState {
   std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
   std::vector<Probe> first_probes;       // when the costs were those that were measured
   std::vector<Probe> last_probes;
+  std::string probed_plan_hash;                 // of the incumbent that ran then
+  std::map<std::int32_t, double> slow_devices;  // of their speed when the costs were measured, what is left
   Spare spare;
   std::vector<Resize> resizes;
+  Before before;
+  double launch_ms = 0;                   // what the last launch took, until its first step
   bool elastic = false;                   // the job may go on with fewer ranks when a node is lost for good
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
@@ -227,5 +245,8 @@ struct TuningState {
 
 [[nodiscard]] std::string to_json(const TuningState& state);
 [[nodiscard]] Result<TuningState> parse_tuning_state(std::string_view json);
+// Probes as a fact in the cost database, beside the costs that were measured when the hardware was so.
+[[nodiscard]] std::string to_json(const std::vector<Probe>& probes);
+[[nodiscard]] Result<std::vector<Probe>> parse_probes(std::string_view json);
 
 }  // namespace trimtab::coordinator

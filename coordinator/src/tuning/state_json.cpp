@@ -20,10 +20,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
-                                                handled, links, devices, what)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
+                                                handled, links, devices, what, stale)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Before, nodes, cluster_json, ranks, plan, predicted, measured, slow_devices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
@@ -171,8 +172,12 @@ void each_later_field(State& s, const Visit& visit) {
   visit("trials_before_drift", s.trials_before_drift);
   visit("first_probes", s.first_probes);
   visit("last_probes", s.last_probes);
+  visit("probed_plan_hash", s.probed_plan_hash);
+  visit("slow_devices", s.slow_devices);
   visit("spare", s.spare);
   visit("resizes", s.resizes);
+  visit("before", s.before);
+  visit("launch_ms", s.launch_ms);
   visit("elastic", s.elastic);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
@@ -181,6 +186,18 @@ void each_later_field(State& s, const Visit& visit) {
 }
 
 }  // namespace
+
+std::string to_json(const std::vector<Probe>& probes) {
+  return json(probes).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<std::vector<Probe>> parse_probes(std::string_view text) {
+  try {
+    return json::parse(text).get<std::vector<Probe>>();
+  } catch (const std::exception& cause) {
+    return bad_input(std::string("stored probes cannot be read: ") + cause.what());
+  }
+}
 
 std::string to_json(const TuningState& state) {
   json document = {{"version", 1},

@@ -169,6 +169,7 @@ void Tuning::measured_initial() {
   state_.noise.learn_from_one_plan(in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps));
   state_.incumbent_measured = state_.initial_measured;
   interleaving_.reset();
+  if (has_grown() && !settle_growth()) return;
   observe(state_.initial, state_.initial_measured);
   add_convergence(0);
   note("result", "the initial plan takes " + format_ms(state_.initial_measured.mean_ms) + " a step");

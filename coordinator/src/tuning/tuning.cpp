@@ -76,6 +76,7 @@ void Tuning::on(const SearchFinished& search) {
   state_.evaluations += search.reply.evaluations;
   state_.search_seconds += search.reply.seconds;
   if (search.number == spare_search_) return take_spare(search.reply);
+  if (search.number == growth_search_) return take_growth(search.reply);
   if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
   if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) decide(search.reply);
 }

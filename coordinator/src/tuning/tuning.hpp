@@ -11,7 +11,8 @@
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
 // trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
-// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), ending.cpp.
+// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), growth.cpp (more
+// nodes), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -53,9 +54,13 @@ class Tuning {
   [[nodiscard]] Progress progress() const;
   // REQUIRES: a SearchPlans action was the last of its kind. Costs and budgets are the caller's to fill in.
   [[nodiscard]] SearchTask search_task() const;
-  [[nodiscard]] SearchTask spare_task() const;  // of a SearchPlans with `spare`
+  [[nodiscard]] SearchTask task_for(SearchFor purpose) const;
+  // Whether nodes may be offered now (NodesOffered): the job has fewer devices than it asked for, and is calm.
+  [[nodiscard]] bool takes_nodes() const;
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
+  // The hardware as it was when the costs were measured. Call before NodesReady.
+  void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
   // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
   void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
     state_.calibration_json = calibration_json;
@@ -243,13 +248,31 @@ class Tuning {
   void watch_for_drift(const JobStep& step);
   void train_on();
   void explain_drift();
+  void take_device_shares(const std::vector<Finding>& findings);
+  void note_stale(const SearchReply& reply);
   void on(const HardwareProbed& probed);
   void not_explained(const std::string& why);
   void retune();
   void carry_over_drift(const Drift& drift);
   [[nodiscard]] bool waits_to_retune() const;
 
+  // growth.cpp
+  void on(const NodesOffered& offered);
+  [[nodiscard]] SearchTask growth_task() const;
+  void take_growth(const SearchReply& reply);
+  void grow(const Candidate& best);
+  void begin_anew(const PlanText& plan, const Predicted& predicted);
+  [[nodiscard]] bool has_grown() const;
+  [[nodiscard]] bool settle_growth();
+  [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
+  [[nodiscard]] bool lost_what_joined() const;
+  void go_back(const std::string& why);
+
   // spare.cpp
+  [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
+  [[nodiscard]] SearchTask spare_task() const;
+  // By what is predicted; null without candidates.
+  [[nodiscard]] static const Candidate* fastest(const SearchReply& reply);
   void prepare_spare();
   void search_spare(const std::set<std::string>& missing);
   void take_spare(const SearchReply& reply);
@@ -300,10 +323,13 @@ class Tuning {
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
-  Nanoseconds lost_at_{0};          // when the last of them was lost
-  std::uint64_t spare_search_ = 0;  // its number, while it is going on
-  std::string no_spare_;            // the cluster that no plan was found for; empty = none of late
-  Nanoseconds no_spare_at_{0};      // when that was
+  Nanoseconds lost_at_{0};           // when the last of them was lost
+  std::uint64_t spare_search_ = 0;   // its number, while it is going on
+  std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
+  Nanoseconds no_spare_at_{0};       // when that was
+  std::uint64_t growth_search_ = 0;  // its number, while it is going on
+  NodesOffered offer_;               // that it is for
+  Nanoseconds launched_at_{0};
   Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
   std::string first_end_;                                  // of a submitted launch's ranks, in words
