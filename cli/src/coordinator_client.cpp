@@ -56,7 +56,7 @@ Result<std::string> CoordinatorClient::post(const std::string& target, const std
 
 Result<std::string> CoordinatorClient::request(const std::string& method, const std::string& target,
                                                const std::string& body, Nanoseconds timeout) const {
-  TRIMTAB_TRY(net::HttpReply reply, net::http_request(address_.host, address_.port, method, target, body, timeout));
+  TRIMTAB_TRY(net::HttpReply reply, net::http_request({address_.host, address_.port}, method, target, body, timeout));
   if (reply.status >= 400) return error_of(reply);
   return std::move(reply.body);
 }

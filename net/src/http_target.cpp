@@ -83,6 +83,16 @@ std::optional<std::string> refusal(std::string_view host, std::string_view origi
   return "requests from web pages of other origins ('" + std::string(origin) + "') are not served";
 }
 
+std::string bearer_token(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() <= kScheme.size()) return "";
+  for (std::size_t i = 0; i < kScheme.size(); ++i) {
+    const char letter = authorization[i];
+    if ((letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter) != kScheme[i]) return "";
+  }
+  return std::string(authorization.substr(kScheme.size()));
+}
+
 std::string authority(const std::string& host, std::uint16_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
