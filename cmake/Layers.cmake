@@ -59,11 +59,12 @@ function(layer_program)
   target_link_libraries(${P_NAME} PRIVATE ${P_LAYERS} ${P_LIBRARIES} trimtab_warnings)
 endfunction()
 
-# layer_test(NAME tests_x SOURCES ... LAYERS ... LIBRARIES ...): a Catch2 binary, one CTest entry.
+# layer_test(NAME tests_x SOURCES ... LAYERS ... LIBRARIES ... [CASES ...]): a Catch2 binary, one CTest entry. CASES
+# chooses test cases by name or tag; all that are not hidden where it is absent.
 function(layer_test)
-  cmake_parse_arguments(T "" "NAME" "SOURCES;LAYERS;LIBRARIES;INCLUDES" ${ARGN})
+  cmake_parse_arguments(T "" "NAME" "SOURCES;LAYERS;LIBRARIES;INCLUDES;CASES" ${ARGN})
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE test_main ${T_LAYERS} ${T_LIBRARIES} trimtab_warnings)
   target_include_directories(${T_NAME} PRIVATE ${T_INCLUDES})
-  add_test(NAME ${T_NAME} COMMAND ${T_NAME})
+  add_test(NAME ${T_NAME} COMMAND ${T_NAME} ${T_CASES})
 endfunction()

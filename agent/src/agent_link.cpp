@@ -80,7 +80,7 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
       return stopping ? void() : commands.run(message.command());
     case wire::ToAgent::kPlanPropose: {
       const auto& asked = message.plan_propose();
-      return sessions.propose(asked.job(), asked.epoch(), asked.plan_json());
+      return sessions.propose(asked.job(), asked.epoch(), asked.plan_json(), asked.incumbent());
     }
     case wire::ToAgent::kPlanCommit: {
       const auto& asked = message.plan_commit();
@@ -127,6 +127,7 @@ void Agent::Implementation::beat() {
   heartbeat_now.set_sent_ns(static_cast<std::uint64_t>(clock.monotonic().count()));
   heartbeat_now.set_answered_ns(answered_ns);
   heartbeat_now.set_heard_ns(heard_ns);
+  heartbeat_now.set_kill_switch(kill_switch.thrown());
   heartbeat_now.set_wall_ns(static_cast<std::uint64_t>(clock.wall().count()));
   send(message);
 }

@@ -20,6 +20,7 @@ namespace {
 
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
+constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 constexpr std::size_t kLastOutputBytes = 4096;
 
@@ -32,6 +33,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       facts(std::move(node)),
       fingerprint_json(to_json(facts.fingerprint)),
       state(std::move(opened)),
+      kill_switch(kill_switch_path(chosen.state)),
       news([this](const wire::FromAgent& message) { return send(message); }),
       ranks(loop, RankLedger(state.database), chosen.state, [this](const LedgerRank& rank) { rank_ended(rank); }),
       jobs(chosen.state, facts.fingerprint),
@@ -47,7 +49,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 ranks,
                 jobs,
                 own_environment(),
-                {chosen.socket, facts.inject_library},
+                {chosen.socket, facts.inject_library, kill_switch_path(chosen.state)},
                 chosen.state,
                 facts.memory,
                 chosen.kill_grace,
@@ -56,7 +58,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 [this](const RankIdentity& id) {
                   news.launched(id);
                   sessions.launching(id.job);
-                }},
+                },
+                [this] { return kill_switch.thrown(); }},
                CommandLedger(state.database)),
       sessions({ranks, news, rings, jobs,
                 [this](const std::string& job) {
@@ -73,6 +76,7 @@ Status Agent::Implementation::open() {
                                           configuration.spool_limit,
                                           [this](const wire::FromAgent& message) { return send(message); }));
   costs.emplace(std::move(store));
+  follow_kill_switch();
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
@@ -88,6 +92,7 @@ Status Agent::Implementation::open() {
   activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
+  kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
                configuration.node, state.instance, configuration.devices, configuration.socket,
@@ -140,6 +145,18 @@ void Agent::Implementation::tell_activities() {
     *message.mutable_rank_activity() = to_wire(id, activity);
     send(message);
   }
+}
+
+void Agent::Implementation::follow_kill_switch() {
+  if (!kill_switch.look()) return;
+  if (kill_switch.thrown()) {
+    spdlog::warn("the kill switch is thrown: ranks here take no plan but their incumbents until {} is removed",
+                 kill_switch.path());
+  } else {
+    spdlog::info("the kill switch is released");
+  }
+  sessions.hold(kill_switch.thrown());
+  beat();
 }
 
 void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {
@@ -281,6 +298,8 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
       gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
       gauge("coordinator_connected", "1 while the coordinator knows this agent.", welcome ? 1 : 0),
+      gauge("kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
+            kill_switch.thrown() ? 1 : 0),
       gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()),
   };
   if (self.ok()) {

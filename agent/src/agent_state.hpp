@@ -18,6 +18,7 @@
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
 #include "job_context.hpp"
+#include "kill_switch.hpp"
 #include "launched_ranks.hpp"
 #include "metrics.hpp"
 #include "net/link.hpp"
@@ -61,6 +62,7 @@ struct Agent::Implementation {
   void report_sources();
   void follow_fingerprint();
   void tell_activities();
+  void follow_kill_switch();
 
   Status serve_metrics();
   [[nodiscard]] std::vector<Metric> metrics() const;
@@ -73,6 +75,7 @@ struct Agent::Implementation {
   AgentDatabase state;
   std::optional<CostStore> costs;
   CostCollection collected;
+  KillSwitch kill_switch;
   RankNews news;
   LaunchedRanks ranks;
   JobContext jobs;
@@ -98,6 +101,7 @@ struct Agent::Implementation {
   net::EventLoop::Timer drain_timer;
   net::EventLoop::Timer flush_timer;
   net::EventLoop::Timer activity_timer;
+  net::EventLoop::Timer kill_switch_timer;
   std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 

@@ -190,6 +190,10 @@ Status CommandRunner::launch(const wire::Command& command) {
   if (!asked.variant().empty() && !is_plain_name(asked.variant())) {
     return bad_input("a variant's name must be letters, digits, '.', '_' and '-', but it is '" + asked.variant() + "'");
   }
+  if (asked.of_trial() && parts_.held()) {
+    return no("the kill switch is thrown on this node: no trial is launched until " + parts_.places.kill_switch +
+              " is removed");
+  }
   const Scratch scratch(parts_.state, job.name, asked.variant());
   TRIMTAB_TRY_STATUS(scratch.create());
   TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));

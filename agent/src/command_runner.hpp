@@ -36,6 +36,8 @@ class CommandRunner final {
     std::function<void(const Job&, const std::vector<Cost>&)> measured;
     // A launch of this rank is about to begin.
     std::function<void(const RankIdentity&)> launching;
+    // The node's kill switch is thrown.
+    std::function<bool()> held;
   };
   CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {}
 

@@ -11,11 +11,15 @@ constexpr std::size_t kProposalsKept = 8;
 
 }  // namespace
 
-std::string PlanRelay::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json) {
+std::string PlanRelay::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json,
+                               bool incumbent) {
   auto& proposals = jobs_[job].proposals;
-  proposals[epoch] = {plan_json, std::nullopt, false};
+  Proposal& proposal = proposals[epoch];
+  if (proposal.plan_json != plan_json) proposal = {plan_json, false, std::nullopt, false};
+  proposal.incumbent = incumbent;
+  proposal.cancelled = false;
   while (proposals.size() > kProposalsKept) proposals.erase(proposals.begin());
-  return plan_propose_frame(epoch, plan_json);
+  return plan_propose_frame(epoch, plan_json, incumbent);
 }
 
 std::string PlanRelay::commit(const std::string& job, std::uint64_t epoch, std::int64_t step) {
@@ -30,6 +34,18 @@ std::string PlanRelay::cancel(const std::string& job, std::uint64_t epoch) {
   return plan_cancel_frame(epoch);
 }
 
+std::map<std::string, std::vector<std::string>> PlanRelay::cancel_trials() {
+  std::map<std::string, std::vector<std::string>> frames;
+  for (auto& [job, pending] : jobs_) {
+    for (auto& [epoch, proposal] : pending.proposals) {
+      if (proposal.incumbent || proposal.cancelled) continue;
+      proposal.cancelled = true;
+      frames[job].push_back(plan_cancel_frame(epoch));
+    }
+  }
+  return frames;
+}
+
 std::string PlanRelay::stop(const std::string& job, std::int64_t step) {
   jobs_[job].stop_step = step;
   return stop_frame(step);
@@ -40,13 +56,14 @@ std::vector<std::string> PlanRelay::missed(const std::string& job, std::uint64_t
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return frames;
   for (const auto& [proposed, proposal] : found->second.proposals) {
+    if (proposed == epoch && proposal.incumbent) frames.push_back(plan_propose_frame(epoch, proposal.plan_json, true));
     if (proposed <= epoch) continue;
     // The rank may hold a proposal whose cancellation it missed.
     if (proposal.cancelled) {
       frames.push_back(plan_cancel_frame(proposed));
       continue;
     }
-    frames.push_back(plan_propose_frame(proposed, proposal.plan_json));
+    frames.push_back(plan_propose_frame(proposed, proposal.plan_json, proposal.incumbent));
     if (proposal.commit_step) frames.push_back(plan_commit_frame(proposed, *proposal.commit_step));
   }
   if (found->second.stop_step) frames.push_back(stop_frame(*found->second.stop_step));

@@ -14,13 +14,17 @@ namespace trimtab::agent {
 class PlanRelay {
  public:
   // Each returns the frame for the ranks that are connected now.
-  std::string propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
+  // Proposed again, an epoch keeps its commit: that its plan has become the incumbent is all that changes.
+  std::string propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent);
   std::string commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
   std::string cancel(const std::string& job, std::uint64_t epoch);
   std::string stop(const std::string& job, std::int64_t step);
 
   // A new launch of the job, or its end.
   void forget(const std::string& job) { jobs_.erase(job); }
+
+  // The kill switch is thrown: every job's proposals but incumbents are cancelled. The frames by job.
+  std::map<std::string, std::vector<std::string>> cancel_trials();
 
   // For a rank that connects while it runs the plan of `epoch`: what it may have missed, in order.
   [[nodiscard]] std::vector<std::string> missed(const std::string& job, std::uint64_t epoch) const;
@@ -30,6 +34,7 @@ class PlanRelay {
  private:
   struct Proposal {
     std::string plan_json;
+    bool incumbent = false;
     std::optional<std::int64_t> commit_step;
     bool cancelled = false;
   };

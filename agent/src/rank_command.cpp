@@ -52,6 +52,7 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
 Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch, const AgentPlaces& places) {
   Environment environment = with_job(std::move(base), job);
   environment["TRIMTAB_SOCKET"] = places.socket;
+  environment["TRIMTAB_KILL_SWITCH"] = places.kill_switch;
   environment["TRIMTAB_JOB"] = job.name;
   environment["TRIMTAB_RANK"] = std::to_string(launch.rank);
   environment["TRIMTAB_LOCAL_RANK"] = std::to_string(launch.local_rank);

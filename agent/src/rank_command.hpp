@@ -40,6 +40,7 @@ struct RankLaunch {
 struct AgentPlaces {
   std::string socket;
   std::string inject_library;  // empty = there is none
+  std::string kill_switch;     // path
 };
 
 // All placeholders of docs/protocols.md; those without a value ({plan} of a benchmark) are left out, so that using one

@@ -164,8 +164,9 @@ std::string welcome_frame(const std::string& node) {
   return Json{{"type", "welcome"}, {"version", 1}, {"node", node}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json) {
-  return R"({"type":"plan_propose","epoch":)" + std::to_string(epoch) + R"(,"plan":)" + plan_json + "}";
+std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json, bool incumbent) {
+  return R"({"type":"plan_propose","epoch":)" + std::to_string(epoch) + (incumbent ? R"(,"incumbent":true)" : "") +
+         R"(,"plan":)" + plan_json + "}";
 }
 
 std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step) {

@@ -204,17 +204,30 @@ void RankSessions::tell(const Session& session, wire::RankEvent event) {
   parts_.news.tell(session.rank->id, session.rank->launch, std::move(event));
 }
 
-void RankSessions::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json) {
+void RankSessions::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent) {
   if (plan_json.size() > kMaxPlanBytes || !nlohmann::json::accept(plan_json)) {
-    const PlanRefuseFrame refusal{epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB"};
-    for (const auto& rank : parts_.ranks.all()) {
-      if (rank.id.job == job && !rank.ended) parts_.news.tell(rank.id, rank.launch, event_of(refusal));
-    }
-    return;
+    return refuse(job, {epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB"});
   }
-  send_to_job(job, relay_.propose(job, epoch, plan_json));
+  if (held_ && !incumbent) {
+    return refuse(job, {epoch, "kill_switch", "the kill switch of node " + parts_.node + " is thrown"});
+  }
+  send_to_job(job, relay_.propose(job, epoch, plan_json, incumbent));
   remember_plan(job, epoch, plan_json);
   give_context(job, epoch);
+}
+
+void RankSessions::refuse(const std::string& job, const PlanRefuseFrame& refusal) {
+  for (const auto& rank : parts_.ranks.all()) {
+    if (rank.id.job == job && !rank.ended) parts_.news.tell(rank.id, rank.launch, event_of(refusal));
+  }
+}
+
+void RankSessions::hold(bool held) {
+  held_ = held;
+  if (!held) return;
+  for (const auto& [job, frames] : relay_.cancel_trials()) {
+    for (const std::string& frame : frames) send_to_job(job, frame);
+  }
 }
 
 // For an agent that is restarted while the ranks run this plan.

@@ -41,11 +41,14 @@ class RankSessions final {
   void stop();
 
   // From the coordinator, for the job's ranks on this node.
-  void propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
+  void propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent);
   void commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
   void cancel(const std::string& job, std::uint64_t epoch);
   void stop_job(const std::string& job, std::int64_t step);
   void launching(const std::string& job) { relay_.forget(job); }
+
+  // While the kill switch is thrown ranks hear of incumbents alone; what they have heard of trials' plans is cancelled.
+  void hold(bool held);
 
   // A rank's ring has given the picture of a step.
   void pictured(net::LocalPeerId peer, const StepPicture& picture);
@@ -81,6 +84,7 @@ class RankSessions final {
   void said_report(const Session& session, const ReportFrame& frame);
   void closed(Peer peer);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
+  void refuse(const std::string& job, const PlanRefuseFrame& refusal);
   void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
   void tell(const Session& session, wire::RankEvent event);
   void send_to_job(const std::string& job, std::string_view frame);
@@ -91,6 +95,7 @@ class RankSessions final {
   std::unique_ptr<net::LocalServer> server_;
   std::map<Peer, Session> sessions_;
   PlanRelay relay_;
+  bool held_ = false;
   Counters counters_;
   Reports reports_;
 };

@@ -1,6 +1,11 @@
 #include "coordinator_client.hpp"
 
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
 #include <charconv>
+#include <climits>
 #include <nlohmann/json.hpp>
 
 #include "embedded.hpp"
@@ -20,6 +25,15 @@ Error error_of(const net::HttpReply& reply) {
   const std::string message = "the coordinator refused: " + message_of(reply);
   if (reply.status == 409) return no(message);
   return reply.status < 500 ? bad_input(message) : unavailable(message);
+}
+
+// "ana@login1".
+std::string actor() {
+  const passwd* user = ::getpwuid(::geteuid());
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  const bool named = ::gethostname(host.data(), host.size() - 1) == 0;
+  const std::string name = user != nullptr ? user->pw_name : "user " + std::to_string(::geteuid());
+  return name + (named ? "@" + std::string(host.data()) : "");
 }
 
 }  // namespace
@@ -50,8 +64,10 @@ Result<std::string> CoordinatorClient::get(const std::string& target, Nanosecond
   return request("GET", target, "", timeout);
 }
 
-Result<std::string> CoordinatorClient::post(const std::string& target, const std::string& body) const {
-  return request("POST", target, body, std::chrono::seconds(30));
+Result<std::string> CoordinatorClient::post(const std::string& target, const std::string& body,
+                                            const std::string& why) const {
+  const std::string signature = "?by=" + percent_encoded(actor()) + (why.empty() ? "" : "&why=" + percent_encoded(why));
+  return request("POST", target + signature, body, std::chrono::seconds(30));
 }
 
 Result<std::string> CoordinatorClient::request(const std::string& method, const std::string& target,
@@ -61,17 +77,21 @@ Result<std::string> CoordinatorClient::request(const std::string& method, const 
   return std::move(reply.body);
 }
 
-std::string job_target(std::string_view name, std::string_view suffix) {
+std::string percent_encoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string target = "/v1/jobs/";
-  for (const char c : name) {
+  std::string target;
+  for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
                        c == '.' || c == '_' || c == '-';
     if (plain) target += c;
     if (!plain) (target += '%') += std::string{kDigits[byte >> 4U], kDigits[byte & 15U]};
   }
-  return target + std::string(suffix);
+  return target;
+}
+
+std::string job_target(std::string_view name, std::string_view suffix) {
+  return "/v1/jobs/" + percent_encoded(name) + std::string(suffix);
 }
 
 }  // namespace trimtab::cli

@@ -30,7 +30,9 @@ class CoordinatorClient {
   // 409 is a no; no connection and 5xx are kUnavailable.
   [[nodiscard]] Result<std::string> get(const std::string& target,
                                         Nanoseconds timeout = std::chrono::seconds(10)) const;
-  [[nodiscard]] Result<std::string> post(const std::string& target, const std::string& body) const;
+  // Signed with who runs this command and, where it is given, why: the coordinator's audit log keeps both.
+  [[nodiscard]] Result<std::string> post(const std::string& target, const std::string& body,
+                                         const std::string& why = "") const;
   [[nodiscard]] const Address& address() const { return address_; }
 
  private:
@@ -39,6 +41,8 @@ class CoordinatorClient {
   Address address_;
 };
 
+// As it may stand in a path or a query.
+[[nodiscard]] std::string percent_encoded(std::string_view text);
 // "/v1/jobs/NAME" + suffix, the name percent-encoded.
 [[nodiscard]] std::string job_target(std::string_view name, std::string_view suffix = "");
 

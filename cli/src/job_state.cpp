@@ -17,33 +17,6 @@ std::optional<Plan> plan_of(const json& object) {
   return plan.ok() ? std::optional(std::move(plan).value()) : std::nullopt;
 }
 
-JobState job_of(const json& object) {
-  JobState job;
-  take(object, "name", job.name);
-  take(object, "phase", job.phase);
-  take(object, "doing", job.doing);
-  take(object, "mode", job.mode);
-  take(object, "active", job.active);
-  take(object, "report_complete", job.report_complete);
-  if (const auto progress = object.find("progress"); progress != object.end() && progress->is_object()) {
-    take(*progress, "done", job.done);
-    take(*progress, "total", job.total);
-    take(*progress, "what", job.what);
-  }
-  take(object, "step", job.step);
-  take(object, "steps", job.steps);
-  if (const auto loss = object.find("loss"); loss != object.end() && loss->is_number()) job.loss = loss->get<double>();
-  take(object, "step_ms", job.step_ms);
-  take(object, "trials", job.trials);
-  take(object, "failure", job.failure);
-  take(object, "conclusion", job.conclusion);
-  if (const auto incumbent = object.find("incumbent"); incumbent != object.end() && incumbent->is_object()) {
-    take(*incumbent, "hash", job.incumbent_hash);
-    job.incumbent = plan_of(*incumbent);
-  }
-  return job;
-}
-
 TrialState trial_of(const json& object) {
   TrialState trial;
   take(object, "id", trial.id);
@@ -63,6 +36,36 @@ TrialState trial_of(const json& object) {
   return trial;
 }
 
+JobState job_of(const json& object) {
+  JobState job;
+  take(object, "name", job.name);
+  take(object, "phase", job.phase);
+  take(object, "doing", job.doing);
+  take(object, "mode", job.mode);
+  take(object, "held_by", job.held_by);
+  take(object, "active", job.active);
+  take(object, "report_complete", job.report_complete);
+  if (const auto progress = object.find("progress"); progress != object.end() && progress->is_object()) {
+    take(*progress, "done", job.done);
+    take(*progress, "total", job.total);
+    take(*progress, "what", job.what);
+  }
+  take(object, "step", job.step);
+  take(object, "steps", job.steps);
+  if (const auto loss = object.find("loss"); loss != object.end() && loss->is_number()) job.loss = loss->get<double>();
+  take(object, "step_ms", job.step_ms);
+  take(object, "trials", job.trials);
+  take(object, "failure", job.failure);
+  take(object, "conclusion", job.conclusion);
+  if (const auto incumbent = object.find("incumbent"); incumbent != object.end() && incumbent->is_object()) {
+    take(*incumbent, "hash", job.incumbent_hash);
+    job.incumbent = plan_of(*incumbent);
+  }
+  if (const auto trial = object.find("trial"); trial != object.end() && trial->is_object())
+    job.trial = trial_of(*trial);
+  return job;
+}
+
 NodeState node_of(const json& object) {
   NodeState node;
   take(object, "name", node.name);
@@ -71,6 +74,7 @@ NodeState node_of(const json& object) {
   take(object, "memory_bytes", node.memory_bytes);
   take(object, "fingerprint", node.fingerprint);
   take(object, "release", node.release);
+  take(object, "kill_switch", node.kill_switch);
   return node;
 }
 

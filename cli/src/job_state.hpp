@@ -14,36 +14,6 @@
 
 namespace trimtab::cli {
 
-struct JobState {
-  std::string name;
-  std::string phase;
-  std::string doing;
-  std::string mode;
-  bool active = true;
-  bool report_complete = true;
-  std::int64_t done = 0;  // progress; total 0 = not known
-  std::int64_t total = 0;
-  std::string what;
-  std::int64_t step = 0;
-  std::int64_t steps = 0;
-  std::optional<double> loss;
-  double step_ms = 0;
-  std::int64_t trials = 0;
-  std::string failure;
-  std::string conclusion;
-  std::string incumbent_hash;
-  std::optional<Plan> incumbent;
-};
-
-// Tuning is over and the job trains on with the plan that it keeps.
-[[nodiscard]] bool trains_on(const JobState& job);
-
-struct JobEvent {
-  std::int64_t sequence = 0;
-  std::string kind;
-  std::string text;
-};
-
 struct TrialState {
   std::int64_t id = 0;
   std::optional<Plan> plan;
@@ -59,6 +29,38 @@ struct TrialState {
   double ratio_high = 1;
 };
 
+struct JobState {
+  std::string name;
+  std::string phase;
+  std::string doing;
+  std::string mode;
+  std::string held_by;  // why its plan stays as it is; empty = it need not
+  bool active = true;
+  bool report_complete = true;
+  std::int64_t done = 0;  // progress; total 0 = not known
+  std::int64_t total = 0;
+  std::string what;
+  std::int64_t step = 0;
+  std::int64_t steps = 0;
+  std::optional<double> loss;
+  double step_ms = 0;
+  std::int64_t trials = 0;
+  std::string failure;
+  std::string conclusion;
+  std::string incumbent_hash;
+  std::optional<Plan> incumbent;
+  std::optional<TrialState> trial;  // that is in progress, or awaits approval
+};
+
+// Tuning is over and the job trains on with the plan that it keeps.
+[[nodiscard]] bool trains_on(const JobState& job);
+
+struct JobEvent {
+  std::int64_t sequence = 0;
+  std::string kind;
+  std::string text;
+};
+
 struct NodeState {
   std::string name;
   std::string state;
@@ -66,6 +68,7 @@ struct NodeState {
   std::int64_t memory_bytes = 0;
   std::string fingerprint;
   std::string release;
+  bool kill_switch = false;  // thrown
 };
 
 struct ClusterState {

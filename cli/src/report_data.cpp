@@ -143,6 +143,22 @@ std::map<std::string, std::string> read_texts(Reader& reader, const json& parent
   return texts;
 }
 
+std::int64_t read_integer(Reader& reader, const json& parent, const char* field, const std::string& path) {
+  const double value = reader.number(parent, field, path).value_or(0);
+  const bool fits = value >= 0 && value < 9e15;
+  if (!fits) reader.fail(path + "." + field, "expected a number from 0 to 9e15");
+  return fits ? static_cast<std::int64_t>(value) : 0;
+}
+
+std::optional<Interval> read_speedup(Reader& reader, const json& parent, const std::string& path) {
+  const json* value = reader.object(parent, "speedup", path);
+  if (value == nullptr) return std::nullopt;
+  const std::string where = path + ".speedup";
+  const auto ratio = reader.number(*value, "ratio", where);
+  if (!ratio) return std::nullopt;
+  return Interval{*ratio, reader.number(*value, "low", where), reader.number(*value, "high", where)};
+}
+
 std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
   std::vector<ReportTrial> trials;
   const json* values = reader.array(root, "trials", "$");
@@ -160,7 +176,10 @@ std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
     if (const json* cost = reader.object(value, "cost", path)) {
       trial.switch_ms = reader.number(*cost, "switch_ms", path + ".cost");
       trial.steps = reader.number(*cost, "steps", path + ".cost");
+      trial.overhead_ms = reader.number(*cost, "overhead_ms", path + ".cost");
     }
+    if (trial.run.measured) trial.speedup = read_speedup(reader, value, path);
+    trial.break_even_steps = read_integer(reader, value, "break_even_steps", path);
     trials.push_back(std::move(trial));
   }
   return trials;
@@ -180,12 +199,38 @@ std::vector<ReportNotTried> read_not_tried(Reader& reader, const json& root) {
   return plans;
 }
 
-std::optional<Interval> read_speedup(Reader& reader, const json& root) {
-  const json* value = reader.object(root, "speedup", "$");
+std::optional<ReportOverhead> read_overhead(Reader& reader, const json& root) {
+  const json* value = reader.object(root, "overhead", "$");
   if (value == nullptr) return std::nullopt;
-  const auto ratio = reader.number(*value, "ratio", "$.speedup");
-  if (!ratio) return std::nullopt;
-  return Interval{*ratio, reader.number(*value, "low", "$.speedup"), reader.number(*value, "high", "$.speedup")};
+  const auto ms = reader.number(*value, "ms", "$.overhead");
+  if (!ms) return std::nullopt;
+  return ReportOverhead{*ms, reader.number(*value, "share", "$.overhead").value_or(0),
+                        reader.number(*value, "allowed_share", "$.overhead").value_or(0)};
+}
+
+// What befell the machine while the job ran.
+template <typename Read>
+void read_each(Reader& reader, const json& root, const char* field, Read read) {
+  const json* values = reader.array(root, field, "$");
+  if (values == nullptr) return;
+  for (std::size_t i = 0; i < values->size() && !reader.error(); ++i) {
+    const std::string path = std::string("$.") + field + "[" + std::to_string(i) + "]";
+    if (!values->at(i).is_object()) return reader.fail(path, "expected an object");
+    read(values->at(i), path);
+  }
+}
+
+void read_changes(Reader& reader, const json& root, ReportData& report) {
+  read_each(reader, root, "drifts", [&](const json& value, const std::string& path) {
+    report.drifts.push_back({read_integer(reader, value, "since_step", path),
+                             read_integer(reader, value, "noticed_step", path),
+                             reader.number(value, "before_ms", path).value_or(0),
+                             reader.number(value, "after_ms", path).value_or(0), reader.text(value, "what", path)});
+  });
+  read_each(reader, root, "resizes", [&](const json& value, const std::string& path) {
+    report.resizes.push_back({read_integer(reader, value, "step", path), reader.text(value, "lost", path),
+                              read_integer(reader, value, "devices", path)});
+  });
 }
 
 std::vector<LossPoint> read_losses(Reader& reader, const json& loss, const char* field) {
@@ -229,7 +274,7 @@ ReportData read_report(Reader& reader, const json& root) {
   report.mode = reader.text(root, "mode", "$");
   read_plans(reader, root, report);
   report.compared = reader.boolean(root, "compared", "$").value_or(true);
-  report.speedup = read_speedup(reader, root);
+  report.speedup = read_speedup(reader, root, "$");
   report.loss = read_loss(reader, root);
   report.trials = read_trials(reader, root);
   report.not_tried = read_not_tried(reader, root);
@@ -238,6 +283,9 @@ ReportData read_report(Reader& reader, const json& root) {
     report.error_after = reader.number(*error, "after_calibration", "$.prediction_error");
   }
   report.profiled = read_texts(reader, root, "profiled");
+  if (const json* profiled = reader.object(root, "profiled", "$")) {
+    report.profiling_seconds = reader.number(*profiled, "seconds", "$.profiled");
+  }
   report.noise = read_texts(reader, root, "noise");
   report.search = read_texts(reader, root, "search");
   if (const auto found = report.search.find("explanation"); found != report.search.end()) {
@@ -247,6 +295,9 @@ ReportData read_report(Reader& reader, const json& root) {
   report.conclusion = reader.text(root, "conclusion", "$");
   report.failure = reader.text(root, "failure", "$");
   report.seconds = reader.number(root, "seconds", "$");
+  report.tuning_seconds = reader.number(root, "tuning_seconds", "$");
+  report.overhead = read_overhead(reader, root);
+  read_changes(reader, root, report);
   return report;
 }
 

@@ -32,6 +32,12 @@ struct ReportRun {
   std::vector<tuner::TimelineEvent> measured_timeline;  // empty = not recorded
 };
 
+struct Interval {
+  double value = 0;
+  std::optional<double> low;
+  std::optional<double> high;
+};
+
 struct ReportTrial {
   std::string id;
   ReportRun run;
@@ -40,6 +46,30 @@ struct ReportTrial {
   std::string message;  // of a failure, for people
   std::optional<double> switch_ms;
   std::optional<double> steps;
+  std::optional<Interval> speedup;    // over the incumbent beside it, where it was measured
+  std::optional<double> overhead_ms;  // what it cost beyond the incumbent's steps
+  std::int64_t break_even_steps = 0;  // of an adopted one; 0 = not known
+};
+
+// What trials cost beyond the incumbent's steps, and what they might.
+struct ReportOverhead {
+  double ms = 0;
+  double share = 0;  // of the time that the job takes
+  double allowed_share = 0;
+};
+
+struct ReportDrift {
+  std::int64_t since_step = 0;
+  std::int64_t noticed_step = 0;
+  double before_ms = 0;
+  double after_ms = 0;
+  std::string what;  // changed; empty = not known
+};
+
+struct ReportResize {
+  std::int64_t step = 0;
+  std::string lost;  // nodes
+  std::int64_t devices = 0;
 };
 
 // A plan that the search offered and nobody ran.
@@ -47,12 +77,6 @@ struct ReportNotTried {
   std::optional<Plan> plan;
   std::optional<double> predicted_ms;
   std::string reason;
-};
-
-struct Interval {
-  double value = 0;
-  std::optional<double> low;
-  std::optional<double> high;
 };
 
 struct LossPoint {
@@ -90,6 +114,11 @@ struct ReportData {
   std::string conclusion;   // why tuning ended
   std::string failure;
   std::optional<double> seconds;
+  std::optional<double> tuning_seconds;
+  std::optional<double> profiling_seconds;
+  std::optional<ReportOverhead> overhead;
+  std::vector<ReportDrift> drifts;
+  std::vector<ReportResize> resizes;
 };
 
 // Fails on text that is not a JSON object of this schema, or whose present fields have another type; the error names

@@ -17,8 +17,9 @@ std::string report_html(const ReportData& report) {
   page += "<title>" + escape(report.job) + " — Trimtab report</title>\n";
   page += "<style>" + std::string(chart_style()) + std::string(report_style()) + "</style>\n</head>\n<body>\n";
   page += headline_section(report) + "<main>\n";
-  page += plans_section(report) + timelines_section(report) + trials_section(report) + charts_section(report);
-  page += loss_section(report) + explanation_section(report) + provenance_section(report);
+  page += time_section(report) + timelines_section(report) + trials_section(report) + charts_section(report);
+  page += cost_section(report) + changes_section(report) + plans_section(report) + loss_section(report);
+  page += explanation_section(report) + provenance_section(report);
   page += "</main>\n<footer>Written by Trimtab " TRIMTAB_VERSION
           ". Times are of one iteration; intervals are 95 %.</footer>\n";
   return page + "</body>\n</html>\n";

@@ -121,7 +121,7 @@ std::string plans_section(const ReportData& report) {
   if (report.adopted) blocks += plan_block(report.adopted->plan, "Adopted");
   blocks += plan_block(report.recommended, "Recommended");
   if (blocks.empty()) return "";
-  return section("Plans", "<div class=\"pair\">\n" + blocks + "</div>\n" + changes_table(report));
+  return section("What was gained: the plans", "<div class=\"pair\">\n" + blocks + "</div>\n" + changes_table(report));
 }
 
 std::string timelines_section(const ReportData& report) {

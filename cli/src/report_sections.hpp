@@ -10,6 +10,11 @@
 namespace trimtab::cli {
 
 [[nodiscard]] std::string headline_section(const ReportData& report);
+// Where the time of an iteration went, in the initial plan and in the adopted one.
+[[nodiscard]] std::string time_section(const ReportData& report);
+[[nodiscard]] std::string cost_section(const ReportData& report);
+// What changed on the machine while the job ran.
+[[nodiscard]] std::string changes_section(const ReportData& report);
 [[nodiscard]] std::string plans_section(const ReportData& report);
 [[nodiscard]] std::string timelines_section(const ReportData& report);
 [[nodiscard]] std::string trials_section(const ReportData& report);

@@ -32,6 +32,8 @@ code { font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace; font-si
 dl.facts { display:grid; grid-template-columns:minmax(150px,max-content) 1fr; gap:4px 22px; margin:0 0 16px; font-size:14px }
 dl.facts dt { color:var(--soft) } dl.facts dd { margin:0; overflow-wrap:anywhere }
 .keeps { fill:var(--forward) } .recomputes { fill:var(--recompute) }
+summary { cursor:pointer; color:var(--soft) } details ul { font-size:14px; color:var(--soft) } details { margin:12px 0 }
+.waiting { fill:var(--panel); stroke:var(--rule) }
 @media print { section { break-inside:avoid } }
 )css";
 }

@@ -21,12 +21,19 @@ std::string why(const ReportTrial& trial) {
   return trial.reason.empty() ? trial.message : trial.reason + ": " + trial.message;
 }
 
+std::string speedup(const Interval& ratio) {
+  std::string text = format_fixed(ratio.value, 2) + "×";
+  if (ratio.low && ratio.high) text += " (" + format_fixed(*ratio.low, 2) + " to " + format_fixed(*ratio.high, 2) + ")";
+  return text;
+}
+
 std::string row(const ReportTrial& trial) {
   const ReportRun& run = trial.run;
   std::string text = trial.state == "adopted" ? "<tr class=\"won\">" : "<tr>";
   text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
   text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
   text += cell(run.measured ? measured_text(run.measured) : "–", "number");
+  text += cell(trial.speedup ? speedup(*trial.speedup) : "–", "number");
   text += verdict(trial) + cell(why(trial), "");
   return text + cell(trial.switch_ms ? format_ms(*trial.switch_ms) : "–", "number") + "</tr>\n";
 }
@@ -45,14 +52,17 @@ std::string trials_section(const ReportData& report) {
       "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"number\">Trial</th><th "
       "scope=\"col\">Plan</th>"
       "<th scope=\"col\" class=\"number\">Predicted</th><th scope=\"col\" class=\"number\">Measured</th>"
-      "<th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
+      "<th scope=\"col\" class=\"number\">Speed-up</th><th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
       "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
   for (const ReportTrial& trial : report.trials) body += row(trial);
   body += "</tbody></table></div>\n";
-  for (const ReportNotTried& plan : report.not_tried) {
-    body += "<p class=\"note\">Not tried: " + escape(not_tried_text(plan)) + "</p>\n";
+  if (!report.not_tried.empty()) {
+    body += "<details>\n<summary>Not tried: " + std::to_string(report.not_tried.size()) +
+            (report.not_tried.size() == 1 ? " plan" : " plans") + "</summary>\n<ul>\n";
+    for (const ReportNotTried& plan : report.not_tried) body += "<li>" + escape(not_tried_text(plan)) + "</li>\n";
+    body += "</ul>\n</details>\n";
   }
-  return section("Trials", body);
+  return section("What was tried", body);
 }
 
 }  // namespace trimtab::cli

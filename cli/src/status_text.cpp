@@ -17,7 +17,9 @@ std::string steps_of(const JobState& job) {
 
 std::string remark_of(const JobState& job) {
   if (!job.failure.empty()) return printable(job.failure);
-  return job.total > 0 ? std::to_string(job.done) + "/" + std::to_string(job.total) + " " + printable(job.what) : "";
+  const std::string held = job.held_by.empty() ? "" : printable(job.held_by) + "; ";
+  return held +
+         (job.total > 0 ? std::to_string(job.done) + "/" + std::to_string(job.total) + " " + printable(job.what) : "");
 }
 
 std::string ratio_text(const TrialState& trial) {
@@ -32,7 +34,8 @@ std::string describe(const ClusterState& cluster) {
   std::string text = "coordinator " + cluster.release + ", up " + format_ms(cluster.uptime_s * 1000) + "\n\n";
   TextTable nodes({{"node"}, {"state"}, {"devices", true}, {"memory", true}, {"fingerprint"}});
   for (const NodeState& node : cluster.nodes) {
-    nodes.add({node.name, node.state, std::to_string(node.devices), format_bytes(node.memory_bytes), node.fingerprint});
+    nodes.add({node.name, node.state + (node.kill_switch ? ", kill switch thrown" : ""), std::to_string(node.devices),
+               format_bytes(node.memory_bytes), node.fingerprint});
   }
   text += nodes.empty() ? "no nodes\n" : nodes.str();
   TextTable jobs(
@@ -42,6 +45,13 @@ std::string describe(const ClusterState& cluster) {
               job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", std::to_string(job.trials), remark_of(job)});
   }
   return text + "\n" + (jobs.empty() ? "no jobs\n" : jobs.str());
+}
+
+std::string describe(const JobState& job) {
+  std::string text = "job " + printable(job.name) + ": " + progress_line(job, 120) + "\n";
+  if (!job.held_by.empty()) text += "held: " + printable(job.held_by) + "\n";
+  if (job.incumbent) text += "incumbent: " + one_line(*job.incumbent) + "\n";
+  return job.trial ? text + trial_line(*job.trial) + "\n" : text;
 }
 
 std::string describe(const std::vector<TrialState>& trials) {

@@ -10,6 +10,8 @@
 namespace trimtab::cli {
 
 [[nodiscard]] std::string describe(const ClusterState& cluster);
+// One job: how far it is, why its plan must stay, what it runs and what is tried.
+[[nodiscard]] std::string describe(const JobState& job);
 [[nodiscard]] std::string describe(const std::vector<TrialState>& trials);
 
 // The job that a verb means: `wanted`, else the only one, else the only active one; the error lists what there is.

@@ -5,8 +5,6 @@
 
 #include "interrupt.hpp"
 #include "live_state.hpp"
-#include "plan_text.hpp"
-#include "progress.hpp"
 #include "session.hpp"
 #include "status_text.hpp"
 #include "verb.hpp"
@@ -25,8 +23,7 @@ struct Arguments {
 };
 
 std::string page_of(const JobState& job, const std::vector<LiveRank>& ranks) {
-  return "job " + printable(job.name) + ": " + progress_line(job, 120) + "\n" +
-         (job.incumbent ? one_line(*job.incumbent) + "\n" : "") + "\n" + describe(ranks);
+  return describe(job) + "\n" + describe(ranks);
 }
 
 Result<std::string> job_of(const CoordinatorClient& client, const std::string& wanted) {

@@ -113,11 +113,21 @@ void Agents::end_strays(const wire::Hello& hello) {
 void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat) {
   const auto now = [this] { return static_cast<std::uint64_t>(services_.clock.wall().count()); };
   services_.clocks.heard(member.node, heartbeat, now());
+  if (services_.members.said_kill_switch(peer, heartbeat.kill_switch())) kill_switch(member);
   wire::ToAgent answer;
   answer.mutable_heartbeat()->set_sent_ns(heartbeat.sent_ns());
   answer.mutable_heartbeat()->set_wall_ns(now());
   services_.clocks.answered(member.node, answer.heartbeat().wall_ns());
   reply(peer, answer);
+}
+
+void Agents::kill_switch(const Member& member) {
+  const char* what = member.kill_switch ? "throw the kill switch" : "release the kill switch";
+  spdlog::warn("node {}: somebody chose to {}", member.node, what);
+  const Status stored = services_.store.add_audit({"node " + member.node, what, "", 0, "a person on the node"},
+                                                  services_.clock.wall().count());
+  if (!stored.ok()) spdlog::error("the audit log lacks what node {} said: {}", member.node, stored.error().message);
+  jobs_.tick();
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {

@@ -48,6 +48,7 @@ class Agents {
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
+  void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void command_done(const wire::CommandDone& done);
   void rank_event(const wire::RankEvent& event);

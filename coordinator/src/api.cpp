@@ -65,11 +65,44 @@ net::HttpResponse get_job(const Call& call) {
   return with_job(call, [](JobRun& job) { return ok(job_document(job)); });
 }
 
+std::string argument(const Call& call, const std::string& name) {
+  const auto found = call.request.query.find(name);
+  return found == call.request.query.end() ? "" : found->second;
+}
+
+// A person's order. Who it is is what the request says (?by=…&why=…).
+AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+  const std::string by = argument(call, "by");
+  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why")};
+}
+
+// In the log before anything is done about it.
+Status order_asked(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+  const Status stored =
+      call.services.store.add_audit(order_of(call, what, job, run), call.services.clock.wall().count());
+  if (stored.ok()) return {};
+  return wrap("nothing is done, because the audit log cannot be written", stored.error());
+}
+
+net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
+                          int status, const std::string& why) {
+  const Status stored = call.services.store.add_audit({kCoordinatorActor, "refuse to " + what, job, run, why},
+                                                      call.services.clock.wall().count());
+  return failure(stored.ok() ? status : 503, why);
+}
+
 net::HttpResponse submit(const Call& call, bool may_tune) {
   auto submission = parse_submission(call.request.body);
   if (!submission.ok()) return failure(submission.error());
-  const auto submitted = call.jobs.submit(std::move(submission->job), submission->tune && may_tune);
-  if (!submitted.ok()) return failure(submitted.error());
+  const std::string what =
+      submission->tune && may_tune ? "hand in a job to tune, mode " : "hand in a job to profile, mode ";
+  const Status asked = order_asked(call, what + std::string(to_string(submission->job.mode)), submission->job.name, 0);
+  if (!asked.ok()) return failure(asked.error());
+  const auto submitted = call.jobs.submit(submission->job, submission->tune && may_tune);
+  if (!submitted.ok()) {
+    (void)refused(call, "take the job", submission->job.name, 0, 409, submitted.error().message);
+    return failure(submitted.error());
+  }
   return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
 }
 
@@ -80,19 +113,30 @@ net::HttpResponse post_profile(const Call& call) {
   return submit(call, false);
 }
 
+// Where to go on reading a list; 0 where it is not said.
+Result<std::int64_t> after_of(const Call& call) {
+  const std::string text = argument(call, "after");
+  std::int64_t after = 0;
+  if (text.empty()) return after;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
+  if (error == std::errc{} && end == text.data() + text.size()) return after;
+  return bad_input("after = '" + text + "': a sequence number is needed");
+}
+
 net::HttpResponse get_events(const Call& call) {
   return with_job(call, [&call](JobRun& job) {
-    std::int64_t after = 0;
-    if (const auto found = call.request.query.find("after"); found != call.request.query.end()) {
-      const std::string& text = found->second;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
-      if (error != std::errc{} || end != text.data() + text.size()) {
-        return failure(400, "after = '" + text + "': a sequence number is needed");
-      }
-    }
-    const auto events = call.services.store.events(job.run(), after, 1000);
+    const auto after = after_of(call);
+    if (!after.ok()) return failure(after.error());
+    const auto events = call.services.store.events(job.run(), *after, 1000);
     return events.ok() ? ok(events_document(*events)) : failure(events.error());
   });
+}
+
+net::HttpResponse get_audit(const Call& call) {
+  const auto after = after_of(call);
+  if (!after.ok()) return failure(after.error());
+  const auto entries = call.services.store.audit(argument(call, "job"), *after, 1000);
+  return entries.ok() ? ok(audit_document(*entries)) : failure(entries.error());
 }
 
 net::HttpResponse get_trials(const Call& call) {
@@ -111,33 +155,39 @@ net::HttpResponse get_report(const Call& call) {
   });
 }
 
-net::HttpResponse give_order(const Call& call, Order order) {
-  return with_job(call, [order](JobRun& job) {
-    if (!job.active()) {
-      return failure(409, "job " + job.name() + " is over (phase " + std::string(to_string(job.state().phase)) + ")");
+// Why it cannot be obeyed; empty = it can.
+std::string objection(const JobRun& job, Order order) {
+  const std::string name = "job " + job.name();
+  if (!job.active()) return name + " is over (phase " + std::string(to_string(job.state().phase)) + ")";
+  if (order != Order::kApprove) return "";
+  if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
+  if (job.state().frozen) return name + " is frozen; unfreeze it first";
+  return job.held_by().empty() ? "" : name + ": " + job.held_by();
+}
+
+net::HttpResponse give_order(const Call& call, Order order, const std::string& what) {
+  return with_job(call, [&](JobRun& job) {
+    if (const std::string why = objection(job, order); !why.empty()) {
+      const Status asked = order_asked(call, what, job.name(), job.run());
+      if (!asked.ok()) return failure(asked.error());
+      return refused(call, what, job.name(), job.run(), 409, why);
     }
-    if (order == Order::kApprove && job.state().doing != Doing::kAwaitingApproval) {
-      return failure(409, "job " + job.name() + " has no trial that awaits approval");
-    }
-    if (order == Order::kApprove && job.state().frozen) {
-      return failure(409, "job " + job.name() + " is frozen; unfreeze it first");
-    }
-    job.feed(order);
+    job.obey(order, order_of(call, what, job.name(), job.run()));
     return ok(job_document(job));
   });
 }
 
 net::HttpResponse post_stop(const Call& call) {
-  return give_order(call, Order::kStop);
+  return give_order(call, Order::kStop, "stop the job");
 }
 net::HttpResponse post_approve(const Call& call) {
-  return give_order(call, Order::kApprove);
+  return give_order(call, Order::kApprove, "approve the trial");
 }
 net::HttpResponse post_freeze(const Call& call) {
-  return give_order(call, Order::kFreeze);
+  return give_order(call, Order::kFreeze, "freeze the job");
 }
 net::HttpResponse post_unfreeze(const Call& call) {
-  return give_order(call, Order::kUnfreeze);
+  return give_order(call, Order::kUnfreeze, "unfreeze the job");
 }
 
 net::HttpResponse get_live(const Call& call) {
@@ -156,6 +206,8 @@ net::HttpResponse post_trace(const Call& call) {
     std::vector<std::string> nodes;
     for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
     if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
+    const Status asked = order_asked(call, "take a trace", job.name(), job.run());
+    if (!asked.ok()) return failure(asked.error());
     const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
     if (!id.ok()) return failure(id.error());
     return net::HttpResponse{201, "application/json", call.services.traces.document(*id).value_or("{}")};
@@ -223,6 +275,7 @@ constexpr Route kRoutes[] = {{"GET", "/", get_page},
                              {"POST", "/v1/jobs", post_job},
                              {"POST", "/v1/profile", post_profile},
                              {"GET", "/v1/costs", get_costs},
+                             {"GET", "/v1/audit", get_audit},
                              {"GET", "/v1/jobs/{id}", get_job},
                              {"GET", "/v1/jobs/{id}/events", get_events},
                              {"GET", "/v1/jobs/{id}/trials", get_trials},

@@ -33,6 +33,7 @@ json nodes_json(const Services& services) {
                      {"fingerprint", member.fingerprint},
                      {"instance", member.instance},
                      {"release", member.release},
+                     {"kill_switch", member.kill_switch},
                      {"silent_s", silent}});
   }
   return nodes;
@@ -49,6 +50,7 @@ json summary_json(const JobRun& job) {
           {"mode", to_string(state.job.mode)},
           {"tune", state.tune},
           {"frozen", state.frozen},
+          {"held_by", job.held_by()},
           {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
           {"step", state.step},
           {"steps", state.job.steps},
@@ -100,6 +102,7 @@ json job_json(const JobRun& job) {
   if (!state.trials.empty()) best = std::min(best, state.trials.back().predicted.mean_ms);
   document["best_prediction_ms"] = best;
   document["recommendation"] = carried(state.recommendation_json);
+  document["trial"] = state.has_trial() ? trial_summary(state.trials.back()) : json(nullptr);
   document["awaiting_approval"] =
       state.doing == Doing::kAwaitingApproval ? trial_summary(state.trials.back()) : json(nullptr);
   return document;
@@ -165,6 +168,17 @@ std::string events_document(const std::vector<StoredEvent>& events) {
                     {"data", carried(event.note.data_json)}});
   }
   return text({{"events", list}});
+}
+
+std::string audit_document(const std::vector<StoredAudit>& entries) {
+  json list = json::array();
+  for (const StoredAudit& one : entries) {
+    json entry = {{"entry", one.entry},     {"at_ns", one.at_ns},   {"who", one.audit.who},
+                  {"what", one.audit.what}, {"job", one.audit.job}, {"why", one.audit.why}};
+    if (one.audit.run > 0) entry["run"] = one.audit.run;
+    list.push_back(std::move(entry));
+  }
+  return text({{"entries", list}});
 }
 
 std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs) {

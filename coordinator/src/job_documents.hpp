@@ -27,6 +27,7 @@ struct Submission {
 [[nodiscard]] std::string submitted_document(const Submitted& submitted);
 [[nodiscard]] std::string trials_document(const TuningState& state);
 [[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
+[[nodiscard]] std::string audit_document(const std::vector<StoredAudit>& entries);
 [[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);
 [[nodiscard]] std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints);
 

@@ -51,7 +51,15 @@ void JobRun::feed(Event event) {
   drain();
 }
 
+void JobRun::obey(Order order, AuditEntry entry) {
+  unstored_.audit.push_back(std::move(entry));
+  feed(order);
+}
+
 void JobRun::tick() {
+  if (active() && services_.members.kill_switches() != tuning_.kill_switches()) {
+    feed(KillSwitches{services_.members.kill_switches()});
+  }
   if (active()) feed(Tick{});
   if (state().phase == Phase::kWaiting) place();
   const bool settled = !active() || state().phase == Phase::kTraining;
@@ -59,6 +67,7 @@ void JobRun::tick() {
 }
 
 void JobRun::take(std::vector<Action> actions) {
+  audit(actions);
   for (Action& action : actions) actions_.push_back(std::move(action));
   if (tuning_.take_transition()) unstored_.state_changed = true;
   for (Note& note : tuning_.take_notes()) {
@@ -66,6 +75,17 @@ void JobRun::take(std::vector<Action> actions) {
     unstored_.notes.push_back(std::move(note));
   }
   for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
+}
+
+// The log has an action before it is carried out: both are of one transaction.
+void JobRun::audit(const std::vector<Action>& actions) {
+  for (const Decision& decision : tuning_.take_decisions()) {
+    unstored_.audit.push_back({kCoordinatorActor, decision.what, name(), run_, decision.why});
+  }
+  for (const Action& action : actions) {
+    const std::string what = audited(action);
+    if (!what.empty()) unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, tuning_.purpose()});
+  }
 }
 
 // Carrying out an action may bring the next event, so this is a loop and not a recursion.

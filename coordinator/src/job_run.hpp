@@ -27,6 +27,9 @@ class JobRun {
   void begin();
   void resume();
   void feed(Event event);
+  // A person's order, which is in the audit log before anything is done about it: while the disk takes neither, both
+  // wait.
+  void obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
   // A batch of this job's costs has been stored under this fingerprint.
@@ -39,6 +42,8 @@ class JobRun {
   [[nodiscard]] std::int64_t run() const { return run_; }
   [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  // Why its plan stays as it is; empty = it need not.
+  [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
@@ -50,6 +55,7 @@ class JobRun {
 
  private:
   void take(std::vector<Action> actions);
+  void audit(const std::vector<Action>& actions);
   void drain();
   [[nodiscard]] bool store();
   void place();

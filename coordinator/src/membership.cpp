@@ -44,7 +44,8 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   hello.release,      static_cast<std::int32_t>(hello.devices),
                   hello.memory_bytes, hello.fingerprint_json,
                   hash(fingerprint),  peer,
-                  clock_.monotonic(), false};
+                  clock_.monotonic(), false,
+                  member.kill_switch};
   return former;
 }
 
@@ -52,6 +53,21 @@ void Membership::heard(std::uint64_t peer) {
   for (auto& [name, member] : members_) {
     if (member.peer == peer && peer != 0) member.heard = clock_.monotonic();
   }
+}
+
+bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
+  for (auto& [name, member] : members_) {
+    if (member.peer == peer) return std::exchange(member.kill_switch, thrown) != thrown;
+  }
+  return false;
+}
+
+std::set<std::string> Membership::kill_switches() const {
+  std::set<std::string> nodes;
+  for (const auto& [name, member] : members_) {
+    if (member.kill_switch) nodes.insert(name);
+  }
+  return nodes;
 }
 
 void Membership::disconnected(std::uint64_t peer) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct Member {
   std::uint64_t peer = 0;   // 0 = not connected
   Nanoseconds heard{0};     // monotonic
   bool lost = false;
+  bool kill_switch = false;  // thrown, when it was last heard of
 };
 
 // What an agent says of itself, as it came over the wire.
@@ -63,6 +65,9 @@ class Membership {
   [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
   void heard(std::uint64_t peer);
   void disconnected(std::uint64_t peer);
+  // True where that is news.
+  bool said_kill_switch(std::uint64_t peer, bool thrown);
+  [[nodiscard]] std::set<std::string> kill_switches() const;
   // Nodes that have just become lost.
   [[nodiscard]] std::vector<std::string> expire();
 

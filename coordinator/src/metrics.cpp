@@ -57,17 +57,21 @@ void job_metrics(Page& page, const JobTable& jobs) {
   std::map<std::string, double> trials;
   std::map<std::string, double> step_seconds;
   std::map<std::string, double> steps;
+  std::map<std::string, double> held;
   for (const auto& [name, job] : jobs.jobs()) {
     ++phases[std::string(to_string(job->state().phase))];
     for (const Trial& trial : job->state().trials) ++trials[std::string(to_string(trial.state))];
     // Job names are [A-Za-z0-9._-]: nothing in them needs escaping.
     step_seconds[name] = job->state().step_ms / 1e3;
     steps[name] = static_cast<double>(job->state().step);
+    held[name] = job->held_by().empty() ? 0 : 1;
   }
   page.labelled("trimtab_jobs", "gauge", "Jobs by phase.", "phase", phases);
   page.labelled("trimtab_trials", "gauge", "Trials of the known jobs by state.", "state", trials);
   page.labelled("trimtab_job_step_seconds", "gauge", "Last training step of a job.", "job", step_seconds);
   page.labelled("trimtab_job_step", "gauge", "Number of a job's last training step.", "job", steps);
+  page.labelled("trimtab_job_held", "gauge", "1 while a job's plan must stay: frozen, or a kill switch is thrown.",
+                "job", held);
 }
 
 void collective_metrics(Page& page, const Counters& counters) {
@@ -155,6 +159,9 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   for (const auto& [name, member] : services.members.members()) {
     ++nodes[member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected"];
   }
+  std::map<std::string, double> switches;
+  for (const auto& [name, member] : services.members.members()) switches[escaped(name)] = member.kill_switch ? 1 : 0;
+  page.labelled("trimtab_node_kill_switch", "gauge", "1 while a node's kill switch is thrown.", "node", switches);
   page.labelled("trimtab_nodes", "gauge", "Nodes by state.", "state", nodes);
   job_metrics(page, jobs);
   counter_metrics(page, services.counters);

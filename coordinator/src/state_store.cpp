@@ -42,6 +42,7 @@ Status StateStore::save(std::int64_t run, const TuningState& state, const Transi
 Status StateStore::write(std::int64_t run, const TuningState& state, const Transition& transition,
                          std::int64_t now_ns) {
   for (const Note& note : transition.notes) TRIMTAB_TRY_STATUS(write_note(run, note, now_ns));
+  for (const AuditEntry& entry : transition.audit) TRIMTAB_TRY_STATUS(add_audit(entry, now_ns));
   for (const MeasuredStep& step : transition.steps) {
     TRIMTAB_TRY_STATUS(
         database_.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -127,6 +128,25 @@ Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64
     events.push_back({as_integer(row[0]), as_integer(row[1]), {as_text(row[2]), as_text(row[3]), as_text(row[4])}});
   }
   return events;
+}
+
+Status StateStore::add_audit(const AuditEntry& entry, std::int64_t now_ns) {
+  return database_.execute("INSERT INTO audit (at_ns, who, what, job, run, why) VALUES (?, ?, ?, ?, ?, ?)",
+                           {now_ns, entry.who, entry.what, entry.job, entry.run, entry.why});
+}
+
+Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::int64_t after,
+                                                   std::int64_t limit) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT entry, at_ns, who, what, job, run, why FROM audit "
+                                               "WHERE (?1 = '' OR job = ?1) AND entry > ?2 ORDER BY entry LIMIT ?3",
+                                               {job, after, limit}));
+  std::vector<StoredAudit> entries;
+  for (const Row& row : rows) {
+    entries.push_back({as_integer(row[0]),
+                       as_integer(row[1]),
+                       {as_text(row[2]), as_text(row[3]), as_text(row[4]), as_integer(row[5]), as_text(row[6])}});
+  }
+  return entries;
 }
 
 Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {

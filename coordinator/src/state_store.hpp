@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's state on disk (sql/0001_state.sql): jobs, phases, trials, measured steps, command ids, events. A
-// transition of a job is one transaction. Not thread-safe: the event loop's.
+// The coordinator's state on disk (sql/): jobs, phases, trials, measured steps, command ids, events, the audit log.
+// A transition of a job is one transaction. Not thread-safe: the event loop's.
 
 #include <cstdint>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "audit.hpp"
 #include "base/result.hpp"
 #include "schema/database.hpp"
 #include "tuning/action.hpp"
@@ -38,7 +39,8 @@ struct Transition {
   bool state_changed = false;
   std::vector<Note> notes;
   std::vector<MeasuredStep> steps;
-  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty(); }
+  std::vector<AuditEntry> audit;
+  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty() && audit.empty(); }
 };
 
 class StateStore {
@@ -65,6 +67,10 @@ class StateStore {
   [[nodiscard]] Status command_done(std::uint64_t id);
 
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
+  [[nodiscard]] Status add_audit(const AuditEntry& entry, std::int64_t now_ns);
+  // Of one job, or of all ("").
+  [[nodiscard]] Result<std::vector<StoredAudit>> audit(const std::string& job, std::int64_t after,
+                                                       std::int64_t limit) const;
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "wire_commands.hpp"
 
+#include "tuning/state.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -41,6 +42,7 @@ wire::ToAgent command(const LaunchOn& action, const CommandContext& context) {
   launch.set_epoch(action.epoch);
   launch.set_fresh(action.fresh);
   launch.set_variant(action.variant);
+  launch.set_of_trial(action.variant == kTrialVariant);
   launch.set_steps(action.steps);
   launch.set_nccl_table(context.nccl_table);
   return to;
@@ -61,6 +63,7 @@ wire::ToAgent message(const ProposePlan& action, const std::string& job_name) {
   to.mutable_plan_propose()->set_job(job_name);
   to.mutable_plan_propose()->set_epoch(action.epoch);
   to.mutable_plan_propose()->set_plan_json(action.plan_json);
+  to.mutable_plan_propose()->set_incumbent(action.incumbent);
   return to;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <fstream>
 
 #include "fake_coordinator.hpp"
 #include "schema/fingerprint.hpp"
@@ -168,6 +169,34 @@ TEST_CASE("a job runs, changes its plan, stops, and all of it is told") {
     CHECK(exited.exit_code() == 0);
     CHECK(exited.last_output() == "bye");
   }
+}
+
+TEST_CASE("a thrown kill switch is told, refuses trials' plans and launches, and lets the job itself run") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  coordinator.launch(1, coordinator.job(), {0}, 1);
+  CHECK(coordinator.wait_for_done(1).ok());
+  coordinator.wait_for("a connection", rank_event(RankEvent::kConnected, 0));
+  std::ofstream(coordinator.directory / "state/kill-switch").close();
+  coordinator.wait_for("the kill switch", [](const auto& message) { return message.heartbeat().kill_switch(); });
+  wire::ToAgent message;
+  message.mutable_plan_propose()->set_job("fake");
+  message.mutable_plan_propose()->set_epoch(4);
+  message.mutable_plan_propose()->set_plan_json("{\"a\":1}");
+  coordinator.send(message);
+  const auto& refused = coordinator.wait_for("a refusal", rank_event(RankEvent::kPlanRefuse, 0)).rank_event();
+  CHECK(refused.plan_refuse().reason() == "kill_switch");
+  wire::ToAgent trial;
+  trial.mutable_command()->set_id(2);
+  trial.mutable_command()->mutable_launch()->set_job_json(to_json(coordinator.job()));
+  trial.mutable_command()->mutable_launch()->add_ranks(1);
+  trial.mutable_command()->mutable_launch()->set_launch(2);
+  trial.mutable_command()->mutable_launch()->set_of_trial(true);
+  coordinator.send(trial);
+  const auto& done = coordinator.wait_for_done(2);
+  CHECK_FALSE(done.ok());
+  CHECK(done.error().find("kill-switch is removed") != std::string::npos);
 }
 
 TEST_CASE("killing a launch ends its ranks before it is done") {

@@ -77,7 +77,7 @@ struct Runner {
                         ranks,
                         jobs,
                         {{"PATH", "/usr/bin:/bin"}},
-                        {directory / "agent.sock", ""},
+                        {directory / "agent.sock", "", ""},
                         directory.path(),
                         0,
                         std::chrono::seconds(1),
@@ -86,7 +86,8 @@ struct Runner {
                           return true;
                         },
                         [](const Job&, const std::vector<Cost>&) {},
-                        [](const RankIdentity&) {}},
+                        [](const RankIdentity&) {},
+                        [] { return false; }},
                        CommandLedger(state.database)};
 };
 

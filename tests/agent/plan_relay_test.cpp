@@ -22,7 +22,7 @@ using Types = std::vector<std::string>;
 
 TEST_CASE("a rank that comes back is told the proposal and the commit it may have missed") {
   PlanRelay relay;
-  relay.propose("j", 4, "{}");
+  relay.propose("j", 4, "{}", false);
   CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4"});
   relay.commit("j", 4, 15);
   CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4", "plan_commit 4"});
@@ -30,7 +30,7 @@ TEST_CASE("a rank that comes back is told the proposal and the commit it may hav
 
 TEST_CASE("a rank that runs the plan already is not told of it") {
   PlanRelay relay;
-  relay.propose("j", 4, "{}");
+  relay.propose("j", 4, "{}", false);
   relay.commit("j", 4, 15);
   CHECK(relay.missed("j", 4).empty());
   CHECK(relay.missed("other", 0).empty());
@@ -38,10 +38,10 @@ TEST_CASE("a rank that runs the plan already is not told of it") {
 
 TEST_CASE("a cancelled proposal is cancelled again, not proposed again") {
   PlanRelay relay;
-  relay.propose("j", 4, "{}");
+  relay.propose("j", 4, "{}", false);
   relay.commit("j", 4, 15);
   relay.cancel("j", 4);
-  relay.propose("j", 5, "{}");
+  relay.propose("j", 5, "{}", false);
   CHECK(types(relay.missed("j", 3)) == Types{"plan_cancel 4", "plan_propose 5"});
 }
 
@@ -55,8 +55,30 @@ TEST_CASE("a stop is told again until the next launch") {
 
 TEST_CASE("only the latest few proposals are kept") {
   PlanRelay relay;
-  for (std::uint64_t epoch = 1; epoch <= 100; ++epoch) relay.propose("j", epoch, "{}");
+  for (std::uint64_t epoch = 1; epoch <= 100; ++epoch) relay.propose("j", epoch, "{}", false);
   CHECK(relay.missed("j", 0).size() < 20);
   CHECK(relay.plan("j", 1) == nullptr);
   CHECK(relay.plan("j", 100) != nullptr);
+}
+
+TEST_CASE("a proposal of the running plan keeps its commit and says that it is the incumbent now") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}", false);
+  relay.commit("j", 4, 15);
+  relay.propose("j", 4, "{}", true);
+  CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4", "plan_commit 4"});
+  CHECK(nlohmann::json::parse(relay.missed("j", 4).at(0))["incumbent"] == true);
+}
+
+TEST_CASE("a thrown kill switch takes trials' plans back and leaves incumbents") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}", false);
+  relay.commit("j", 4, 15);
+  relay.propose("j", 5, "{}", true);
+  relay.propose("other", 2, "{}", false);
+  const auto cancelled = relay.cancel_trials();
+  CHECK(types(cancelled.at("j")) == Types{"plan_cancel 4"});
+  CHECK(types(cancelled.at("other")) == Types{"plan_cancel 2"});
+  CHECK(types(relay.missed("j", 3)) == Types{"plan_cancel 4", "plan_propose 5"});
+  CHECK(relay.cancel_trials().empty());
 }

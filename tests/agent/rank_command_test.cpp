@@ -66,7 +66,7 @@ TEST_CASE("a benchmark has no plan") {
 }
 
 TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is ours where the launch has a table") {
-  const AgentPlaces places{"/run/a.sock", "/lib/inject.so"};
+  const AgentPlaces places{"/run/a.sock", "/lib/inject.so", "/state/kill-switch"};
   auto launch = example_launch();
   auto environment = rank_environment({}, example_job(), launch, places);
   CHECK(environment.at("NCCL_PROFILER_PLUGIN") == "/lib/inject.so");
@@ -87,13 +87,14 @@ TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is o
   environment = rank_environment({}, job, launch, places);
   CHECK(environment.at("NCCL_TUNER_PLUGIN") == "ofi");
   CHECK_FALSE(environment.contains("TRIMTAB_NCCL_TABLE"));
-  environment = rank_environment({}, example_job(), launch, {"/run/a.sock", ""});
+  environment = rank_environment({}, example_job(), launch, {"/run/a.sock", "", "/state/kill-switch"});
   CHECK_FALSE(environment.contains("NCCL_PROFILER_PLUGIN"));
 }
 
 TEST_CASE("a rank's environment is the agent's, the job's over it, ours over both") {
   const Environment base{{"HOME", "/root"}, {"PATH", "/bin"}, {"TRIMTAB_STATE", "/secret"}, {"TRIMTAB", "0"}};
-  const auto environment = rank_environment(base, example_job(), example_launch(), {"/run/a.sock", "/lib/inject.so"});
+  const auto environment =
+      rank_environment(base, example_job(), example_launch(), {"/run/a.sock", "/lib/inject.so", "/state/kill-switch"});
   CHECK(environment.at("HOME") == "/root");
   CHECK(environment.at("PATH") == "/job/bin");
   CHECK(environment.at("OPENBLAS_NUM_THREADS") == "1");
@@ -121,12 +122,13 @@ TEST_CASE("what the job's environment says of another launch does not survive") 
   RankLaunch launch = example_launch();
   launch.variant.clear();
   launch.launch = 0;
-  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", ""});
+  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", "", ""});
   for (const char* name : names) CHECK_FALSE(environment.contains(name));
 }
 
 TEST_CASE("without the library its variables are absent, and describe and benchmark are switched off") {
-  CHECK_FALSE(rank_environment({}, example_job(), example_launch(), {"/run/a.sock", ""}).contains("TRIMTAB_LIBRARY"));
+  CHECK_FALSE(rank_environment({}, example_job(), example_launch(), {"/run/a.sock", "", "/state/kill-switch"})
+                  .contains("TRIMTAB_LIBRARY"));
   CHECK(command_environment({}, example_job()).at("TRIMTAB") == "0");
 }
 

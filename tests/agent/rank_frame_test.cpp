@@ -135,7 +135,9 @@ TEST_CASE("no bytes break the parser, and what passes is in range") {
 TEST_CASE("frames to the process are JSON") {
   using nlohmann::json;
   CHECK(json::parse(welcome_frame("n\"0\xff"))["type"] == "welcome");
-  CHECK(json::parse(plan_propose_frame(4, R"({"a":1})"))["plan"]["a"] == 1);
+  CHECK(json::parse(plan_propose_frame(4, R"({"a":1})", false))["plan"]["a"] == 1);
+  CHECK_FALSE(json::parse(plan_propose_frame(4, "{}", false)).contains("incumbent"));
+  CHECK(json::parse(plan_propose_frame(4, "{}", true))["incumbent"] == true);
   CHECK(json::parse(plan_commit_frame(4, 15)) == json{{"type", "plan_commit"}, {"epoch", 4}, {"step", 15}});
   CHECK(json::parse(plan_cancel_frame(4))["epoch"] == 4);
   CHECK(json::parse(stop_frame(40))["step"] == 40);

@@ -233,7 +233,7 @@ TEST_CASE("whoever breaks the protocol is closed, the others stay") {
 
 TEST_CASE("a rank that connects again is told the plan it missed, and a stop") {
   Fixture fixture;
-  fixture.sessions.propose("j", 4, kPlan);
+  fixture.sessions.propose("j", 4, kPlan, false);
   fixture.sessions.commit("j", 4, 20);
   fixture.sessions.stop_job("j", 40);
   auto client = fixture.client();
@@ -250,9 +250,32 @@ TEST_CASE("a plan that is no JSON is refused in the rank's name") {
   auto client = fixture.client();
   client.say(Fixture::hello("j", 0));
   fixture.until([&] { return client.heard().size() == 1; });
-  fixture.sessions.propose("j", 4, "{");
+  fixture.sessions.propose("j", 4, "{", false);
   REQUIRE(fixture.news_sent.size() == 2);
   CHECK(fixture.news_sent[1].plan_refuse().epoch() == 4);
+}
+
+TEST_CASE("while the kill switch is thrown ranks hear of incumbents alone") {
+  Fixture fixture;
+  auto client = fixture.client();
+  client.say(Fixture::hello("j", 0));
+  fixture.until([&] { return client.heard().size() == 1; });
+  fixture.sessions.propose("j", 4, kPlan, false);
+  fixture.sessions.commit("j", 4, 20);
+  fixture.sessions.hold(true);
+  fixture.sessions.propose("j", 5, kPlan, false);
+  fixture.sessions.propose("j", 6, kPlan, true);
+  fixture.until([&] { return client.heard().size() == 5; });
+  CHECK(client.heard()[3]["type"] == "plan_cancel");
+  CHECK(client.heard()[3]["epoch"] == 4);
+  CHECK(client.heard()[4]["epoch"] == 6);
+  CHECK(client.heard()[4]["incumbent"] == true);
+  REQUIRE(fixture.news_sent.size() == 2);
+  CHECK(fixture.news_sent[1].plan_refuse().epoch() == 5);
+  CHECK(fixture.news_sent[1].plan_refuse().reason() == "kill_switch");
+  fixture.sessions.hold(false);
+  fixture.sessions.propose("j", 7, kPlan, false);
+  fixture.until([&] { return client.heard().size() == 6; });
 }
 
 TEST_CASE("a rank's ring is folded by the cost keys of its model and plan") {

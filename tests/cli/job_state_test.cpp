@@ -35,6 +35,27 @@ TEST_CASE("fields that a coordinator does not send keep their defaults") {
   CHECK(job->total == 0);
 }
 
+TEST_CASE("a job is told with what is tried, and why its plan must stay") {
+  const auto job = parse_job_state(R"({"name":"gpt","phase":"trials","held_by":"frozen","trial":
+      {"id":3,"state":"warming","predicted_ms":80.5,"measured_ms":0}})");
+  REQUIRE(job.ok());
+  REQUIRE(job->trial.has_value());
+  const std::string text = describe(*job);
+  INFO(text);
+  CHECK(text.find("held: frozen\n") != std::string::npos);
+  CHECK(text.find("trial 3: plan not known: predicted 80.5 ms: warming\n") != std::string::npos);
+  CHECK(describe(JobState{}).find("trial") == std::string::npos);
+}
+
+TEST_CASE("status shows thrown kill switches and jobs that are held") {
+  const auto cluster = parse_cluster_state(R"({"nodes":[{"name":"n0","state":"connected","kill_switch":true}],
+      "jobs":[{"name":"gpt","held_by":"the kill switch of node n0 is thrown"}]})");
+  REQUIRE(cluster.ok());
+  const std::string text = describe(*cluster);
+  CHECK(text.find("connected, kill switch thrown") != std::string::npos);
+  CHECK(text.find("the kill switch of node n0 is thrown") != std::string::npos);
+}
+
 TEST_CASE("an answer that is no such document is something outside that failed") {
   for (const char* text : {"", "<html>", "[]", R"({"nodes":3})", R"({"nodes":[],"jobs":[{"step":"many"}]})"}) {
     INFO(text);

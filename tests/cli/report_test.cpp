@@ -59,6 +59,33 @@ TEST_CASE("the page says what was gained, tried and checked") {
   CHECK(contains(page, "5f3a9c0e12ab77d4"));
 }
 
+TEST_CASE("the page says what was slow, what trials cost and what changed on the machine") {
+  json report = fixture();
+  report["overhead"] = {{"ms", 1500.0}, {"share", 0.0124}, {"allowed_share", 0.02}};
+  report["trials"][0]["cost"]["overhead_ms"] = 900.0;
+  report["trials"][1]["cost"]["overhead_ms"] = 600.0;
+  report["trials"][0]["break_even_steps"] = 17;
+  report["trials"][0]["state"] = "adopted";
+  report["drifts"] = json::array({{{"since_step", 120},
+                                   {"noticed_step", 131},
+                                   {"before_ms", 80.0},
+                                   {"after_ms", 95.0},
+                                   {"what", "node n3 link to n4 <slow>"}}});
+  report["resizes"] = json::array({{{"step", 300}, {"lost", "n2"}, {"devices", 6}}});
+  const std::string page = page_of(report);
+  CHECK(contains(page, "What was slow"));
+  CHECK(contains(page, "The largest loss was"));
+  CHECK(contains(page, "the trials cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
+  CHECK(contains(page,
+                 "The change to trial " + report["trials"][0]["id"].dump() + "&#39;s plan has paid after 17 steps"));
+  CHECK(contains(page, "From step 120 on a step took 95.0 ms instead of 80.0 ms"));
+  CHECK(contains(page, "node n3 link to n4 &lt;slow&gt;"));
+  CHECK(contains(page, "without n2, on 6 devices"));
+  CHECK_FALSE(contains(page_of(fixture()), "What changed on the machine"));
+  report["drifts"][0]["before_ms"] = "fast";
+  CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
+}
+
 TEST_CASE("markup in any text of a report stays text") {
   json report = fixture();
   const std::string evil = "<script>alert('x')</script>\"";
@@ -95,7 +122,7 @@ TEST_CASE("a plan that was not tried is named with the reason, on the page and i
   REQUIRE(parsed.ok());
   CHECK(contains(report_text(*parsed), "  not tried: microbatch "));
   CHECK(contains(report_text(*parsed), ": predicted 658 ms, too like <b>\n"));
-  CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</p>"));
+  CHECK(contains(page_of(report), ": predicted 658 ms, too like &lt;b&gt;</li>"));
   for (int i = 0; i < 4; ++i) report["not_tried"].push_back(report["not_tried"][0]);
   const auto many = parse_report(report.dump(), "report.json");
   REQUIRE(many.ok());

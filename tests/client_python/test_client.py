@@ -306,5 +306,104 @@ class Changes(ClientTest):
         self.assertTrue(client.stop_requested)
 
 
+class KillSwitch(ClientTest):
+    """The file alone decides; the other rank is a function that takes the minimum with its own offer."""
+
+    alone = staticmethod(lambda value: value)
+    OTHER = {"schema": "trimtab.plan/1", "microbatch": 2}
+
+    def setUp(self):
+        super().setUp()
+        self.switch = os.path.join(self.folder.name, "kill-switch")
+        self.launch = os.path.join(self.folder.name, "plan.json")
+        with open(self.launch, "w", encoding="utf-8") as file:
+            json.dump(PLAN, file)
+
+    def steered(self):
+        agent = self.agent()
+        client = self.client(TRIMTAB_KILL_SWITCH=self.switch, TRIMTAB_PLAN=self.launch)
+        client.begin(5)
+        agent.accept()
+        return agent, client
+
+    def throw(self):
+        open(self.switch, "w", encoding="utf-8").close()
+
+    def run_trial(self, agent, client, epoch=4, step=6):
+        agent.say(type="plan_propose", epoch=epoch, plan=self.OTHER)
+        agent.say(type="plan_commit", epoch=epoch, step=step)
+        self.assertEqual(client.next_plan(step, self.alone).epoch, epoch)
+        client.activated(epoch, step, switch_ns=1, peak_bytes=1)
+        self.assertEqual([agent.read()["type"] for _ in range(2)], ["plan_ack", "plan_active"])
+
+    def test_a_trials_plan_is_refused_and_an_incumbent_is_taken(self):
+        agent, client = self.steered()
+        self.throw()
+        agent.say(type="plan_propose", epoch=4, plan=self.OTHER)
+        agent.say(type="plan_commit", epoch=4, step=6)
+        self.assertIsNone(client.next_plan(6, self.alone))
+        self.assertEqual(agent.read()["reason"], "kill_switch")
+        agent.say(type="plan_propose", epoch=5, plan=PLAN, incumbent=True)
+        agent.say(type="plan_commit", epoch=5, step=7)
+        self.assertEqual(client.next_plan(7, self.alone).epoch, 5)
+
+    def test_a_commit_that_is_held_already_does_not_take_effect(self):
+        agent, client = self.steered()
+        agent.say(type="plan_propose", epoch=4, plan=self.OTHER)
+        agent.say(type="plan_commit", epoch=4, step=7)
+        self.assertIsNone(client.next_plan(6, self.alone))
+        self.throw()
+        asked = []
+        self.assertIsNone(client.next_plan(7, lambda value: asked.append(value) or value))
+        self.assertEqual(asked, [3])
+        os.unlink(self.switch)
+        self.assertEqual(client.next_plan(8, self.alone).epoch, 4, "released: the commit still stands")
+
+    def test_thrown_in_a_trial_the_ranks_go_back_without_anybody_telling_them(self):
+        agent, client = self.steered()
+        self.run_trial(agent, client)
+        agent.close()
+        self.throw()
+        asked = []
+        change = client.next_plan(7, lambda value: asked.append(value) or value)
+        self.assertEqual((change.epoch, change.plan), (3, PLAN))
+        self.assertEqual(asked, [-4, 1])
+        client.activated(change.epoch, 7, switch_ns=1, peak_bytes=1)
+        self.assertEqual(client.epoch, 3)
+        asked.clear()
+        self.assertIsNone(client.next_plan(8, lambda value: asked.append(value) or value))
+        self.assertEqual(asked, [4], "as an epoch that is done with, not as a wish")
+
+    def test_another_ranks_switch_takes_this_one_back_too(self):
+        agent, client = self.steered()
+        self.run_trial(agent, client)
+        answers = iter((-4, 0))
+        self.assertIsNone(client.next_plan(7, lambda value: next(answers)), "the other rank does not know the plan")
+        answers = iter((-4, 1))
+        self.assertEqual(client.next_plan(8, lambda value: next(answers)).epoch, 3)
+        client.activated(3, 8, switch_ns=1, peak_bytes=1)
+        said = agent.read()
+        self.assertEqual((said["type"], said["epoch"], said["reason"]), ("plan_failed", 4, "kill_switch"))
+
+    def test_an_adopted_plan_is_not_left(self):
+        agent, client = self.steered()
+        self.run_trial(agent, client)
+        agent.say(type="plan_propose", epoch=4, plan=self.OTHER, incumbent=True)
+        self.throw()
+        self.assertIsNone(client.next_plan(7, self.alone))
+        self.assertEqual(client.epoch, 4)
+
+    def test_a_job_that_cannot_go_back_is_asked_once_for_each_throw(self):
+        agent, client = self.steered()
+        self.run_trial(agent, client)
+        self.throw()
+        self.assertIsNotNone(client.next_plan(7, self.alone))  # And the job fails to make that change.
+        self.assertIsNone(client.next_plan(8, self.alone))
+        os.unlink(self.switch)
+        self.assertIsNone(client.next_plan(9, self.alone))
+        self.throw()
+        self.assertIsNotNone(client.next_plan(10, self.alone))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -107,7 +107,7 @@ Job small_job(JobMode mode = JobMode::kAuto) {
   job.name = "small";
   job.mode = mode;
   job.world_size = 2;
-  job.steps = 400;
+  job.steps = 4000;  // the fake ranks make a thousand a second
   job.working_directory = "/";
   job.describe = {"describe"};
   job.benchmark = {"benchmark"};
@@ -381,6 +381,53 @@ TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, an
   CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "stopped"; }));
   CHECK(one.http("POST", "/v1/jobs/small/stop").status == 409);
+}
+
+TEST_CASE("orders, refusals and what follows from them are in the audit log, and a kill switch holds the job") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  measure_everything(agent);
+  agent.start();
+  Job job = small_job(JobMode::kApprove);
+  job.steps = 1'000'000;
+  REQUIRE(one.http("POST", "/v1/jobs?by=ana%40login1", submission(job)).status == 201);
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["doing"] == "awaiting_approval"; }));
+  agent.kill_switch = true;
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["held_by"] != ""; }));
+  CHECK(one.get("/v1/nodes")["nodes"][0]["kill_switch"] == true);
+  const std::string metrics = one.http("GET", "/metrics").body;
+  CHECK(metrics.find("trimtab_node_kill_switch{node=\"n0\"} 1") != std::string::npos);
+  CHECK(metrics.find("trimtab_job_held{job=\"small\"} 1") != std::string::npos);
+  const net::HttpReply refused = one.http("POST", "/v1/jobs/small/approve?by=bob&why=looks%20fine");
+  CHECK(refused.status == 409);
+  CHECK(refused.body.find("kill switch of node n0") != std::string::npos);
+  agent.kill_switch = false;
+  REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["held_by"] == ""; }));
+  CHECK(one.http("POST", "/v1/jobs/small/freeze?by=bob&why=night").status == 200);
+  CHECK(one.get("/v1/jobs/small")["held_by"] == "frozen");
+  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
+  std::vector<std::string> seen;
+  const json log = one.get("/v1/audit");
+  for (const json& entry : log["entries"]) {
+    CHECK(entry["at_ns"].get<std::int64_t>() > 0);
+    seen.push_back(entry["who"].get<std::string>() + ": " + entry["what"].get<std::string>() + ": " +
+                   entry["why"].get<std::string>());
+  }
+  const auto at = [&seen](const std::string& entry) {
+    const auto found = std::find(seen.begin(), seen.end(), entry);
+    CAPTURE(entry, seen);
+    REQUIRE(found != seen.end());
+    return found - seen.begin();
+  };
+  CHECK(at("ana@login1: hand in a job to tune, mode approve: ") == 0);
+  const auto thrown = at("node n0: throw the kill switch: a person on the node");
+  CHECK(thrown < at("coordinator: hold the plan: the kill switch of node n0 is thrown"));
+  CHECK(at("bob: approve the trial: looks fine") <
+        at("coordinator: refuse to approve the trial: job small: the kill switch of node n0 is thrown"));
+  CHECK(at("bob: freeze the job: night") < at("coordinator: hold the plan: frozen"));
+  CHECK(at("bob: freeze the job: night") < at("somebody: stop the job: "));
+  CHECK(one.get("/v1/audit?job=other")["entries"].empty());
+  CHECK(one.http("GET", "/v1/audit?after=x").status == 400);
 }
 
 TEST_CASE("a second coordinator on the same state is refused") {

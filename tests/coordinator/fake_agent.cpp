@@ -58,6 +58,7 @@ FakeAgent::FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node,
   heartbeat_ = loop_.every(std::chrono::seconds(1), [this] {
     wire::FromAgent from;
     from.mutable_heartbeat()->set_sent_ns(1);
+    from.mutable_heartbeat()->set_kill_switch(kill_switch);
     if (welcomes > 0) send(from);
   });
 }

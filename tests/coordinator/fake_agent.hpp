@@ -52,6 +52,7 @@ class FakeAgent {
 
   std::set<std::uint64_t> acknowledged;
   std::vector<std::string> refusals;
+  bool kill_switch = false;  // what heartbeats say
   int welcomes = 0;
   int closes = 0;
   std::vector<std::string> commands;  // kinds, in order

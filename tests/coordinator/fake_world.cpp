@@ -15,6 +15,10 @@ constexpr const char* kModel = "{}";
 
 }  // namespace
 
+std::vector<FakePlan> three_plans() {
+  return {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}, {"slow", 400, 300}};
+}
+
 Job fake_job(JobMode mode) {
   Job job;
   job.name = "fake";
@@ -115,6 +119,7 @@ void FakeWorld::carry_out(const Action& action) {
     return finish_command(kill->tag);
   }
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
+    proposals.push_back(*proposed);
     for (std::int32_t rank = 0; rank < 2; ++rank) propose(rank, *proposed);
     return;
   }

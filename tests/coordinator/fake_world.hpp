@@ -48,6 +48,7 @@ class FakeWorld {
   FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, double noise);
 
   Faults faults;
+  std::vector<ProposePlan> proposals;
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
@@ -120,5 +121,7 @@ class FakeWorld {
 
 // Two ranks, 600 steps, everything else as the defaults are.
 [[nodiscard]] Job fake_job(JobMode mode = JobMode::kAuto);
+// The model believes that "worse" is best and that "best" is second; "slow" is hopeless and looks so.
+[[nodiscard]] std::vector<FakePlan> three_plans();
 
 }  // namespace trimtab::coordinator

@@ -9,7 +9,7 @@ using namespace trimtab::coordinator;
 
 using nlohmann::json;
 
-TEST_CASE("the same seed gives the same simulated job, another seed another truth", "[simulation]") {
+TEST_CASE("the same seed gives the same simulated job, another seed another truth", "[simulation][brief]") {
   const SimulationInput input = small_input(3);
   const auto quiet = [](double, const std::string&, const std::string&) {};
   const auto once = simulate(input, quiet);
@@ -62,7 +62,7 @@ TEST_CASE("trials stop when they have cost their share of the job's time", "[sim
   CHECK(run(input).verdict["trials"].size() >= none.verdict["trials"].size());
 }
 
-TEST_CASE("a lost node comes back and the job goes on", "[simulation]") {
+TEST_CASE("a lost node comes back and the job goes on", "[simulation][brief]") {
   SimulationInput input = small_input(2);
   input.scenario.drift.push_back({60, "lost", "", "n0", 0, 1, 30, ""});
   const Simulated done = run(input);
@@ -87,7 +87,7 @@ TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins
   CHECK(noticed >= 7);
 }
 
-TEST_CASE("what a scenario may say is checked, with the place", "[simulation]") {
+TEST_CASE("what a scenario may say is checked, with the place", "[simulation][brief]") {
   const auto message = [](const char* text) {
     const auto scenario = parse_scenario(text, "lab.toml");
     return scenario.ok() ? std::string("ok") : scenario.error().message;
@@ -103,7 +103,7 @@ TEST_CASE("what a scenario may say is checked, with the place", "[simulation]") 
   CHECK(message("truth = [").find("lab.toml:1: no TOML") == 0);
 }
 
-TEST_CASE("a drift event that names nothing of the cluster is refused", "[simulation]") {
+TEST_CASE("a drift event that names nothing of the cluster is refused", "[simulation][brief]") {
   SimulationInput input = small_input(2);
   input.scenario.drift.push_back({10, "device", "", "", 99, 0.5, 0, ""});
   const auto outcome = simulate(input, [](double, const std::string&, const std::string&) {});

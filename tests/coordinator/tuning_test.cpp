@@ -9,11 +9,6 @@ using namespace trimtab::coordinator;
 
 namespace {
 
-// The model believes that "worse" is best and that "best" is second; "slow" is hopeless and looks so.
-std::vector<FakePlan> three_plans() {
-  return {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}, {"slow", 400, 300}};
-}
-
 FakeWorld world(std::vector<FakePlan> plans = three_plans(), std::uint64_t seed = 7, double noise = 0.03) {
   return FakeWorld(fake_job(), std::move(plans), seed, noise);
 }
@@ -479,52 +474,6 @@ TEST_CASE("a short absence of an agent in the middle of a change sends the chang
   CHECK(one.state().incumbent.hash == "best");
   CHECK(one.state().trials.size() == 2);
   CHECK(epoch > 0);
-}
-
-TEST_CASE("mode observe proposes nothing") {
-  FakeWorld one(fake_job(JobMode::kObserve), three_plans(), 3, 0.03);
-  one.begin();
-  REQUIRE(one.run());
-  CHECK(one.state().trials.empty());
-  CHECK(one.state().phase == Phase::kFinished);
-  CHECK(one.state().initial_measured.mean_ms == Approx(100).epsilon(0.1));
-}
-
-TEST_CASE("mode recommend names a plan and tries none") {
-  FakeWorld one(fake_job(JobMode::kRecommend), three_plans(), 3, 0.03);
-  one.begin();
-  REQUIRE(one.run());
-  CHECK(one.state().trials.empty());
-  CHECK(one.state().recommendation_json == "worse");  // what the model believes to be best
-}
-
-TEST_CASE("mode approve waits before each trial") {
-  FakeWorld one(fake_job(JobMode::kApprove), three_plans(), 3, 0.03);
-  one.begin();
-  for (int trial = 1; trial <= 2; ++trial) {
-    REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }));
-    REQUIRE(std::cmp_equal(one.state().trials.size(), trial));
-    (void)one.run([] { return false; }, 30);
-    CHECK(one.running_plan() != one.state().trials.back().plan.hash);
-    one.feed(Order::kApprove);
-  }
-  REQUIRE(one.run());
-  CHECK(one.state().incumbent.hash == "best");
-}
-
-TEST_CASE("freezing ends the trial and keeps the incumbent until unfrozen") {
-  FakeWorld one = world();
-  one.begin();
-  REQUIRE(
-      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
-  one.feed(Order::kFreeze);
-  CHECK(one.state().trials.back().reason == "frozen");
-  (void)one.run([] { return false; }, 200);
-  CHECK(one.running_plan() == "initial");
-  CHECK(one.state().trials.size() == 1);
-  one.feed(Order::kUnfreeze);
-  REQUIRE(one.run());
-  CHECK(one.state().incumbent.hash == "best");
 }
 
 TEST_CASE("a user's stop ends the ranks cleanly and the job is stopped") {

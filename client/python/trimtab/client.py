@@ -4,6 +4,7 @@ The process's main thread calls everything; ranges may come from any thread. No 
 served inside step() and next_plan(), which never wait. After a fork the child's client does nothing.
 """
 import functools
+import json
 import math
 import os
 import time
@@ -30,6 +31,14 @@ def _integer(text, default):
         return int(text)
     except (TypeError, ValueError):
         return default
+
+
+def _document(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
 
 
 def _is_said(value):
@@ -63,7 +72,9 @@ class Client:
         self._stop_step = None
         self._inbox = []
         self.errors = 0
-        self._change = PlanChange(_integer(environment.get("TRIMTAB_EPOCH"), 0))
+        self._kill_switch = environment.get("TRIMTAB_KILL_SWITCH", "")
+        self._change = PlanChange(_integer(environment.get("TRIMTAB_EPOCH"), 0),
+                                  functools.partial(_document, environment.get("TRIMTAB_PLAN", "")))
         self.ranges = Ranges(environment)
         self.range, self.push, self.pop = self.ranges.range, self.ranges.push, self.ranges.pop
         path = environment.get("TRIMTAB_SOCKET", "")
@@ -118,6 +129,8 @@ class Client:
     @_contained
     def _begin_round(self, step, validate):
         self._step = step
+        # A person throws it, with or without an agent: the file is what counts, looked at between any two steps.
+        self._change.hold(bool(self._kill_switch) and os.path.lexists(self._kill_switch))
         self._poll()
         while self._inbox:
             self._handle(self._inbox.pop(0), validate)
@@ -127,7 +140,8 @@ class Client:
         """One message from the agent; what is malformed or unknown is counted and passed over."""
         kind = message.get("type")
         if kind == "plan_propose":
-            answer = self._change.propose(int(message["epoch"]), message["plan"], self._step, validate)
+            answer = self._change.propose(int(message["epoch"]), message["plan"], self._step, validate,
+                                          incumbent=message.get("incumbent") is True)
             if answer is not None:
                 self._send(answer, important=True)
         elif kind == "plan_commit":
@@ -140,7 +154,10 @@ class Client:
     @_contained
     def activated(self, epoch, step, *, switch_ns, peak_bytes):
         """The job runs the plan of `epoch` from step number `step` on."""
-        self._change.active_epoch = epoch
+        left, self._change.active_epoch = self._change.active_epoch, epoch
+        if epoch < left:
+            self._send({"type": "plan_failed", "epoch": left, "step": step, "reason": "kill_switch",
+                        "message": "the kill switch is thrown: the ranks went back to the incumbent"}, important=True)
         self._send({"type": "plan_active", "epoch": epoch, "step": step, "switch_ns": int(switch_ns),
                     "peak_bytes": int(peak_bytes)}, important=True)
 
@@ -149,6 +166,7 @@ class Client:
         """The plan of `epoch` failed; the job runs that of `active_epoch` (where not given: it never left it)."""
         if active_epoch is not None:
             self._change.active_epoch = active_epoch
+            self._change.keep(active_epoch)
         self._send({"type": "plan_failed", "epoch": epoch, "step": step, "reason": reason,
                     "message": str(message)[:2000]}, important=True)
 

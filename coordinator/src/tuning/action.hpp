@@ -44,6 +44,7 @@ struct KillOn {
 struct ProposePlan {
   std::uint64_t epoch = 0;
   std::string plan_json;
+  bool incumbent = false;  // taken though a kill switch is thrown
 };
 struct CommitPlan {
   std::uint64_t epoch = 0;
@@ -81,6 +82,12 @@ struct Note {
   std::string kind;  // "phase", "trial", "plan", "ranks", "warning", "result"
   std::string text;
   std::string data_json = "{}";
+};
+
+// What the machine decided, for the audit log.
+struct Decision {
+  std::string what;
+  std::string why;
 };
 
 // A step of a measured block, for the record.

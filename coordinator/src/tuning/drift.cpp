@@ -61,7 +61,7 @@ void Tuning::train_on() {
 }
 
 void Tuning::explain_drift() {
-  if (state_.frozen || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
+  if (held() || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
   state_.doing = Doing::kProbing;
   probing_since_ = now_.monotonic;
   transition();
@@ -105,6 +105,8 @@ void Tuning::retune() {
   state_.doing = Doing::kNothing;
   transition();
   if (!enough_steps_for_trial()) return note("drift", "too few steps are left to tune again");
+  decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
+                            format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
   state_.trials_before_drift = static_cast<std::int32_t>(state_.trials.size());

@@ -10,6 +10,7 @@ namespace trimtab::coordinator {
 void Tuning::finish_trials(const std::string& why) {
   state_.conclusion = why;
   note("result", "tuning ends: " + why);
+  decided("end tuning", why);
   // The initial plan is of no interest any more after a drift.
   if (state_.incumbent.hash == state_.initial.hash || !state_.drifts.empty()) return end_tuning();
   enter(Phase::kComparing);
@@ -56,6 +57,7 @@ void Tuning::fail(const std::string& why) {
   state_.failure = why;
   state_.finished_wall_ns = now_.wall.count();
   note("warning", why);
+  decided("give the job up", why);
   enter(Phase::kFailed);
 }
 

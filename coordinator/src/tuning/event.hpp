@@ -3,6 +3,7 @@
 // What can happen to a job: the inputs of the tuning machine. Plain values, already checked at the edge.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -130,9 +131,14 @@ struct NodeBack {
   std::vector<RankThere> ranks;  // of this job
 };
 
+// The nodes, of all there are, whose kill switch is thrown.
+struct KillSwitches {
+  std::set<std::string> nodes;
+};
+
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
 
 using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, Order>;
+                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, KillSwitches, Order>;
 
 }  // namespace trimtab::coordinator

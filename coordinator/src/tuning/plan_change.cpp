@@ -17,7 +17,7 @@ std::string reason_of(const std::string& reason) {
 
 // What says nothing about the plan itself: nobody answered, the disk was full, another change came first.
 bool is_blameless(const std::string& reason) {
-  return reason == "agreement timeout" || reason == "snapshot" || reason == "superseded";
+  return reason == "agreement timeout" || reason == "snapshot" || reason == "superseded" || reason == "kill_switch";
 }
 
 }  // namespace
@@ -29,14 +29,14 @@ void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
   state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
   change_.emplace(PlanChange{Agreement(epoch, world_size(), deadline()), plan, purpose});
   transition();
-  act(ProposePlan{epoch, plan.json});
+  act(ProposePlan{epoch, plan.json, plan.hash == state_.incumbent.hash});
 }
 
 // After an agent's absence: what it may have missed. Ranks ignore what they have heard already.
 void Tuning::resend_change() {
   if (!change_) return;
   const Agreement& agreement = change_->agreement;
-  act(ProposePlan{agreement.epoch(), change_->plan.json});
+  act(ProposePlan{agreement.epoch(), change_->plan.json, change_->plan.hash == state_.incumbent.hash});
   if (agreement.committed()) act(CommitPlan{agreement.epoch(), agreement.committed_step()});
 }
 
@@ -60,7 +60,8 @@ void Tuning::news(std::int32_t rank, const RankAcknowledged& ack) {
 
 void Tuning::news(std::int32_t rank, const RankRefused& refused) {
   if (!change_ || change_->agreement.refuse(refused.epoch) != Agreement::Outcome::kRefused) return;
-  const std::string reason = refused.reason == "memory" ? reason_of(refused.reason) : "refused";
+  const bool is_known = refused.reason == "memory" || refused.reason == "kill_switch";
+  const std::string reason = is_known ? reason_of(refused.reason) : "refused";
   cancel_change();
   change_failed(reason, "rank " + std::to_string(rank) + " refused the plan: " + refused.message);
 }
@@ -89,7 +90,10 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
     fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
     roll_back();
   } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
-    incumbent_failed(reason_of(failed.reason), message);
+    if (failed.reason != "kill_switch") return incumbent_failed(reason_of(failed.reason), message);
+    // The ranks had not heard yet that it was adopted; as the incumbent they take it.
+    running_hash_.clear();
+    roll_back();
   }
 }
 
@@ -122,6 +126,7 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
   state_.incumbent = std::move(before.plan);
   state_.incumbent_predicted = before.predicted;
   state_.incumbent_measured = before.measured;
+  decided("leave the plan of trial " + std::to_string(failed->id) + " for the one before it", reason + ": " + message);
   note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason +
                       ") and is left for the one before it: " + message);
   transition();
@@ -203,7 +208,7 @@ void Tuning::settled() {
     case Phase::kTrials:
       if (state_.has_trial()) {
         state_.doing = Doing::kAwaitingApproval;
-      } else if (!state_.frozen) {
+      } else if (!held()) {
         request_search();
       }
       return;

@@ -90,7 +90,7 @@ void Tuning::take_spare(const SearchReply& reply) {
 
 // Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
 void Tuning::tick_lost() {
-  if (!state_.elastic || !steers_ranks(state_.phase) || state_.frozen) return;
+  if (!state_.elastic || !steers_ranks(state_.phase) || held()) return;
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
   const Cluster left = without(parsed(state_.cluster_json), lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
@@ -110,6 +110,7 @@ void Tuning::shrink(const Cluster& left) {
        "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
            std::to_string(left.devices()) + " devices and the plan that was kept ready",
        state_.spare.plan.json);
+  decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash});
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });

@@ -9,8 +9,8 @@ namespace {
 bool is_blameless(const Trial& trial) {
   return trial.state == TrialState::kFailed &&
          (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
-          trial.reason == "agreement timeout" || trial.reason == "snapshot" || trial.reason == "superseded" ||
-          trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
+          trial.reason == "kill_switch" || trial.reason == "agreement timeout" || trial.reason == "snapshot" ||
+          trial.reason == "superseded" || trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
           trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed");
 }
 

@@ -31,7 +31,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   transition();
   note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
                     " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
-  if (state_.frozen) {
+  if (held()) {
     state_.trials.pop_back();
     state_.doing = Doing::kNothing;
     return;
@@ -46,6 +46,10 @@ void Tuning::begin_trial(const Candidate& candidate) {
 
 void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
+  const Trial& trial = state_.trials.back();
+  decided("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
+          "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
+              format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
@@ -108,6 +112,10 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   }
   note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
                     words(trial.ratio) + consequence);
+  decided((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
+          words(trial.ratio) + consequence);
+  // The ranks may run it already, and must know that it is no trial's any more.
+  if (adopt && !is_restarted() && running(trial.plan)) act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
   add_convergence(trial.id);
   roll_back();
 }
@@ -117,6 +125,7 @@ void Tuning::fail_trial(const std::string& reason, const std::string& message, b
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
+  decided("end trial " + std::to_string(trial.id), reason + ": " + message);
   if (const auto peaks = peak_bytes_.find(trial.plan.hash); peaks != peak_bytes_.end() && reason == "out_of_memory") {
     trial.peak_bytes = *std::max_element(peaks->second.begin(), peaks->second.end());
   }

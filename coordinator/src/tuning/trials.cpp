@@ -208,6 +208,7 @@ void Tuning::begin_comparison() {
 // Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
 // plan, and where blocks are thrown away all of them; a job that ends with its tuning is there to know.
 std::string Tuning::no_comparison() const {
+  if (held()) return held_by();
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
   if (state_.comparisons_begun >= kComparisons || remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";

@@ -88,27 +88,16 @@ void Tuning::on(const FromRank& from) {
 void Tuning::on(Order order) {
   switch (order) {
     case Order::kApprove:
-      if (state_.doing == Doing::kAwaitingApproval && !state_.frozen && lost_.empty()) start_trial();
+      if (state_.doing == Doing::kAwaitingApproval && !held() && lost_.empty()) start_trial();
       return;
     case Order::kFreeze:
       if (state_.frozen) return;
       state_.frozen = true;
-      transition();
-      note("plan", "frozen: the plan stays as it is until unfrozen");
-      if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
-        fail_trial("frozen", "the job was frozen in the middle of the trial", false);
-        roll_back();
-      }
-      return;
+      return hold("frozen");
     case Order::kUnfreeze:
       if (!state_.frozen) return;
       state_.frozen = false;
-      transition();
-      note("plan", "unfrozen");
-      if (state_.doing != Doing::kNothing) return;
-      if (state_.phase == Phase::kTrials) return request_search();
-      if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
-      return;
+      return release();
     case Order::kStop:
       return user_stop();
   }

@@ -66,6 +66,13 @@ class Tuning {
   [[nodiscard]] bool take_transition();
   [[nodiscard]] std::vector<Note> take_notes();
   [[nodiscard]] std::vector<MeasuredStep> take_steps();
+  [[nodiscard]] std::vector<Decision> take_decisions();
+
+  // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
+  [[nodiscard]] std::string held_by() const;
+  // What the machine is about, in a few words.
+  [[nodiscard]] std::string purpose() const;
+  [[nodiscard]] const std::set<std::string>& kill_switches() const { return kill_switches_; }
 
  private:
   enum class ChangePurpose { kBlock, kRollback };
@@ -87,7 +94,12 @@ class Tuning {
   void on(const CommandMoved&);
   void on(const SearchFinished&);
   void on(const FromRank&);
+  void on(const KillSwitches&);
   void on(Order);
+  void hold(const std::string& reason);
+  void release();
+  void decided(std::string what, std::string why);
+  [[nodiscard]] bool held() const { return !held_by().empty(); }
   void enter(Phase phase);
   void act(Action action) { actions_.push_back(std::move(action)); }
   void note(std::string kind, std::string text, std::string data_json = "{}");
@@ -248,6 +260,7 @@ class Tuning {
   std::vector<Action> actions_;
   std::vector<Note> notes_;
   std::vector<MeasuredStep> steps_;
+  std::vector<Decision> decisions_;
   bool transition_ = false;
   Progress moved_;
   Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
@@ -268,6 +281,7 @@ class Tuning {
   std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
+  std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
   Nanoseconds lost_at_{0};          // when the last of them was lost
   std::uint64_t spare_search_ = 0;  // its number, while it is going on

@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "base/numbers.hpp"
+#include "report_sections.hpp"
+#include "svg.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+constexpr double kLeft = 150;
+constexpr double kPlot = 640;
+constexpr double kTop = 12;
+constexpr double kBar = 16;
+constexpr double kRow = 24;
+constexpr std::size_t kMostTrials = 40;
+
+std::string overhead_sentence(const ReportOverhead& overhead) {
+  const std::string allowed =
+      overhead.allowed_share > 0 ? " (" + format_percent(overhead.allowed_share) + " are allowed)" : "";
+  return "Beyond the incumbent's steps the trials cost " + format_ms(overhead.ms) + ", " +
+         format_percent(overhead.share) + " of the time that the job takes" + allowed + ".";
+}
+
+std::string break_even_sentence(const ReportData& report) {
+  std::string text;
+  for (const ReportTrial& trial : report.trials) {
+    if (trial.state != "adopted" || trial.break_even_steps <= 0) continue;
+    text += " The change to trial " + trial.id + "'s plan has paid after " + std::to_string(trial.break_even_steps) +
+            " steps.";
+  }
+  return text;
+}
+
+std::string times_sentence(const ReportData& report) {
+  std::string text;
+  if (report.profiling_seconds && *report.profiling_seconds > 0) {
+    text += " Profiling took " + format_ms(*report.profiling_seconds * 1000) + " before the job's first step.";
+  }
+  if (report.tuning_seconds && *report.tuning_seconds > 0) {
+    text += " Tuning was over after " + format_ms(*report.tuning_seconds * 1000) + ", in which the job trained.";
+  }
+  return text;
+}
+
+std::vector<ReportTrial> priced_trials(const ReportData& report) {
+  std::vector<ReportTrial> trials;
+  for (const ReportTrial& trial : report.trials) {
+    if (trial.overhead_ms && trials.size() < kMostTrials) trials.push_back(trial);
+  }
+  return trials;
+}
+
+// A bar for each trial.
+std::string drawing(const std::vector<ReportTrial>& trials) {
+  double most = 0;
+  for (const ReportTrial& trial : trials) most = std::max(most, *trial.overhead_ms);
+  if (most <= 0) return "";
+  const double height = kTop + kRow * static_cast<double>(trials.size());
+  Svg svg(kLeft + kPlot + 110, height + 8, "Cost of each trial",
+          "What each trial cost beyond the steps that the incumbent would have made meanwhile.");
+  double y = kTop;
+  for (const ReportTrial& trial : trials) {
+    const double width = std::max(0.0, *trial.overhead_ms) / most * kPlot;
+    svg.text(kLeft - 8, y + 12, "trial " + trial.id + ", " + trial.state, "small", Anchor::kEnd);
+    svg.rectangle(kLeft, y, width, kBar, trial.state == "adopted" ? "point" : "point-lost",
+                  trial.switch_ms ? "one change of plan took " + format_ms(*trial.switch_ms) : "");
+    svg.text(kLeft + width + 6, y + 12, format_ms(*trial.overhead_ms), "small");
+    y += kRow;
+  }
+  svg.line(kLeft, kTop - 4, kLeft, height, "axis");
+  return svg.str();
+}
+
+std::string drift_sentence(const ReportDrift& drift) {
+  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
+         " instead of " + format_ms(drift.before_ms) + ", noticed at step " + std::to_string(drift.noticed_step) +
+         (drift.what.empty() ? "; the cause is not known." : ": " + drift.what + ".");
+}
+
+std::string resize_sentence(const ReportResize& resize) {
+  return "At step " + std::to_string(resize.step) + " the job went on without " + resize.lost + ", on " +
+         std::to_string(resize.devices) + " devices.";
+}
+
+}  // namespace
+
+std::string cost_section(const ReportData& report) {
+  if (report.trials.empty()) return "";
+  std::string text = report.overhead ? overhead_sentence(*report.overhead) : "";
+  text += break_even_sentence(report) + times_sentence(report);
+  const std::string chart = drawing(priced_trials(report));
+  if (text.empty() && chart.empty()) return "";
+  if (text.starts_with(' ')) text.erase(0, 1);
+  std::string body = "<p>" + escape(text) + "</p>\n";
+  if (!chart.empty()) {
+    body += "<figure>\n" + chart +
+            "<figcaption>Changes of plan, and what steps took longer than the incumbent's.</figcaption>\n</figure>\n";
+  }
+  return section("What it cost", body);
+}
+
+std::string changes_section(const ReportData& report) {
+  std::string items;
+  for (const ReportDrift& drift : report.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
+  for (const ReportResize& resize : report.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
+  return section("What changed on the machine", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");
+}
+
+}  // namespace trimtab::cli

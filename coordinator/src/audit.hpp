@@ -1,0 +1,33 @@
+#pragma once
+
+// The audit log: who did what to which job, when and why. Written before the action is carried out; only ever added to
+// (sql/0002_audit.sql). What people are called is what they say of themselves: the port trusts its callers.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tuning/action.hpp"
+
+namespace trimtab::coordinator {
+
+inline constexpr const char* kCoordinatorActor = "coordinator";
+
+struct AuditEntry {
+  std::string who;
+  std::string what;
+  std::string job;
+  std::int64_t run = 0;
+  std::string why;
+};
+
+struct StoredAudit {
+  std::int64_t entry = 0;
+  std::int64_t at_ns = 0;
+  AuditEntry audit;
+};
+
+// What an action does to the job or its machines, in words. Empty for what only the coordinator itself sees.
+[[nodiscard]] std::string audited(const Action& action);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,78 @@
+#include "audit.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "fake_agent.hpp"
+#include "schema/database.hpp"
+#include "state_store.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// The same file without its owner's rules; the two tables' texts are not run again.
+Result<Database> raw(const std::string& path) {
+  return Database::open(path, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", ""}});
+}
+
+}  // namespace
+
+TEST_CASE("the audit log keeps entries in order and gives them by job") {
+  TemporaryDirectory directory;
+  auto store = StateStore::open(directory.path() + "/state.db");
+  REQUIRE(store.ok());
+  REQUIRE(store->add_audit({"ana@login1", "freeze the job", "a", 1, "night"}, 5).ok());
+  REQUIRE(store->add_audit({kCoordinatorActor, "hold the plan", "a", 1, "frozen"}, 6).ok());
+  REQUIRE(store->add_audit({"node n0", "throw the kill switch", "", 0, ""}, 7).ok());
+  const auto all = store->audit("", 0, 10);
+  REQUIRE(all.ok());
+  REQUIRE(all->size() == 3);
+  CHECK(all->at(0).audit.who == "ana@login1");
+  CHECK(all->at(0).audit.why == "night");
+  CHECK(all->at(0).at_ns == 5);
+  CHECK(all->at(2).audit.what == "throw the kill switch");
+  const auto later = store->audit("a", all->at(0).entry, 10);
+  REQUIRE(later.ok());
+  REQUIRE(later->size() == 1);
+  CHECK(later->at(0).audit.what == "hold the plan");
+}
+
+TEST_CASE("entries of the audit log can be neither changed nor removed") {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/state.db";
+  {
+    auto store = StateStore::open(path);
+    REQUIRE(store.ok());
+    REQUIRE(store->add_audit({"ana", "freeze the job", "a", 1, ""}, 5).ok());
+  }
+  {
+    auto database = raw(path);
+    REQUIRE(database.ok());
+    CHECK_FALSE(database->execute("UPDATE audit SET who = 'bob'").ok());
+    const Status removed = database->execute("DELETE FROM audit");
+    REQUIRE_FALSE(removed.ok());
+    CHECK(removed.error().message.find("only added to") != std::string::npos);
+  }
+  auto store = StateStore::open(path);
+  REQUIRE(store.ok());
+  const auto all = store->audit("", 0, 10);
+  REQUIRE(all.ok());
+  REQUIRE(all->size() == 1);
+  CHECK(all->at(0).audit.who == "ana");
+}
+
+TEST_CASE("what the coordinator does to ranks is audited, what it computes is not") {
+  CHECK(audited(ProposePlan{4, "{}", false}) == "propose a plan as epoch 4");
+  CHECK(audited(ProposePlan{5, "{}", true}) == "propose the incumbent as epoch 5");
+  CHECK(audited(KillOn{"t", "n0", 7, ""}) == "end the ranks of launch 7 on n0");
+  LaunchOn launch;
+  launch.node = "n1";
+  launch.ranks = {2, 3};
+  launch.launch = 7;
+  launch.epoch = 9;
+  launch.variant = "trial";
+  CHECK(audited(launch) == "launch ranks 2 to 3 on n1 (launch 7, epoch 9, variant trial)");
+  CHECK(audited(CountCosts{}).empty());
+  CHECK(audited(SearchPlans{}).empty());
+}

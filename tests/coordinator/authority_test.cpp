@@ -1,0 +1,127 @@
+// What the modes, a freeze and a kill switch allow the tuning machine to do.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "fake_world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+FakeWorld world() {
+  return FakeWorld(fake_job(), three_plans(), 7, 0.03);
+}
+
+}  // namespace
+
+TEST_CASE("mode observe proposes nothing") {
+  FakeWorld one(fake_job(JobMode::kObserve), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().initial_measured.mean_ms == Approx(100).epsilon(0.1));
+}
+
+TEST_CASE("mode recommend names a plan and tries none") {
+  FakeWorld one(fake_job(JobMode::kRecommend), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().recommendation_json == "worse");  // what the model believes to be best
+}
+
+TEST_CASE("mode approve waits before each trial") {
+  FakeWorld one(fake_job(JobMode::kApprove), three_plans(), 3, 0.03);
+  one.begin();
+  for (int trial = 1; trial <= 2; ++trial) {
+    REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }));
+    REQUIRE(std::cmp_equal(one.state().trials.size(), trial));
+    (void)one.run([] { return false; }, 30);
+    CHECK(one.running_plan() != one.state().trials.back().plan.hash);
+    one.feed(Order::kApprove);
+  }
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("freezing ends the trial and keeps the incumbent until unfrozen") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.feed(Order::kFreeze);
+  CHECK(one.state().trials.back().reason == "frozen");
+  (void)one.run([] { return false; }, 200);
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.state().trials.size() == 1);
+  one.feed(Order::kUnfreeze);
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("a node's kill switch ends the trial, and the way back to the incumbent says that it is one") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.feed(KillSwitches{{"of another cluster's node"}});
+  CHECK(one.state().has_trial());
+  one.feed(KillSwitches{{"n1"}});
+  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().trials.back().message.find("node n1") != std::string::npos);
+  one.proposals.clear();
+  (void)one.run([] { return false; }, 200);
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.state().trials.size() == 1);
+  for (const ProposePlan& proposal : one.proposals) CHECK(proposal.incumbent);
+  one.feed(Order::kFreeze);
+  one.feed(KillSwitches{});
+  (void)one.run([] { return false; }, 50);
+  CHECK(one.state().trials.size() == 1);  // still frozen
+  one.feed(Order::kUnfreeze);
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
+TEST_CASE("an adopted plan that runs already is said to be the incumbent, so that a kill switch does not leave it") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run());
+  REQUIRE(one.state().incumbent.hash == "best");
+  const bool became_incumbent = std::any_of(one.proposals.begin(), one.proposals.end(), [](const ProposePlan& said) {
+    return said.plan_json == "best" && said.incumbent;
+  });
+  CHECK(became_incumbent);
+  const bool ever_a_trials = std::any_of(one.proposals.begin(), one.proposals.end(), [](const ProposePlan& said) {
+    return said.plan_json == "best" && !said.incumbent;
+  });
+  CHECK(ever_a_trials);
+}
+
+TEST_CASE("ranks that a kill switch keeps from a plan say nothing against the plan") {
+  FakeWorld one = world();
+  one.begin();
+  const auto is_changing = [&] { return one.state().has_trial() && one.state().doing == Doing::kChangingPlan; };
+  REQUIRE(one.run(is_changing));
+  const std::string refused = one.state().trials.back().plan.hash;
+  one.feed(FromRank{1, one.state().launch, RankRefused{one.state().last_epoch, "kill_switch", "thrown on node n1"}});
+  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().failed_hashes.empty());
+  REQUIRE(one.run());
+  const auto tried_again = [&](const Trial& trial) { return trial.plan.hash == refused && trial.id > 1; };
+  CHECK(std::any_of(one.state().trials.begin(), one.state().trials.end(), tried_again));
+}
+
+TEST_CASE("freezing in the final comparison ends it on the adopted plan") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing && one.running_plan() == "initial"; }));
+  one.feed(Order::kFreeze);
+  REQUIRE(one.run([&] { return one.state().phase != Phase::kComparing; }, 200));
+  CHECK_FALSE(one.state().compared);
+  CHECK(one.running_plan() == "best");
+}
