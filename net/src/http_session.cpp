@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::uint32_t kMaxHeaderBytes = 16 * 1024;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
-// After an error reply the rest of the request is read and thrown away for a moment: closing at once would reset the
-// connection, and the reply would be lost on the way.
+// After an error reply, or TLS's own word of a failed handshake, what still comes is read and thrown away for a moment:
+// closing at once would reset the connection, and the reply would be lost on the way.
 constexpr auto kDrainTime = std::chrono::seconds(2);
 
 HttpResponse plain(int status, std::string text) {
@@ -58,9 +58,15 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
  private:
   void shaken(error_code failure) {
     if (core_->stopped) return finish();
-    if (failure) return turn_away(Refusal::Kind::kTls, handshake_failure(stream_, failure));
+    if (failure) return hang_up(handshake_failure(stream_, failure));
     peer_ = peer_identity(stream_);
     read();
+  }
+
+  void hang_up(const std::string& reason) {
+    core_->refused(Refusal::Kind::kTls, address_, reason);
+    stream_.drop_tls();
+    linger();
   }
 
   void read() {
@@ -180,9 +186,15 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   void written(error_code failure) {
     if (failure || core_->stopped) return finish();
     if (keep_alive_) return read();
+    if (drain_) return linger();
     error_code ignored;
     stream_.socket().shutdown(TcpSocket::shutdown_send, ignored);
-    if (!drain_) return finish();
+    finish();
+  }
+
+  void linger() {
+    error_code ignored;
+    stream_.socket().shutdown(TcpSocket::shutdown_send, ignored);
     stream_.expires_after(kDrainTime);
     drain();
   }

@@ -34,6 +34,8 @@ class Stream {  // not final: Asio derives from it to look at it
 
   // Everything from now on goes through TLS; a handshake comes first.
   void secure(TlsContext& context) { tls_ = std::make_unique<TlsStream>(*tcp_, context); }
+  // After a handshake that failed: what comes now is not TLS any more.
+  void drop_tls() { tls_.reset(); }
   [[nodiscard]] bool secured() const { return tls_ != nullptr; }
   // REQUIRES: secured().
   [[nodiscard]] TlsStream& tls() { return *tls_; }

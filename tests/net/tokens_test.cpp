@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "loopback.hpp"
 
@@ -57,10 +58,15 @@ TEST_CASE("names are kept apart, and a removed one finds nothing") {
 
 TEST_CASE("a line that is no token's is refused by its number and is not repeated") {
   const std::string hash(64, 'a');
-  for (const std::string line :
-       {"ana view ana", "ana boss ana sha256:" + hash, "ana view ana sha256:abc", "ana view ana " + hash,
-        "ana view ana sha256:" + hash + " more", "an/a view ana sha256:" + hash,
-        "ana view ana sha256:" + std::string(64, 'g'), std::string("tt_secret")}) {
+  const std::vector<std::string> lines{"ana view ana",
+                                       "ana boss ana sha256:" + hash,
+                                       "ana view ana sha256:abc",
+                                       "ana view ana " + hash,
+                                       "ana view ana sha256:" + hash + " more",
+                                       "an/a view ana sha256:" + hash,
+                                       "ana view ana sha256:" + std::string(64, 'g'),
+                                       "tt_secret"};
+  for (const std::string& line : lines) {
     const auto parsed = Tokens::parse("# comment\n\n" + line + "\n", "tokens");
     INFO(line);
     REQUIRE_FALSE(parsed.ok());
