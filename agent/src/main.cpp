@@ -114,7 +114,7 @@ int run(const Configuration& configuration) {
   auto agent = Agent::start(loop, configuration, program_directory());
   if (!agent.ok()) return fail(agent.error());
   loop.on_signals(/*with_child_signal=*/false, [&](int number) {
-    if (number == SIGHUP) return;  // There is nothing to read again: a terminal that closes does not end a daemon.
+    if (number == SIGHUP) return (*agent)->reload();
     spdlog::info("stops on signal {}", number);
     (*agent)->stop([&] { loop.stop(); });
   });

@@ -2,9 +2,11 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -56,6 +58,7 @@ int report(const Error& error) {
 }
 
 int run(const Settings& settings) {
+  ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
   const SystemClock clock;
@@ -63,6 +66,7 @@ int run(const Settings& settings) {
   auto daemon = Daemon::start(loop, clock, settings);
   if (!daemon.ok()) return report(daemon.error());
   loop.on_signals(false, [&](int signal) {
+    if (signal == SIGHUP) return (*daemon)->reload();
     spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
     (*daemon)->stop();
     loop.stop();

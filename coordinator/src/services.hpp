@@ -13,6 +13,7 @@
 #include "live_ranks.hpp"
 #include "membership.hpp"
 #include "node_clocks.hpp"
+#include "refusal_log.hpp"
 #include "schema/cost_database.hpp"
 #include "search_worker.hpp"
 #include "state_store.hpp"
@@ -70,6 +71,7 @@ struct Services {
   LiveRanks live = {};
   NodeClocks clocks = {};
   Traces traces{clock, send};
+  RefusalLog refusals{clock};
 };
 
 }  // namespace trimtab::coordinator
