@@ -10,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
 
 namespace trimtab::agent {
@@ -226,8 +227,7 @@ Status check_configuration(const Configuration& configuration) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
   }
   const std::string& host = configuration.coordinator_host;
-  const bool on_loopback = host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
-  if (on_loopback || !tls.empty()) return {};
+  if (net::is_loopback_host(host) || !tls.empty()) return {};
   return bad_input("the coordinator " + host +
                    " is another machine and needs TLS: give tls_authority, tls_certificate and tls_key ('trimtab cert "
                    "issue node' makes them)");

@@ -10,6 +10,7 @@
 
 #include "embedded.hpp"
 #include "net/http_client.hpp"
+#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 
 namespace trimtab::cli {
@@ -58,8 +59,8 @@ Result<Address> coordinator_address(const std::string& flag, const std::string& 
   const auto state = running_state(state_directory);
   if (flag.empty()) return state ? embedded_address(state_directory, state->port) : Address{};
   TRIMTAB_TRY(Address address, parse_address(flag));
-  const bool here = address.host == "127.0.0.1" || address.host == "localhost" || address.host == "::1";
-  if (here && state && state->port == address.port) return embedded_address(state_directory, state->port);
+  if (net::is_loopback_host(address.host) && state && state->port == address.port)
+    return embedded_address(state_directory, state->port);
   return address;
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/units.hpp"
+#include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
 
 namespace trimtab::coordinator {
@@ -21,10 +22,6 @@ Status number(const std::string& value, std::uint64_t high, std::uint64_t& out) 
   }
   out = parsed;
   return {};
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
 Status apply_listen(Settings& settings, const std::string& value) {
@@ -128,7 +125,7 @@ Status check_settings(const Settings& settings) {
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
   }
-  if (is_loopback(settings.address)) return {};
+  if (net::is_loopback_host(settings.address)) return {};
   if (tls.empty()) {
     return bad_input("listening on " + settings.address +
                      " needs TLS, because others can reach it: give tls_authority, tls_certificate and tls_key "

@@ -1,5 +1,7 @@
 #include "http_target.hpp"
 
+#include "net/loopback_host.hpp"
+
 namespace trimtab::net {
 
 namespace {
@@ -49,8 +51,7 @@ std::string_view without_port(std::string_view host) {
 
 bool names_loopback(std::string_view host) {
   const auto name = without_port(host);
-  const bool address = name.find_first_not_of("0123456789.") == std::string_view::npos;  // not "127.example.com"
-  return name == "localhost" || name == "[::1]" || (address && name.starts_with("127."));
+  return name == "[::1]" || (name != "::1" && is_loopback_host(name));
 }
 
 }  // namespace

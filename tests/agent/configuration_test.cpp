@@ -100,6 +100,7 @@ TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {
     CHECK(message("coordinator = \"" + std::string(here) + "\"\n").empty());
   }
   CHECK(message("coordinator = \"10.0.0.1:7420\"\n").find("needs TLS") != std::string::npos);
+  CHECK(message("coordinator = \"127.example.org:7420\"\n").find("needs TLS") != std::string::npos);
   CHECK(message("tls_key = \"k\"\n").find("not all three") != std::string::npos);
   const std::string tls = "tls_authority = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\n";
   CHECK(message("coordinator = \"c0.lab:7420\"\n" + tls).empty());
