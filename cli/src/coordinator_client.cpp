@@ -80,6 +80,11 @@ Result<std::string> CoordinatorClient::request(const std::string& method, const 
   if (!address_.tls.empty()) {
     TRIMTAB_TRY(endpoint.tls, net::Credentials::load(address_.tls, SystemClock().wall()));
   }
+  if (!address_.token_file.empty() && !endpoint.tls && !net::is_loopback_host(address_.host)) {
+    return bad_input(address_.host +
+                     " is another machine, and a token must not go there in the clear: give --tls-authority, "
+                     "--tls-certificate and --tls-key");
+  }
   if (!address_.token_file.empty()) {
     TRIMTAB_TRY(endpoint.token, net::read_token(address_.token_file));
   }
