@@ -13,6 +13,7 @@
 #include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
+#include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
 namespace trimtab::agent {
@@ -22,13 +23,25 @@ namespace {
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
+constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 constexpr std::size_t kLastOutputBytes = 4096;
+
+net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr<net::Credentials>& tls,
+                              std::function<std::string()> token) {
+  net::LinkOptions options;
+  options.host = chosen.coordinator_host;
+  options.port = chosen.coordinator_port;
+  options.tls = tls;
+  options.token = std::move(token);
+  return options;
+}
 
 }  // namespace
 
 Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node,
-                                      AgentDatabase opened, std::uint64_t seed)
+                                      AgentDatabase opened, std::uint64_t seed,
+                                      std::shared_ptr<net::Credentials> certificates)
     : loop(event_loop),
       configuration(chosen),
       facts(std::move(node)),
@@ -68,7 +81,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 },
                 chosen.node}),
       hardware_probe(probe_parts()),
-      link(loop, {chosen.coordinator_host, chosen.coordinator_port},
+      tls(std::move(certificates)),
+      link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
             [this](const std::string& reason) { link_closed(reason); }},
            seed) {}
@@ -114,6 +128,7 @@ Status Agent::Implementation::open() {
   activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
+  reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
@@ -135,6 +150,21 @@ void Agent::Implementation::stop(std::function<void()> done) {
   };
   if (!configuration.stop_ranks_on_exit) return finish();
   ranks.end_all(configuration.kill_grace, finish);
+}
+
+void Agent::Implementation::reload(bool in_any_case) {
+  if (!tls) return;
+  const auto fresh = tls->reload(clock.wall(), in_any_case);
+  if (!fresh.ok()) return spdlog::error("the certificates stay as they were: {}", fresh.error().message);
+  if (*fresh) spdlog::info("the certificates have been read again");
+}
+
+std::string Agent::Implementation::token() {
+  if (configuration.token_file.empty()) return "";
+  const auto text = net::read_token(configuration.token_file);
+  if (text.ok()) return *text;
+  spdlog::error("the agent has no token: {}", text.error().message);
+  return "";
 }
 
 void Agent::Implementation::drain() {
@@ -325,6 +355,8 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
+      count("processes_refused", "Connections of other users' processes that were refused.",
+            sessions.counters().refused_processes),
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),

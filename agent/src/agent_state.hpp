@@ -34,10 +34,13 @@ namespace trimtab::agent {
 
 struct Agent::Implementation {
   Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node, AgentDatabase opened,
-                 std::uint64_t seed);
+                 std::uint64_t seed, std::shared_ptr<net::Credentials> certificates);
 
   Status open();
   void stop(std::function<void()> done);
+  void reload(bool in_any_case);
+  // The agent's own, read anew; empty where there is none.
+  [[nodiscard]] std::string token();
 
   // The link.
   void link_opened();
@@ -90,6 +93,7 @@ struct Agent::Implementation {
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
+  std::shared_ptr<net::Credentials> tls;
   net::Link link;
   bool welcome = false;
   std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
@@ -106,6 +110,7 @@ struct Agent::Implementation {
   net::EventLoop::Timer flush_timer;
   net::EventLoop::Timer activity_timer;
   net::EventLoop::Timer kill_switch_timer;
+  net::EventLoop::Timer reload_timer;
   std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 

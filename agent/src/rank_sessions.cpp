@@ -13,6 +13,7 @@ namespace trimtab::agent {
 namespace {
 
 constexpr std::size_t kMaxReports = 4096;
+constexpr std::uint64_t kRefusalsSaid = 20;
 // What a frame holds beside the plan's text.
 constexpr std::size_t kMaxPlanBytes = (1U << 20) - 256;
 
@@ -55,6 +56,10 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
   handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
   handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
+  handlers.refused = [this](pid_t pid, uid_t, const std::string& reason) {
+    // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
+    if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("process {} is refused: {}", pid, reason);
+  };
   TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers)));
   return {};
 }

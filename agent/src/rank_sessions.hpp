@@ -57,6 +57,7 @@ class RankSessions final {
     std::uint64_t frames = 0;
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
+    std::uint64_t refused_processes = 0;  // of other users
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;

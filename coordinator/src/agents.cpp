@@ -71,6 +71,8 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
 }
 
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
+  const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
+  if (!named.ok()) return refuse(peer, named.error().message);
   auto joined = services_.members.join(introduction(hello), peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
   services_.clocks.forget(hello.node());

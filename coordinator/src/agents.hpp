@@ -28,6 +28,8 @@ namespace trimtab::coordinator {
 struct PeerPort {
   std::function<bool(std::uint64_t peer, std::string frame)> send;
   std::function<void(std::uint64_t peer)> close;
+  // Why this peer cannot be that node; unset: it can.
+  std::function<Status(std::uint64_t peer, const std::string& node)> check_node = {};
 };
 
 class Agents {

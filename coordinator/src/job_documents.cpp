@@ -48,6 +48,7 @@ json summary_json(const JobRun& job) {
           {"doing", to_string(state.doing)},
           {"active", job.active()},
           {"mode", to_string(state.job.mode)},
+          {"tenant", state.tenant},
           {"tune", state.tune},
           {"frozen", state.frozen},
           {"held_by", job.held_by()},
@@ -63,9 +64,11 @@ json summary_json(const JobRun& job) {
           {"storage_failure", job.storage_failure()}};
 }
 
-json jobs_json(const JobTable& jobs) {
+json jobs_json(const JobTable& jobs, const Caller& caller) {
   json list = json::array();
-  for (const auto& [name, job] : jobs.jobs()) list.push_back(summary_json(*job));
+  for (const auto& [name, job] : jobs.jobs()) {
+    if (caller.sees(job->state().tenant)) list.push_back(summary_json(*job));
+  }
   return list;
 }
 
@@ -137,19 +140,19 @@ std::string error_document(const std::string& message) {
   return text({{"error", message}});
 }
 
-std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up) {
+std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up, const Caller& caller) {
   return text({{"release", TRIMTAB_RELEASE},
                {"protocol_version", kProtocolVersion},
                {"uptime_s", std::chrono::duration<double>(up).count()},
                {"nodes", nodes_json(services)},
-               {"jobs", jobs_json(jobs)}});
+               {"jobs", jobs_json(jobs, caller)}});
 }
 
 std::string nodes_document(const Services& services) {
   return text({{"nodes", nodes_json(services)}});
 }
-std::string jobs_document(const JobTable& jobs) {
-  return text({{"jobs", jobs_json(jobs)}});
+std::string jobs_document(const JobTable& jobs, const Caller& caller) {
+  return text({{"jobs", jobs_json(jobs, caller)}});
 }
 
 std::string job_document(const JobRun& job) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "access.hpp"
 #include "base/result.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
@@ -19,9 +20,10 @@ struct Submission {
 [[nodiscard]] Result<Submission> parse_submission(const std::string& body);
 
 [[nodiscard]] std::string error_document(const std::string& message);
-[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up);
+[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up,
+                                          const Caller& caller);
 [[nodiscard]] std::string nodes_document(const Services& services);
-[[nodiscard]] std::string jobs_document(const JobTable& jobs);
+[[nodiscard]] std::string jobs_document(const JobTable& jobs, const Caller& caller);
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The job, and "was_running": whether it ran before it was handed in.
 [[nodiscard]] std::string submitted_document(const Submitted& submitted);

@@ -102,8 +102,11 @@ Status JobTable::restore() {
   return {};
 }
 
-Result<Submitted> JobTable::submit(Job job, bool tune) {
+Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
+  if (JobRun* present = find(job.name); present != nullptr && present->state().tenant != tenant) {
+    return no("the job name " + job.name + " is taken by another tenant; choose another name");
+  }
   if (JobRun* present = find(job.name); present != nullptr && present->active()) {
     TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
     present->feed(Order::kResume);
@@ -113,6 +116,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune) {
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
   state.elastic = job.elastic;
+  state.tenant = tenant;
   state.job = std::move(job);
   const std::string name = state.job.name;
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));

@@ -181,6 +181,8 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   counter_metrics(page, services.counters);
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
+  page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
+                services.refusals.counts());
   const auto costs = services.costs.cost_count();
   if (costs.ok()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));

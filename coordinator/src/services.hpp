@@ -15,6 +15,7 @@
 #include "membership.hpp"
 #include "node_clocks.hpp"
 #include "probe_token.hpp"
+#include "refusal_log.hpp"
 #include "schema/cost_database.hpp"
 #include "search_worker.hpp"
 #include "state_store.hpp"
@@ -73,6 +74,7 @@ struct Services {
   NodeClocks clocks = {};
   Traces traces{clock, send};
   HardwareProbing probing{clock, send, probe_token};
+  RefusalLog refusals{clock};
 };
 
 }  // namespace trimtab::coordinator

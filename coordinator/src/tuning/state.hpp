@@ -130,7 +130,8 @@ struct Convergence {
 
 struct TuningState {
   Job job;
-  bool tune = true;  // false: profiling only
+  std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
+  bool tune = true;          // false: profiling only
   Phase phase = Phase::kWaiting;
   Doing doing = Doing::kNothing;
   bool frozen = false;

@@ -163,6 +163,7 @@ void each_result(State& s, const Visit& visit) {
 // What states of earlier releases lack.
 template <typename State, typename Visit>
 void each_later_field(State& s, const Visit& visit) {
+  visit("tenant", s.tenant);
   visit("noise", s.noise);
   visit("replaced", s.replaced);
   visit("earlier_calibration_json", s.earlier_calibration_json);
