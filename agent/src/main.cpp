@@ -14,6 +14,7 @@
 #include <iterator>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "agent/agent.hpp"

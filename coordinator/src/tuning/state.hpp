@@ -180,8 +180,9 @@ struct TuningState {
   std::int64_t launch_steps = 0;
   std::vector<OutstandingCommand> outstanding;
   AfterKill after_kill = AfterKill::kRelaunch;
-  std::int32_t relaunches = 0;  // of the untuned run
-  std::vector<Crash> crashes;   // of the job's own launches, the recent ones
+  std::int32_t relaunches = 0;        // of the untuned run; of a submitted job after interruptions, in a row
+  std::int64_t interrupted_step = 0;  // the latest of these
+  std::vector<Crash> crashes;         // of the job's own launches, the recent ones
 
   std::vector<Trial> trials;  // those that are kept (trial_history.hpp), the latest last
   ForgottenTrials forgotten;

@@ -133,6 +133,7 @@ void each_field(State& s, const Visit& visit) {
   visit("outstanding", s.outstanding);
   visit("after_kill", s.after_kill);
   visit("relaunches", s.relaunches);
+  visit("interrupted_step", s.interrupted_step);
   visit("trials", s.trials);
 }
 

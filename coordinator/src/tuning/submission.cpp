@@ -12,7 +12,8 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::int32_t kInterruptions = 3;  // in a row that do not pass by themselves
+constexpr std::int32_t kInterruptions = 3;   // in a row that do not pass by themselves
+constexpr std::int64_t kStepsOfHealth = 10;  // between two of them: they are not in a row
 
 constexpr std::array<std::pair<SubmissionState, std::string_view>, 13> kNames{{
     {SubmissionState::kQueued, "queued"},
@@ -99,6 +100,7 @@ void Tuning::interrupted(const RankSubmission& submission) {
   if (runs_trial()) return trial_launch_failed(reason, submission.message);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial(reason, submission.message, false);
   note("warning", submission.message + "; the job is submitted again");
+  if (state_.step >= std::exchange(state_.interrupted_step, state_.step) + kStepsOfHealth) state_.relaunches = 0;
   if (!passes(submission.state) && ++state_.relaunches > kInterruptions) {
     state_.failure = "the job's launches were interrupted " + std::to_string(state_.relaunches) +
                      " times in a row; last: " + submission.message;
