@@ -37,6 +37,8 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       return RankExited{event.exited().exit_code(), event.exited().signal(), event.exited().last_output()};
     case Body::kBye:
       return RankSaidBye{event.bye().step()};
+    case Body::kPasses:
+      return RankPasses{event.passes().epoch(), static_cast<double>(event.passes().busy_ns()) / 1e6};
     case Body::kTimeline:  // no news: taken apart before
     case Body::BODY_NOT_SET:
       return std::nullopt;

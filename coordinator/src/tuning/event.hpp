@@ -82,6 +82,11 @@ struct RankConnected {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
 };
+// What a rank spent in its operators' passes (tuner/calibration.hpp) in one step under the plan of an epoch.
+struct RankPasses {
+  std::uint64_t epoch = 0;
+  double ms = 0;
+};
 struct RankAcknowledged {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
@@ -109,8 +114,8 @@ struct RankExited {
 struct RankSaidBye {
   std::int64_t step = 0;
 };
-using RankNews = std::variant<RankConnected, RankStep, RankAcknowledged, RankRefused, RankActive, RankFailed,
-                              RankExited, RankSaidBye>;
+using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
+                              RankFailed, RankExited, RankSaidBye>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;
