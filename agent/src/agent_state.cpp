@@ -124,6 +124,7 @@ Status Agent::Implementation::open() {
   }
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
+  rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
   rings.trace_with(&traces);
   activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });

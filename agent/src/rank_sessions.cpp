@@ -226,6 +226,17 @@ void RankSessions::pictured(Peer peer, const StepPicture& picture) {
   tell(found->second, std::move(event));
 }
 
+void RankSessions::passed(Peer peer, const TimedStep& step) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end() || !found->second.rank) return;
+  wire::RankEvent event;
+  auto& passes = *event.mutable_passes();
+  passes.set_epoch(step.epoch);
+  passes.set_step(step.step);
+  passes.set_busy_ns(step.busy_ns);
+  tell(found->second, std::move(event));
+}
+
 void RankSessions::closed(Peer peer) {
   const auto found = sessions_.find(peer);
   if (found == sessions_.end()) return;

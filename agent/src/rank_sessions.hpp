@@ -52,6 +52,7 @@ class RankSessions final {
 
   // A rank's ring has given the picture of a step.
   void pictured(net::LocalPeerId peer, const StepPicture& picture);
+  void passed(net::LocalPeerId peer, const TimedStep& step);
 
   struct Counters {
     std::uint64_t frames = 0;

@@ -44,6 +44,8 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       return RankSaidBye{event.bye().step()};
     case Body::kSubmission:
       return submission_news(event.submission());
+    case Body::kPasses:
+      return RankPasses{event.passes().epoch(), static_cast<double>(event.passes().busy_ns()) / 1e6};
     case Body::kTimeline:  // no news: taken apart before
     case Body::BODY_NOT_SET:
       return std::nullopt;

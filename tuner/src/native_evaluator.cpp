@@ -182,7 +182,7 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.memory_bytes = sub_batch_stage_.bytes(calibration, inputs_, half_inputs_, flags_, schedule).total();
   } else {
     put_times(stage_times(calibration, inputs_, flags_), price);
-    price.memory_bytes = stage_bytes(calibration, inputs_, flags_).total();
+    price.memory_bytes = stage_bytes(inputs_, flags_).total();
   }
   price.excess_bytes = beyond(price.memory_bytes, price.limit_bytes);
   return price;

@@ -135,7 +135,7 @@ class Pricing {
 
   StageBytes bytes_of(std::size_t s) {
     StageInputs& inputs = priced_.inputs[s];
-    if (!priced_.sub_batches) return stage_bytes(calibration_, inputs, priced_.recompute);
+    if (!priced_.sub_batches) return stage_bytes(inputs, priced_.recompute);
     SubBatchStage stage;
     stage.set_memory(priced_.half_inputs[s], inputs);
     return stage.bytes(calibration_, inputs, priced_.half_inputs[s], priced_.recompute, *priced_.sub_batches);

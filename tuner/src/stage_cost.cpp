@@ -223,7 +223,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
 }
 
 // An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps that alone.
-StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute) {
+StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute) {
   const std::int32_t begin = inputs.operators.begin;
   double kept = inputs.input_bytes;
   double working = 0;
@@ -248,10 +248,8 @@ StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs
     const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
-  const double factor = calibration.memory.value;
-  bytes.activations = kept * inputs.in_flight * factor;
-  bytes.recompute_peak *= factor;
-  bytes.working = std::max(working, forward_reserve + backward_reserve) * factor;
+  bytes.activations = kept * inputs.in_flight;
+  bytes.working = std::max(working, forward_reserve + backward_reserve);
   bytes.process = inputs.process_bytes;
   return bytes;
 }

@@ -91,7 +91,6 @@ using RecomputeFlags = std::vector<std::uint8_t>;
 // A missing cost counts as 0.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
                                      const RecomputeFlags& recompute);
-[[nodiscard]] StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs,
-                                     const RecomputeFlags& recompute);
+[[nodiscard]] StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute);
 
 }  // namespace trimtab::tuner

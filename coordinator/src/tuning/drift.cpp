@@ -166,6 +166,7 @@ void Tuning::retune() {
   decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
+  pass_times_.clear();
   state_.earlier_calibration_json = state_.calibration_json;
   state_.begin_trials_anew();
   carry_over_drift(drift);

@@ -85,6 +85,11 @@ struct RankConnected {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
 };
+// What a rank spent in its operators' passes (tuner/calibration.hpp) in one step under the plan of an epoch.
+struct RankPasses {
+  std::uint64_t epoch = 0;
+  double ms = 0;
+};
 struct RankAcknowledged {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
@@ -119,8 +124,8 @@ struct RankSubmission {
   SubmissionState state = SubmissionState::kQueued;
   std::string message;
 };
-using RankNews = std::variant<RankConnected, RankStep, RankAcknowledged, RankRefused, RankActive, RankFailed,
-                              RankExited, RankSaidBye, RankSubmission>;
+using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
+                              RankFailed, RankExited, RankSaidBye, RankSubmission>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;

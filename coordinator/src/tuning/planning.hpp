@@ -27,6 +27,8 @@ struct MeasuredPlan {
   double measured_ms = 0;
   double sigma_ms = 0;
   std::vector<double> peak_bytes;  // by rank; empty = unknown
+  std::vector<double> pass_ms;     // by rank: of a step, in its operators' passes; 0 = unknown; empty = of all
+  std::int32_t pass_steps = 0;     // that they are means of, of the rank that told least
 };
 
 // A plan that ran out of memory.

@@ -80,8 +80,11 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   ended_.clear();
   first_end_.clear();
   submission_told_.clear();
-  // A restarted trial has several launches, and its plans' peaks are of all of them.
-  if (!state_.has_trial()) peak_bytes_.clear();
+  // A restarted trial has several launches, and its plans' peaks and passes are of all of them.
+  if (!state_.has_trial()) {
+    peak_bytes_.clear();
+    pass_times_.clear();
+  }
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
@@ -253,6 +256,12 @@ void Tuning::news(std::int32_t rank, const RankConnected& connected) {
 void Tuning::news(std::int32_t rank, const RankStep& step) {
   take_peak(rank, step);
   if (const auto whole = assembly_.add(rank, step)) on_step(*whole);
+}
+
+void Tuning::news(std::int32_t rank, const RankPasses& passes) {
+  const auto plan = state_.epoch_hashes.find(passes.epoch);
+  if (plan == state_.epoch_hashes.end() || !believable(passes.ms)) return;
+  pass_times_.add(plan->second, rank, world_size(), passes.ms);
 }
 
 // A goodbye comes before the exit, which is what counts.

@@ -111,7 +111,7 @@ void Tuning::record_step(const JobStep& step, bool warmup) {
 }
 
 void Tuning::measure_step(const JobStep& step) {
-  if (!believable(step)) return leave_out(step);
+  if (!believable(step.wall_ms)) return leave_out(step);
   measured_at_ = now_.monotonic;
   const bool warmup = interleaving_->warming();
   clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
@@ -130,9 +130,9 @@ void Tuning::measure_step(const JobStep& step) {
 }
 
 // No step takes longer than ranks may be silent before they count as hung.
-bool Tuning::believable(const JobStep& step) const {
+bool Tuning::believable(double wall_ms) const {
   const double longest_ms = 2 * milliseconds(state_.job.trials.deadline);
-  return step.wall_ms > 0 && step.wall_ms <= longest_ms;
+  return wall_ms > 0 && wall_ms <= longest_ms;
 }
 
 // An odd step that cannot be is no reason to give up a trial; several in one block are.
@@ -259,7 +259,7 @@ void Tuning::observe(const PlanText& plan, const Measured& measured) {
   std::vector<double> peak_bytes = peak_bytes_[plan.hash];
   // A peak of 0 says that the rank does not report one.
   if (std::find(peak_bytes.begin(), peak_bytes.end(), 0.0) != peak_bytes.end()) peak_bytes.clear();
-  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes)});
+  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes), {}, 0});
 }
 
 void Tuning::add_convergence(std::int32_t trial) {

@@ -29,6 +29,7 @@
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
 #include "tuning/near_copies.hpp"
+#include "tuning/pass_times.hpp"
 #include "tuning/state.hpp"
 #include "tuning/step_assembly.hpp"
 
@@ -151,6 +152,7 @@ class Tuning {
   [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
+  void news(std::int32_t rank, const RankPasses&);
   void news(std::int32_t rank, const RankExited&);
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
@@ -206,7 +208,7 @@ class Tuning {
   void begin_block(bool changed);
   void measured_initial();
   void measure_step(const JobStep& step);
-  [[nodiscard]] bool believable(const JobStep& step) const;
+  [[nodiscard]] bool believable(double wall_ms) const;
   void leave_out(const JobStep& step);
   void unbelievable(const std::string& reason, const std::string& message);
   void tick_measuring();
@@ -335,6 +337,7 @@ class Tuning {
   std::string first_end_;                                  // of a submitted launch's ranks, in words
   std::string submission_told_;                            // what people were last told of how the launch fares
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
+  PassTimes pass_times_;                                   // the same
 };
 
 }  // namespace trimtab::coordinator
