@@ -10,6 +10,7 @@
 
 #include "nccl_tables.hpp"
 #include "schema/target.hpp"
+#include "tuner/search.hpp"
 
 namespace trimtab::coordinator {
 
@@ -46,10 +47,27 @@ Status check_delivery(const Job& job, bool tune) {
   return {};
 }
 
+Status check_strategy(const Job& job) {
+  if (job.strategy.empty()) return {};
+  std::string known;
+  for (const std::string_view one : tuner::strategies()) {
+    if (one == job.strategy) known = one;
+  }
+  if (known.empty()) {
+    for (const std::string_view one : tuner::strategies()) known += (known.empty() ? "" : ", ") + std::string(one);
+    return bad_input("job " + job.name + ": strategy: one of " + known + " is needed, found '" + job.strategy + "'");
+  }
+  const bool limited = !job.target.empty() && job.target != "trainer";
+  if (limited == (known == "target")) return {};
+  return bad_input("job " + job.name + ": strategy: '" + job.strategy + "' does not go with target = '" + job.target +
+                   "'; plans of a target are found by strategy 'target', which is used where none is named");
+}
+
 }  // namespace
 
 Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
+  TRIMTAB_TRY_STATUS(check_strategy(job));
   if (!job.target.empty()) {
     const auto known = target_limits(job.target);
     if (!known.ok()) return wrap("job " + job.name, known.error());

@@ -54,6 +54,7 @@ Job read_job(const JsonReader& root) {
   job.memory_limit = root.at("memory_limit_bytes").integer_or(0, kNonNegative);
   job.steps = root.at("steps").integer_or(0, kNonNegative);
   job.target = root.at("target").text_or("");
+  job.strategy = root.at("strategy").text_or("");
   job.checkpoint = root.at("checkpoint").text_or("");
   job.walltime = Nanoseconds(root.at("walltime_ns").integer_or(0, kNonNegative));
   job.change_class = kChangeClasses[root.at("class").choice_or(1, kChangeClasses)];
@@ -105,6 +106,7 @@ std::string to_json(const Job& job) {
                    {"commands", OrderedJson::object()},
                    {"environment", job.environment}};
   if (!job.target.empty()) json["target"] = job.target;
+  if (!job.strategy.empty()) json["strategy"] = job.strategy;
   if (!job.checkpoint.empty()) json["checkpoint"] = job.checkpoint;
   if (job.walltime.count() > 0) json["walltime_ns"] = job.walltime.count();
   if (!job.software.empty()) json["software"] = job.software;

@@ -145,6 +145,10 @@ Complaint apply_target(const Key&, const toml::node& value, Reading& reading) {
   return read_text(value, reading.parsed.job.target);
 }
 
+Complaint apply_strategy(const Key&, const toml::node& value, Reading& reading) {
+  return read_text(value, reading.parsed.job.strategy);
+}
+
 Complaint apply_checkpoint(const Key&, const toml::node& value, Reading& reading) {
   return apply_path(value, reading, reading.parsed.job.checkpoint);
 }
@@ -243,6 +247,7 @@ const std::vector<Key>& keys() {
                          {"memory_limit", apply_memory_limit},
                          {"steps", apply_steps},
                          {"target", apply_target},
+                         {"strategy", apply_strategy},
                          {"checkpoint", apply_checkpoint},
                          {"walltime_s", apply_walltime},
                          {"class", apply_class},

@@ -151,6 +151,31 @@ TEST_CASE("candidates that differ in recompute alone differ by more than the lea
   }
 }
 
+TEST_CASE("a job may say what searches its plans, and unified finds none slower") {
+  SearchTask task = task_of(small_world());
+  task.knobs.sharded = true;
+  const auto best = [&task](const std::string& strategy) {
+    task.strategy = strategy;
+    const SearchReply reply = reply_to(task);
+    INFO(strategy);
+    REQUIRE(reply.candidates.size() > 1);
+    return reply.candidates.front().predicted.mean_ms;
+  };
+  const double usual = best("");
+  CHECK(best("aceso") == usual);
+  CHECK(best("unified") <= usual);
+  task.strategy = "accso";
+  const ManualClock clock;
+  CHECK_THAT(plan_search(task, clock, [] { return false; }).error, Catch::Contains("accso"));
+}
+
+TEST_CASE("memory switches are searched by unified where a job names no strategy") {
+  Knobs knobs;
+  CHECK(usual_strategy(knobs) == "aceso");
+  knobs.memory_switches = true;
+  CHECK(usual_strategy(knobs) == "unified");
+}
+
 TEST_CASE("measured plans come back with their layout and the calibrated prediction") {
   const World world = small_world();
   SearchTask task = task_of(world);

@@ -224,3 +224,23 @@ TEST_CASE("a restarted job must let its checkpoint be taken apart") {
   job.target = "megatorn";
   CHECK_THAT(check_job(job, true).error().message, Catch::Contains("did you mean 'megatron'"));
 }
+
+TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {
+  Job job;
+  job.name = "j";
+  job.benchmark = job.describe = job.train = {"x"};
+  job.steps = 1;
+  const auto refusal = [&job](const char* strategy, const char* target) {
+    job.strategy = strategy;
+    job.target = target;
+    const Status status = check_job(job, true);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK(refusal("", "") == "");
+  CHECK(refusal("unified", "") == "");
+  CHECK(refusal("unified", "trainer") == "");
+  CHECK(refusal("target", "ddp") == "");
+  CHECK_THAT(refusal("unifed", ""), Catch::Contains("unified, ") && Catch::Contains("found 'unifed'"));
+  CHECK_THAT(refusal("unified", "ddp"), Catch::Contains("plans of a target are found by strategy 'target'"));
+  CHECK_THAT(refusal("target", ""), Catch::Contains("does not go with target = ''"));
+}

@@ -17,6 +17,7 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.memory_limit == 734003200);
   CHECK(job.steps == 400);
   CHECK(job.target == "ddp");
+  CHECK(job.strategy == "target");
   CHECK(job.checkpoint == "/c");
   CHECK(job.walltime == Nanoseconds(9));
   CHECK(job.change_class == "exact");

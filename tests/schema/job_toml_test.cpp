@@ -77,6 +77,7 @@ TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay
   CHECK(parsed.model_path == "/models/gpt.json");
   CHECK(parsed.job.working_directory == "/srv/jobs/work");
   CHECK(parsed.job.target == "megatron");
+  CHECK(parsed.job.strategy == "target");
   CHECK(parsed.job.checkpoint == "/srv/jobs/saved");
   CHECK(parsed.job.walltime == std::chrono::milliseconds(1500));
 }

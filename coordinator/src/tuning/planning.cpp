@@ -175,6 +175,7 @@ Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const S
 
 constexpr double kLuck = 1.645;           // standard deviations: 95 %, one-sided
 constexpr double kMatters = 0.02;         // of a factor: less uncertainty leads to no other plan
+constexpr double kExtraTime = 0.2;        // of the time, for each search with other factors
 constexpr std::uint64_t kExtraShare = 3;  // of the evaluations, in each search with other factors
 
 // The factors as they are best known, and as they may be: what is best then may be worth a trial now.
@@ -189,11 +190,23 @@ std::vector<tuner::Calibration> possible_calibrations(const tuner::Calibration& 
   return all;
 }
 
-tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting, const std::function<bool()>& stop) {
+// Of the whole task's: `spent` goes from 0 to 1, and stays 0 where only evaluations are limited.
+struct Limits {
+  std::function<bool()> stop;
+  std::function<double()> spent;
+};
+
+// From one share of the time to another.
+Limits part_of(const Limits& whole, double from, double until) {
+  const auto spent = [whole, from, until] { return std::clamp((whole.spent() - from) / (until - from), 0.0, 1.0); };
+  return {[whole, spent] { return whole.stop() || spent() >= 1; }, spent};
+}
+
+tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) {
   tuner::SearchOptions options;
+  options.strategy = task.strategy.empty() ? usual_strategy(task.knobs) : task.strategy;
   options.seed = task.seed;
   options.max_evaluations = task.max_evaluations;
-  options.stop = stop;
   options.start = setting.incumbent;
   options.plans = task.plans;
   options.distinct = kLeastDifference;
@@ -223,11 +236,19 @@ void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCost
 
 Status search(const SearchTask& task, const Setting& setting, const tuner::CostTable& table,
               const tuner::CostModel& raw, const tuner::NativeCostModel& calibrated, const Residuals& known,
-              const std::function<bool()>& stop, SearchReply& reply) {
-  tuner::SearchOptions options = options_of(task, setting, stop);
+              const Limits& limits, SearchReply& reply) {
+  tuner::SearchOptions options = options_of(task, setting);
   std::vector<std::pair<Plan, Candidate>> found;
   std::set<std::string> hashes;
-  for (const tuner::Calibration& possible : possible_calibrations(calibrated.calibration())) {
+  const std::vector<tuner::Calibration> possibilities = possible_calibrations(calibrated.calibration());
+  const double extras = static_cast<double>(possibilities.size() - 1) * kExtraTime;
+  double from = 0;
+  for (const tuner::Calibration& possible : possibilities) {
+    const double until = from == 0 ? 1 - extras : from + kExtraTime;
+    const Limits part = part_of(limits, from, until);
+    options.stop = part.stop;
+    options.spent = part.spent;
+    from = until;
     TRIMTAB_TRY(const tuner::SearchOutcome outcome,
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
@@ -249,7 +270,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
   return {};
 }
 
-Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>& stop) {
+Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
   slow_links(task.link_shares, setting.cluster, costs);
@@ -276,22 +297,27 @@ Result<SearchReply> plan_all(const SearchTask& task, const std::function<bool()>
   }
   TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, calibrated));
   if (!smaller) {
-    TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, stop, reply));
+    TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, limits, reply));
     return reply;
   }
   TRIMTAB_TRY(const tuner::CostTable table_of_smaller, tuner::CostTable::build(setting.model, *smaller, costs, {true}));
-  TRIMTAB_TRY_STATUS(search(task, setting, table_of_smaller, raw, calibrated, known, stop, reply));
+  TRIMTAB_TRY_STATUS(search(task, setting, table_of_smaller, raw, calibrated, known, limits, reply));
   return reply;
 }
 
 }  // namespace
 
+std::string usual_strategy(const Knobs& knobs) {
+  return knobs.memory_switches ? "unified" : "aceso";
+}
+
 SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop) {
   const Nanoseconds begin = clock.monotonic();
-  const auto out_of_time = [&] {
-    return stop() || (task.time_budget.count() > 0 && clock.monotonic() - begin > task.time_budget);
+  const auto budget = static_cast<double>(task.time_budget.count());
+  const auto spent = [&] {
+    return budget > 0 ? static_cast<double>((clock.monotonic() - begin).count()) / budget : 0.0;
   };
-  auto result = plan_all(task, out_of_time);
+  auto result = plan_all(task, {stop, spent});
   SearchReply reply;
   if (result.ok()) {
     reply = std::move(result).value();

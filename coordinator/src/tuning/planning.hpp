@@ -47,6 +47,7 @@ struct SearchTask {
   std::vector<Cost> costs;  // filled in by who carries the task out
   Knobs knobs;
   std::string target;             // plans that it runs alone (schema/target.hpp); empty = any
+  std::string strategy;           // empty = usual_strategy()
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;
@@ -102,6 +103,9 @@ struct SearchReply {
   double seconds = 0;
   std::string stopped;
 };
+
+// What searches a job that names no strategy: Aceso's moves, for what they do not turn every planner.
+[[nodiscard]] std::string usual_strategy(const Knobs& knobs);
 
 [[nodiscard]] SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop);
 

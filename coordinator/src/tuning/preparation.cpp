@@ -144,6 +144,7 @@ SearchTask Tuning::search_task() const {
   task.cluster_json = state_.cluster_json;
   task.knobs = state_.job.knobs;
   task.target = state_.job.target;
+  task.strategy = state_.job.strategy;
   task.initial_plan_json = state_.initial.empty() ? state_.job.initial_plan_json : state_.initial.json;
   task.incumbent_json = state_.incumbent.json;
   task.observations = state_.observations;

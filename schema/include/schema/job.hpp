@@ -85,6 +85,7 @@ struct Job {
   Bytes memory_limit = 0;  // per device; 0 = the device's own
   std::int64_t steps = 0;
   std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
+  std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
   std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"
   Nanoseconds walltime{0};  // from the job's begin; 0 = no end
   std::string change_class = "rounding";
