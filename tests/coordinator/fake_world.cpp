@@ -307,9 +307,9 @@ void FakeWorld::train_step() {
   const std::string name = running_plan();
   const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
+  if (variant_.empty()) ++launch_steps_[name];
   const auto crash = faults.crash_after.find(name);
-  const bool crashes =
-      variant_.empty() && ++launch_steps_[name] == (crash == faults.crash_after.end() ? 0 : crash->second);
+  const bool crashes = variant_.empty() && crash != faults.crash_after.end() && launch_steps_[name] >= crash->second;
   if (crashes) return end_ranks(137);
   if (faults.snapshot_every > 0 && step_ % faults.snapshot_every == 0) snapshot_ = step_;
   if (faults.crash_always || step_ == faults.crash_at_step) {

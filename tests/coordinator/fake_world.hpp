@@ -37,7 +37,7 @@ struct Faults {
   std::set<std::string> ignore_commit;     // the commit takes no effect
   std::set<std::string> ignore_cancel;     // … and then, after its cancellation, does
   std::int64_t crash_at_step = -1;         // whatever runs, once
-  std::map<std::string, int> crash_after;  // in this step of each launch, of the job itself, that trains the plan
+  std::map<std::string, int> crash_after;  // so many steps of it in a launch of the job itself
   int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;

@@ -23,7 +23,7 @@ import time
 from switch_faults import KINDS, Fault, Striker
 from switched_job import SwitchedJob
 
-RECOVERY_S = 90  # The longest fault, and what it takes to notice it and to launch anew.
+RECOVERY_S = 150  # The longest fault, and what it takes to notice it and to launch anew.
 
 
 class Campaign:

@@ -11,7 +11,7 @@ MESSAGES = ("propose", "ack", "commit", "active")
 POINTS = ("before_snapshot", "after_snapshot", "moving", "moved")
 KINDS = ("kill_rank", "kill_agent", "kill_coordinator", "stop_rank", "stop_agent", "stop_coordinator", "cut_link",
          "hold_link", "swallow_link", "full_disk", "kill_in_change", "stop_in_change")
-LONG_SHARE, LONG_S = 0.01, 12.0  # Now and then longer than a node may be silent, and ranks too.
+LONG_SHARE, LONG_S = 0.01, 18.0  # Now and then longer than a node may be silent, and ranks too.
 SHORT_S = (0.02, 0.6)
 NEXT_SWITCH_S = 120
 

@@ -50,7 +50,7 @@ def job_document(directory, ranks, run, memory):
         "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders"},
         "knobs": {"sliced_microbatches": True, "sharded": True},
         "trials": {"warmup_steps": 0, "measure_steps": 1, "blocks": 1, "max_trials": 100000, "minimum_gain": 0.0,
-                   "overhead": 1.0, "deadline_ns": 8 * 10**9},
+                   "overhead": 1.0, "deadline_ns": 15 * 10**9},
         # Crashes are made on purpose here: any step trained forgives them.
         "crashes": {"limit": 99, "within_ns": 10**6, "within_steps": 1}}
 
