@@ -251,6 +251,7 @@ def others_row(name, runs, bests):
 def others_section(runs, planners):
     """Only jobs that every planner has tuned, so that medians are of the same jobs."""
     by = {(run["planner"], run["setting"], run["seed"]): run for run in runs}
+    planners = [planner for planner in planners if any(of == planner for of, _, _ in by)]
     jobs = [(s, n) for p, s, n in by if p == "open:sweep" and all((one, s, n) in by for one in planners)]
     if not jobs:
         return ""
