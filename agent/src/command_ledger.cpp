@@ -16,13 +16,14 @@ std::string digest(const wire::Command& command) {
 
 Result<bool> CommandLedger::serve(const std::string& coordinator) {
   bool is_another = false;
-  TRIMTAB_TRY_STATUS(database_->transaction([&]() -> Status {
+  const Status kept = database_->transaction([&]() -> Status {
     TRIMTAB_TRY(const auto known, database_->query("SELECT coordinator FROM identity"));
     if (coordinator.empty() || as_text(known[0][0]) == coordinator) return {};
     is_another = true;
     TRIMTAB_TRY_STATUS(database_->execute("DELETE FROM commands"));
     return database_->execute("UPDATE identity SET coordinator = ?", {coordinator});
-  }));
+  });
+  if (!kept.ok()) return kept.error();
   return is_another;
 }
 
