@@ -108,6 +108,7 @@ void Tuning::retune() {
   decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
+  state_.compared = false;  // of the hardware as it was
   state_.earlier_calibration_json = state_.calibration_json;
   state_.trials_before_drift = static_cast<std::int32_t>(state_.trials.size());
   carry_over_drift(drift);
