@@ -167,6 +167,7 @@ void Tuning::retune() {
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
   pass_times_.clear();
+  state_.compared = false;  // of the hardware as it was
   state_.earlier_calibration_json = state_.calibration_json;
   state_.begin_trials_anew();
   carry_over_drift(drift);

@@ -146,7 +146,7 @@ Progress Tuning::progress() const {
       return progress;
     }
     case Phase::kTrials:
-      return {state_.trials_begun(), state_.job.trials.max_trials, "trials"};
+      return {state_.trials_made(), state_.job.trials.max_trials, "trials"};
     case Phase::kComparing:
       return {interleaving_ ? interleaving_->block() : 0, 6, "blocks"};
     case Phase::kUntuned:
