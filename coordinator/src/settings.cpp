@@ -29,6 +29,7 @@ Status apply_listen(Settings& settings, const std::string& value) {
   if (colon == std::string::npos) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420");
   std::string host = value.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.empty()) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420, or 0.0.0.0:7420 for all interfaces");
   std::uint64_t port = 0;
   if (!number(value.substr(colon + 1), 65535, port))
     return bad_input("a port from 0 (any free one) to 65535 is needed");

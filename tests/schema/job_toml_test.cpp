@@ -171,7 +171,9 @@ TEST_CASE("a job file that is missing or a directory is refused by name") {
 }
 
 TEST_CASE("a job is elastic where it says so") {
-  const std::string head = "schema = \"trimtab.job/1\"\nname = \"a\"\n";
+  const std::string head =
+      "schema = \"trimtab.job/1\"\nname = \"a\"\n"
+      "commands = {describe = [\"d\"], benchmark = [\"b\"], train = [\"t\"]}\n";
   CHECK_FALSE(parse_job_toml(head, "job.toml", "/").value().job.elastic);
   const Job job = parse_job_toml(head + "elastic = true\n", "job.toml", "/").value().job;
   CHECK(job.elastic);
