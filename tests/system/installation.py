@@ -98,7 +98,9 @@ class Installation:
     def get(self, path):
         """A document of the running coordinator's API."""
         port = json.loads((self.state / "up.json").read_text())["port"]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        token = (self.state / "token").read_text().strip()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return json.loads(answer.read())
 
     def told(self, name="tiny"):

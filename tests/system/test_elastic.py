@@ -65,12 +65,13 @@ class Elastic(unittest.TestCase):
         directory = trimtab.directory / name
         directory.mkdir()
         words = list(words)
+        threads = "2" if os.environ.get("OMP_NUM_THREADS") == "1" else "1"
         for flag, value in {"--node": name, "--state": directory, "--socket": directory / "agent.sock"}.items():
             words[words.index(flag) + 1] = str(value)
         with open(trimtab.directory / f"{name}.log", "w") as log:
             trimtab.restarted.append(
                 subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                                 env={**os.environ, "OMP_NUM_THREADS": "1"}))
+                                 env={**os.environ, "OMP_NUM_THREADS": threads}))
 
     def check_tried(self, trimtab):
         """What joined is planned for; where a plan promises enough it is tried, and stays or is left."""
