@@ -76,6 +76,19 @@ TEST_CASE("a throttled device, and all devices at once", "[diagnosis]") {
   CHECK(to_text(findings).find("; and 9 more") != std::string::npos);
 }
 
+TEST_CASE("what got faster does not explain why steps got slower", "[diagnosis]") {
+  const std::vector<Probe> before = probed(3);
+  std::vector<Probe> now = probed(4);
+  link(now, "n1", "n2").ms *= 3;
+  link(now, "n3", "n4").ms /= 3;
+  const std::vector<Finding> all = diagnose(before, now);
+  REQUIRE(all.size() == 2);
+  REQUIRE(explaining(all, true).size() == 1);
+  CHECK(explaining(all, true)[0].probe.node == "n1");
+  REQUIRE(explaining(all, false).size() == 1);
+  CHECK(explaining(all, false)[0].probe.node == "n3");
+}
+
 TEST_CASE("costs over a slower level are scaled, and no others", "[diagnosis]") {
   const auto cost = [](CostKind kind, const std::string& placement) {
     Cost one;

@@ -93,6 +93,11 @@ std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vecto
   return all;
 }
 
+std::vector<Finding> explaining(std::vector<Finding> findings, bool slower) {
+  std::erase_if(findings, [slower](const Finding& one) { return (one.share < 1) != slower; });
+  return findings;
+}
+
 std::string to_text(const std::vector<Finding>& findings) {
   std::string text;
   for (std::size_t i = 0; i < std::min(findings.size(), kNamed); ++i) text += (i == 0 ? "" : "; ") + words(findings[i]);

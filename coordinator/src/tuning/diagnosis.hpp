@@ -39,6 +39,8 @@ struct Finding {
 
 // What has clearly changed, the largest change first. Probes of what only one side knows are left out.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// Those that can be why steps got slower, or faster.
+[[nodiscard]] std::vector<Finding> explaining(std::vector<Finding> findings, bool slower);
 // "the link of node n3 to n4 is at 38 % of its bandwidth"; the first few of many.
 [[nodiscard]] std::string to_text(const std::vector<Finding>& findings);
 

@@ -111,12 +111,17 @@ void Tuning::on(const HardwareProbed& probed) {
   }
   if (!asked && !findings.empty()) note("drift", "beside what was probed last, " + to_text(findings));
   if (!asked) return;
-  if (findings.empty()) return not_explained("no device and no link is clearly slower or faster than before");
   Drift& drift = state_.drifts.back();
+  const bool slower = drift.after_ms > drift.before_ms;
+  const std::vector<Finding> causes = explaining(findings, slower);
+  if (causes.empty()) {
+    return not_explained(std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") +
+                         " than before");
+  }
   const auto is_link = [](const Finding& one) { return one.is_link(); };
-  drift.links = std::any_of(findings.begin(), findings.end(), is_link);
-  drift.devices = !std::all_of(findings.begin(), findings.end(), is_link);
-  drift.what = to_text(findings);
+  drift.links = std::any_of(causes.begin(), causes.end(), is_link);
+  drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
+  drift.what = to_text(causes);
   note("drift", "what has changed: " + drift.what);
   retune();
 }
