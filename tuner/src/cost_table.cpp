@@ -298,6 +298,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
                      tables->group_names.front() + ", ...) among " + std::to_string(costs.size()) +
                      " costs; profile the model on this hardware first");
   }
+  tables->device_share = options.device_share;
   fill_parameters(measured, options.allow_estimates, *tables);
   if (options.passes_only) leave_out_optimizer(*tables);
   fill_process(costs, options.allow_estimates, *tables);

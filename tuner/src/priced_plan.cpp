@@ -58,6 +58,7 @@ class Pricing {
     if (priced_.kind == ScheduleKind::kInterleaved) add_up_seats();
     for (std::size_t s = 0; s + 1 < plan_.stages.size(); ++s) add_transfer(s);
     if (plan_.schedule.sliced_microbatches > 0) add_halves();
+    wait_for_stragglers();
     add_ties();
     name_process_cost(tables_, priced_.names);
     for (std::string& name : unpriced_features(plan_)) priced_.names.missing.insert(std::move(name));
@@ -184,6 +185,13 @@ class Pricing {
   void add_transfer(std::size_t s) {
     priced_.transfers.push_back(transfer_value(s, plan_.microbatch));
     priced_.pipeline[s].transfer = priced_.transfers.back().mean;
+  }
+
+  void wait_for_stragglers() {
+    std::vector<ReplicaSpread> spreads;
+    for (const StageTimes& times : priced_.times) spreads.push_back(times.spread);
+    priced_.straggler_waits.assign(spreads.size(), 0);
+    add_step_waits(priced_.pipeline, spreads, priced_.seats, priced_.microbatches, priced_.straggler_waits.data());
   }
 
   void add_ties() {

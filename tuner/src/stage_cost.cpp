@@ -32,7 +32,8 @@ class Resolver {
   void reset() {
     inputs_.operators = shape_.operators;
     inputs_.in_flight = shape_.in_flight;
-    inputs_.input_bytes = inputs_.change_error = 0;
+    inputs_.input_bytes = inputs_.change_error = inputs_.slowest = 0;
+    inputs_.device_share = tables_.device_share;
     inputs_.prices.clear();
     inputs_.groups.clear();
     inputs_.kept_output.clear();
@@ -55,6 +56,7 @@ class Resolver {
     inputs_.synchronizes = inputs_.synchronizes || replicas;
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
+    inputs_.slowest = std::max({inputs_.slowest, prices.slowest, others.slowest});
     take_worst(prices.overlap, inputs_.overlap);
     take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
     bool before = false;
@@ -184,7 +186,62 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
   return pass.result();
 }
 
+// What the replicas' passes of one microbatch differ by, and what they wait where they synchronize before every
+// operator.
+class PassSpread {
+ public:
+  PassSpread(const StageInputs& part, int parts, const RecomputeFlags& recompute)
+      : slowest_(part.slowest), both_(part.device_share) {
+    for (std::size_t i = 0; i < part.prices.size(); ++i) {
+      const OperatorPrice& price = *part.prices[i];
+      const bool again = recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0;
+      const double backward = price.backward_variance + (again ? price.forward_variance : 0);
+      for (int k = 0; k < parts; ++k) both_.add(price.forward_variance + backward);
+      forward_wait_ += parts * alone(part, price.forward_variance);
+      backward_wait_ += parts * alone(part, backward);
+      synchronizes_ = synchronizes_ || price.gradient_buffer > 0;
+    }
+  }
+
+  [[nodiscard]] bool synchronizes() const { return synchronizes_; }
+  [[nodiscard]] const SpreadSum& both() const { return both_; }
+  [[nodiscard]] double forward_wait() const { return forward_wait_; }
+  [[nodiscard]] double backward_wait() const { return backward_wait_; }
+
+ private:
+  [[nodiscard]] double alone(const StageInputs& part, double variance) const {
+    SpreadSum sum(part.device_share);
+    sum.add(variance);
+    return sum.wait(slowest_);
+  }
+
+  double slowest_;
+  SpreadSum both_;
+  double forward_wait_ = 0;
+  double backward_wait_ = 0;
+  bool synchronizes_ = false;
+};
+
 }  // namespace
+
+void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
+                    const RecomputeFlags& recompute, StageTimes& times) {
+  if (part.slowest <= 0) return;
+  const PassSpread spread(part, parts, recompute);
+  if (!spread.synchronizes()) return;
+  const double factor = calibration.computation.value;
+  const bool every_operator = stage.gathers && !stage.prefetches && !stage.whole_gradients;
+  const bool every_microbatch = stage.gathers || (stage.scatters && !stage.whole_gradients);
+  if (!every_operator && !every_microbatch) {
+    times.spread = spread.both().times(factor, part.slowest);
+    return;
+  }
+  if (every_operator) times.forward_wait += spread.forward_wait() * factor;
+  const double wait = (every_operator ? spread.backward_wait() : spread.both().wait(part.slowest)) * factor;
+  times.backward_wait += wait;
+  times.last_backward += wait;
+  times.sync_end += wait;
+}
 
 void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs) {
   Resolver(tables, shape, catalog, inputs).run();
@@ -219,6 +276,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   const OverlappedPass last = backward_pass(calibration, inputs, recompute, true);
   times.last_backward = last.computation_end();
   times.sync_end = inputs.synchronizes ? last.communication_end() : 0;
+  add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
   return times;
 }
 

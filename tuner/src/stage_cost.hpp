@@ -9,6 +9,7 @@
 #include "operator_price.hpp"
 #include "schema/plan.hpp"
 #include "stage_shape.hpp"
+#include "stragglers.hpp"
 #include "tables.hpp"
 #include "tuner/calibration.hpp"
 
@@ -32,6 +33,8 @@ struct StageInputs {
   OverlapSlowdown overlap;  // the worst of the segments'
   OverlapSlowdown tensor_overlap;
   double process_bytes = 0;
+  double slowest = 0;  // of replicas, the most segments' expected maximum; 0 where nobody waits
+  double device_share = 0;
   bool synchronizes = false;  // some segment has replicas
   bool gathers = false;       // some segment shards parameters
   bool scatters = false;      // or gradients
@@ -60,6 +63,7 @@ struct StageTimes {
   double sync_end = 0;       // from the begin of the last backward; 0 without synchronization
   double optimizer = 0;
   double gather_after = 0;  // of parameters, after the optimizer
+  ReplicaSpread spread;     // where replicas synchronize once a step; 0 where they do more often
 
   [[nodiscard]] double forward_pass() const { return forward + forward_wait; }
   [[nodiscard]] double backward_pass() const { return backward + recompute + backward_wait; }
@@ -87,6 +91,11 @@ struct StageBytes {
 
 // Which operators are recomputed: one byte each, indexed by operator.
 using RecomputeFlags = std::vector<std::uint8_t>;
+
+// Adds what replicas wait for the slowest of them: to the passes where they synchronize in every microbatch, else the
+// spread to `times`. `parts` of a microbatch, with the prices of `part`, are computed one after the other.
+void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
+                    const RecomputeFlags& recompute, StageTimes& times);
 
 // A missing cost counts as 0.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
