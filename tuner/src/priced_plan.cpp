@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "plan_rules.hpp"
 #include "recompute_choice.hpp"
@@ -22,6 +23,11 @@ StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
   shape.operators = stage.operators();
   shape.in_flight = in_flight(plan.schedule.kind, stages, static_cast<std::int32_t>(s), plan.microbatches());
   shape.prefetches = !target_says(plan, kParameterPrefetch, "false");
+  // Pipelines whose gradients go in buckets (Megatron-LM's) divide the first stage's alone: the others have time.
+  if (const std::int64_t bytes = bucket_bytes_of(plan); bytes > 0) {
+    shape.bucket_bytes = s == 0 ? static_cast<double>(bytes) : std::numeric_limits<double>::infinity();
+    shape.gathers_ahead = target_says(plan, kGatherAhead, "true");
+  }
   shape.whole_gradients = target_says(plan, kGradientAccumulation, "\"whole\"");
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};

@@ -24,6 +24,10 @@ class Resolver {
       add_segment(shape_.segments[g]);
       if (g > 0) add_change(shape_.segments[g - 1].split, shape_.segments[g]);
     }
+    if (shape_.bucket_bytes > 0) {
+      price_buckets(tables_, shape_, inputs_.buckets);
+      inputs_.complete = inputs_.complete && inputs_.buckets.complete;
+    }
     const std::int32_t first = shape_.operators.begin;
     if (first > 0) inputs_.input_bytes = tables_.output[first - 1] * shape_.segments.front().split.samples;
   }
@@ -43,6 +47,8 @@ class Resolver {
     inputs_.change_backward.clear();
     inputs_.overlap = inputs_.tensor_overlap = {};
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
+    if (!inputs_.buckets.empty()) inputs_.buckets = {};
+    inputs_.gathers_ahead = shape_.gathers_ahead;
     inputs_.prefetches = shape_.prefetches;
     inputs_.whole_gradients = shape_.whole_gradients;
     inputs_.process_bytes = tables_.process_bytes.mean;
@@ -144,6 +150,11 @@ class Pass {
   void change(const std::vector<double>& changes, std::size_t i) {
     if (!changes.empty()) pass_.block(changes[i] * moving_);
   }
+  // Waits for what was fetched before.
+  void fetch_next(const std::vector<double>& gathers, std::size_t& next) {
+    pass_.wait();
+    if (next < gathers.size()) pass_.fetch(gathers[next++]);
+  }
   void send(double length) { pass_.communicate(length * moving_); }
   [[nodiscard]] const OverlappedPass& result() const { return pass_; }
 
@@ -181,9 +192,27 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
     const bool again = recompute[begin + i] != 0;
     pass.compute(price, price.backward + (again ? price.forward : 0), again ? 2 : 1);
     pass.change(inputs.change_backward, i);
-    pass.send((shards ? price.scatter : 0) + (last ? price.last : 0));
+    pass.send((shards ? inputs.scatter(i) : 0) + (last ? inputs.last(i) : 0));
   }
   return pass.result();
+}
+
+// What buckets of parameters that arrive during the next step's first forward delay it by: the first one's arrival, and
+// waits for the others, each fetched when the one before is needed.
+double gather_delay(const Calibration& calibration, const StageInputs& inputs, double forward) {
+  std::vector<double> gathers;
+  for (const double ms : inputs.buckets.after) {
+    if (ms > 0) gathers.push_back(ms * calibration.communication.value);
+  }
+  Pass pass(calibration, inputs, false);
+  std::size_t next = 0;
+  pass.fetch_next(gathers, next);
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    pass.change(inputs.change_forward, i);
+    if (inputs.buckets.after[i] > 0) pass.fetch_next(gathers, next);
+    pass.compute(*inputs.prices[i], inputs.prices[i]->forward, 1);
+  }
+  return pass.result().computation_end() - forward;
 }
 
 // What the replicas' passes of one microbatch differ by, and what they wait where they synchronize before every
@@ -256,7 +285,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
     times.backward += price.backward;
     times.recompute += recompute[static_cast<std::size_t>(begin) + i] != 0 ? price.forward : 0;
     times.optimizer += price.optimizer;
-    times.gather_after += price.after;
+    times.gather_after += inputs.after(i);
   }
   times.forward *= calibration.computation.value;
   times.backward *= calibration.computation.value;
@@ -266,6 +295,9 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
   if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;
+  if (inputs.gathers_ahead && times.gather_after > 0) {
+    times.gather_after = gather_delay(calibration, inputs, times.forward_pass());
+  }
   const bool shards = inputs.scatters && !inputs.whole_gradients;
   if (shards || changes) {
     const OverlappedPass pass = backward_pass(calibration, inputs, recompute, false);
@@ -306,6 +338,7 @@ StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs
     const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
+  bytes.gradient_buffer = std::max(bytes.gradient_buffer, inputs.buckets.gradient_buffer);
   const double factor = calibration.memory.value;
   bytes.activations = kept * inputs.in_flight * factor;
   bytes.recompute_peak *= factor;
