@@ -66,7 +66,7 @@ void http_get(benchmark::State& state) {
   const auto server = Server::start(loop, {}, {[](const HttpRequest&) { return HttpResponse{}; }, {}, {}, {}}).value();
   std::thread thread([&] { loop.run(); });
   for (auto _ : state) {
-    benchmark::DoNotOptimize(http_request("127.0.0.1", server->port(), "GET", "/", "", std::chrono::seconds(5)).ok());
+    benchmark::DoNotOptimize(http_request({"127.0.0.1", server->port()}, "GET", "/", "", std::chrono::seconds(5)).ok());
   }
   loop.post([&] { loop.stop(); });
   thread.join();

@@ -3,7 +3,7 @@
 
 Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25]
                                [--other-seeds N] [--scale N] [--scale-budget 2000ev] [--first-seed 1] [--only SETTING]
-                               [--planners tuner,random,hill-climb] [--jobs 1] [--scenario FILE]
+                               [--planners tuner,random,hill-climb] [--others N] [--jobs 1] [--scenario FILE]
                                [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
 
 --raw keeps every run as it ends, so that an interrupted table is not lost: --from takes the runs that a file has, and
@@ -11,7 +11,9 @@ only the others are made.
 
 Every run is `trimtab simulate`: the coordinator's tuning machine, planner and statistics against a hidden truth that is
 wrong by a random factor for each class of costs, differs for each single cost, and is measured with noise. The same
-seed gives the same truth to every planner. "Model alone" is the first search's best plan, adopted without a trial.
+seed gives the same truth to every planner. "Model alone" is the first search's best plan, adopted without a trial. For
+--others seeds the tuner is also compared with other searches on jobs that may shard states and split operators, too; the
+sweep among them is no planner that anybody would use: it tries every plan of few words, however many trials that takes.
 Standard library only.
 """
 
@@ -45,6 +47,36 @@ SCALE = [
     ("gpt-1_3B", 2048, 8, 16384, [2**i for i in range(15)]),
 ]
 MEMORY = 40 * 2**30  # of a device: the published 28 GiB leave no plain plan to begin with
+# Of the comparison with others: it may shard and split, what DeepSpeed's autotuner varies. A job file needs commands; a
+# simulated job does not run them.
+OPEN = """schema = "trimtab.job/1"
+name = "open"
+mode = "auto"
+world_size = 1
+steps = {steps}
+working_directory = "/tmp"
+[commands]
+describe = ["true"]
+benchmark = ["true"]
+train = ["true"]
+[knobs]
+tensor_parallel = true
+sharded = true
+[trials]
+max_trials = {trials}
+overhead = {overhead}
+deadline_s = 3600
+"""
+OTHERS = ["open:tuner", "open:random", "open:grid", "open:grid-fast", "open:sweep"]
+NAMES = {
+    "hill-climb": "trials alone (hill-climb)",
+    "random": "random search",
+    "open:tuner": "tuner",
+    "open:random": "random search",
+    "open:grid": "grid (sharding x samples)",
+    "open:grid-fast": "grid, fast mode",
+    "open:sweep": "every plan of few words",
+}
 TESTBED = "gpt-13B"  # its cluster document names links inside of nodes and between them
 
 
@@ -94,10 +126,17 @@ class Laboratory:
 
     def run(self, setting, planner, seed):
         words = ["simulate", "--model", self.model(setting), "--cluster", self.cluster(setting)]
-        words += ["--costs", self.costs, "--seed", seed, "--planner", planner, "--quiet", "--json"]
+        words += ["--costs", self.costs, "--seed", seed, "--planner", planner.removeprefix("open:"), "--quiet", "--json"]
         large = len(setting) > 3
         words += ["--budget", self.arguments.scale_budget if large else self.arguments.budget]
         words += ["--best-budget", self.arguments.scale_budget if large else self.arguments.best_budget]
+        if planner in OTHERS:
+            sweeps = planner == "open:sweep"  # as many trials and steps as it takes
+            job = self.directory / ("sweep.toml" if sweeps else "open.toml")
+            if not job.exists():
+                job.write_text(OPEN.format(steps=10**6 if sweeps else 5000, trials=10**5 if sweeps else 12,
+                                           overhead=1.0 if sweeps else 0.02))  # fmt: skip
+            words += ["--job", job]
         if self.arguments.scenario:
             words += ["--scenario", self.arguments.scenario]
         return json.loads(self.call(*words))
@@ -112,7 +151,7 @@ def attempt(laboratory, setting, planner, seed):
         answer = laboratory.run(setting, planner, seed)
     except RuntimeError as refusal:
         return {"setting": name_of(setting), "planner": planner, "seed": seed, "error": str(refusal)}
-    return dict(answer, setting=name_of(setting))
+    return dict(answer, setting=name_of(setting), planner=planner)
 
 
 def share_text(part, whole):
@@ -180,6 +219,70 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+def goal_of(run, best):
+    """(device hours of the job, device hours of overhead, trials) until it ran within 2 % of `best`; None = never."""
+    if run["initial_true_ms"] <= 1.02 * best:
+        return 0.0, 0.0, 0
+    for trial in run["trials"]:
+        if trial["incumbent_after_true_ms"] <= 1.02 * best:
+            devices = run["devices"]
+            return devices * trial["elapsed_hours"], devices * trial["overhead_hours"], trial["id"]
+    return None
+
+
+def spent_of(run):
+    last = run["trials"][-1] if run["trials"] else None
+    return run["devices"] * last["elapsed_hours"] if last else 0.0
+
+
+def others_row(name, runs, bests):
+    reached = [(run, goal_of(run, best)) for run, best in zip(runs, bests)]
+    hit = [goal for _, goal in reached if goal]
+    cells = [
+        name, len(runs), f"{statistics.mean(len(run['trials']) for run in runs):.0f}", share_text(len(hit), len(runs)),
+        f"{statistics.median(goal[2] for goal in hit):.0f}" if hit else "–",
+        f"{statistics.median(goal[0] for goal in hit):.1f}" if hit else "–",
+        f"{statistics.median(goal[1] for goal in hit):.2f}" if hit else "–",
+        f"{statistics.mean(goal[0] if goal else spent_of(run) for run, goal in reached):.1f}",
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def others_section(runs, planners):
+    """Only jobs that every planner has tuned, so that medians are of the same jobs."""
+    by = {(run["planner"], run["setting"], run["seed"]): run for run in runs}
+    planners = [planner for planner in planners if any(of == planner for of, _, _ in by)]
+    jobs = [(s, n) for p, s, n in by if p == "open:sweep" and all((one, s, n) in by for one in planners)]
+    if not jobs:
+        return ""
+    best = {job: min(by[(planner, *job)]["best_true_ms"] for planner in planners) for job in jobs}
+    swept = {job: min([by["open:sweep", *job]["adopted_true_ms"]] + [t["true_ms"] for t in by["open:sweep", *job]["trials"]
+                      if t["state"] != "failed"]) for job in jobs}  # fmt: skip
+    text = f"""
+## Against others
+
+{len(jobs)} jobs that may also shard states and split operators, and that all planners have tuned, with the trials of the tuner (racing against the incumbent) for all. `grid` tries
+levels of sharding by counts of samples in the order of DeepSpeed's autotuner, with the initial plan's recompute; in its fast mode of
+each level the least, the most that fits and one between. The last tries every plan of even stages, one split, one level of
+sharding and all or nothing recomputed, {statistics.mean(len(by["open:sweep", *job]["trials"]) for job in jobs):.0f} trials a job and no limit; the others have at most 12. Hours are those of all devices
+since the job began, training included, and of overhead alone; "spent" counts all trials where the goal is never met. All leave
+out plans that are predicted not to fit; only the tuner predicts time.
+"""
+    for title, goals in (
+        ("Within 2 % of the best of all plans", best),
+        ("Within 2 % of the best of the plans of few words, each measured", swept),
+    ):
+        text += f"\n{title}:\n\n"
+        text += "| | jobs | trials | reached | median trials until then | median device hours | of those overhead | mean device hours spent |\n"
+        text += "|" + " --- |" * 8 + "\n"
+        for planner in planners:
+            of = [by[(planner, *job)] for job in jobs]
+            text += others_row(NAMES.get(planner, planner), of, [goals[job] for job in jobs]) + "\n"
+    apart = [swept[job] / best[job] - 1 for job in jobs]
+    text += f"\nThe best plan of few words takes {100 * statistics.median(apart):.1f} % longer than the best of all (median; most {100 * max(apart):.1f} %).\n"
+    return text
+
+
 def heading():
     return f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}\n"
 
@@ -230,7 +333,7 @@ and failures. Failed runs count nowhere and are listed below.
     for planner in arguments.planners.split(","):
         of = [run for run in good if run["planner"] == planner]
         if of:
-            text += row({"hill-climb": "trials alone (hill-climb)", "random": "random search"}.get(planner, planner), of) + "\n"
+            text += row(NAMES.get(planner, planner), of) + "\n"
     if tuner:
         text += model_alone_row(tuner) + "\n"
         text += f"""
@@ -244,6 +347,7 @@ in {share_text(sum(run['ratios_covered'] for run in tuner), measured)} of {measu
 {heading()}"""
         for name in dict.fromkeys(run["setting"] for run in tuner):
             text += row(name, [run for run in tuner if run["setting"] == name]) + "\n"
+    text += others_section(good, OTHERS)
     text += scale_section(arguments, scale)
     errors = [run for run in runs if "error" in run]
     if errors:
@@ -257,6 +361,7 @@ def main():
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared" / "peers" / "aceso_v100")
     parser.add_argument("--seeds", type=int, default=25)
     parser.add_argument("--other-seeds", type=int, default=1000, help="of the planners that are not the tuner, at most")
+    parser.add_argument("--others", type=int, default=0, help="seeds of the comparison with other searches")
     parser.add_argument("--scale", type=int, default=0, help="seeds of the jobs of 1,000 and 16,384 devices")
     parser.add_argument("--scale-budget", default="2000ev")
     parser.add_argument("--first-seed", type=int, default=1)
@@ -286,6 +391,12 @@ def main():
             for planner in arguments.planners.split(",")
             for seed in range(arguments.first_seed, arguments.first_seed + seeds_of(arguments, planner))
             for setting in settings
+        ]
+        tasks += [
+            (setting, planner, seed)
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.others)
+            for setting in settings
+            for planner in OTHERS
         ]
         tasks += [(setting, "tuner", seed) for seed in range(1, arguments.scale + 1) for setting in SCALE]
         lock = threading.Lock()

@@ -10,7 +10,7 @@ import json
 import config as model_config
 import rank_process
 import slowdown_table
-from benchmark_items import KINDS, ItemError
+from benchmark_items import INTRA_NODE, KINDS, ItemError, blocks_of, nodes_of
 from collectives import Launcher, NoRanges
 from errors import BadInput
 from memory import PeakMemory, is_out_of_memory, release_unused
@@ -36,8 +36,9 @@ def arguments(words=None):
 class Bench:
     """What every item needs."""
 
-    def __init__(self, config, precision, groups, device):
+    def __init__(self, config, precision, groups, device, local_rank):
         self.config, self.precision, self.groups, self.device = config, precision, groups, device
+        self._nodes = nodes_of([row[0] for row in groups.gather_integers([local_rank])])
         self.recipe = Recipe(config.learning_rate, config.weight_decay)
         self.memory = PeakMemory(device)
         self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}
@@ -54,20 +55,26 @@ class Bench:
             raise ItemError(f"no operator has cost_key {item.get('cost_key')!r}; there are {sorted(self._specs)}")
         return self._specs[item["cost_key"]]
 
-    def block(self, size):
-        """The Group of this rank among blocks of `size` neighbouring ranks; None for a rank left over."""
-        if size not in self._blocks:
-            blocks = [tuple(range(begin, begin + size))
-                      for begin in range(0, self.groups.world_size - size + 1, size)]
-            groups = [self.groups.make_group(members) for members in blocks]
-            self._blocks[size] = next((group for group in groups if group is not None), None)
-        return self._blocks[size]
+    def blocks(self, size, placement):
+        """The groups of so many ranks that are measured beside each other; at least one."""
+        blocks = blocks_of(self._nodes, size, placement)
+        if not blocks:
+            nodes = ", ".join(str(len(node)) for node in self._nodes)
+            raise ItemError(f"no {size} ranks are {placement}: the nodes have {nodes} ranks")
+        return blocks
+
+    def block(self, size, placement):
+        """The Group of this rank among them; None for a rank left over."""
+        if (size, placement) not in self._blocks:
+            groups = [self.groups.make_group(members) for members in self.blocks(size, placement)]
+            self._blocks[size, placement] = next((group for group in groups if group is not None), None)
+        return self._blocks[size, placement]
 
     def tensor_parallel(self, ranks):
         """This rank's part where so many neighbouring ranks share an operator; None for a rank left over."""
         if ranks == 1:
             return ALONE
-        group = self.block(ranks)
+        group = self.block(ranks, INTRA_NODE)
         return group and TensorParallel(group, group.index, Launcher(NoRanges(), self.device))
 
     def groups_maximum(self, value):
@@ -97,7 +104,8 @@ def load_requests(path):
 def run(options, process):
     config = model_config.load(options.config)
     items, precision = load_requests(options.requests)
-    bench = Bench(config, precision, process.connect(), process.device)
+    local_rank = options.rank if options.local_rank is None else options.local_rank
+    bench = Bench(config, precision, process.connect(), process.device, local_rank)
     for number, item in enumerate(items):
         try:
             if item.get("kind") not in KINDS:

@@ -22,11 +22,35 @@ INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or
 INNER_MAX = 64
 OVERLAP_CALLS_MAX = 256
 OVERLAP_ATTEMPTS = 5
+INTRA_NODE, INTER_NODE = "intra_node", "inter_node"
 PRIMITIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class ItemError(Exception):
     """This rank cannot run the item; the text is the answer."""
+
+
+def nodes_of(local_ranks):
+    """The ranks of each node, in order, from every rank's place on its own: a node's ranks follow each other."""
+    nodes = []
+    for rank, place in enumerate(local_ranks):
+        if not nodes or place <= local_ranks[rank - 1]:
+            nodes.append([])
+        nodes[-1].append(rank)
+    return nodes
+
+
+def blocks_of(nodes, size, placement):
+    """Disjoint groups of `size` ranks, as many as there are: each of one node, or each of several."""
+    if placement == INTRA_NODE:
+        rows = nodes
+    else:  # The first ranks of all nodes, then the second ones, so that neighbours are on different nodes.
+        widest = max(map(len, nodes))
+        rows = [[node[place] for place in range(widest) for node in nodes if place < len(node)]]
+    blocks = [tuple(sorted(row[begin : begin + size])) for row in rows for begin in range(0, len(row) - size + 1, size)]
+    if placement == INTRA_NODE:
+        return blocks
+    return [block for block in blocks if not any(set(block) <= set(node) for node in nodes)]
 
 
 def operator(item, bench):
@@ -78,7 +102,8 @@ def optimizer(item, bench):
 
 def collective(item, bench):
     primitive, bytes_, size = _collective_fields(item, bench)
-    group = bench.block(size)
+    placement = _placement(item)
+    group = bench.block(size, placement)
     launch = _primitive(primitive, bytes_, size, group, bench)
 
     def call():
@@ -87,30 +112,32 @@ def collective(item, bench):
     (values,) = repeat(_inner(call, bench), bench.precision, bench.groups)
     if group is not None:
         yield {"kind": "collective", "subject": primitive, "bytes": bytes_, "group_size": size,
-               "placement": "intra_node"}, values
+               "placement": placement}, values
 
 
 def point_to_point(item, bench):
     bytes_ = _positive(item, "bytes")
     if bench.groups.world_size < 2:
         raise ItemError("point_to_point needs two ranks, there is one")
+    placement = _placement(item)
     rank = bench.groups.rank
-    peer = rank ^ 1
+    pair = next((pair for pair in bench.blocks(2, placement) if rank in pair), None)
     tensor = torch.zeros(max(bytes_ // 4, 1), device=bench.device)
 
     def round_trip():
-        if peer >= bench.groups.world_size:
-            return  # The odd rank out only keeps step.
-        if rank < peer:
-            bench.groups.send_state(tensor, peer)
-            bench.groups.receive_state(tensor, peer)
+        if pair is None:
+            return  # A rank left over only keeps step.
+        first, second = pair
+        if rank == first:
+            bench.groups.send_state(tensor, second)
+            bench.groups.receive_state(tensor, second)
         else:
-            bench.groups.receive_state(tensor, peer)
-            bench.groups.send_state(tensor, peer)
+            bench.groups.receive_state(tensor, first)
+            bench.groups.send_state(tensor, first)
 
     (values,) = repeat(_inner(round_trip, bench), bench.precision, bench.groups)
-    if peer < bench.groups.world_size:
-        yield {"kind": "point_to_point", "subject": "send_recv", "bytes": bytes_, "placement": "intra_node"}, [
+    if pair is not None:
+        yield {"kind": "point_to_point", "subject": "send_recv", "bytes": bytes_, "placement": placement}, [
             value // 2 for value in values]
 
 
@@ -118,12 +145,13 @@ def overlap(item, bench):
     primitive, bytes_, size = _collective_fields(item, bench)
     samples = _positive(item, "samples")
     alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
-    group = bench.block(size)
+    placement = _placement(item)
+    group = bench.block(size, placement)
     launch = _primitive(primitive, bytes_, size, group, bench)
     measure = _overlap_on_gpu if bench.device.type == "cuda" else _overlap_on_cpu
     computation_slowdown, communication_slowdown = measure(alone, launch, bench)
     if group is not None:
-        key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": "intra_node"}
+        key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": placement}
         yield {"kind": "overlap_computation", **key}, computation_slowdown
         yield {"kind": "overlap_communication", **key}, communication_slowdown
 
@@ -203,6 +231,13 @@ def _positive(item, name):
     if type(value) is not int or value < 1:
         raise ItemError(f"{name} must be an integer of 1 or more, found {value!r}")
     return value
+
+
+def _placement(item):
+    placement = item.get("placement", INTRA_NODE)
+    if placement not in (INTRA_NODE, INTER_NODE):
+        raise ItemError(f"placement must be {INTRA_NODE} or {INTER_NODE}, found {placement!r}")
+    return placement
 
 
 def _collective_fields(item, bench):

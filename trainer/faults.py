@@ -1,5 +1,5 @@
-"""What a test can do to a rank: make it die at a named point, as a machine would, without warning and without cleaning
-up; or make a plan spoil what is learnt.
+"""What a test can do to a rank: make it die or stand still at a named point, as a machine would, without warning and
+without cleaning up; or make a plan spoil what is learnt.
 """
 import os
 import signal
@@ -29,6 +29,23 @@ class KillAt(NoFaults):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Ordered(NoFaults):
+    """Does once what a file says while the job runs: "RANK POINT SIGNAL", such as "1 moving 9". Then the file is gone."""
+
+    def __init__(self, path, rank):
+        self._path, self._rank = path, rank
+
+    def reach(self, point, step):
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                rank, where, number = file.read().split()
+        except (OSError, ValueError):  # None, or not written to its end.
+            return
+        if (rank, where) == (str(self._rank), point):
+            os.unlink(self._path)
+            os.kill(os.getpid(), int(number))
+
+
 class SpoilUnder(NoFaults):
     """Under one epoch's plan a parameter becomes no number."""
 
@@ -41,12 +58,14 @@ class SpoilUnder(NoFaults):
 
 
 def from_environment(rank, environment=os.environ):
-    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils;
-    anything else for nothing."""
+    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils,
+    TRIMTAB_TEST_ORDERS="path" for what the file says; anything else for nothing."""
     parts = environment.get("TRIMTAB_TEST_KILL", "").split(":")
     if len(parts) == 3 and parts[0] == str(rank) and parts[1].isdigit() and parts[2] in POINTS:
         return KillAt(parts[2], int(parts[1]))
     parts = environment.get("TRIMTAB_TEST_SPOIL", "").split(":")
     if len(parts) == 2 and parts[0] == str(rank) and parts[1].isdigit():
         return SpoilUnder(int(parts[1]))
+    if environment.get("TRIMTAB_TEST_ORDERS"):
+        return Ordered(environment["TRIMTAB_TEST_ORDERS"], rank)
     return NoFaults()

@@ -4,6 +4,7 @@ Main thread only. Knows plans and states; the arguments, the process groups and 
 """
 import dataclasses
 import json
+import sys
 import time
 
 import torch
@@ -32,6 +33,8 @@ class Settings:
     snapshots: str = ""
     snapshot_every: int = 0
     log: str = ""
+    log_ranks: bool = False
+    launch: str = ""  # For the log.
 
 
 class TrainingJob:
@@ -51,11 +54,16 @@ class TrainingJob:
         self._epoch = process.retreat.epoch if process.retreat else client.epoch
         self._previous = None  # (plan, epoch) to return to if the present one fails.
         self._guard = LearningGuard()
-        self._log = open(settings.log, "a", encoding="utf-8") if settings.log and self._rank == 0 else None
+        self._log = self._open_log(settings)
         self._states, self._step = [], 0
         warm_up(self._device, config.precision)
         release_unused()
         self._base_bytes = memory.held_bytes()  # The process without parameters.
+
+    def _open_log(self, settings):
+        if not settings.log or not (settings.log_ranks or self._rank == 0):
+            return None
+        return open(settings.log + (f".{self._rank}" if settings.log_ranks else ""), "a", encoding="utf-8")
 
     def prepare(self):
         """Load the newest snapshot or start anew, and build the pipeline of the initial plan. Returns the next step."""
@@ -92,8 +100,16 @@ class TrainingJob:
             elif change is not None:
                 self._adopt(change)
             elif self._settings.snapshot_every and self._step % self._settings.snapshot_every == 0:
-                self._save_if(not self._guard.watching)  # A state in doubt must not take a good one's place.
+                self._save_periodically()
         return self._step
+
+    def _save_periodically(self):
+        """Where some rank cannot write its part, the snapshot before stands and training goes on."""
+        try:
+            self._save_if(not self._guard.watching)  # A state in doubt must not take a good one's place.
+        except OutsideFailure as error:
+            if self._rank == 0:
+                print(f"step {self._step} goes without its snapshot: {error}", file=sys.stderr, flush=True)
 
     def close(self):
         self._client.close(self._step)
@@ -118,7 +134,8 @@ class TrainingJob:
                           gradient_norm=summary.gradient_norm, samples=summary.samples, peak_bytes=peak)
         if self._log:
             line = {"step": self._step, "epoch": self._epoch, "loss": summary.loss, "wall_ns": wall,
-                    "samples": summary.samples, "peak_bytes": summary.peaks}
+                    "samples": summary.samples, "peak_bytes": summary.peaks, "plan": self._plan.digest,
+                    "launch": self._settings.launch, "attempt": self._process.attempt}
             print(json.dumps(line), file=self._log, flush=True)
         self._step += 1
         return change

@@ -1,5 +1,6 @@
 """plan.json as this trainer executes it. Everything it does not honour is refused with the path of the field."""
 import dataclasses
+import hashlib
 import json
 
 from errors import BadInput
@@ -122,6 +123,11 @@ class Plan:
     @property
     def microbatches(self):
         return self.global_batch // self.microbatch
+
+    @property
+    def digest(self):
+        """Of its document: which plan ran, for logs."""
+        return hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]
 
     def stage_of_rank(self, rank):
         return next(stage for stage in self.stages if rank in stage.devices)

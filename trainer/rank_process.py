@@ -63,14 +63,18 @@ class RankProcess:
         self.retreat = retreat.taken()  # What this image of the program begins with, or None.
         self._prepared = None  # What the next one would. Read by the liveness thread.
 
+    @property
+    def attempt(self):
+        """The how-manieth image of the program this is, from 0."""
+        return self.retreat.attempt if self.retreat else 0
+
     def connect(self):
         """Meet the other ranks; returns the ProcessGroups."""
         options = self._options
         timeout = datetime.timedelta(seconds=options.timeout)
         store = None
         if options.world_size > 1:
-            attempt = self.retreat.attempt if self.retreat else 0
-            store = open_store(options.rendezvous, options.rank, options.world_size, timeout, attempt)
+            store = open_store(options.rendezvous, options.rank, options.world_size, timeout, self.attempt)
             store.set_timeout(timeout)
             self._liveness.start(store, own_address_towards(options.rendezvous), options.timeout)
         self._groups = ProcessGroups(options.rank, options.world_size, self.device, store, timeout)

@@ -30,6 +30,7 @@ def arguments(words=None):
     parser.add_argument("--snapshot-every", type=int, default=0, metavar="STEPS")
     parser.add_argument("--memory-limit", type=int, default=0, metavar="BYTES", help="per rank; 0 is none")
     parser.add_argument("--log", default="", help="rank 0 appends one JSON line a step")
+    parser.add_argument("--log-ranks", action="store_true", help="with --log: so does every rank, to PATH.RANK")
     rank_process.add_arguments(parser)
     return parser.parse_args(words)
 
@@ -59,7 +60,8 @@ def train(options, process):
         plan = plans.load(options.plan, config, options.world_size)
     termination = Termination()
     groups = process.connect()
-    settings = Settings(options.steps, options.memory_limit, options.snapshots, options.snapshot_every, options.log)
+    settings = Settings(options.steps, options.memory_limit, options.snapshots, options.snapshot_every, options.log,
+                        options.log_ranks, environment.get("TRIMTAB_LAUNCH", ""))
     job = TrainingJob(
         config, plan, settings, process=process, groups=groups, client=Client(environment),
         memory=PeakMemory(process.device), faults=faults.from_environment(options.rank),

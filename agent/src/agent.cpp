@@ -6,20 +6,40 @@
 
 namespace trimtab::agent {
 
+namespace {
+
+Result<std::shared_ptr<net::Credentials>> load_credentials(const Configuration& configuration) {
+  if (configuration.tls.empty()) return std::shared_ptr<net::Credentials>();
+  TRIMTAB_TRY(auto credentials, net::Credentials::load(configuration.tls, SystemClock().wall()));
+  const net::PeerIdentity& own = credentials->own();
+  if (own.kind == net::CertificateKind::kNode && own.name == configuration.node) return credentials;
+  return bad_input(configuration.tls.certificate + " must be the certificate of node " + configuration.node +
+                   ", but it is that of '" + own.name + "': 'trimtab cert issue node " + configuration.node +
+                   "' makes the right one");
+}
+
+}  // namespace
+
 Agent::Agent(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Agent::~Agent() = default;
 
 Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configuration& configuration,
                                             const std::string& program_directory) {
+  TRIMTAB_TRY_STATUS(check_configuration(configuration));
+  TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
   TRIMTAB_TRY_STATUS(make_directories(configuration.state));
   TRIMTAB_TRY_STATUS(make_directories(std::filesystem::path(configuration.socket).parent_path().string()));
   Random random(random_seed());
   TRIMTAB_TRY(auto database, open_agent_database(configuration.state + "/agent.db", random));
-  auto implementation =
-      std::make_unique<Implementation>(loop, configuration, facts, std::move(database), random.next());
+  auto implementation = std::make_unique<Implementation>(loop, configuration, facts, std::move(database), random.next(),
+                                                         std::move(credentials));
   TRIMTAB_TRY_STATUS(implementation->open());
   return std::unique_ptr<Agent>(new Agent(std::move(implementation)));
+}
+
+void Agent::reload() {
+  implementation_->reload(true);
 }
 
 void Agent::stop(std::function<void()> done) {

@@ -55,6 +55,7 @@ void Agent::Implementation::link_closed(const std::string& reason) {
   answered_ns = heard_ns = 0;
   heartbeat.cancel();
   traces.link_closed();
+  hardware_probe.link_closed();
   if (std::exchange(last_link_reason, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
 }
 
@@ -94,6 +95,12 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
       return stopping ? void() : traces.start(message.trace_start());
     case wire::ToAgent::kTraceStop:
       return traces.stop(message.trace_stop().id());
+    case wire::ToAgent::kProbeBegin:
+      return stopping ? void() : hardware_probe.begin(message.probe_begin());
+    case wire::ToAgent::kProbeLink:
+      return stopping ? void() : hardware_probe.link(message.probe_link());
+    case wire::ToAgent::kProbeEnd:
+      return hardware_probe.end(message.probe_end().id());
     case wire::ToAgent::kHeartbeat:
       heard_ns = static_cast<std::uint64_t>(clock.wall().count());
       answered_ns = message.heartbeat().wall_ns();

@@ -10,8 +10,10 @@
 #include "activity_report.hpp"
 #include "child_process.hpp"
 #include "collective_message.hpp"
+#include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
+#include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
 namespace trimtab::agent {
@@ -21,13 +23,25 @@ namespace {
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
+constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 constexpr std::size_t kLastOutputBytes = 4096;
+
+net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr<net::Credentials>& tls,
+                              std::function<std::string()> token) {
+  net::LinkOptions options;
+  options.host = chosen.coordinator_host;
+  options.port = chosen.coordinator_port;
+  options.tls = tls;
+  options.token = std::move(token);
+  return options;
+}
 
 }  // namespace
 
 Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node,
-                                      AgentDatabase opened, std::uint64_t seed)
+                                      AgentDatabase opened, std::uint64_t seed,
+                                      std::shared_ptr<net::Credentials> certificates)
     : loop(event_loop),
       configuration(chosen),
       facts(std::move(node)),
@@ -49,7 +63,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 ranks,
                 jobs,
                 own_environment(),
-                {chosen.socket, facts.inject_library, kill_switch_path(chosen.state)},
+                {chosen.socket, facts.inject_library, kill_switch_path(chosen.state), chosen.node},
                 chosen.state,
                 facts.memory,
                 chosen.kill_grace,
@@ -66,10 +80,32 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                   return CostOrigin{job, jobs.fingerprint_json(job), false};
                 },
                 chosen.node}),
-      link(loop, {chosen.coordinator_host, chosen.coordinator_port},
+      hardware_probe(probe_parts()),
+      tls(std::move(certificates)),
+      link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
             [this](const std::string& reason) { link_closed(reason); }},
            seed) {}
+
+HardwareProbe::Parts Agent::Implementation::probe_parts() {
+  HardwareProbe::Parts parts{loop,
+                             clock,
+                             configuration.coordinator_host,
+                             [this](const std::string& job) {
+                               std::vector<NetworkRank> of_job;
+                               for (const LedgerRank& rank : ranks.all()) {
+                                 const bool meant = !rank.ended && rank.id.job == job && rank.id.variant.empty();
+                                 if (meant) of_job.push_back({rank.id.rank, rank.pid});
+                               }
+                               return of_job;
+                             },
+                             {},
+                             [this](const wire::FromAgent& message) { return send(message); }};
+  if (facts.fingerprint.device["kind"] == "gpu") {
+    parts.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
+  }
+  return parts;
+}
 
 Status Agent::Implementation::open() {
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
@@ -88,10 +124,12 @@ Status Agent::Implementation::open() {
   }
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
+  rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
   rings.trace_with(&traces);
   activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
+  reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
@@ -103,6 +141,7 @@ Status Agent::Implementation::open() {
 void Agent::Implementation::stop(std::function<void()> done) {
   if (std::exchange(stopping, true)) return;
   commands.stop();
+  hardware_probe.link_closed();
   const auto finish = [this, done = std::move(done)] {
     drain();
     flush_costs();
@@ -112,6 +151,21 @@ void Agent::Implementation::stop(std::function<void()> done) {
   };
   if (!configuration.stop_ranks_on_exit) return finish();
   ranks.end_all(configuration.kill_grace, finish);
+}
+
+void Agent::Implementation::reload(bool in_any_case) {
+  if (!tls) return;
+  const auto fresh = tls->reload(clock.wall(), in_any_case);
+  if (!fresh.ok()) return spdlog::error("the certificates stay as they were: {}", fresh.error().message);
+  if (*fresh) spdlog::info("the certificates have been read again");
+}
+
+std::string Agent::Implementation::token() {
+  if (configuration.token_file.empty()) return "";
+  const auto text = net::read_token(configuration.token_file);
+  if (text.ok()) return *text;
+  spdlog::error("the agent has no token: {}", text.error().message);
+  return "";
 }
 
 void Agent::Implementation::drain() {
@@ -217,12 +271,26 @@ void Agent::Implementation::report_sources() {
 }
 
 void Agent::Implementation::rank_ended(const LedgerRank& rank) {
+  if (rank.id.rank == kLauncher) return launcher_ended(rank);
   wire::RankEvent event;
   event.mutable_exited()->set_exit_code(rank.exit_code);
   event.mutable_exited()->set_signal(rank.signal);
   event.mutable_exited()->set_last_output(
       last_lines_of_file(ranks.scratch(rank.id).log(rank.id.rank), kLastOutputBytes));
   news.tell(rank.id, rank.launch, std::move(event));
+}
+
+// One that has said how its submission ended has said goodbye; of any other nobody knows what became of the ranks.
+void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
+  if (launcher.said_bye) return;
+  const std::string output = last_lines_of_file(ranks.scratch(launcher.id).log(kLauncher), kLastOutputBytes);
+  wire::RankEvent event;
+  event.mutable_submission()->set_state("lost");
+  event.mutable_submission()->set_message("the command `submit` ended (code " + std::to_string(launcher.exit_code) +
+                                          ", signal " + std::to_string(launcher.signal) +
+                                          ") and did not say how the launch did" +
+                                          (output.empty() ? "" : "; its last output: " + output));
+  news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
 }
 
 Status Agent::Implementation::serve_metrics() {
@@ -288,6 +356,8 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
+      count("processes_refused", "Connections of other users' processes that were refused.",
+            sessions.counters().refused_processes),
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),

@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
+#include "hardware_probe.hpp"
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
 #include "job_context.hpp"
@@ -33,10 +34,13 @@ namespace trimtab::agent {
 
 struct Agent::Implementation {
   Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node, AgentDatabase opened,
-                 std::uint64_t seed);
+                 std::uint64_t seed, std::shared_ptr<net::Credentials> certificates);
 
   Status open();
   void stop(std::function<void()> done);
+  void reload(bool in_any_case);
+  // The agent's own, read anew; empty where there is none.
+  [[nodiscard]] std::string token();
 
   // The link.
   void link_opened();
@@ -49,6 +53,7 @@ struct Agent::Implementation {
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
   [[nodiscard]] wire::FromAgent hello() const;
+  [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.
   void drain();
@@ -56,6 +61,7 @@ struct Agent::Implementation {
   void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
   void rank_ended(const LedgerRank& rank);
+  void launcher_ended(const LedgerRank& launcher);
   void look_after();
   void report_storage();
   void start_sampling();
@@ -83,9 +89,11 @@ struct Agent::Implementation {
   RankRings rings;
   CommandRunner commands;
   RankSessions sessions;
+  HardwareProbe hardware_probe;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
+  std::shared_ptr<net::Credentials> tls;
   net::Link link;
   bool welcome = false;
   std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
@@ -102,6 +110,7 @@ struct Agent::Implementation {
   net::EventLoop::Timer flush_timer;
   net::EventLoop::Timer activity_timer;
   net::EventLoop::Timer kill_switch_timer;
+  net::EventLoop::Timer reload_timer;
   std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 

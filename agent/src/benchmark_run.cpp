@@ -45,6 +45,7 @@ class BenchmarkRun final : public RunningCommand {
     const std::string requests = order_.scratch + "/requests-" + std::to_string(order_.command) + ".json";
     TRIMTAB_TRY_STATUS(write_file(requests, order_.requests_json));
     RankLaunch launch;
+    launch.node = order_.node;
     launch.rendezvous = order_.rendezvous;
     launch.requests_path = requests;
     launch.scratch = order_.scratch;
@@ -68,6 +69,7 @@ class BenchmarkRun final : public RunningCommand {
     ProcessRequest request;
     TRIMTAB_TRY(request.arguments, expand(order_.job.benchmark, placeholders(order_.job, launch)));
     request.environment = command_environment(base, order_.job);
+    request.environment["TRIMTAB_LOCAL_RANK"] = std::to_string(launch.local_rank);
     request.working_directory = order_.job.working_directory;
     const auto rank = launch.rank;
     CapturedProcess::Handlers handlers{[this, rank](std::string_view bytes) { read(rank, bytes); },

@@ -22,6 +22,7 @@ struct BenchmarkOrder {
   Job job;
   std::string requests_json;
   std::vector<std::uint32_t> ranks;  // those of this node
+  std::string node;
   std::string rendezvous;
   std::string scratch;  // exists
   Bytes memory_limit = 0;

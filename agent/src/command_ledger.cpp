@@ -14,14 +14,17 @@ std::string digest(const wire::Command& command) {
 
 }  // namespace
 
-Status CommandLedger::serve(const std::string& coordinator) {
-  if (coordinator.empty()) return {};
-  return database_->transaction([&]() -> Status {
+Result<bool> CommandLedger::serve(const std::string& coordinator) {
+  bool is_another = false;
+  const Status kept = database_->transaction([&]() -> Status {
     TRIMTAB_TRY(const auto known, database_->query("SELECT coordinator FROM identity"));
-    if (as_text(known[0][0]) == coordinator) return {};
+    if (coordinator.empty() || as_text(known[0][0]) == coordinator) return {};
+    is_another = true;
     TRIMTAB_TRY_STATUS(database_->execute("DELETE FROM commands"));
     return database_->execute("UPDATE identity SET coordinator = ?", {coordinator});
   });
+  if (!kept.ok()) return kept.error();
+  return is_another;
 }
 
 Result<std::optional<wire::CommandDone>> CommandLedger::reply(const wire::Command& command) const {

@@ -21,8 +21,8 @@ class CommandLedger {
   explicit CommandLedger(Database& database) : database_(&database) {}
 
   // Command ids are unique per coordinator database: another coordinator's start anew. Empty = unknown, changes
-  // nothing.
-  [[nodiscard]] Status serve(const std::string& coordinator);
+  // nothing. True where it is another one.
+  [[nodiscard]] Result<bool> serve(const std::string& coordinator);
   // Nothing for a command that was not done, or that differs from the one done under its id.
   [[nodiscard]] Result<std::optional<wire::CommandDone>> reply(const wire::Command& command) const;
   [[nodiscard]] Status done(const wire::Command& command, const wire::CommandDone& reply);

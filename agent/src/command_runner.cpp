@@ -46,6 +46,9 @@ std::vector<RankStart> named_ranks(const wire::Launch& asked, const Job& job) {
   for (const auto rank : asked.ranks()) {
     ranks.push_back({{job.name, asked.variant(), rank}, asked.launch(), asked.epoch(), {}, {}, {}, {}});
   }
+  if (asked.nodes_size() > 0) {
+    ranks.push_back({{job.name, asked.variant(), kLauncher}, asked.launch(), asked.epoch(), {}, {}, {}, {}});
+  }
   return ranks;
 }
 
@@ -111,7 +114,9 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 }  // namespace
 
 void CommandRunner::serve(const std::string& coordinator) {
-  if (const auto served = ledger_.serve(coordinator); !served.ok()) spdlog::error("{}", served.error().message);
+  const auto is_another = ledger_.serve(coordinator);
+  if (!is_another.ok()) return spdlog::error("{}", is_another.error().message);
+  if (*is_another) parts_.ranks.forget_ended();
 }
 
 void CommandRunner::run(const wire::Command& command) {
@@ -169,6 +174,7 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.command = command.id();
   order.requests_json = asked.requests_json();
   order.ranks = {asked.ranks().begin(), asked.ranks().end()};
+  order.node = parts_.places.node;
   order.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   order.scratch = scratch.path();
   order.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
@@ -234,9 +240,35 @@ Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) 
   return {};
 }
 
+// The command `submit`, on the node that the coordinator told where all ranks belong.
+Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const Job& job,
+                                                const Scratch& scratch) const {
+  RankLaunch launch;
+  launch.node = parts_.places.node;
+  launch.scratch = scratch.path();
+  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
+  launch.launch = asked.launch();
+  launch.variant = asked.variant();
+  launch.node_count = static_cast<std::uint32_t>(asked.nodes_size());
+  const std::uint32_t ranks = asked.nodes(0).ranks();
+  const bool even = std::ranges::all_of(asked.nodes(), [ranks](const auto& node) { return node.ranks() == ranks; });
+  launch.ranks_per_node = even ? ranks : 0;
+  for (const auto& node : asked.nodes()) launch.nodes += (launch.nodes.empty() ? "" : ",") + node.node();
+  TRIMTAB_TRY(auto arguments, expand(job.submit, placeholders(job, launch)));
+  return RankStart{{job.name, asked.variant(), kLauncher},
+                   asked.launch(),
+                   asked.epoch(),
+                   std::move(arguments),
+                   launcher_environment(parts_.environment, job, launch, parts_.places),
+                   job.working_directory,
+                   scratch.log(kLauncher)};
+}
+
 Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& asked, const Job& job,
                                                           const Scratch& scratch) const {
   RankLaunch launch;
+  launch.node = parts_.places.node;
   launch.plan_path = scratch.plan(asked.epoch());
   launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   launch.scratch = scratch.path();
@@ -249,6 +281,9 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.checkpoint = has_own_checkpoint(asked, job) ? scratch.checkpoint() : job.checkpoint;
   TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
+  const bool submitted = !job.submit.empty();
+  // What a scheduler has given a slot (devices, binding) stays: only the job's part and ours are laid over it.
+  const Environment base = submitted ? Environment{} : parts_.environment;
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {
     launch.rank = rank;
@@ -258,10 +293,15 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
                       asked.launch(),
                       asked.epoch(),
                       std::move(arguments),
-                      rank_environment(parts_.environment, job, launch, parts_.places),
+                      rank_environment(base, job, launch, parts_.places),
                       job.working_directory,
-                      scratch.log(rank)});
+                      scratch.log(rank),
+                      submitted});
     ++launch.local_rank;
+  }
+  // Last: what it submits finds the ranks awaited.
+  if (submitted && asked.nodes_size() > 0) {
+    TRIMTAB_TRY(starts.emplace_back(), launcher_start(asked, job, scratch));
   }
   return starts;
 }

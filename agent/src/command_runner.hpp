@@ -65,6 +65,7 @@ class CommandRunner final {
   void give_up_launches(const wire::Kill& kill);
   Status kill(const wire::Command& command);
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
+  Result<RankStart> launcher_start(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   CommandCallbacks callbacks(std::uint64_t id);
   void described(const std::string& job, const CommandReply& reply);
   void finish(std::uint64_t id, const CommandReply& reply);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
 
 namespace trimtab::agent {
@@ -125,6 +126,14 @@ constexpr std::array kKeys{
     ConfigurationKey{"sample_period", "TIME", "how often the machine's metrics are read, such as 5s; 0s = off",
                      set_period},
     ConfigurationKey{"nvml", "LIBRARY", "NVIDIA's management library (default libnvidia-ml.so.1)", set_nvml},
+    ConfigurationKey{"tls_authority", "PATH", "the cluster's authority (PEM): the coordinator's certificate is its",
+                     [](C& c, Text text) { return set_path(c.tls.authority, text); }},
+    ConfigurationKey{"tls_certificate", "PATH", "this node's certificate (PEM), made by 'trimtab cert'",
+                     [](C& c, Text text) { return set_path(c.tls.certificate, text); }},
+    ConfigurationKey{"tls_key", "PATH", "the key to it (PEM); nobody else may read it",
+                     [](C& c, Text text) { return set_path(c.tls.key, text); }},
+    ConfigurationKey{"token_file", "PATH", "the agent's token, where the coordinator asks for one without TLS",
+                     [](C& c, Text text) { return set_path(c.token_file, text); }},
     ConfigurationKey{"stop_ranks_on_exit", "", "end the ranks when the agent ends",
                      [](C& c, Text text) { return set_switch(c.stop_ranks_on_exit, text); }},
 };
@@ -210,6 +219,18 @@ Result<Configuration> configure(Configuration defaults, const std::optional<Conf
     if (auto status = key->set(configuration, text); !status.ok()) return wrap("--" + flag_of(name), status.error());
   }
   return configuration;
+}
+
+Status check_configuration(const Configuration& configuration) {
+  const net::CredentialFiles& tls = configuration.tls;
+  if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
+    return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
+  }
+  const std::string& host = configuration.coordinator_host;
+  if (net::is_loopback_host(host) || !tls.empty()) return {};
+  return bad_input("the coordinator " + host +
+                   " is another machine and needs TLS: give tls_authority, tls_certificate and tls_key ('trimtab cert "
+                   "issue node' makes them)");
 }
 
 Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,

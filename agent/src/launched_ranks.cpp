@@ -43,7 +43,7 @@ Status LaunchedRanks::adopt() {
 void LaunchedRanks::remove_old_tables(const std::string& path) const {
   std::set<std::uint64_t> running;
   for (const auto& [id, rank] : ranks_) {
-    if (rank.watch && scratch(id).path() == path) running.insert(rank.entry.launch);
+    if (rank.is_active() && scratch(id).path() == path) running.insert(rank.entry.launch);
   }
   keep_nccl_tables(path, running);
 }
@@ -51,7 +51,7 @@ void LaunchedRanks::remove_old_tables(const std::string& path) const {
 Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const {
   for (const auto& start : ranks) {
     const auto found = ranks_.find(start.id);
-    if (found == ranks_.end() || !found->second.watch || found->second.entry.launch == start.launch) continue;
+    if (found == ranks_.end() || !found->second.is_active() || found->second.entry.launch == start.launch) continue;
     return unavailable(describe(start.id) + " of launch " + std::to_string(found->second.entry.launch) +
                        " still runs (pid " + std::to_string(found->second.entry.pid) + "). Kill it before launch " +
                        std::to_string(start.launch));
@@ -81,7 +81,56 @@ Status LaunchedRanks::start(const std::vector<RankStart>& ranks, bool fresh) {
   return {};
 }
 
+// Of an agent that ends before the slot comes nothing is awaited any more: the next one says that the rank has ended.
+Status LaunchedRanks::await_slot(const RankStart& start) {
+  Rank rank;
+  rank.entry.id = start.id;
+  rank.entry.launch = start.launch;
+  rank.entry.epoch = start.epoch;
+  rank.awaited = start;
+  TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
+  ranks_[start.id] = std::move(rank);
+  return {};
+}
+
+void LaunchedRanks::await_no_longer(Rank& rank) {
+  rank.awaited.reset();
+  rank.entry.ended = true;
+  remember(rank.entry);
+}
+
+LaunchedRanks::Rank* LaunchedRanks::rank_of(const Slot& slot) {
+  std::uint32_t place = 0;
+  for (auto& [id, rank] : ranks_) {
+    const bool of_launch = id.job == slot.job && id.variant == slot.variant && rank.entry.launch == slot.launch;
+    if (of_launch && place++ == slot.local_rank) return &rank;
+  }
+  return nullptr;
+}
+
+Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
+  Rank* rank = rank_of(slot);
+  if (rank == nullptr || !rank->awaited) {
+    return bad_input("this node awaits no process as local rank " + std::to_string(slot.local_rank) + " of launch " +
+                     std::to_string(slot.launch) + " of job " + slot.job +
+                     ": the launch is over, or other nodes were meant");
+  }
+  const auto stat = process_stat(pid);
+  if (!stat) return unavailable("process " + std::to_string(pid) + " has ended");
+  TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
+  ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
+  rank->entry.pid = pid;
+  rank->entry.start_time = stat->start_time;
+  TRIMTAB_TRY_STATUS(watch(*rank));
+  RankStart start = std::move(*rank->awaited);
+  rank->awaited.reset();
+  remember(rank->entry);
+  spdlog::info("process {} is {} of launch {}", pid, describe(start.id), start.launch);
+  return start;
+}
+
 Status LaunchedRanks::start_one(const RankStart& start) {
+  if (start.awaits_slot) return await_slot(start);
   TRIMTAB_TRY(const int log, open_log(start.log_path));
   ProcessRequest request{start.arguments, start.environment, start.working_directory, log, log, false};
   auto held = HeldProcess::fork(request);
@@ -126,12 +175,17 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
   settle_endings();
 }
 
+void LaunchedRanks::forget_ended() {
+  std::erase_if(ranks_, [](const auto& entry) { return !entry.second.is_active(); });
+  if (const auto forgotten = ledger_.forget_ended(); !forgotten.ok()) spdlog::error("{}", forgotten.error().message);
+}
+
 void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
                         std::function<void()> done) {
   std::vector<RankIdentity> ids;
   for (const auto& [id, rank] : ranks_) {
     const bool meant = id.job == job && id.variant == variant && (launch == 0 || rank.entry.launch <= launch);
-    if (meant && rank.watch) ids.push_back(id);
+    if (meant && rank.is_active()) ids.push_back(id);
   }
   end_these(std::move(ids), grace, std::move(done));
 }
@@ -139,7 +193,7 @@ void LaunchedRanks::end(const std::string& job, const std::string& variant, std:
 void LaunchedRanks::end_all(Nanoseconds grace, std::function<void()> done) {
   std::vector<RankIdentity> ids;
   for (const auto& [id, rank] : ranks_) {
-    if (rank.watch) ids.push_back(id);
+    if (rank.is_active()) ids.push_back(id);
   }
   end_these(std::move(ids), grace, std::move(done));
 }
@@ -147,7 +201,12 @@ void LaunchedRanks::end_all(Nanoseconds grace, std::function<void()> done) {
 void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done) {
   auto ending = std::make_unique<Ending>();
   for (const auto& id : ids) {
-    const auto& watch = ranks_.at(id).watch;
+    Rank& rank = ranks_.at(id);
+    if (rank.awaited) {
+      await_no_longer(rank);
+      continue;
+    }
+    const auto& watch = rank.watch;
     watch->end_group_with_it();
     watch->signal_group(grace.count() > 0 ? SIGTERM : SIGKILL);
   }
@@ -166,8 +225,10 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
 void LaunchedRanks::settle_endings() {
   std::vector<std::function<void()>> settled;
   std::erase_if(endings_, [&](const std::unique_ptr<Ending>& ending) {
-    const bool gone =
-        std::ranges::none_of(ending->waiting, [&](const auto& id) { return ranks_.at(id).watch != nullptr; });
+    const bool gone = std::ranges::none_of(ending->waiting, [&](const auto& id) {
+      const auto found = ranks_.find(id);
+      return found != ranks_.end() && found->second.watch != nullptr;
+    });
     if (gone) settled.push_back(std::move(ending->done));
     return gone;
   });
@@ -206,13 +267,15 @@ void LaunchedRanks::said_bye(const RankIdentity& id) {
 
 std::vector<LedgerRank> LaunchedRanks::all() const {
   std::vector<LedgerRank> entries;
-  for (const auto& [id, rank] : ranks_) entries.push_back(rank.entry);
+  for (const auto& [id, rank] : ranks_) {
+    if (id.rank != kLauncher) entries.push_back(rank.entry);
+  }
   return entries;
 }
 
 std::size_t LaunchedRanks::running() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(ranks_, [](const auto& entry) { return entry.second.watch != nullptr; }));
+      std::ranges::count_if(ranks_, [](const auto& entry) { return entry.second.is_active(); }));
 }
 
 void LaunchedRanks::bound_logs(Bytes limit) const {

@@ -1,7 +1,8 @@
 #pragma once
 
 // The ranks this agent started: starting, watching, ending them, and knowing them again after its own death. A rank
-// outlives the agent. Loop thread only.
+// outlives the agent. Where a scheduler starts the ranks, they are awaited: a process that the scheduler started on
+// this node (a slot) asks for its rank, is told what to run, and is that rank from then on. Loop thread only.
 
 #include <functional>
 #include <map>
@@ -27,6 +28,15 @@ struct RankStart {
   Environment environment;
   std::string working_directory;
   std::string log_path;
+  bool awaits_slot = false;  // not forked here: the first slot that asks for it becomes it
+};
+
+// Which rank of a launch a process is to be: the n-th of those on this node, from 0.
+struct Slot {
+  std::string job;
+  std::string variant;
+  std::uint64_t launch = 0;
+  std::uint32_t local_rank = 0;
 };
 
 class LaunchedRanks final {
@@ -49,6 +59,13 @@ class LaunchedRanks final {
   // What start() fails with where one of these ranks still runs from another launch.
   [[nodiscard]] Status refuse_running(const std::vector<RankStart>& ranks) const;
 
+  // Process `pid`, which something else has started, is this rank from now on; it runs what is given back, and leads
+  // its process group. An error where this launch does not await the rank here.
+  [[nodiscard]] Result<RankStart> take_slot(const Slot& slot, pid_t pid);
+
+  // Another coordinator numbers its launches anew: ones that have ended are not taken for its own.
+  void forget_ended();
+
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
   // else launches up to it.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
@@ -63,7 +80,8 @@ class LaunchedRanks final {
   void runs_epoch(const RankIdentity& id, std::uint64_t epoch);
   void said_bye(const RankIdentity& id);
 
-  [[nodiscard]] std::vector<LedgerRank> all() const;  // ended ones included
+  // Ended and awaited ones (pid 0) included, launchers not.
+  [[nodiscard]] std::vector<LedgerRank> all() const;
   [[nodiscard]] std::size_t running() const;
   [[nodiscard]] Scratch scratch(const RankIdentity& id) const { return {state_, id.job, id.variant}; }
   void bound_logs(Bytes limit) const;
@@ -72,6 +90,9 @@ class LaunchedRanks final {
   struct Rank {
     LedgerRank entry;
     std::unique_ptr<ProcessWatch> watch;  // while it runs
+    std::optional<RankStart> awaited;     // until a slot has come for it
+
+    [[nodiscard]] bool is_active() const { return watch != nullptr || awaited.has_value(); }
   };
   struct Ending {
     std::vector<RankIdentity> waiting;
@@ -82,6 +103,9 @@ class LaunchedRanks final {
   // The tables of NCCL choices in a scratch's path of launches that no rank of this node runs any more.
   void remove_old_tables(const std::string& path) const;
   Status start_one(const RankStart& start);
+  Status await_slot(const RankStart& start);
+  Rank* rank_of(const Slot& slot);
+  void await_no_longer(Rank& rank);
   Status watch(Rank& rank);
   void process_ended(const RankIdentity& id, const ProcessEnd& end);
   void settle_endings();

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "agent/agent.hpp"
@@ -111,13 +112,16 @@ int run(const Configuration& configuration) {
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   net::EventLoop loop;
-  auto agent = Agent::start(loop, configuration, program_directory());
-  if (!agent.ok()) return fail(agent.error());
+  std::unique_ptr<Agent> agent;
+  // Before anybody can know that it runs; a signal that comes while it starts is answered when it has.
   loop.on_signals(/*with_child_signal=*/false, [&](int number) {
-    if (number == SIGHUP) return;  // There is nothing to read again: a terminal that closes does not end a daemon.
+    if (number == SIGHUP) return agent->reload();
     spdlog::info("stops on signal {}", number);
-    (*agent)->stop([&] { loop.stop(); });
+    agent->stop([&] { loop.stop(); });
   });
+  auto started = Agent::start(loop, configuration, program_directory());
+  if (!started.ok()) return fail(started.error());
+  agent = std::move(started).value();
   loop.run();
   return 0;
 }

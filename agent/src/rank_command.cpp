@@ -38,6 +38,7 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
   Placeholders values{{"rank", std::to_string(launch.rank)},
                       {"local_rank", std::to_string(launch.local_rank)},
                       {"world_size", std::to_string(job.world_size)},
+                      {"node", launch.node},
                       {"rendezvous", launch.rendezvous},
                       {"scratch", launch.scratch},
                       {"memory_limit_bytes", std::to_string(launch.memory_limit)},
@@ -46,21 +47,32 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
   if (!launch.requests_path.empty()) values["requests"] = launch.requests_path;
   if (!launch.checkpoint.empty()) values["checkpoint"] = launch.checkpoint;
   if (!launch.target_config.empty()) values["target_config"] = launch.target_config;
+  if (launch.node_count > 0) {
+    values["nodes"] = launch.nodes;
+    values["node_count"] = std::to_string(launch.node_count);
+    if (launch.ranks_per_node > 0) values["ranks_per_node"] = std::to_string(launch.ranks_per_node);
+  }
   return values;
 }
 
-Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch, const AgentPlaces& places) {
+Environment launcher_environment(Environment base, const Job& job, const RankLaunch& launch,
+                                 const AgentPlaces& places) {
   Environment environment = with_job(std::move(base), job);
   environment["TRIMTAB_SOCKET"] = places.socket;
   environment["TRIMTAB_KILL_SWITCH"] = places.kill_switch;
   environment["TRIMTAB_JOB"] = job.name;
-  environment["TRIMTAB_RANK"] = std::to_string(launch.rank);
-  environment["TRIMTAB_LOCAL_RANK"] = std::to_string(launch.local_rank);
   environment["TRIMTAB_WORLD_SIZE"] = std::to_string(job.world_size);
-  environment["TRIMTAB_PLAN"] = launch.plan_path;
-  environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
   set_or_leave_out(environment, "TRIMTAB_LAUNCH", launch.launch > 0 ? std::to_string(launch.launch) : "");
   set_or_leave_out(environment, "TRIMTAB_VARIANT", launch.variant);
+  return environment;
+}
+
+Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch, const AgentPlaces& places) {
+  Environment environment = launcher_environment(std::move(base), job, launch, places);
+  environment["TRIMTAB_RANK"] = std::to_string(launch.rank);
+  environment["TRIMTAB_LOCAL_RANK"] = std::to_string(launch.local_rank);
+  environment["TRIMTAB_PLAN"] = launch.plan_path;
+  environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
   set_or_leave_out(environment, "TRIMTAB_TARGET_CONFIG", launch.target_config);
   if (!places.inject_library.empty()) {
     environment["TRIMTAB_LIBRARY"] = places.inject_library;

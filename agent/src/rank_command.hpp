@@ -20,6 +20,7 @@ using Environment = std::map<std::string, std::string>;
 struct RankLaunch {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
+  std::string node;  // the agent's
   std::string plan_path;
   std::string rendezvous;
   std::string requests_path;  // of a benchmark
@@ -34,6 +35,9 @@ struct RankLaunch {
   std::string checkpoint;     // of a trial: the copy
   std::string target_config;  // path of the plan as the job's target reads it; empty = arguments say all, or no target
   std::vector<std::string> target_arguments;
+  std::string nodes;  // of a submitted launch: its nodes' names, with commas between them
+  std::uint32_t node_count = 0;
+  std::uint32_t ranks_per_node = 0;  // 0 = not the same on each
 };
 
 // Where the agent is, for its ranks.
@@ -41,6 +45,7 @@ struct AgentPlaces {
   std::string socket;
   std::string inject_library;  // empty = there is none
   std::string kill_switch;     // path
+  std::string node;
 };
 
 // All placeholders of docs/protocols.md; those without a value ({plan} of a benchmark) are left out, so that using one
@@ -53,6 +58,9 @@ inline constexpr std::string_view kTargetArguments = "{target_arguments}";
 // The agent's own environment, the job's over it, ours over both.
 [[nodiscard]] Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch,
                                            const AgentPlaces& places);
+// Of the process that submits a launch: who it is, and nothing of a rank.
+[[nodiscard]] Environment launcher_environment(Environment base, const Job& job, const RankLaunch& launch,
+                                               const AgentPlaces& places);
 // For describe and benchmark: everything of Trimtab is off.
 [[nodiscard]] Environment command_environment(Environment base, const Job& job);
 

@@ -137,12 +137,33 @@ RankFrame read_bye(Fields& f) {
   return ByeFrame{f.integer_or("step", 0, 0)};
 }
 
+RankFrame read_slot(Fields& f) {
+  check_version(f);
+  return SlotFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes),
+                   static_cast<std::uint32_t>(f.integer("local_rank", 0, kLargestRank)),
+                   static_cast<std::uint64_t>(f.integer("launch", 1)), f.text("variant", kMaxNameBytes)};
+}
+
+RankFrame read_launcher(Fields& f) {
+  check_version(f);
+  return LauncherFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes),
+                       static_cast<std::uint64_t>(f.integer("launch", 1)), f.text("variant", kMaxNameBytes)};
+}
+
+RankFrame read_submission(Fields& f) {
+  SubmissionFrame frame{f.text("state", kMaxNameBytes), f.text("message", kMaxMessageBytes), false};
+  if (frame.state.empty()) f.fail("state", "is missing");
+  frame.ended = frame.state != "queued" && frame.state != "started";
+  return frame;
+}
+
 using Reader = RankFrame (*)(Fields&);
 const std::map<std::string, Reader>& readers() {
   static const std::map<std::string, Reader> kReaders{
       {"hello", read_hello},        {"ring", read_ring},          {"step", read_step},
       {"plan_ack", read_ack},       {"plan_refuse", read_refuse}, {"plan_active", read_active},
-      {"plan_failed", read_failed}, {"report", read_report},      {"bye", read_bye}};
+      {"plan_failed", read_failed}, {"report", read_report},      {"bye", read_bye},
+      {"slot", read_slot},          {"launcher", read_launcher},  {"submission", read_submission}};
   return kReaders;
 }
 
@@ -179,6 +200,20 @@ std::string plan_cancel_frame(std::uint64_t epoch) {
 
 std::string stop_frame(std::int64_t step) {
   return Json{{"type", "stop"}, {"step", step}}.dump();
+}
+
+std::string run_frame(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,
+                      const std::string& working_directory, const std::string& log) {
+  return Json{{"type", "run"},
+              {"arguments", arguments},
+              {"environment", environment},
+              {"working_directory", working_directory},
+              {"log", log}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string refused_frame(const std::string& message) {
+  return Json{{"type", "refused"}, {"message", message}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace trimtab::agent

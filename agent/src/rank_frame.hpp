@@ -4,10 +4,12 @@
 // finite numbers, lengths. A frame that passes cannot be wrong later on. Pure.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -27,6 +29,27 @@ struct RingFrame {
   std::optional<std::uint32_t> rank;
   std::uint64_t launch = 0;  // 0 = it does not say
   std::string variant;
+};
+// A process that a scheduler has started to become a rank: the one of this place among the launch's ranks on the node.
+struct SlotFrame {
+  std::int64_t pid = 0;
+  std::string job;
+  std::uint32_t local_rank = 0;
+  std::uint64_t launch = 0;
+  std::string variant;
+};
+// The process that has a scheduler start a launch's ranks.
+struct LauncherFrame {
+  std::int64_t pid = 0;
+  std::string job;
+  std::uint64_t launch = 0;
+  std::string variant;
+};
+// From a launcher: how its launch fares. States: docs/protocols.md, "Submitted launches".
+struct SubmissionFrame {
+  std::string state;
+  std::string message;
+  bool ended = false;
 };
 struct StepFrame {
   std::int64_t step = 0;
@@ -68,7 +91,7 @@ struct ByeFrame {
 };
 
 using RankFrame = std::variant<HelloFrame, RingFrame, StepFrame, PlanAckFrame, PlanRefuseFrame, PlanActiveFrame,
-                               PlanFailedFrame, ReportFrame, ByeFrame>;
+                               PlanFailedFrame, ReportFrame, ByeFrame, SlotFrame, LauncherFrame, SubmissionFrame>;
 
 // The error names the field and what it must be.
 [[nodiscard]] Result<RankFrame> parse_rank_frame(std::string_view json);
@@ -79,5 +102,10 @@ using RankFrame = std::variant<HelloFrame, RingFrame, StepFrame, PlanAckFrame, P
 [[nodiscard]] std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step);
 [[nodiscard]] std::string plan_cancel_frame(std::uint64_t epoch);
 [[nodiscard]] std::string stop_frame(std::int64_t step);
+// To a slot: what it is to run, in an environment that is laid over its own, with its output in `log`; or why nothing.
+[[nodiscard]] std::string run_frame(const std::vector<std::string>& arguments,
+                                    const std::map<std::string, std::string>& environment,
+                                    const std::string& working_directory, const std::string& log);
+[[nodiscard]] std::string refused_frame(const std::string& message);
 
 }  // namespace trimtab::agent

@@ -4,9 +4,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace trimtab::agent {
+
+// The process that has a scheduler start a launch's ranks (`submit` in job.toml) is kept as a rank of this number.
+inline constexpr std::uint32_t kLauncher = std::numeric_limits<std::uint32_t>::max();
 
 struct RankIdentity {
   std::string job;
@@ -16,9 +20,10 @@ struct RankIdentity {
   auto operator<=>(const RankIdentity&) const = default;
 };
 
-// "gpt-cpu rank 0", "gpt-cpu@untuned rank 0".
+// "gpt-cpu rank 0", "gpt-cpu@untuned rank 0", "gpt-cpu launcher".
 [[nodiscard]] inline std::string describe(const RankIdentity& id) {
-  return id.job + (id.variant.empty() ? "" : "@" + id.variant) + " rank " + std::to_string(id.rank);
+  const std::string who = id.rank == kLauncher ? " launcher" : " rank " + std::to_string(id.rank);
+  return id.job + (id.variant.empty() ? "" : "@" + id.variant) + who;
 }
 
 }  // namespace trimtab::agent

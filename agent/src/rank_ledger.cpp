@@ -16,6 +16,10 @@ Status RankLedger::forget_old() {
   return database_->execute("DELETE FROM ranks WHERE ended = 1 AND (SELECT COUNT(*) FROM ranks WHERE ended = 1) > 256");
 }
 
+Status RankLedger::forget_ended() {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1");
+}
+
 Result<std::vector<LedgerRank>> RankLedger::all() const {
   TRIMTAB_TRY(
       const auto rows,

@@ -35,6 +35,7 @@ class RankLedger {
   [[nodiscard]] Result<std::vector<LedgerRank>> all() const;
   // Ranks that have ended, where there are more than a few hundred of them.
   [[nodiscard]] Status forget_old();
+  [[nodiscard]] Status forget_ended();  // all of them
 
  private:
   Database* database_;

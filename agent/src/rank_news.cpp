@@ -7,7 +7,8 @@ namespace trimtab::agent {
 namespace {
 
 int order_of(const wire::RankEvent& event) {
-  return event.body_case() == wire::RankEvent::kExited ? 1000 : static_cast<int>(event.body_case());
+  if (event.has_exited()) return 1000;
+  return event.has_submission() ? 1001 : static_cast<int>(event.body_case());
 }
 
 }  // namespace
@@ -21,6 +22,8 @@ void RankNews::tell(const RankIdentity& id, std::uint64_t launch, wire::RankEven
     follow(id, event.step().epoch(), event.step().step());
     return tell_step(std::move(event));
   }
+  // Nothing hangs on one of them.
+  if (event.has_passes()) return static_cast<void>(send(event));
   remember(id, event);
   if (!send(event)) state_unsent_ = true;
 }

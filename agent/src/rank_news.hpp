@@ -47,7 +47,7 @@ class RankNews {
 
   Send send_;
   std::size_t max_steps_;
-  // By rank, then by kind in the order of telling: the end of a rank comes last.
+  // By rank, then by kind in the order of telling: the end of a rank comes last, behind it only its submission's.
   std::map<RankIdentity, std::map<int, wire::RankEvent>> state_;
   std::deque<wire::RankEvent> steps_;
   std::uint64_t steps_dropped_ = 0;

@@ -57,6 +57,7 @@ void RankRings::set_context(net::LocalPeerId peer, std::uint64_t epoch, const Fo
   if (!now) return;
   found->second.fold->begin_epoch(static_cast<std::int64_t>(epoch));
   found->second.timeline.begin_epoch(epoch);
+  found->second.passes.begin_epoch(epoch);
 }
 
 void RankRings::producer_ended(net::LocalPeerId peer) {
@@ -98,6 +99,7 @@ void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const Range
   for (const RangeRecord& record : records) {
     if (record.kind <= record::kThreadName) {
       ring.fold->add(record);
+      ring.passes.add(record);
       const auto picture = ring.timeline.add(record);
       if (picture && on_picture) on_picture(peer, *picture);
     }
@@ -171,7 +173,14 @@ void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
   ring.activity->settle();
   if (ring.reader->device_unseen()) ring.activity->device_seen();
   if (ring.activity->on_device()) ring.fold->on_device();
-  ring.activity->take_passes([&](const PassTime& pass) { ring.fold->add_device_time(pass.range, pass.device_ns); });
+  if (ring.reader->device_begun()) ring.passes.on_device();
+  ring.activity->take_passes([&](const PassTime& pass) {
+    ring.fold->add_device_time(pass.range, pass.device_ns);
+    ring.passes.add_device_time(pass.range, pass.device_ns);
+  });
+  for (const TimedStep& step : ring.passes.take()) {
+    if (on_passes) on_passes(peer, step);
+  }
   // Steps that the job names are in its records; those that were found are told here.
   ring.activity->take_found_steps([&](std::uint64_t end_ns) {
     if (traces_ != nullptr) traces_->step_found(peer, end_ns);

@@ -20,6 +20,7 @@
 #include "range_fold.hpp"
 #include "rank_identity.hpp"
 #include "ring_reader.hpp"
+#include "step_passes.hpp"
 #include "step_timeline.hpp"
 #include "trace_recorder.hpp"
 
@@ -32,6 +33,8 @@ class RankRings final {
 
   // Called within drain() when a process has completed the step that its epoch is pictured by.
   std::function<void(net::LocalPeerId, const StepPicture&)> on_picture;
+  // … when what it spent in its operators in a step is known.
+  std::function<void(net::LocalPeerId, const TimedStep&)> on_passes;
 
   // What is drained goes to its traces, too. Must outlive the rings, or be nullptr.
   void trace_with(TraceRecorder* recorder) { traces_ = recorder; }
@@ -95,6 +98,7 @@ class RankRings final {
     std::unique_ptr<RingReader> reader;
     std::unique_ptr<RangeFold> fold;
     StepTimeline timeline;
+    StepPasses passes;
     CostOrigin origin;
     std::optional<RankIdentity> rank;
     CollectiveSamples collectives;

@@ -13,6 +13,7 @@ namespace trimtab::agent {
 namespace {
 
 constexpr std::size_t kMaxReports = 4096;
+constexpr std::uint64_t kRefusalsSaid = 20;
 // What a frame holds beside the plan's text.
 constexpr std::size_t kMaxPlanBytes = (1U << 20) - 256;
 
@@ -55,6 +56,10 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
   handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
   handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
+  handlers.refused = [this](pid_t pid, uid_t, const std::string& reason) {
+    // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
+    if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("process {} is refused: {}", pid, reason);
+  };
   TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers)));
   return {};
 }
@@ -79,10 +84,16 @@ Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame,
   const auto* hello = std::get_if<HelloFrame>(&frame);
   const auto* ring = std::get_if<RingFrame>(&frame);
   if (session.is_ring) return bad_input("a connection that carries a ring stays silent");
-  if (session.greeted && (hello != nullptr || ring != nullptr)) return bad_input("it has introduced itself before");
+  const auto* slot = std::get_if<SlotFrame>(&frame);
+  const auto* launcher = std::get_if<LauncherFrame>(&frame);
+  const bool introduces = hello != nullptr || ring != nullptr || slot != nullptr || launcher != nullptr;
+  if (session.greeted && introduces) return bad_input("it has introduced itself before");
   if (hello != nullptr) return greet(peer, session, *hello);
   if (ring != nullptr) return take_ring(peer, session, *ring, descriptor);
-  if (!session.greeted) return bad_input("its first frame must be a hello or a ring");
+  if (slot != nullptr) return fill_slot(peer, session, *slot);
+  if (launcher != nullptr) return greet_launcher(session, *launcher);
+  if (!session.greeted) return bad_input("its first frame must be a hello, a ring, a slot or a launcher");
+  if (const auto* submission = std::get_if<SubmissionFrame>(&frame)) return say_of_submission(session, *submission);
   return session.rank ? say(session, frame) : Status{};
 }
 
@@ -104,6 +115,37 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   event.mutable_connected()->set_step(hello.step);
   tell(session, std::move(event));
   for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) server_->send(peer, frame);
+  return {};
+}
+
+// What the process is told makes it the rank: it introduces itself anew when it runs that.
+Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slot) {
+  session.greeted = true;
+  const auto start = parts_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
+  if (!start.ok()) {
+    spdlog::warn("process {} is given no rank: {}", session.pid, start.error().message);
+    server_->send(peer, refused_frame(start.error().message));
+    return {};
+  }
+  server_->send(peer, run_frame(start->arguments, start->environment, start->working_directory, start->log_path));
+  return {};
+}
+
+Status RankSessions::greet_launcher(Session& session, const LauncherFrame& launcher) {
+  session.greeted = true;
+  session.launcher = parts_.ranks.find(launcher.job, kLauncher, session.pid);
+  const bool is_known = session.launcher && session.launcher->launch == launcher.launch;
+  return is_known ? Status{} : bad_input("it says it is a launcher, but this agent did not start it as one");
+}
+
+Status RankSessions::say_of_submission(const Session& session, const SubmissionFrame& frame) {
+  if (!session.launcher) return bad_input("only a launcher tells of a submission");
+  const LedgerRank& launcher = *session.launcher;
+  if (frame.ended) parts_.ranks.said_bye(launcher.id);
+  wire::RankEvent event;
+  event.mutable_submission()->set_state(frame.state);
+  event.mutable_submission()->set_message(frame.message);
+  parts_.news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
   return {};
 }
 
@@ -181,6 +223,17 @@ void RankSessions::pictured(Peer peer, const StepPicture& picture) {
   timeline.set_step(picture.step);
   timeline.set_begin_ns(picture.begin_ns);
   timeline.set_bars_json(picture.bars_json);
+  tell(found->second, std::move(event));
+}
+
+void RankSessions::passed(Peer peer, const TimedStep& step) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end() || !found->second.rank) return;
+  wire::RankEvent event;
+  auto& passes = *event.mutable_passes();
+  passes.set_epoch(step.epoch);
+  passes.set_step(step.step);
+  passes.set_busy_ns(step.busy_ns);
   tell(found->second, std::move(event));
 }
 

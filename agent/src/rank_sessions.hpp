@@ -52,11 +52,13 @@ class RankSessions final {
 
   // A rank's ring has given the picture of a step.
   void pictured(net::LocalPeerId peer, const StepPicture& picture);
+  void passed(net::LocalPeerId peer, const TimedStep& step);
 
   struct Counters {
     std::uint64_t frames = 0;
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
+    std::uint64_t refused_processes = 0;  // of other users
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;
@@ -69,7 +71,8 @@ class RankSessions final {
     pid_t pid = 0;
     bool greeted = false;
     bool is_ring = false;
-    std::optional<LedgerRank> rank;  // where we launched it
+    std::optional<LedgerRank> launcher;  // where it is one
+    std::optional<LedgerRank> rank;      // where we launched it
     std::uint64_t epoch = 0;
   };
   using Peer = net::LocalPeerId;
@@ -77,6 +80,9 @@ class RankSessions final {
   void received(Peer peer, std::string_view json, int descriptor);
   Status handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor);
   Status greet(Peer peer, Session& session, const HelloFrame& hello);
+  Status greet_launcher(Session& session, const LauncherFrame& launcher);
+  Status fill_slot(Peer peer, Session& session, const SlotFrame& slot);
+  Status say_of_submission(const Session& session, const SubmissionFrame& frame);
   Status take_ring(Peer peer, Session& session, const RingFrame& ring, int& descriptor);
   Status say(Session& session, const RankFrame& frame);
   void said_step(const Session& session, const StepFrame& frame);

@@ -238,6 +238,10 @@ bool RingReader::device_unseen() const {
   return (header_->cupti_state.load(std::memory_order_relaxed) & 0xffU) > record::kCuptiRunning;
 }
 
+bool RingReader::device_begun() const {
+  return (header_->cupti_state.load(std::memory_order_relaxed) & 0xffU) != record::kCuptiNotAsked;
+}
+
 CollectorFacts RingReader::collector() const {
   CollectorFacts facts;
   facts.detail = header_->detail.load(std::memory_order_relaxed);

@@ -96,6 +96,8 @@ class RingReader final {
 
   // CUDA began in the process and CUPTI cannot say what it does: no kernel will come, and ranges measure the host only.
   [[nodiscard]] bool device_unseen() const;
+  // CUDA began in the process.
+  [[nodiscard]] bool device_begun() const;
   // What its collectors say of themselves; unchecked.
   [[nodiscard]] CollectorFacts collector() const;
   // Every kernel until then (CLOCK_REALTIME), whatever it costs; 0 = as the budget allows.

@@ -113,7 +113,10 @@ Status Scratch::copy_checkpoint(const std::string& source, CopyWatch& watch) con
 
 Status make_directories(const std::string& path) {
   std::error_code failure;
-  std::filesystem::create_directories(path, failure);
+  // Jobs' commands, logs and plans are for nobody else on this machine; what was there before is its maker's.
+  if (std::filesystem::create_directories(path, failure)) {
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all, failure);
+  }
   if (failure) return unavailable("couldn't make the directory " + path + ": " + failure.message());
   return {};
 }

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "checkpoint_tree.hpp"
+#include "rank_identity.hpp"
 
 namespace trimtab::agent {
 
@@ -36,7 +37,9 @@ class Scratch {
   [[nodiscard]] std::string snapshots() const { return path_ + "/snapshots"; }
   // Of a trial: a copy of the job's checkpoint, its own to read and write.
   [[nodiscard]] std::string checkpoint() const { return path_ + "/checkpoint"; }
-  [[nodiscard]] std::string log(std::uint32_t rank) const { return path_ + "/rank-" + std::to_string(rank) + ".log"; }
+  [[nodiscard]] std::string log(std::uint32_t rank) const {
+    return path_ + (rank == kLauncher ? "/launcher" : "/rank-" + std::to_string(rank)) + ".log";
+  }
 
   [[nodiscard]] Status create() const;
   [[nodiscard]] Status remove_snapshots() const;

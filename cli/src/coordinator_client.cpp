@@ -10,6 +10,8 @@
 
 #include "embedded.hpp"
 #include "net/http_client.hpp"
+#include "net/loopback_host.hpp"
+#include "net/tokens.hpp"
 
 namespace trimtab::cli {
 
@@ -54,9 +56,11 @@ Result<Address> parse_address(std::string_view text) {
 }
 
 Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory) {
-  if (!flag.empty()) return parse_address(flag);
-  Address address;
-  if (const auto state = running_state(state_directory)) address.port = state->port;
+  const auto state = running_state(state_directory);
+  if (flag.empty()) return state ? embedded_address(state_directory, state->port) : Address{};
+  TRIMTAB_TRY(Address address, parse_address(flag));
+  if (net::is_loopback_host(address.host) && state && state->port == address.port)
+    return embedded_address(state_directory, state->port);
   return address;
 }
 
@@ -72,7 +76,19 @@ Result<std::string> CoordinatorClient::post(const std::string& target, const std
 
 Result<std::string> CoordinatorClient::request(const std::string& method, const std::string& target,
                                                const std::string& body, Nanoseconds timeout) const {
-  TRIMTAB_TRY(net::HttpReply reply, net::http_request(address_.host, address_.port, method, target, body, timeout));
+  net::HttpEndpoint endpoint{address_.host, address_.port};
+  if (!address_.tls.empty()) {
+    TRIMTAB_TRY(endpoint.tls, net::Credentials::load(address_.tls, SystemClock().wall()));
+  }
+  if (!address_.token_file.empty() && !endpoint.tls && !net::is_loopback_host(address_.host)) {
+    return bad_input(address_.host +
+                     " is another machine, and a token must not go there in the clear: give --tls-authority, "
+                     "--tls-certificate and --tls-key");
+  }
+  if (!address_.token_file.empty()) {
+    TRIMTAB_TRY(endpoint.token, net::read_token(address_.token_file));
+  }
+  TRIMTAB_TRY(net::HttpReply reply, net::http_request(endpoint, method, target, body, timeout));
   if (reply.status >= 400) return error_of(reply);
   return std::move(reply.body);
 }

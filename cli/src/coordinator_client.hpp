@@ -8,18 +8,21 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "net/credentials.hpp"
 
 namespace trimtab::cli {
 
 struct Address {
   std::string host = "127.0.0.1";
   std::uint16_t port = 7420;
+  net::CredentialFiles tls = {};  // all empty = no TLS
+  std::string token_file = {};    // empty = no token
 };
 // "host:7420", "7420" or "[::1]:7420".
 [[nodiscard]] Result<Address> parse_address(std::string_view text);
 
 // Where to find the coordinator: `flag` if given, else the one that `up` started in this state directory and that is
-// alive, else the default port of this machine.
+// alive, else the default port of this machine. The one that is up is asked with its own token.
 [[nodiscard]] Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory);
 
 class CoordinatorClient {

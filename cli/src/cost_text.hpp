@@ -13,8 +13,8 @@ namespace trimtab::cli {
 // A value in its kind's unit: "1.23 ms", "64.0 MiB", "0.12" (of ppm).
 [[nodiscard]] std::string format_cost(CostKind kind, double value);
 
-// Replaces what names somebody's work (the subjects of ranges and step times) by "redacted-1", "redacted-2", in order
-// of appearance: equal names stay equal.
+// Replaces what names somebody's work (operators, kernels, ranges, plans) by "redacted-1", "redacted-2", in order of
+// appearance: equal names stay equal. The names of collectives stay.
 void redact(std::vector<CostRow>& rows);
 
 // A cell as in RFC 4180: quoted where a comma, a quote or a line break stands inside. A leading sign that a spreadsheet

@@ -19,6 +19,7 @@
 
 #include "coordinator_client.hpp"
 #include "files.hpp"
+#include "net/tokens.hpp"
 
 namespace trimtab::cli {
 
@@ -32,7 +33,7 @@ constexpr Nanoseconds kStopPatience = std::chrono::seconds(12);
 class StateLock {
  public:
   static Result<StateLock> take(const std::string& directory) {
-    TRIMTAB_TRY_STATUS(make_directories(directory));
+    TRIMTAB_TRY_STATUS(make_private_directory(directory));
     const std::string path = directory + "/up.lock";
     const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (descriptor < 0)
@@ -141,6 +142,7 @@ class Bringer {
 
   Status run() {
     if (options_.owned) state_.owner = this_process();
+    TRIMTAB_TRY_STATUS(make_tokens());
     TRIMTAB_TRY_STATUS(start_coordinator());
     TRIMTAB_TRY_STATUS(start_agents());
     TRIMTAB_TRY_STATUS(await_members(options_.agents));
@@ -171,6 +173,18 @@ class Bringer {
     return start(state_.processes.back());
   }
 
+  // New ones for each `up`.
+  Status make_tokens() {
+    net::Tokens tokens;
+    TRIMTAB_TRY(const std::string person, net::new_token());
+    TRIMTAB_TRY(const std::string agent, net::new_token());
+    TRIMTAB_TRY_STATUS(tokens.add({"owner", net::Role::kOperate, net::kEveryTenant}, person));
+    TRIMTAB_TRY_STATUS(tokens.add({"agents", net::Role::kAgent, net::kEveryTenant}, agent));
+    TRIMTAB_TRY_STATUS(write_private_file(person_token(options_.state), person + "\n"));
+    TRIMTAB_TRY_STATUS(write_private_file(agent_token(options_.state), agent + "\n"));
+    return write_private_file(token_hashes(options_.state), tokens.text());
+  }
+
   Status start_coordinator() {
     const std::string port_file = options_.state + "/coordinator.port";
     std::error_code ignored;
@@ -186,7 +200,9 @@ class Bringer {
 
   Status await_coordinator() {
     return await("the coordinator to answer", [&] {
-      return CoordinatorClient({"127.0.0.1", state_.port}).get("/v1/status", std::chrono::seconds(2)).ok();
+      return CoordinatorClient(embedded_address(options_.state, state_.port))
+          .get("/v1/status", std::chrono::seconds(2))
+          .ok();
     });
   }
 
@@ -224,7 +240,7 @@ class Bringer {
   }
 
   Status await_members(std::size_t agents) {
-    const CoordinatorClient client({"127.0.0.1", state_.port});
+    const CoordinatorClient client(embedded_address(options_.state, state_.port));
     return await("all agents to join", [&] { return members_of(client) >= agents; });
   }
 

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "coordinator_client.hpp"
 #include "up_state.hpp"
 
 namespace trimtab::cli {
@@ -57,6 +58,13 @@ struct UpOutcome {
 [[nodiscard]] std::vector<std::string> coordinator_command(const UpOptions& options);
 [[nodiscard]] std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
                                                      Bytes memory);
+// The embedded coordinator, with its token.
+[[nodiscard]] Address embedded_address(const std::string& state_directory, std::uint16_t port);
+// Tokens of an `up`: without them every user of this machine could start commands through the loopback port. The
+// hashes, the one that people's commands show, the one that agents show.
+[[nodiscard]] std::string token_hashes(const std::string& state_directory);
+[[nodiscard]] std::string person_token(const std::string& state_directory);
+[[nodiscard]] std::string agent_token(const std::string& state_directory);
 // In the state directory, or, where that is too long for a Unix socket's address, in /tmp.
 [[nodiscard]] std::string agent_socket(const std::string& state_directory, std::uint32_t index);
 

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "embedded.hpp"
@@ -24,6 +25,26 @@ std::string agent_socket(const std::string& state_directory, std::uint32_t index
          "-" + node_name(index) + ".sock";
 }
 
+Address embedded_address(const std::string& state_directory, std::uint16_t port) {
+  Address address;
+  address.port = port;
+  std::error_code ignored;
+  if (std::filesystem::exists(person_token(state_directory), ignored)) {
+    address.token_file = person_token(state_directory);
+  }
+  return address;
+}
+
+std::string token_hashes(const std::string& state_directory) {
+  return state_directory + "/tokens";
+}
+std::string person_token(const std::string& state_directory) {
+  return state_directory + "/token";
+}
+std::string agent_token(const std::string& state_directory) {
+  return state_directory + "/agent.token";
+}
+
 std::vector<std::string> coordinator_command(const UpOptions& options) {
   return {options.programs + "/trimtab-coordinator",
           "--listen",
@@ -31,7 +52,9 @@ std::vector<std::string> coordinator_command(const UpOptions& options) {
           "--state",
           options.state + "/coordinator",
           "--port-file",
-          options.state + "/coordinator.port"};
+          options.state + "/coordinator.port",
+          "--tokens",
+          token_hashes(options.state)};
 }
 
 std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
@@ -49,6 +72,8 @@ std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t p
           std::to_string(options.devices),
           "--memory",
           std::to_string(memory),
+          "--token-file",
+          agent_token(options.state),
           "--metrics-port",
           "0",
           "--stop-ranks-on-exit"};

@@ -35,6 +35,7 @@ class Follower {
   // Who has asked the job to stop waits for its end.
   [[nodiscard]] bool has_ended() const {
     const JobState& job = followed_.last;
+    if (is_halted(job)) return !followed_.interrupted;
     return (!job.active || (trains_on(job) && !followed_.interrupted)) && job.report_complete;
   }
 

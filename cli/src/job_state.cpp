@@ -94,6 +94,10 @@ bool trains_on(const JobState& job) {
   return job.active && job.phase == "training" && job.doing == "nothing";
 }
 
+bool is_halted(const JobState& job) {
+  return job.active && job.doing == "halted";
+}
+
 Result<JobState> parse_job_state(std::string_view text) {
   return reading(text, job_of);
 }

@@ -54,6 +54,8 @@ struct JobState {
 
 // Tuning is over and the job trains on with the plan that it keeps.
 [[nodiscard]] bool trains_on(const JobState& job);
+// Its ranks crashed too often: nothing runs until it is handed in again.
+[[nodiscard]] bool is_halted(const JobState& job);
 
 struct JobEvent {
   std::int64_t sequence = 0;

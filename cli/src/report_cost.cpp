@@ -75,12 +75,14 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
 std::string drift_sentence(const ReportDrift& drift) {
   return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
          " instead of " + format_ms(drift.before_ms) + ", noticed at step " + std::to_string(drift.noticed_step) +
-         (drift.what.empty() ? "; the cause is not known." : ": " + drift.what + ".");
+         (drift.what.empty() ? "; the cause is not known" : ": " + drift.what) +
+         (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
 }
 
 std::string resize_sentence(const ReportResize& resize) {
-  return "At step " + std::to_string(resize.step) + " the job went on without " + resize.lost + ", on " +
-         std::to_string(resize.devices) + " devices.";
+  const std::string who = resize.joined.empty() ? "without " + resize.lost : "with " + resize.joined;
+  return "At step " + std::to_string(resize.step) + " the job went on " + who + ", on " +
+         std::to_string(resize.devices) + " devices" + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
 }
 
 }  // namespace

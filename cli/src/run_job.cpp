@@ -70,6 +70,10 @@ Status judge(const Followed& followed) {
     return unavailable("the job " + job.name +
                        " failed: " + (job.failure.empty() ? "no reason was given" : job.failure));
   }
+  if (is_halted(job)) {
+    return unavailable("the job " + job.name + " is halted: " + job.failure +
+                       ". Find out why, then give this command again: the job goes on from its last snapshot");
+  }
   if (job.phase == "stopped") return unavailable("the job " + job.name + " was stopped by somebody else");
   return {};
 }

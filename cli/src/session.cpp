@@ -38,10 +38,22 @@ Status check_devices(const CoordinatorClient& client, std::int32_t needed, bool 
 void add_coordinator_flags(CLI::App* verb, SessionFlags& flags) {
   add_value(verb, "--coordinator", flags.coordinator, "HOST:PORT", "The coordinator (default: the one that is up)");
   add_value(verb, "--state", flags.state, "DIR", "State directory of 'trimtab up' (default: $XDG_STATE_HOME/trimtab)");
+  add_value(verb, "--tls-authority", flags.tls.authority, "FILE", "The cluster's authority (PEM)")
+      ->envname("TRIMTAB_CLIENT_TLS_AUTHORITY");
+  add_value(verb, "--tls-certificate", flags.tls.certificate, "FILE", "Your certificate (PEM)")
+      ->envname("TRIMTAB_CLIENT_TLS_CERTIFICATE");
+  add_value(verb, "--tls-key", flags.tls.key, "FILE", "The key to it (PEM)")->envname("TRIMTAB_CLIENT_TLS_KEY");
+  add_value(verb, "--token-file", flags.token_file, "FILE", "Your token (default: that of the coordinator that is up)")
+      ->envname("TRIMTAB_CLIENT_TOKEN_FILE");
 }
 
 Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags) {
-  TRIMTAB_TRY(const Address address, coordinator_address(flags.coordinator, state_directory(flags.state)));
+  TRIMTAB_TRY(Address address, coordinator_address(flags.coordinator, state_directory(flags.state)));
+  // What `up` started is asked with its own token, and speaks no TLS.
+  if (address.token_file.empty()) {
+    address.tls = flags.tls;
+    address.token_file = flags.token_file;
+  }
   return CoordinatorClient(address);
 }
 
@@ -60,7 +72,7 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
   options.owned = !flags.keep_up;
   TRIMTAB_TRY(const UpOutcome outcome, bring_up(options, clock));
   const bool ours = outcome.state.owner == this_process();
-  const CoordinatorClient client({"127.0.0.1", outcome.state.port});
+  const CoordinatorClient client(embedded_address(options.state, outcome.state.port));
   // From here on a failure brings down what was started.
   const std::string flag = flags.state.empty() ? "" : " --state " + flags.state;
   std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", flag, clock, console));

@@ -14,6 +14,8 @@ namespace trimtab::cli {
 struct SessionFlags {
   std::string coordinator;  // HOST:PORT
   std::string state;
+  net::CredentialFiles tls;
+  std::string token_file;
   bool keep_up = false;
 };
 

@@ -49,6 +49,8 @@ void add_trials(CLI::App& root, Selection& selection);
 void add_job(CLI::App& root, Selection& selection);
 void add_audit(CLI::App& root, Selection& selection);
 void add_kill_switch(CLI::App& root, Selection& selection);
+void add_cert(CLI::App& root, Selection& selection);
+void add_token(CLI::App& root, Selection& selection);
 void add_top(CLI::App& root, Selection& selection);
 void add_trace(CLI::App& root, Selection& selection);
 void add_doctor(CLI::App& root, Selection& selection);

@@ -280,12 +280,12 @@ void add_db(CLI::App& root, Selection& selection) {
   add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
   verb->add_option("sources", arguments->sources, "Cost databases to add")->type_name("FILE")->required();
   verb = add_part(db, selection, arguments, export_costs, "export",
-                  "Write the costs as CSV or JSON, without names of jobs and kernels",
+                  "Write the costs as CSV or JSON, without names of jobs, operators and kernels",
                   "trimtab db export costs.db --to csv --out costs.csv");
   add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
   add_value(verb, "--to", arguments->target, "csv|json|nccl-tuner", "Format")->capture_default_str();
   add_value(verb, "-o,--out", arguments->out, "FILE", "Where to write (default: standard output)");
-  verb->add_flag("--names", arguments->names, "Keep the names of jobs' plans, ranges and kernels");
+  verb->add_flag("--names", arguments->names, "Keep the names of operators, kernels, ranges and plans");
   add_fingerprint(verb, *arguments);
   verb = add_part(db, selection, arguments, diff, "diff", "Print the costs that differ by more than their intervals",
                   "trimtab db diff before.db after.db");

@@ -17,6 +17,7 @@
 #include "host/fingerprint_probe.hpp"
 #include "host/profiling_facts.hpp"
 #include "json_text.hpp"
+#include "net/http_client.hpp"
 #include "schema/job.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
@@ -70,7 +71,9 @@ bool port_free(std::uint16_t port) {
 
 PortState port_state(std::uint16_t port) {
   if (port_free(port)) return PortState::kFree;
-  const bool answers = CoordinatorClient({"127.0.0.1", port}).get("/v1/status", std::chrono::seconds(2)).ok();
+  // A coordinator that asks for a token is one, too.
+  const auto reply = net::http_request({"127.0.0.1", port}, "GET", "/v1/status", "", std::chrono::seconds(2));
+  const bool answers = reply.ok() && (reply->status == 200 || reply->status == 401);
   return answers ? PortState::kOurs : PortState::kTaken;
 }
 

@@ -62,6 +62,8 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
       return services_.traces.chunk(from.trace_chunk(), std::string(frame));
     case Body::kTraceEnd:
       return services_.traces.ended(from.trace_end());
+    case Body::kProbeReport:
+      return services_.probing.report(member->node, from.probe_report());
     case Body::kHello:
     case Body::BODY_NOT_SET:
       return;
@@ -69,12 +71,15 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
 }
 
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
+  const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
+  if (!named.ok()) return refuse(peer, named.error().message);
   auto joined = services_.members.join(introduction(hello), peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
   services_.clocks.forget(hello.node());
   if (*joined != 0) {
     // When the former connection is reported closed it is no longer the node's.
     services_.traces.node_gone(hello.node());
+    services_.probing.node_gone(hello.node());
     port_.close(*joined);
   }
   spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
@@ -193,6 +198,7 @@ void Agents::closed(std::uint64_t peer, const std::string& reason) {
   if (const Member* member = services_.members.by_peer(peer)) {
     spdlog::info("node {} is disconnected: {}", member->node, reason);
     services_.traces.node_gone(member->node);
+    services_.probing.node_gone(member->node);
   }
   services_.members.disconnected(peer);
 }
@@ -200,10 +206,12 @@ void Agents::closed(std::uint64_t peer, const std::string& reason) {
 void Agents::tick() {
   services_.live.forget_old(services_.clock.monotonic());
   services_.traces.tick();
+  services_.probing.tick();
   for (const std::string& node : services_.members.expire()) {
     spdlog::warn("node {} is lost: silent for more than {} s", node,
                  std::chrono::duration_cast<std::chrono::seconds>(kNodeTimeout).count());
     services_.traces.node_gone(node);
+    disconnect(node);
     jobs_.feed_all(NodeLost{node});
   }
   collectives_.tick();
@@ -211,6 +219,15 @@ void Agents::tick() {
     const JobRun* job = jobs_.find(rank.first.first);
     return job == nullptr || !job->active();
   });
+}
+
+// An agent that lives after all, behind a connection that stood all the time, comes again and says what runs there:
+// nothing else would end its absence.
+void Agents::disconnect(const std::string& node) {
+  const std::uint64_t peer = services_.members.by_node(node)->peer;
+  if (peer == 0) return;
+  services_.members.disconnected(peer);
+  port_.close(peer);
 }
 
 void Agents::stop() {

@@ -28,6 +28,8 @@ namespace trimtab::coordinator {
 struct PeerPort {
   std::function<bool(std::uint64_t peer, std::string frame)> send;
   std::function<void(std::uint64_t peer)> close;
+  // Why this peer cannot be that node; unset: it can.
+  std::function<Status(std::uint64_t peer, const std::string& node)> check_node = {};
 };
 
 class Agents {
@@ -54,6 +56,7 @@ class Agents {
   void rank_event(const wire::RankEvent& event);
   void timeline(const wire::RankEvent& event);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
+  void disconnect(const std::string& node);
   void refuse(std::uint64_t peer, const std::string& reason);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 

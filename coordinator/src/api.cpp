@@ -22,6 +22,7 @@ struct Call {
   JobTable& jobs;
   Nanoseconds up;
   std::string job_name;  // what stands for {id} in the route
+  Caller caller = {};
 };
 
 net::HttpResponse failure(int status, const std::string& message) {
@@ -47,18 +48,19 @@ net::HttpResponse ok(std::string body) {
 // Runs `body` with the job that the path names.
 net::HttpResponse with_job(const Call& call, const std::function<net::HttpResponse(JobRun&)>& body) {
   JobRun* job = call.jobs.find(call.job_name);
-  if (job == nullptr) return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
+  if (job == nullptr || !call.caller.sees(job->state().tenant))
+    return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
   return body(*job);
 }
 
 net::HttpResponse get_status(const Call& call) {
-  return ok(status_document(call.services, call.jobs, call.up));
+  return ok(status_document(call.services, call.jobs, call.up, call.caller));
 }
 net::HttpResponse get_nodes(const Call& call) {
   return ok(nodes_document(call.services));
 }
 net::HttpResponse get_jobs(const Call& call) {
-  return ok(jobs_document(call.jobs));
+  return ok(jobs_document(call.jobs, call.caller));
 }
 
 net::HttpResponse get_job(const Call& call) {
@@ -70,9 +72,10 @@ std::string argument(const Call& call, const std::string& name) {
   return found == call.request.query.end() ? "" : found->second;
 }
 
-// A person's order. Who it is is what the request says (?by=…&why=…).
+// A person's order. Who it is has been shown by a token; where none is needed, it is what the request says
+// (?by=…&why=…).
 AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
-  const std::string by = argument(call, "by");
+  const std::string by = call.caller.name.empty() ? argument(call, "by") : call.caller.name;
   return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why")};
 }
 
@@ -98,7 +101,7 @@ net::HttpResponse submit(const Call& call, bool may_tune) {
       submission->tune && may_tune ? "hand in a job to tune, mode " : "hand in a job to profile, mode ";
   const Status asked = order_asked(call, what + std::string(to_string(submission->job.mode)), submission->job.name, 0);
   if (!asked.ok()) return failure(asked.error());
-  const auto submitted = call.jobs.submit(submission->job, submission->tune && may_tune);
+  const auto submitted = call.jobs.submit(submission->job, submission->tune && may_tune, call.caller.tenant);
   if (!submitted.ok()) {
     (void)refused(call, "take the job", submission->job.name, 0, 409, submitted.error().message);
     return failure(submitted.error());
@@ -135,12 +138,21 @@ net::HttpResponse get_events(const Call& call) {
 net::HttpResponse get_audit(const Call& call) {
   const auto after = after_of(call);
   if (!after.ok()) return failure(after.error());
-  const auto entries = call.services.store.audit(argument(call, "job"), *after, 1000);
+  const std::string job = argument(call, "job");
+  const JobRun* known = call.jobs.find(job);
+  if (!call.caller.sees_all() && (known == nullptr || !call.caller.sees(known->state().tenant))) {
+    return failure(403, "the audit log of all jobs is for those who see all of them; name one of yours with job=");
+  }
+  const auto entries = call.services.store.audit(job, *after, 1000);
   return entries.ok() ? ok(audit_document(*entries)) : failure(entries.error());
 }
 
 net::HttpResponse get_trials(const Call& call) {
-  return with_job(call, [](JobRun& job) { return ok(trials_document(job.state())); });
+  return with_job(call, [&call](JobRun& job) {
+    if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
+  });
 }
 
 net::HttpResponse get_report(const Call& call) {
@@ -151,7 +163,9 @@ net::HttpResponse get_report(const Call& call) {
     }
     const auto steps = call.services.store.steps(job.run());
     if (!steps.ok()) return failure(steps.error());
-    return ok(report_json(job.state(), job.timelines_json(), *steps));
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    if (!earlier.ok()) return failure(earlier.error());
+    return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
   });
 }
 
@@ -225,8 +239,17 @@ std::optional<std::uint64_t> number(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
+// The number that the path names; 0, which no trace has, for one of another tenant's job.
+std::uint64_t trace_of(const Call& call) {
+  const std::uint64_t id = number(call.job_name).value_or(0);
+  const auto name = call.services.traces.job_of(id);
+  const JobRun* job = name ? call.jobs.find(*name) : nullptr;
+  const bool seen = call.caller.sees_all() || (job != nullptr && call.caller.sees(job->state().tenant));
+  return seen ? id : 0;
+}
+
 net::HttpResponse get_trace(const Call& call) {
-  const auto document = call.services.traces.document(number(call.job_name).value_or(0));
+  const auto document = call.services.traces.document(trace_of(call));
   return document ? ok(*document) : no_trace(call);
 }
 
@@ -234,13 +257,13 @@ net::HttpResponse get_trace_chunk(const Call& call) {
   const auto found = call.request.query.find("number");
   const auto wanted = found == call.request.query.end() ? std::nullopt : number(found->second);
   if (!wanted) return failure(400, "number: which chunk is needed, from 0");
-  auto chunk = call.services.traces.fetch(number(call.job_name).value_or(0), *wanted);
+  auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
   if (!chunk) return no_trace(call);
   return {200, "application/octet-stream", std::move(*chunk)};
 }
 
 net::HttpResponse finish_trace(const Call& call) {
-  return call.services.traces.finish(number(call.job_name).value_or(0)) ? ok("{}") : no_trace(call);
+  return call.services.traces.finish(trace_of(call)) ? ok("{}") : no_trace(call);
 }
 
 net::HttpResponse get_costs(const Call& call) {
@@ -265,30 +288,32 @@ struct Route {
   std::string_view method;
   std::string_view path;  // {id} matches one segment
   net::HttpResponse (*handle)(const Call&);
+  Need need = Need::kView;
+  bool of_all_tenants = false;
 };
 
-constexpr Route kRoutes[] = {{"GET", "/", get_page},
-                             {"GET", "/metrics", get_metrics},
+constexpr Route kRoutes[] = {{"GET", "/", get_page, Need::kOpen},
+                             {"GET", "/metrics", get_metrics, Need::kView, true},
                              {"GET", "/v1/status", get_status},
                              {"GET", "/v1/nodes", get_nodes},
                              {"GET", "/v1/jobs", get_jobs},
-                             {"POST", "/v1/jobs", post_job},
-                             {"POST", "/v1/profile", post_profile},
-                             {"GET", "/v1/costs", get_costs},
+                             {"POST", "/v1/jobs", post_job, Need::kOperate},
+                             {"POST", "/v1/profile", post_profile, Need::kOperate},
+                             {"GET", "/v1/costs", get_costs, Need::kView, true},
                              {"GET", "/v1/audit", get_audit},
                              {"GET", "/v1/jobs/{id}", get_job},
                              {"GET", "/v1/jobs/{id}/events", get_events},
                              {"GET", "/v1/jobs/{id}/trials", get_trials},
                              {"GET", "/v1/jobs/{id}/report", get_report},
                              {"GET", "/v1/jobs/{id}/live", get_live},
-                             {"POST", "/v1/jobs/{id}/trace", post_trace},
+                             {"POST", "/v1/jobs/{id}/trace", post_trace, Need::kOperate},
                              {"GET", "/v1/traces/{id}", get_trace},
                              {"GET", "/v1/traces/{id}/chunk", get_trace_chunk},
-                             {"POST", "/v1/traces/{id}/finish", finish_trace},
-                             {"POST", "/v1/jobs/{id}/stop", post_stop},
-                             {"POST", "/v1/jobs/{id}/approve", post_approve},
-                             {"POST", "/v1/jobs/{id}/freeze", post_freeze},
-                             {"POST", "/v1/jobs/{id}/unfreeze", post_unfreeze}};
+                             {"POST", "/v1/traces/{id}/finish", finish_trace, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/stop", post_stop, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/approve", post_approve, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/freeze", post_freeze, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/unfreeze", post_unfreeze, Need::kOperate}};
 
 // True when the path fits; then `id` is what stands for {id}.
 bool fits(std::string_view route, std::string_view path, std::string& id) {
@@ -303,17 +328,50 @@ bool fits(std::string_view route, std::string_view path, std::string& id) {
   return true;
 }
 
+// The route of this method and path, or nullptr; `path_known` where another method would do.
+const Route* route_of(const net::HttpRequest& request, std::string& id, bool& path_known) {
+  for (const Route& route : kRoutes) {
+    if (!fits(route.path, request.path, id)) continue;
+    path_known = true;
+    if (route.method == request.method) return &route;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-Api::Api(Services& services, JobTable& jobs) : services_(services), jobs_(jobs), begun_(services.clock.monotonic()) {}
+Api::Api(Services& services, JobTable& jobs, const Access& access)
+    : services_(services), jobs_(jobs), access_(access), begun_(services.clock.monotonic()) {}
+
+std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
+  std::optional<Denial> denial;
+  if (head.upgrade) {
+    denial = access_.agent(head);
+  } else {
+    std::string id;
+    bool path_known = false;
+    const Route* route = route_of(head, id, path_known);
+    const auto answer = access_.person(head, route == nullptr ? Need::kView : route->need);
+    denial = answer.denial;
+    if (!denial && route != nullptr && route->of_all_tenants && !answer.caller.sees_all()) {
+      denial = Denial{403, std::string(route->path) + " tells of all tenants' jobs, but " + answer.caller.name +
+                               " sees those of " + answer.caller.tenant + " alone"};
+    }
+  }
+  if (!denial) return std::nullopt;
+  services_.refusals.refused(denial->status == 401 ? "unauthenticated" : "forbidden", head.address,
+                             head.method + " " + head.path + ": " + denial->reason);
+  return failure(denial->status, denial->reason);
+}
 
 net::HttpResponse Api::handle(const net::HttpRequest& request) {
   bool path_known = false;
-  for (const Route& route : kRoutes) {
-    Call call{request, services_, jobs_, services_.clock.monotonic() - begun_, ""};
-    if (!fits(route.path, request.path, call.job_name)) continue;
-    path_known = true;
-    if (route.method == request.method) return route.handle(call);
+  std::string id;
+  if (const Route* route = route_of(request, id, path_known)) {
+    const auto answer = access_.person(request, route->need);
+    if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
+    return route->handle(
+        {request, services_, jobs_, services_.clock.monotonic() - begun_, std::move(id), answer.caller});
   }
   if (path_known) return failure(405, request.method + " is not possible at " + request.path);
   return failure(404, "there is nothing at " + request.path);

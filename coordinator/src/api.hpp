@@ -1,8 +1,12 @@
 #pragma once
 
-// The JSON API for people and scripts, /metrics and the status page: a table of routes. Errors are {"error": "…"} with
-// status 400, 404 or 409. Event loop's thread only.
+// The JSON API for people and scripts, /metrics and the status page: a table of routes and of what each asks of who
+// calls it. Errors are {"error": "…"} with status 400, 401, 403, 404 or 409; another tenant's job is one that is not
+// there. Event loop's thread only.
 
+#include <optional>
+
+#include "access.hpp"
 #include "base/clock.hpp"
 #include "job_table.hpp"
 #include "net/server.hpp"
@@ -12,13 +16,16 @@ namespace trimtab::coordinator {
 
 class Api {
  public:
-  Api(Services& services, JobTable& jobs);
+  Api(Services& services, JobTable& jobs, const Access& access);
 
+  // Of a request's head, also of an agent's: why it is turned down, which is logged. Nothing: go on.
+  [[nodiscard]] std::optional<net::HttpResponse> admit(const net::HttpRequest& head);
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request);
 
  private:
   Services& services_;
   JobTable& jobs_;
+  const Access& access_;
   Nanoseconds begun_;
 };
 

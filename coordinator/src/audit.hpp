@@ -1,7 +1,8 @@
 #pragma once
 
 // The audit log: who did what to which job, when and why. Written before the action is carried out; only ever added to
-// (sql/0002_audit.sql). What people are called is what they say of themselves: the port trusts its callers.
+// (sql/0002_audit.sql). What people are called is what their tokens say; where none are asked for, what they say of
+// themselves.
 
 #include <cstdint>
 #include <optional>

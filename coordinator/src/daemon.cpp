@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "access.hpp"
 #include "agents.hpp"
 #include "api.hpp"
 #include "job_table.hpp"
@@ -20,6 +21,7 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr Nanoseconds kTick = std::chrono::milliseconds(200);
+constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 
 std::string default_state_directory() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
@@ -34,12 +36,30 @@ Result<std::string> make_state_directory(const Settings& settings) {
   std::error_code error;
   const fs::path directory =
       fs::absolute(settings.state_directory.empty() ? default_state_directory() : settings.state_directory, error);
-  fs::create_directories(directory / "rendezvous", error);
+  // What jobs are called and how they are started is for nobody else on this machine. A directory that was there before
+  // is its maker's.
+  if (fs::create_directories(directory, error)) fs::permissions(directory, fs::perms::owner_all, error);
+  if (!error) fs::create_directories(directory / "rendezvous", error);
   if (error) {
     return unavailable("the state directory " + directory.string() + " cannot be made: " + error.message() +
                        ". Name another with --state");
   }
   return directory.string();
+}
+
+Result<std::shared_ptr<net::Credentials>> load_credentials(const Settings& settings, const Clock& clock) {
+  if (settings.tls.empty()) return std::shared_ptr<net::Credentials>();
+  TRIMTAB_TRY(auto credentials, net::Credentials::load(settings.tls, clock.wall()));
+  if (credentials->own().kind != net::CertificateKind::kCoordinator) {
+    return bad_input(settings.tls.certificate +
+                     " is not a coordinator's certificate: make one with 'trimtab cert issue coordinator'");
+  }
+  return credentials;
+}
+
+Result<std::unique_ptr<net::TokenFile>> load_tokens(const Settings& settings) {
+  if (settings.tokens.empty()) return std::unique_ptr<net::TokenFile>();
+  return net::TokenFile::load(settings.tokens);
 }
 
 // Written aside and renamed, so that who waits for the file never reads half a number.
@@ -59,9 +79,12 @@ Status write_port_file(const std::string& path, std::uint16_t port) {
 
 struct Daemon::Implementation {
   Implementation(net::EventLoop& event_loop, const Clock& time, StateStore state, CostDatabase database,
-                 const Settings& settings, const std::string& directory)
+                 const Settings& settings, const std::string& directory, std::shared_ptr<net::Credentials> certificates,
+                 std::unique_ptr<net::TokenFile> tokens)
       : loop(event_loop),
         clock(time),
+        tls(std::move(certificates)),
+        access(tls != nullptr, std::move(tokens)),
         store(std::move(state)),
         costs(std::move(database)),
         members(time),
@@ -82,20 +105,37 @@ struct Daemon::Implementation {
             {[this](std::uint64_t peer, std::string frame) { return server && server->send(peer, std::move(frame)); },
              [this](std::uint64_t peer) {
                if (server) server->close(peer);
+             },
+             [this](std::uint64_t peer, const std::string& node) {
+               return access.check_node(server->identity(peer), node);
              }}),
-        api(services, jobs) {}
+        api(services, jobs, access) {}
 
   Status listen(const Settings& settings) {
     net::ServerOptions options;
     options.address = settings.address;
     options.port = settings.port;
+    options.tls = tls;
     net::ServerHandlers handlers;
+    handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
+    handlers.refused = [this](const net::Refusal& refusal) {
+      services.refusals.refused(std::string(to_string(refusal.kind)), refusal.address, refusal.reason);
+    };
     handlers.http = [this](const net::HttpRequest& request) { return api.handle(request); };
     handlers.opened = [](net::PeerId) {};
     handlers.message = [this](net::PeerId peer, std::string_view frame) { agents.message(peer, frame); };
     handlers.closed = [this](net::PeerId peer, const std::string& reason) { agents.closed(peer, reason); };
     TRIMTAB_TRY(server, net::Server::start(loop, options, std::move(handlers)));
     return {};
+  }
+
+  void reload(bool in_any_case) {
+    const auto tell = [](const char* what, const Result<bool>& fresh) {
+      if (!fresh.ok()) return spdlog::error("the {} stay as they were: {}", what, fresh.error().message);
+      if (*fresh) spdlog::info("the {} have been read again", what);
+    };
+    if (tls) tell("certificates", tls->reload(clock.wall(), in_any_case));
+    tell("tokens", access.reload(in_any_case));
   }
 
   void tick() {
@@ -112,6 +152,8 @@ struct Daemon::Implementation {
 
   net::EventLoop& loop;
   const Clock& clock;
+  std::shared_ptr<net::Credentials> tls;
+  Access access;
   StateStore store;
   CostDatabase costs;
   Membership members;
@@ -122,19 +164,25 @@ struct Daemon::Implementation {
   Api api;
   std::unique_ptr<net::Server> server;
   net::EventLoop::Timer timer;
+  net::EventLoop::Timer reload_timer;
   Nanoseconds last_tick{0};
 };
 
 Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& settings) {
+  TRIMTAB_TRY_STATUS(check_settings(settings));
+  TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
+  TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));
   TRIMTAB_TRY(StateStore store, StateStore::open(directory + "/coordinator.db"));
   TRIMTAB_TRY(CostDatabase costs, CostDatabase::open(directory + "/costs.db", OpenMode::kCreate));
-  auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory);
+  auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
+                                                 std::move(credentials), std::move(tokens));
   TRIMTAB_TRY_STATUS(inside->listen(settings));
   TRIMTAB_TRY_STATUS(inside->jobs.restore());
   TRIMTAB_TRY_STATUS(write_port_file(settings.port_file, inside->server->port()));
   Implementation* raw = inside.get();
   inside->timer = loop.every(kTick, [raw] { raw->tick(); });
+  inside->reload_timer = loop.every(kReloadPeriod, [raw] { raw->reload(false); });
   spdlog::info("trimtab-coordinator {} listens on {}:{}, state in {}", TRIMTAB_RELEASE, settings.address,
                inside->server->port(), directory);
   return std::unique_ptr<Daemon>(new Daemon(std::move(inside)));
@@ -150,7 +198,12 @@ std::uint16_t Daemon::port() const {
   return implementation_->server->port();
 }
 
+void Daemon::reload() {
+  implementation_->reload(true);
+}
+
 void Daemon::stop() {
+  implementation_->reload_timer.cancel();
   implementation_->timer.cancel();
   implementation_->agents.stop();
   implementation_->server->stop();

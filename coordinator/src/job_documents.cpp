@@ -48,6 +48,7 @@ json summary_json(const JobRun& job) {
           {"doing", to_string(state.doing)},
           {"active", job.active()},
           {"mode", to_string(state.job.mode)},
+          {"tenant", state.tenant},
           {"tune", state.tune},
           {"frozen", state.frozen},
           {"held_by", job.held_by()},
@@ -56,16 +57,18 @@ json summary_json(const JobRun& job) {
           {"steps", state.job.steps},
           {"loss", state.loss},
           {"step_ms", state.step_ms},
-          {"trials", state.trials.size()},
+          {"trials", state.trials_begun()},
           {"failure", state.failure},
           {"conclusion", state.conclusion},
           {"report_complete", job.report_complete()},
           {"storage_failure", job.storage_failure()}};
 }
 
-json jobs_json(const JobTable& jobs) {
+json jobs_json(const JobTable& jobs, const Caller& caller) {
   json list = json::array();
-  for (const auto& [name, job] : jobs.jobs()) list.push_back(summary_json(*job));
+  for (const auto& [name, job] : jobs.jobs()) {
+    if (caller.sees(job->state().tenant)) list.push_back(summary_json(*job));
+  }
   return list;
 }
 
@@ -83,6 +86,16 @@ json trial_summary(const Trial& trial) {
           {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
           {"switch_ms", trial.switch_ms},
           {"steps", trial.steps}};
+}
+
+json earlier_trial_summary(const EarlierTrial& trial) {
+  return {{"id", trial.id},
+          {"hash", trial.plan_hash},
+          {"plan", nullptr},
+          {"state", trial.state},
+          {"reason", trial.reason},
+          {"predicted_ms", trial.predicted_ms},
+          {"measured_ms", trial.measured_ms}};
 }
 
 json job_json(const JobRun& job) {
@@ -127,19 +140,19 @@ std::string error_document(const std::string& message) {
   return text({{"error", message}});
 }
 
-std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up) {
+std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up, const Caller& caller) {
   return text({{"release", TRIMTAB_RELEASE},
                {"protocol_version", kProtocolVersion},
                {"uptime_s", std::chrono::duration<double>(up).count()},
                {"nodes", nodes_json(services)},
-               {"jobs", jobs_json(jobs)}});
+               {"jobs", jobs_json(jobs, caller)}});
 }
 
 std::string nodes_document(const Services& services) {
   return text({{"nodes", nodes_json(services)}});
 }
-std::string jobs_document(const JobTable& jobs) {
-  return text({{"jobs", jobs_json(jobs)}});
+std::string jobs_document(const JobTable& jobs, const Caller& caller) {
+  return text({{"jobs", jobs_json(jobs, caller)}});
 }
 
 std::string job_document(const JobRun& job) {
@@ -152,8 +165,9 @@ std::string submitted_document(const Submitted& submitted) {
   return text(document);
 }
 
-std::string trials_document(const TuningState& state) {
+std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier) {
   json trials = json::array();
+  for (const EarlierTrial& trial : earlier) trials.push_back(earlier_trial_summary(trial));
   for (const Trial& trial : state.trials) trials.push_back(trial_summary(trial));
   return text({{"trials", trials}});
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "access.hpp"
 #include "base/result.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
@@ -19,13 +20,15 @@ struct Submission {
 [[nodiscard]] Result<Submission> parse_submission(const std::string& body);
 
 [[nodiscard]] std::string error_document(const std::string& message);
-[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up);
+[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up,
+                                          const Caller& caller);
 [[nodiscard]] std::string nodes_document(const Services& services);
-[[nodiscard]] std::string jobs_document(const JobTable& jobs);
+[[nodiscard]] std::string jobs_document(const JobTable& jobs, const Caller& caller);
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The job, and "was_running": whether it ran before it was handed in.
 [[nodiscard]] std::string submitted_document(const Submitted& submitted);
-[[nodiscard]] std::string trials_document(const TuningState& state);
+// `earlier`: trials that the state has no more.
+[[nodiscard]] std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier);
 [[nodiscard]] std::string events_document(const std::vector<StoredEvent>& events);
 [[nodiscard]] std::string audit_document(const std::vector<StoredAudit>& entries);
 [[nodiscard]] std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs);

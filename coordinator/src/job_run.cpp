@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
 #include "cost_needs.hpp"
+#include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
@@ -14,6 +16,10 @@
 namespace trimtab::coordinator {
 
 namespace {
+
+// Of a trial's deadline, by which the answer is no longer waited for.
+constexpr double kProbingShare = 0.7;
+constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
 
 // All but kernels and ranges, which are many in a long job and price no plan.
 std::vector<CostKind> priced_kinds() {
@@ -61,6 +67,8 @@ void JobRun::tick() {
     feed(KillSwitches{services_.members.kill_switches()});
   }
   if (active()) feed(Tick{});
+  tick_probing();
+  offer_nodes();
   if (state().phase == Phase::kWaiting) place();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && !priced_ && !state().initial.empty()) price_plans();
@@ -74,6 +82,7 @@ void JobRun::take(std::vector<Action> actions) {
     spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
     unstored_.notes.push_back(std::move(note));
   }
+  for (Trial& trial : tuning_.take_changed_trials()) unstored_.trials.push_back(std::move(trial));
   for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
 }
 
@@ -148,6 +157,10 @@ void JobRun::load_facts(const Placement& placement) {
   for (const auto& [hash, reason] : failures.items()) {
     if (failures.is_object()) failed.push_back(hash);
   }
+  const auto probes = fact(state().fingerprint, "probes/" + name());
+  if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
+    tuning_.set_probes(std::move(known).value());
+  }
   tuning_.set_facts(calibration.is_object() ? calibration.dump() : "", std::move(failed));
 }
 
@@ -217,7 +230,7 @@ void JobRun::carry_out(const CountCosts&) {
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
-  SearchTask task = action.spare ? tuning_.spare_task() : tuning_.search_task();
+  SearchTask task = tuning_.task_for(action.purpose);
   task.costs = known_costs();
   task.time_budget = services_.budget.time;
   task.max_evaluations = services_.budget.evaluations;
@@ -227,8 +240,64 @@ void JobRun::carry_out(const SearchPlans& action) {
   });
 }
 
-void JobRun::carry_out(const ProbeHardware&) {
-  events_.emplace_back(HardwareProbed{{}, "agents do not probe devices and links beside a running job"});
+void JobRun::carry_out(const ProbeHardware& action) {
+  const auto urgent = std::chrono::duration_cast<Nanoseconds>(state().job.trials.deadline * kProbingShare);
+  const Nanoseconds patience = action.urgent ? urgent : std::max(urgent, kCalmPatience);
+  probing_ = Probing{action, services_.clock.monotonic() + patience, std::nullopt};
+  services_.probing.probe({name(), state().nodes, interface_of(state().job)},
+                          [self = self_, since = action.since_step](HardwareProbed probed) {
+                            if (*self == nullptr || !(*self)->probing_) return;
+                            if ((*self)->probing_->asked.since_step != since) return;  // asked again since
+                            (*self)->probing_->answer = std::move(probed);
+                            (*self)->tick_probing();
+                          });
+}
+
+// The agents have looked. What ranks compute is a mean over steps, so it waits until all of them are later than what
+// was asked about.
+void JobRun::tick_probing() {
+  if (!probing_ || !probing_->answer) return;
+  const auto computing = services_.live.computing(name());
+  const bool fresh = std::all_of(computing.begin(), computing.end(), [this](const LiveRanks::Computing& one) {
+    return one.first_step > probing_->asked.since_step;
+  });
+  if (!fresh && services_.clock.monotonic() < probing_->deadline) return;
+  HardwareProbed probed = std::move(*probing_->answer);
+  const std::string work = training_work(probing_->asked.plan_hash);
+  probed.plan_hash = probing_->asked.plan_hash;
+  probing_.reset();
+  for (const LiveRanks::Computing& one : computing) {
+    if (!fresh || one.rank >= state().world_size()) continue;
+    Probe probe;
+    probe.device = one.rank;
+    probe.node = one.node;
+    probe.ms = one.ms;
+    probe.work = work;
+    probed.probes.push_back(std::move(probe));
+  }
+  if (!probed.probes.empty()) probed.error.clear();
+  feed(std::move(probed));
+}
+
+// Nodes that joined are looked at once, beside those that the job has.
+void JobRun::offer_nodes() {
+  if (offering_ || !tuning_.takes_nodes()) return;
+  auto larger = services_.members.place_more(state().job, state().nodes);
+  if (!larger || larger->key == offered_) return;
+  offering_ = true;
+  services_.probing.probe({name(), larger->nodes, "", false},
+                          [self = self_, larger = *larger](const HardwareProbed& probed) {
+                            if (*self == nullptr) return;
+                            (*self)->offering_ = false;
+                            (*self)->offer(larger, probed);
+                          });
+}
+
+void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
+  if (!tuning_.takes_nodes()) return;  // looked at again when it does
+  offered_ = larger.key;
+  NodesOffered offered = describe_joining(larger, probed.probes);
+  feed(std::move(offered));
 }
 
 void JobRun::remember(const std::string& fact, const std::string& json) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,8 +75,12 @@ class JobRun {
   void carry_out(const StopRanks& action) { send_message(action); }
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
-  void carry_out(const ProbeHardware&);
+  void carry_out(const ProbeHardware& action);
+  void tick_probing();
+  void offer_nodes();
+  void offer(const LargerPlacement& larger, const HardwareProbed& probed);
   void carry_out(const RememberCalibration& action);
+  void carry_out(const RememberProbes& action) { remember("probes/" + name(), action.json); }
   void carry_out(const RememberFailure& action);
   template <typename Command>
   void send_command(const Command& action);
@@ -87,6 +92,12 @@ class JobRun {
   [[nodiscard]] std::string failures_fact() const;
   void remember(const std::string& name, const std::string& json);
 
+  struct Probing {
+    ProbeHardware asked;
+    Nanoseconds deadline{0};
+    std::optional<HardwareProbed> answer;  // of the agents
+  };
+
   const std::int64_t run_;
   Services& services_;
   Tuning tuning_;
@@ -96,6 +107,9 @@ class JobRun {
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
+  std::optional<Probing> probing_;
+  std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
+  bool offering_ = false;  // their devices are being probed
   bool draining_ = false;
   bool priced_ = false;
   bool reported_ = false;

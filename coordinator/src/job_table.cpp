@@ -38,6 +38,12 @@ bool mentions(const std::vector<std::string>& arguments, std::string_view placeh
 
 // A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
 Status check_delivery(const Job& job, bool tune) {
+  if (job.elastic && job.delivery != Delivery::kLive) {
+    return bad_input(
+        "job " + job.name +
+        " is elastic, which needs delivery \"live\": a job that is restarted goes on from a checkpoint of " +
+        "its own, for as many ranks as wrote it");
+  }
   if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
   if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {
     return bad_input("job " + job.name +
@@ -96,15 +102,21 @@ Status JobTable::restore() {
   return {};
 }
 
-Result<Submitted> JobTable::submit(Job job, bool tune) {
+Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
+  if (JobRun* present = find(job.name); present != nullptr && present->state().tenant != tenant) {
+    return no("the job name " + job.name + " is taken by another tenant; choose another name");
+  }
   if (JobRun* present = find(job.name); present != nullptr && present->active()) {
     TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
+    present->feed(Order::kResume);
     return Submitted{present, true};
   }
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
+  state.elastic = job.elastic;
+  state.tenant = tenant;
   state.job = std::move(job);
   const std::string name = state.job.name;
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));

@@ -25,7 +25,8 @@ class JobTable {
   // Takes up what an earlier coordinator left.
   [[nodiscard]] Status restore();
   // The error is kNo when another job of this name runs already, kBadInput when the job cannot be tuned as it asks.
-  [[nodiscard]] Result<Submitted> submit(Job job, bool tune);
+  // A name belongs to the tenant who used it first: the job's files on the nodes go by it.
+  [[nodiscard]] Result<Submitted> submit(Job job, bool tune, const std::string& tenant = "*");
   [[nodiscard]] JobRun* find(const std::string& name);
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }

@@ -1,5 +1,7 @@
 #include "live_ranks.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace trimtab::coordinator {
@@ -75,6 +77,20 @@ std::string LiveRanks::document(const std::string& job, Nanoseconds now) const {
   }
   // Texts come from training processes; what is no UTF-8 is replaced.
   return json{{"job", job}, {"ranks", std::move(ranks)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<LiveRanks::Computing> LiveRanks::computing(const std::string& job) const {
+  std::vector<Computing> all;
+  for (auto rank = ranks_.lower_bound({job, {"", 0}}); rank != ranks_.end() && rank->first.first == job; ++rank) {
+    const wire::RankActivity& one = rank->second.activity;
+    const bool known = rank->first.second.first.empty() && one.steps_measured() > 0 && one.step() >= 0;
+    const double ms = one.step_seconds() * one.computation() * 1e3;
+    if (!known || !std::isfinite(ms) || ms <= 0) continue;
+    const auto measured = static_cast<std::int64_t>(std::min<std::uint64_t>(one.steps_measured(), 1U << 20));
+    all.push_back(
+        {static_cast<std::int32_t>(std::min(one.rank(), 1U << 30)), rank->second.node, ms, one.step() + 1 - measured});
+  }
+  return all;
 }
 
 void LiveRanks::forget_old(Nanoseconds now) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "wire/agent.pb.h"
@@ -22,6 +23,15 @@ class LiveRanks {
   void told(const wire::RankActivity& activity, const std::string& node, Nanoseconds now);
   // {"job", "ranks": [...]}: the job's own ranks (no variant's), by number.
   [[nodiscard]] std::string document(const std::string& job, Nanoseconds now) const;
+  // What a rank computed in a step, the mean over its latest ones.
+  struct Computing {
+    std::int32_t rank = 0;
+    std::string node;
+    double ms = 0;
+    std::int64_t first_step = 0;  // of those
+  };
+  // The job's own ranks whose steps are told by number.
+  [[nodiscard]] std::vector<Computing> computing(const std::string& job) const;
   void forget_old(Nanoseconds now);
 
  private:

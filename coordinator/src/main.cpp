@@ -2,14 +2,17 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -56,17 +59,22 @@ int report(const Error& error) {
 }
 
 int run(const Settings& settings) {
+  ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
   const SystemClock clock;
   net::EventLoop loop;
-  auto daemon = Daemon::start(loop, clock, settings);
-  if (!daemon.ok()) return report(daemon.error());
+  std::unique_ptr<Daemon> daemon;
+  // Before anybody can know that it runs; a signal that comes while it starts is answered when it has.
   loop.on_signals(false, [&](int signal) {
+    if (signal == SIGHUP) return daemon->reload();
     spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
-    (*daemon)->stop();
+    daemon->stop();
     loop.stop();
   });
+  auto started = Daemon::start(loop, clock, settings);
+  if (!started.ok()) return report(started.error());
+  daemon = std::move(started).value();
   loop.run();
   return 0;
 }

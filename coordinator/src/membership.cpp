@@ -1,6 +1,7 @@
 #include "membership.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "schema/fingerprint.hpp"
@@ -27,6 +28,11 @@ Status check(const Introduction& hello) {
                      std::to_string(hello.memory_bytes) + " bytes; 1 to 1024 devices with memory are needed");
   }
   return {};
+}
+
+// Of a device.
+Bytes memory_of(const Member& member, const Job& job) {
+  return job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
 }
 
 }  // namespace
@@ -98,6 +104,39 @@ const Member* Membership::by_node(const std::string& node) const {
   return found == members_.end() ? nullptr : &found->second;
 }
 
+const Member* Membership::live(const std::string& node) const {
+  const Member* member = by_node(node);
+  return member == nullptr || member->lost || member->peer == 0 ? nullptr : member;
+}
+
+std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::vector<NodeShare>& present) const {
+  LargerPlacement larger;
+  larger.nodes = present;
+  std::int32_t wanted = job.world_size;
+  std::set<std::string> own;
+  for (const NodeShare& share : present) {
+    if (live(share.node) == nullptr) return std::nullopt;
+    own.insert(share.node);
+    wanted -= share.ranks;
+  }
+  for (const auto& [name, member] : members_) {
+    if (wanted <= 0) break;
+    if (own.contains(name) || live(name) == nullptr) continue;
+    const std::int32_t ranks = std::min(member.devices, wanted);
+    larger.joined.push_back({name, job.world_size - wanted, ranks});
+    larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
+    wanted -= ranks;
+  }
+  if (larger.joined.empty()) return std::nullopt;
+  larger.nodes.insert(larger.nodes.end(), larger.joined.begin(), larger.joined.end());
+  for (const NodeShare& share : larger.nodes) {
+    const Member& member = members_.at(share.node);
+    larger.cluster.nodes.push_back({share.node, member.fingerprint, share.ranks, memory_of(member, job), 0});
+  }
+  larger.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
+  return larger;
+}
+
 Result<std::optional<Placement>> Membership::place(const Job& job) const {
   Placement placement;
   std::int32_t wanted = job.world_size;
@@ -105,9 +144,8 @@ Result<std::optional<Placement>> Membership::place(const Job& job) const {
     if (wanted == 0) break;
     if (member.lost || member.peer == 0) continue;
     const std::int32_t devices = std::min(member.devices, wanted);
-    const Bytes memory = job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
     placement.nodes.push_back({name, job.world_size - wanted, devices});
-    placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory, 0});
+    placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory_of(member, job), 0});
     wanted -= devices;
   }
   if (wanted > 0) return std::optional<Placement>{};

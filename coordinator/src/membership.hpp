@@ -55,6 +55,14 @@ struct Placement {
   std::string fingerprint;
 };
 
+// A job's nodes as they are, and others behind them.
+struct LargerPlacement {
+  std::vector<NodeShare> nodes;
+  Cluster cluster;
+  std::vector<NodeShare> joined;  // the others among them
+  std::string key;                // differs when other agents join
+};
+
 class Membership {
  public:
   explicit Membership(const Clock& clock) : clock_(clock) {}
@@ -78,8 +86,13 @@ class Membership {
   // Devices in order of node name. Empty when live nodes have too few; an error when they have enough and the job
   // cannot use them.
   [[nodiscard]] Result<std::optional<Placement>> place(const Job& job) const;
+  // Nodes in order of name that could join those that the job has, up to the devices that it asked for. Nothing when
+  // there are none, or one of the job's own is away.
+  [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::vector<NodeShare>& present) const;
 
  private:
+  [[nodiscard]] const Member* live(const std::string& node) const;
+
   const Clock& clock_;
   std::map<std::string, Member> members_;
 };

@@ -52,23 +52,37 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+void count_trials(const TuningState& state, std::map<std::string, double>& trials) {
+  for (const Trial& trial : state.trials) ++trials[std::string(to_string(trial.state))];
+  const std::pair<TrialState, std::int32_t> forgotten[] = {{TrialState::kAdopted, state.forgotten.adopted},
+                                                           {TrialState::kRejected, state.forgotten.rejected},
+                                                           {TrialState::kFailed, state.forgotten.failed}};
+  for (const auto& [of, count] : forgotten) {
+    if (count > 0) trials[std::string(to_string(of))] += count;
+  }
+}
+
 void job_metrics(Page& page, const JobTable& jobs) {
   std::map<std::string, double> phases;
   std::map<std::string, double> trials;
   std::map<std::string, double> step_seconds;
   std::map<std::string, double> steps;
+  std::map<std::string, double> halted;
   std::map<std::string, double> held;
   for (const auto& [name, job] : jobs.jobs()) {
     ++phases[std::string(to_string(job->state().phase))];
-    for (const Trial& trial : job->state().trials) ++trials[std::string(to_string(trial.state))];
+    count_trials(job->state(), trials);
     // Job names are [A-Za-z0-9._-]: nothing in them needs escaping.
     step_seconds[name] = job->state().step_ms / 1e3;
     steps[name] = static_cast<double>(job->state().step);
+    halted[name] = job->state().doing == Doing::kHalted ? 1 : 0;
     held[name] = job->held_by().empty() ? 0 : 1;
   }
   page.labelled("trimtab_jobs", "gauge", "Jobs by phase.", "phase", phases);
   page.labelled("trimtab_trials", "gauge", "Trials of the known jobs by state.", "state", trials);
   page.labelled("trimtab_job_step_seconds", "gauge", "Last training step of a job.", "job", step_seconds);
+  page.labelled("trimtab_job_halted", "gauge",
+                "1 = its ranks crashed too often; nothing runs until it is handed in again.", "job", halted);
   page.labelled("trimtab_job_step", "gauge", "Number of a job's last training step.", "job", steps);
   page.labelled("trimtab_job_held", "gauge", "1 while a job's plan must stay: frozen, or a kill switch is thrown.",
                 "job", held);
@@ -167,6 +181,8 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   counter_metrics(page, services.counters);
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
+  page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
+                services.refusals.counts());
   const auto costs = services.costs.cost_count();
   if (costs.ok()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));

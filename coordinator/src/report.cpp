@@ -55,6 +55,15 @@ json trial_json(const Trial& trial) {
           {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}}}};
 }
 
+json earlier_trial_json(const EarlierTrial& trial) {
+  return {{"id", trial.id},
+          {"hash", trial.plan_hash},
+          {"state", trial.state},
+          {"reason", trial.reason},
+          {"predicted_ms", trial.predicted_ms},
+          {"measured_ms", trial.measured_ms}};
+}
+
 json not_tried_json(const TuningState& state) {
   json list = json::array();
   for (const PassedOver& one : state.passed_over) {
@@ -147,7 +156,8 @@ json drifts_json(const TuningState& state) {
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},
                     {"after_ms", one.after_ms},
-                    {"what", one.what}});
+                    {"what", one.what},
+                    {"stale", one.stale}});
   }
   return list;
 }
@@ -188,7 +198,7 @@ PredictionError prediction_error(const TuningState& state) {
 }
 
 std::string report_json(const TuningState& state, const std::string& timelines_json,
-                        const std::vector<MeasuredStep>& steps) {
+                        const std::vector<MeasuredStep>& steps, const std::vector<EarlierTrial>& earlier) {
   const bool compared = state.compared && state.incumbent.hash != state.initial.hash;
   const PredictionError error = prediction_error(state);
   json report = {
@@ -215,6 +225,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
       {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
       {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
   for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));
+  for (const EarlierTrial& trial : earlier) report["earlier_trials"].push_back(earlier_trial_json(trial));
   report["not_tried"] = not_tried_json(state);
   report["conclusion"] = state.conclusion;
   report["failure"] = state.failure;
@@ -225,8 +236,16 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
   report["drifts"] = drifts_json(state);
+  for (const Crash& one : state.crashes) {
+    report["crashes"].push_back({{"seconds", seconds_between(state.begun_wall_ns, one.wall_ns)},
+                                 {"step", one.step},
+                                 {"hash", one.plan_hash},
+                                 {"why", one.why}});
+  }
   for (const Resize& one : state.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
+    if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;
+    if (!one.outcome.empty()) report["resizes"].back()["outcome"] = one.outcome;
   }
   report["overhead"] = overhead_json(state);
   report["noise"] = noise_json(steps);

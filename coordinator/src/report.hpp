@@ -10,9 +10,11 @@
 
 namespace trimtab::coordinator {
 
-// `timelines_json` is {"initial": [...], "adopted": [...]} or "{}"; `steps` are the measured ones.
+// `earlier`: trials that the state has no more. `timelines_json` is {"initial": [...], "adopted": [...]} or "{}";
+// `steps` are the measured ones.
 [[nodiscard]] std::string report_json(const TuningState& state, const std::string& timelines_json,
-                                      const std::vector<MeasuredStep>& steps);
+                                      const std::vector<MeasuredStep>& steps,
+                                      const std::vector<EarlierTrial>& earlier = {});
 
 // The mean relative error of predictions: as trials found them, and before any calibration.
 struct PredictionError {

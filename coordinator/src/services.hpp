@@ -10,9 +10,12 @@
 
 #include "base/clock.hpp"
 #include "collective_join.hpp"
+#include "hardware_probing.hpp"
 #include "live_ranks.hpp"
 #include "membership.hpp"
 #include "node_clocks.hpp"
+#include "probe_token.hpp"
+#include "refusal_log.hpp"
 #include "schema/cost_database.hpp"
 #include "search_worker.hpp"
 #include "state_store.hpp"
@@ -70,6 +73,8 @@ struct Services {
   LiveRanks live = {};
   NodeClocks clocks = {};
   Traces traces{clock, send};
+  HardwareProbing probing{clock, send, probe_token};
+  RefusalLog refusals{clock};
 };
 
 }  // namespace trimtab::coordinator

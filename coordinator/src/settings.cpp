@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/units.hpp"
+#include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
 
 namespace trimtab::coordinator {
@@ -23,24 +24,15 @@ Status number(const std::string& value, std::uint64_t high, std::uint64_t& out) 
   return {};
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
-}
-
 Status apply_listen(Settings& settings, const std::string& value) {
   const auto colon = value.rfind(':');
   if (colon == std::string::npos) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420");
   std::string host = value.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.empty()) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420, or 0.0.0.0:7420 for all interfaces");
   std::uint64_t port = 0;
   if (!number(value.substr(colon + 1), 65535, port))
     return bad_input("a port from 0 (any free one) to 65535 is needed");
-  if (!is_loopback(host)) {
-    return bad_input(
-        "only loopback addresses are allowed, because connections are not encrypted: TLS is not built into this "
-        "release. "
-        "Listen on 127.0.0.1 and reach it through an SSH tunnel");
-  }
   settings.address = host == "localhost" ? "127.0.0.1" : host;
   settings.port = static_cast<std::uint16_t>(port);
   return {};
@@ -74,6 +66,17 @@ Status apply_search_evaluations(Settings& settings, const std::string& value) {
   return number(value, std::numeric_limits<std::uint64_t>::max(), settings.search_evaluations);
 }
 
+template <std::string net::CredentialFiles::*file>
+Status apply_tls(Settings& settings, const std::string& value) {
+  settings.tls.*file = value;
+  return {};
+}
+
+Status apply_tokens(Settings& settings, const std::string& value) {
+  settings.tokens = value;
+  return {};
+}
+
 Error unknown_key(std::string_view name, const std::string& place) {
   std::vector<std::string> known;
   for (const SettingKey& key : setting_keys()) known.emplace_back(key.name);
@@ -91,13 +94,20 @@ std::string text_of(const toml::node& node) {
 
 const std::vector<SettingKey>& setting_keys() {
   static const std::vector<SettingKey> kKeys = {
-      {"listen", "127.0.0.1:7420", "HOST:PORT to listen on, loopback only; port 0 takes any free one", apply_listen},
+      {"listen", "127.0.0.1:7420",
+       "HOST:PORT to listen on, beyond loopback only with TLS and tokens; port 0 takes any free one", apply_listen},
       {"state", "$XDG_STATE_HOME/trimtab", "directory of the state and the cost database", apply_state},
       {"log_level", "info", "trace, debug, info, warn, error or off", apply_log_level},
       {"port_file", "none", "file that the bound port is written to", apply_port_file},
       {"search_time", "5s", "the most time that one search takes", apply_search_time},
       {"search_evaluations", "200000", "the most plans that one search evaluates; 0 = no limit",
-       apply_search_evaluations}};
+       apply_search_evaluations},
+      {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
+       apply_tls<&net::CredentialFiles::authority>},
+      {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",
+       apply_tls<&net::CredentialFiles::certificate>},
+      {"tls_key", "none", "the key to it (PEM); nobody else may read it", apply_tls<&net::CredentialFiles::key>},
+      {"tokens", "none", "file of the tokens that people and scripts show, made by 'trimtab token'", apply_tokens}};
   return kKeys;
 }
 
@@ -109,6 +119,25 @@ Status apply_setting(Settings& settings, std::string_view name, const std::strin
     return bad_input(place + ": " + std::string(name) + " = '" + value + "': " + applied.error().message);
   }
   return unknown_key(name, place);
+}
+
+Status check_settings(const Settings& settings) {
+  const net::CredentialFiles& tls = settings.tls;
+  if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
+    return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
+  }
+  if (net::is_loopback_host(settings.address)) return {};
+  if (tls.empty()) {
+    return bad_input("listening on " + settings.address +
+                     " needs TLS, because others can reach it: give tls_authority, tls_certificate and tls_key "
+                     "('trimtab cert init' and 'trimtab cert issue' make them), or listen on 127.0.0.1");
+  }
+  if (settings.tokens.empty()) {
+    return bad_input("listening on " + settings.address +
+                     " needs a file of tokens, so that not everybody may everything: 'trimtab token add' makes it, "
+                     "tokens names it");
+  }
+  return {};
 }
 
 Status apply_toml(Settings& settings, std::string_view text, const std::string& source) {

@@ -49,8 +49,8 @@ Status StateStore::write(std::int64_t run, const TuningState& state, const Trans
                           {run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
                            std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss}));
   }
+  TRIMTAB_TRY_STATUS(write_trials(run, state, transition, now_ns));
   if (!transition.state_changed) return {};
-  TRIMTAB_TRY_STATUS(write_trials(run, state, now_ns));
   return database_.execute(
       "UPDATE jobs SET phase = ?, active = ?, state = ?, changed_ns = ? WHERE run = ?",
       {std::string(to_string(state.phase)), std::int64_t{is_final(state.phase) ? 0 : 1}, to_json(state), now_ns, run});
@@ -60,16 +60,29 @@ Status StateStore::write_note(std::int64_t run, const Note& note, std::int64_t n
   TRIMTAB_TRY_STATUS(database_.execute(
       "INSERT INTO events SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3, ?4, ?5 FROM events WHERE run = ?1",
       {run, now_ns, note.kind, note.text, note.data_json}));
+  TRIMTAB_TRY_STATUS(database_.execute(
+      "DELETE FROM events WHERE run = ?1 AND sequence <= (SELECT MAX(sequence) FROM events WHERE run = ?1) - ?2",
+      {run, kEventsKept}));
   if (note.kind != "phase" || !phase_named(note.text)) return {};
   return database_.execute(
       "INSERT INTO phases SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3 FROM phases WHERE run = ?1",
       {run, note.text, now_ns});
 }
 
-// Only the last trial changes; one that was taken back before it began leaves no row.
-Status StateStore::write_trials(std::int64_t run, const TuningState& state, std::int64_t now_ns) {
-  if (state.trials.empty()) return {};
-  const Trial& trial = state.trials.back();
+// A trial that was taken back before it began leaves no row.
+Status StateStore::write_trials(std::int64_t run, const TuningState& state, const Transition& transition,
+                                std::int64_t now_ns) {
+  for (const Trial& trial : transition.trials) {
+    TRIMTAB_TRY_STATUS(write_trial(run, trial, now_ns));
+    if (!trial.plan.json.empty()) continue;
+    TRIMTAB_TRY_STATUS(
+        database_.execute("DELETE FROM steps WHERE run = ? AND trial = ?", {run, std::int64_t{trial.id}}));
+  }
+  if (!transition.state_changed || state.trials.empty()) return {};
+  return write_trial(run, state.trials.back(), now_ns);
+}
+
+Status StateStore::write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns) {
   return database_.execute("INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason,
                             trial.plan.hash, trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
@@ -116,7 +129,12 @@ Result<std::optional<CommandOwner>> StateStore::command_owner(std::uint64_t id) 
 }
 
 Status StateStore::command_done(std::uint64_t id) {
-  return database_.execute("UPDATE commands SET done = 1 WHERE id = ?", {integer(id)});
+  TRIMTAB_TRY_STATUS(database_.execute("UPDATE commands SET done = 1 WHERE id = ?", {integer(id)}));
+  return id <= kCommandsKept ? Status() : forget_done_commands(id - kCommandsKept);
+}
+
+Status StateStore::forget_done_commands(std::uint64_t up_to) {
+  return database_.execute("DELETE FROM commands WHERE id <= ? AND done = 1", {integer(up_to)});
 }
 
 Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64_t after, std::int64_t limit) const {
@@ -161,6 +179,19 @@ Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {
                      as_real(row[7])});
   }
   return steps;
+}
+
+Result<std::vector<EarlierTrial>> StateStore::earlier_trials(std::int64_t run) const {
+  TRIMTAB_TRY(const auto rows,
+              database_.query("SELECT trial, state, reason, plan_hash, predicted_ms, measured_ms FROM trials "
+                              "WHERE run = ? AND plan = '' ORDER BY trial",
+                              {run}));
+  std::vector<EarlierTrial> trials;
+  for (const Row& row : rows) {
+    trials.push_back({static_cast<std::int32_t>(as_integer(row[0])), as_text(row[1]), as_text(row[2]), as_text(row[3]),
+                      as_real(row[4]), as_real(row[5])});
+  }
+  return trials;
 }
 
 }  // namespace trimtab::coordinator

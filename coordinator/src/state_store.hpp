@@ -34,13 +34,21 @@ struct CommandOwner {
   std::string tag;
 };
 
+// How much of a run's history is kept.
+inline constexpr std::int64_t kEventsKept = 5000;
+inline constexpr std::uint64_t kCommandsKept =
+    10'000;  // the latest, of all runs; older ones that are not done stay too
+
 // What one handled event leaves to be stored.
 struct Transition {
   bool state_changed = false;
   std::vector<Note> notes;
   std::vector<MeasuredStep> steps;
+  std::vector<Trial> trials;  // besides the latest; without a plan: forgotten, and so are its steps
   std::vector<AuditEntry> audit;
-  [[nodiscard]] bool empty() const { return !state_changed && notes.empty() && steps.empty() && audit.empty(); }
+  [[nodiscard]] bool empty() const {
+    return !state_changed && notes.empty() && steps.empty() && trials.empty() && audit.empty();
+  }
 };
 
 class StateStore {
@@ -65,6 +73,8 @@ class StateStore {
   [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
   [[nodiscard]] Result<std::optional<CommandOwner>> command_owner(std::uint64_t id) const;
   [[nodiscard]] Status command_done(std::uint64_t id);
+  // Ids from the first to this one; none of them is given again.
+  [[nodiscard]] Status forget_done_commands(std::uint64_t up_to);
 
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
   [[nodiscard]] Status add_audit(const AuditEntry& entry, std::int64_t now_ns);
@@ -72,6 +82,8 @@ class StateStore {
   [[nodiscard]] Result<std::vector<StoredAudit>> audit(const std::string& job, std::int64_t after,
                                                        std::int64_t limit) const;
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
+  // Those whose plans are forgotten, in order.
+  [[nodiscard]] Result<std::vector<EarlierTrial>> earlier_trials(std::int64_t run) const;
 
  private:
   StateStore(Database database, std::string identity)
@@ -79,7 +91,9 @@ class StateStore {
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
                              std::int64_t now_ns);
   [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
-  [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, std::int64_t now_ns);
+  [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, const Transition& transition,
+                                    std::int64_t now_ns);
+  [[nodiscard]] Status write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns);
 
   Database database_;
   std::string identity_;

@@ -127,6 +127,11 @@ bool Traces::done(const Trace& trace) {
   return std::ranges::all_of(trace.nodes, [](const auto& node) { return node.second.ended; });
 }
 
+std::optional<std::string> Traces::job_of(std::uint64_t id) const {
+  const auto found = traces_.find(id);
+  return found == traces_.end() ? std::nullopt : std::optional(found->second.job);
+}
+
 std::optional<std::string> Traces::document(std::uint64_t id) {
   const auto found = traces_.find(id);
   if (found == traces_.end()) return std::nullopt;

@@ -49,6 +49,8 @@ class Traces {
   void node_gone(const std::string& node);
   void tick();
 
+  // Whose it is; nothing for an unknown number.
+  [[nodiscard]] std::optional<std::string> job_of(std::uint64_t id) const;
   // Who asks is still there.
   // {"trace", "job", "state": "running" | "done", "nodes": [{"node", "clock_ahead_ns", "clock_unsure_ns", ...}],
   // "chunks": how many came}; nothing for an unknown number.

@@ -45,6 +45,11 @@ wire::ToAgent command(const LaunchOn& action, const CommandContext& context) {
   launch.set_of_trial(action.variant == kTrialVariant);
   launch.set_steps(action.steps);
   launch.set_nccl_table(context.nccl_table);
+  for (const NodeShare& share : action.nodes) {
+    wire::NodeRanks& node = *launch.add_nodes();
+    node.set_node(share.node);
+    node.set_ranks(static_cast<std::uint32_t>(share.ranks));
+  }
   return to;
 }
 

@@ -16,6 +16,11 @@ std::optional<RankNews> step_news(const wire::Step& step) {
                   step.loss(), step.samples(), step.peak_bytes()};
 }
 
+std::optional<RankNews> submission_news(const wire::Submission& submission) {
+  const auto state = submission_state_named(submission.state());
+  return state ? std::optional<RankNews>(RankSubmission{*state, submission.message()}) : std::nullopt;
+}
+
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
   switch (event.body_case()) {
     case Body::kConnected:
@@ -37,6 +42,10 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       return RankExited{event.exited().exit_code(), event.exited().signal(), event.exited().last_output()};
     case Body::kBye:
       return RankSaidBye{event.bye().step()};
+    case Body::kSubmission:
+      return submission_news(event.submission());
+    case Body::kPasses:
+      return RankPasses{event.passes().epoch(), static_cast<double>(event.passes().busy_ns()) / 1e6};
     case Body::kTimeline:  // no news: taken apart before
     case Body::BODY_NOT_SET:
       return std::nullopt;

@@ -10,6 +10,7 @@
 
 #include "http_target.hpp"
 #include "stream.hpp"
+#include "tls.hpp"
 
 namespace trimtab::net {
 
@@ -26,18 +27,19 @@ constexpr std::uint64_t kMaxReplyBytes = 256U << 20;
 // One request on a loop of its own, each step under the one deadline.
 class Exchange {
  public:
-  Exchange(std::string host, std::uint16_t port, Nanoseconds timeout)
-      : host_(std::move(host)), port_(std::to_string(port)), deadline_(std::chrono::steady_clock::now() + timeout) {
+  Exchange(const HttpEndpoint& endpoint, Nanoseconds timeout)
+      : endpoint_(endpoint), deadline_(std::chrono::steady_clock::now() + timeout) {
     parser_.body_limit(kMaxReplyBytes);
   }
 
   Result<HttpReply> run(const http::request<http::string_body>& request) {
     parser_.skip(request.method() == http::verb::head);
     tcp::resolver resolver(io_);
-    resolver.async_resolve(host_, port_, [&](error_code failure, const tcp::resolver::results_type& found) {
-      if (failure) return fail(failure, "couldn't resolve " + host_);
-      connect(found, request);
-    });
+    resolver.async_resolve(endpoint_.host, std::to_string(endpoint_.port),
+                           [&](error_code failure, const tcp::resolver::results_type& found) {
+                             if (failure) return fail(failure, "couldn't resolve " + endpoint_.host);
+                             connect(found, request);
+                           });
     io_.run_until(deadline_);
     if (!done_)
       return unavailable("no answer from " + where() + " in time. Is that daemon alive, and is it the right port?");
@@ -46,20 +48,36 @@ class Exchange {
   }
 
  private:
-  [[nodiscard]] std::string where() const { return host_ + ":" + port_; }
+  [[nodiscard]] std::string where() const { return authority(endpoint_.host, endpoint_.port); }
 
   void connect(const tcp::resolver::results_type& found, const http::request<http::string_body>& request) {
     stream_.async_connect(found, [&](error_code failure, const tcp::endpoint&) {
       if (failure == asio::error::connection_refused) {
-        done_ = true;
-        error_ = "nothing listens on " + where() +
-                 ". Start it with 'trimtab up' (or trimtab-coordinator), or name another with --coordinator HOST:PORT.";
-        return;
+        return end("nothing listens on " + where() +
+                   ". Start it with 'trimtab up' (or trimtab-coordinator), or name another with --coordinator "
+                   "HOST:PORT.");
       }
       if (failure) return fail(failure, "couldn't connect to " + where());
-      // A server that refuses a large body answers before it has read it all: the reply counts, not the broken write.
-      http::async_write(stream_, request, [&](error_code broken, std::size_t) { read(broken); });
+      if (!endpoint_.tls) return write(request);
+      secure(request);
     });
+  }
+
+  void secure(const http::request<http::string_body>& request) {
+    stream_.secure(endpoint_.tls->contexts()->client);
+    if (const Status named = expect_host(stream_.tls(), endpoint_.host); !named.ok()) return end(named.error().message);
+    stream_.tls().async_handshake(TlsStream::client, [&](error_code failure) {
+      if (failure) return end(where() + ": " + handshake_failure(stream_, failure));
+      if (const auto peer = peer_identity(stream_); !peer || peer->kind != CertificateKind::kCoordinator) {
+        return end(where() + ": its certificate is not a coordinator's");
+      }
+      write(request);
+    });
+  }
+
+  // A server that refuses a large body answers before it has read it all: the reply counts, not the broken write.
+  void write(const http::request<http::string_body>& request) {
+    http::async_write(stream_, request, [&](error_code broken, std::size_t) { read(broken); });
   }
 
   void read(error_code broken) {
@@ -69,16 +87,17 @@ class Exchange {
     });
   }
 
-  void fail(error_code failure, const std::string& action) {
+  void fail(error_code failure, const std::string& action) { end(action + ": " + connection_failure(failure)); }
+
+  void end(std::string error) {
     done_ = true;
-    error_ = action + ": " + failure.message();
+    error_ = std::move(error);
   }
 
-  std::string host_;
-  std::string port_;
+  const HttpEndpoint& endpoint_;
   std::chrono::steady_clock::time_point deadline_;
   asio::io_context io_{1};
-  TcpStream stream_{io_};
+  Stream stream_{io_};
   beast::flat_buffer buffer_;
   http::response_parser<http::string_body> parser_;
   bool done_ = false;
@@ -87,18 +106,19 @@ class Exchange {
 
 }  // namespace
 
-Result<HttpReply> http_request(const std::string& host, std::uint16_t port, const std::string& method,
-                               const std::string& target, const std::string& body, Nanoseconds timeout) {
+Result<HttpReply> http_request(const HttpEndpoint& endpoint, const std::string& method, const std::string& target,
+                               const std::string& body, Nanoseconds timeout) {
   http::request<http::string_body> request;
   request.version(11);
   request.method_string(method);
   request.target(target);
-  request.set(http::field::host, authority(host, port));
+  request.set(http::field::host, authority(endpoint.host, endpoint.port));
+  if (!endpoint.token.empty()) request.set(http::field::authorization, "Bearer " + endpoint.token);
   request.keep_alive(false);
   if (!body.empty()) request.set(http::field::content_type, "application/json");
   request.body() = body;
   request.prepare_payload();
-  return Exchange(host, port, timeout).run(request);
+  return Exchange(endpoint, timeout).run(request);
 }
 
 }  // namespace trimtab::net

@@ -1,5 +1,6 @@
 #include "http_session.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "http_target.hpp"
+#include "tls.hpp"
 #include "websocket_peer.hpp"
 
 namespace trimtab::net {
@@ -24,8 +26,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint32_t kMaxHeaderBytes = 16 * 1024;
-// After an error reply the rest of the request is read and thrown away for a moment: closing at once would reset the
-// connection, and the reply would be lost on the way.
+constexpr auto kHandshakeTime = std::chrono::seconds(10);
+// After an error reply, or TLS's own word of a failed handshake, what still comes is read and thrown away for a moment:
+// closing at once would reset the connection, and the reply would be lost on the way.
 constexpr auto kDrainTime = std::chrono::seconds(2);
 
 HttpResponse plain(int status, std::string text) {
@@ -34,67 +37,130 @@ HttpResponse plain(int status, std::string text) {
 
 class BeastSession final : public HttpSession, public std::enable_shared_from_this<BeastSession> {
  public:
-  BeastSession(std::shared_ptr<ServerCore> core, TcpSocket socket)
-      : core_(std::move(core)), stream_(std::move(socket)), buffer_(64 * 1024), id_(++core_->last_id) {}
+  BeastSession(std::shared_ptr<ServerCore> core, TcpSocket socket, std::string address)
+      : core_(std::move(core)),
+        stream_(std::move(socket)),
+        buffer_(64 * 1024),
+        address_(std::move(address)),
+        id_(++core_->last_id) {}
 
   void start() {
     core_->sessions.emplace(id_, shared_from_this());
-    read();
+    if (!core_->options.tls) return read();
+    stream_.secure(core_->options.tls->contexts()->server);
+    stream_.expires_after(std::min<Nanoseconds>(kHandshakeTime, core_->options.idle_timeout));
+    stream_.tls().async_handshake(TlsStream::server,
+                                  [self = shared_from_this()](error_code failure) { self->shaken(failure); });
   }
 
   void abort() override { stream_.close(); }
 
  private:
+  void shaken(error_code failure) {
+    if (core_->stopped) return finish();
+    if (failure) return hang_up(handshake_failure(stream_, failure));
+    peer_ = peer_identity(stream_);
+    read();
+  }
+
+  void hang_up(const std::string& reason) {
+    core_->refused(Refusal::Kind::kTls, address_, reason);
+    stream_.drop_tls();
+    linger();
+  }
+
   void read() {
     parser_.emplace();
     parser_->header_limit(kMaxHeaderBytes);
     parser_->body_limit(core_->options.max_body_bytes);
     stream_.expires_after(core_->options.idle_timeout);  // For the whole request: a trickle does not extend it.
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](error_code failure, std::size_t) { self->begun(failure); });
+  }
+
+  void begun(error_code failure) {
+    if (core_->stopped) return finish();
+    if (failure) return broken(failure);
+    judge(parser_->get());
+  }
+
+  // Whoever is not admitted sends no body.
+  void judge(const UpgradeRequest& head) {
+    auto target = parse_target({head.target().data(), head.target().size()});
+    if (!target) return refuse(Refusal::Kind::kMalformed, 400, "the request's target cannot be decoded");
+    const auto host = head[http::field::host];
+    const auto origin = head[http::field::origin];
+    if (auto why = refusal({host.data(), host.size()}, {origin.data(), origin.size()}, core_->on_loopback)) {
+      return refuse(Refusal::Kind::kForeign, 403, *why);
+    }
+    const auto authorization = head[http::field::authorization];
+    request_ = {std::string(head.method_string()),
+                std::move(target->path),
+                std::move(target->query),
+                "",
+                bearer_token({authorization.data(), authorization.size()}),
+                address_,
+                peer_,
+                beast::websocket::is_upgrade(head)};
+    auto denied = core_->handlers.admit ? core_->handlers.admit(request_) : std::nullopt;
+    if (denied) return turn_down(std::move(*denied));
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
   }
 
   void received(error_code failure) {
     if (core_->stopped) return finish();
-    if (failure == http::error::body_limit) {
-      return refuse(plain(413, "the body is larger than " + std::to_string(core_->options.max_body_bytes) + " bytes"));
-    }
-    if (failure == http::error::header_limit || failure == http::error::buffer_overflow) {
-      return refuse(plain(431, "the header is larger than " + std::to_string(kMaxHeaderBytes) + " bytes"));
-    }
-    if (failure && failure.category() == http::make_error_code(http::error::bad_method).category() &&
-        failure != http::error::end_of_stream && failure != http::error::partial_message) {
-      return refuse(plain(400, "this is not HTTP/1.1: " + failure.message()));
-    }
-    if (failure) return finish();
+    if (failure) return broken(failure);
     serve(parser_->release());
   }
 
-  void serve(UpgradeRequest request) {
-    const auto target = parse_target({request.target().data(), request.target().size()});
-    if (!target) return refuse(plain(400, "the request's target cannot be decoded"));
-    const auto host = request[http::field::host];
-    const auto origin = request[http::field::origin];
-    if (auto why = refusal({host.data(), host.size()}, {origin.data(), origin.size()}, core_->on_loopback)) {
-      return refuse(plain(403, *why));
+  void broken(error_code failure) {
+    if (failure == http::error::body_limit) {
+      return refuse(Refusal::Kind::kTooLarge, 413,
+                    "the body is larger than " + std::to_string(core_->options.max_body_bytes) + " bytes");
     }
-    if (beast::websocket::is_upgrade(request)) return upgrade(*target, std::move(request));
-    keep_alive_ = request.keep_alive();
-    head_only_ = request.method() == http::verb::head;
-    const HttpRequest asked{std::string(request.method_string()), target->path, target->query,
-                            std::move(request.body())};
-    reply(core_->handlers.http ? core_->handlers.http(asked) : plain(404, "there is no HTTP interface here"));
+    if (failure == http::error::header_limit || failure == http::error::buffer_overflow) {
+      return refuse(Refusal::Kind::kTooLarge, 431,
+                    "the header is larger than " + std::to_string(kMaxHeaderBytes) + " bytes");
+    }
+    if (failure.category() == http::make_error_code(http::error::bad_method).category() &&
+        failure != http::error::end_of_stream && failure != http::error::partial_message) {
+      return refuse(Refusal::Kind::kMalformed, 400, "this is not HTTP/1.1: " + failure.message());
+    }
+    // A client that keeps an idle connection is not slow.
+    if (failure == beast::error::timeout && (parser_->got_some() || buffer_.size() > 0)) {
+      return turn_away(Refusal::Kind::kSlow, "its request was not there in time");
+    }
+    finish();
   }
 
-  void upgrade(const Target& target, UpgradeRequest request) {
-    if (target.path != core_->options.websocket_path) {
-      return refuse(plain(404, "there is no WebSocket at " + target.path));
+  void serve(UpgradeRequest request) {
+    if (request_.upgrade) return upgrade(std::move(request));
+    keep_alive_ = request.keep_alive();
+    head_only_ = request.method() == http::verb::head;
+    request_.body = std::move(request.body());
+    reply(core_->handlers.http ? core_->handlers.http(request_) : plain(404, "there is no HTTP interface here"));
+  }
+
+  void upgrade(UpgradeRequest request) {
+    if (request_.path != core_->options.websocket_path) {
+      return turn_down(plain(404, "there is no WebSocket at " + request_.path));
     }
-    accept_websocket(core_, std::move(stream_), std::move(request));
+    accept_websocket(core_, std::move(stream_), std::move(request), peer_);
     core_->sessions.erase(id_);
   }
 
-  void refuse(HttpResponse response) {
+  void refuse(Refusal::Kind kind, int status, const std::string& reason) {
+    core_->refused(kind, address_, reason);
+    turn_down(plain(status, reason));
+  }
+
+  void turn_away(Refusal::Kind kind, const std::string& reason) {
+    core_->refused(kind, address_, reason);
+    finish();
+  }
+
+  void turn_down(HttpResponse response) {
     keep_alive_ = false;
     drain_ = true;
     reply(std::move(response));
@@ -108,6 +174,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     response_.set(http::field::content_type, response.content_type);
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
+    if (response.status == 401) response_.set(http::field::www_authenticate, "Bearer");
     response_.keep_alive(keep_alive_);
     response_.content_length(response.body.size());
     if (!head_only_) response_.body() = std::move(response.body);
@@ -119,9 +186,15 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   void written(error_code failure) {
     if (failure || core_->stopped) return finish();
     if (keep_alive_) return read();
+    if (drain_) return linger();
     error_code ignored;
-    stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-    if (!drain_) return finish();
+    stream_.socket().shutdown(TcpSocket::shutdown_send, ignored);
+    finish();
+  }
+
+  void linger() {
+    error_code ignored;
+    stream_.socket().shutdown(TcpSocket::shutdown_send, ignored);
     stream_.expires_after(kDrainTime);
     drain();
   }
@@ -139,11 +212,14 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   std::shared_ptr<ServerCore> core_;
-  TcpStream stream_;
+  Stream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
   std::array<char, 4096> waste_{};
+  std::string address_;
+  std::optional<PeerIdentity> peer_;
+  HttpRequest request_;
   std::uint64_t id_;
   bool keep_alive_ = false;
   bool head_only_ = false;
@@ -152,8 +228,8 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
 
 }  // namespace
 
-void start_http_session(const std::shared_ptr<ServerCore>& core, TcpSocket socket) {
-  std::make_shared<BeastSession>(core, std::move(socket))->start();
+void start_http_session(const std::shared_ptr<ServerCore>& core, TcpSocket socket, std::string address) {
+  std::make_shared<BeastSession>(core, std::move(socket), std::move(address))->start();
 }
 
 }  // namespace trimtab::net

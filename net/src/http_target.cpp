@@ -1,5 +1,7 @@
 #include "http_target.hpp"
 
+#include "net/loopback_host.hpp"
+
 namespace trimtab::net {
 
 namespace {
@@ -49,8 +51,7 @@ std::string_view without_port(std::string_view host) {
 
 bool names_loopback(std::string_view host) {
   const auto name = without_port(host);
-  const bool address = name.find_first_not_of("0123456789.") == std::string_view::npos;  // not "127.example.com"
-  return name == "localhost" || name == "[::1]" || (address && name.starts_with("127."));
+  return name == "[::1]" || (name != "::1" && is_loopback_host(name));
 }
 
 }  // namespace
@@ -81,6 +82,16 @@ std::optional<std::string> refusal(std::string_view host, std::string_view origi
   const auto from = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
   if (from == host) return std::nullopt;
   return "requests from web pages of other origins ('" + std::string(origin) + "') are not served";
+}
+
+std::string bearer_token(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() <= kScheme.size()) return "";
+  for (std::size_t i = 0; i < kScheme.size(); ++i) {
+    const char letter = authorization[i];
+    if ((letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter) != kScheme[i]) return "";
+  }
+  return std::string(authorization.substr(kScheme.size()));
 }
 
 std::string authority(const std::string& host, std::uint16_t port) {

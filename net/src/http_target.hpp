@@ -23,6 +23,9 @@ struct Target {
 // own, or, where a name was rebound to a loopback address, a foreign Host.
 [[nodiscard]] std::optional<std::string> refusal(std::string_view host, std::string_view origin, bool on_loopback);
 
+// The token of an "Authorization: Bearer TOKEN"; empty where there is none.
+[[nodiscard]] std::string bearer_token(std::string_view authorization);
+
 // What a client writes into Host: "127.0.0.1:7420", "[::1]:7420".
 [[nodiscard]] std::string authority(const std::string& host, std::uint16_t port);
 

@@ -2,8 +2,11 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/status.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
 #include <optional>
@@ -13,6 +16,7 @@
 #include "context.hpp"
 #include "http_target.hpp"
 #include "stream.hpp"
+#include "tls.hpp"
 
 namespace trimtab::net {
 
@@ -25,7 +29,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
-using WebSocket = websocket::stream<TcpStream, /*deflateSupported=*/false>;
+constexpr std::size_t kMostOfRefusal = 512;
+using WebSocket = websocket::stream<Stream, /*deflateSupported=*/false>;
 
 struct LinkState {
   LinkState(asio::io_context& io_context, LinkOptions link_options, LinkHandlers link_handlers, std::uint64_t seed)
@@ -55,6 +60,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   struct Connection {
     explicit Connection(asio::io_context& io_context) : socket(io_context) {}
     WebSocket socket;
+    websocket::response_type answer;  // of the server to the handshake
     beast::flat_buffer buffer;
     std::deque<std::string> queue;
     std::size_t queued_bytes = 0;
@@ -83,6 +89,24 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     stream.async_connect(found, [self = shared_from_this(), connection](error_code failure, const tcp::endpoint&) {
       if (!self->is_current(connection)) return;
       if (failure) return self->lost(connection, failure.message());
+      self->secure(connection);
+    });
+  }
+
+  void secure(const ConnectionPointer& connection) {
+    if (!options.tls) return shake_hands(connection);
+    auto& stream = beast::get_lowest_layer(connection->socket);
+    stream.secure(options.tls->contexts()->client);
+    if (const Status named = expect_host(stream.tls(), options.host); !named.ok()) {
+      return lost(connection, named.error().message);
+    }
+    stream.tls().async_handshake(TlsStream::client, [self = shared_from_this(), connection](error_code failure) {
+      if (!self->is_current(connection)) return;
+      auto& secured = beast::get_lowest_layer(connection->socket);
+      if (failure) return self->lost(connection, handshake_failure(secured, failure));
+      if (const auto peer = peer_identity(secured); !peer || peer->kind != CertificateKind::kCoordinator) {
+        return self->lost(connection, "its certificate is not a coordinator's");
+      }
       self->shake_hands(connection);
     });
   }
@@ -98,11 +122,25 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     socket.read_message_max(options.max_frame_bytes);
     socket.auto_fragment(false);
     socket.binary(true);
-    socket.async_handshake(where(), options.path, [self = shared_from_this(), connection](error_code failure) {
+    if (const std::string token = options.token ? options.token() : ""; !token.empty()) {
+      socket.set_option(websocket::stream_base::decorator([token](websocket::request_type& request) {
+        request.set(beast::http::field::authorization, "Bearer " + token);
+      }));
+    }
+    const auto shaken = [self = shared_from_this(), connection](error_code failure) {
       if (!self->is_current(connection)) return;
-      if (failure) return self->lost(connection, "the WebSocket handshake failed: " + failure.message());
+      if (failure) return self->lost(connection, self->refusal_of(connection, failure));
       self->established(connection);
-    });
+    };
+    socket.async_handshake(connection->answer, where(), options.path, shaken);
+  }
+
+  [[nodiscard]] std::string refusal_of(const ConnectionPointer& connection, error_code failure) const {
+    if (failure != websocket::error::upgrade_declined) {
+      return "the WebSocket handshake failed: " + connection_failure(failure);
+    }
+    return "it refuses this agent with status " + std::to_string(connection->answer.result_int()) + ": " +
+           connection->answer.body().substr(0, kMostOfRefusal);
   }
 
   void established(const ConnectionPointer& connection) {
@@ -182,7 +220,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     if (failure == websocket::error::message_too_big) {
       return "it sent a frame of more than " + std::to_string(options.max_frame_bytes) + " bytes";
     }
-    return failure.message();
+    return connection_failure(failure);
   }
 };
 

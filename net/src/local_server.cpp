@@ -60,12 +60,21 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     return true;
   }
 
+  [[nodiscard]] std::string objection(bool known, uid_t uid) const {
+    if (!known) return "the kernel does not say who it is";
+    if (!peer_admitted(uid, ::geteuid())) {
+      return "user " + std::to_string(uid) + " may not speak to the agent of user " + std::to_string(::geteuid());
+    }
+    return peers.size() < kMaxPeers ? "" : "there are " + std::to_string(kMaxPeers) + " connections already";
+  }
+
   void admit(int descriptor) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
     const bool known = ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-    if (!known || !peer_admitted(credentials.uid, ::geteuid()) || peers.size() >= kMaxPeers) {
+    if (const std::string why = objection(known, credentials.uid); !why.empty()) {
       ::close(descriptor);
+      if (handlers.refused) handlers.refused(credentials.pid, credentials.uid, why);
       return;
     }
     const LocalPeerId id = ++last_id;

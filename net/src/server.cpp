@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "context.hpp"
 #include "http_session.hpp"
+#include "http_target.hpp"
 #include "server_core.hpp"
 
 namespace trimtab::net {
@@ -31,6 +32,24 @@ Error cannot_listen(const tcp::endpoint& endpoint, error_code failure) {
 }
 
 }  // namespace
+
+std::string_view to_string(Refusal::Kind kind) {
+  switch (kind) {
+    case Refusal::Kind::kTls:
+      return "tls";
+    case Refusal::Kind::kMalformed:
+      return "malformed";
+    case Refusal::Kind::kTooLarge:
+      return "too_large";
+    case Refusal::Kind::kSlow:
+      return "slow";
+    case Refusal::Kind::kForeign:
+      return "foreign";
+    case Refusal::Kind::kFull:
+      return "full";
+  }
+  return "unknown";
+}
 
 struct Server::Implementation : std::enable_shared_from_this<Server::Implementation> {
   explicit Implementation(asio::io_context& io) : io_(io), acceptor_(io), pause_(io) {}
@@ -62,12 +81,23 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
       });
       return;
     }
-    if (!failure && !core_->full()) {
-      error_code ignored;
-      socket.set_option(tcp::no_delay(true), ignored);
-      start_http_session(core_, std::move(socket));
-    }
+    if (!failure) start(std::move(socket));
     accept();
+  }
+
+  void start(TcpSocket socket) {
+    error_code gone;
+    const auto endpoint = socket.remote_endpoint(gone);
+    if (gone) return;
+    const std::string address = authority(endpoint.address().to_string(), endpoint.port());
+    if (core_->full()) {
+      core_->refused(Refusal::Kind::kFull, address,
+                     "there are " + std::to_string(core_->options.max_connections) + " connections already");
+      return;
+    }
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    start_http_session(core_, std::move(socket), address);
   }
 
   void stop() {
@@ -100,6 +130,11 @@ Result<std::unique_ptr<Server>> Server::start(EventLoop& loop, ServerOptions opt
     return bad_input("the address to listen on must be an IP address such as 127.0.0.1 or ::, but it is '" +
                      options.address + "'");
   }
+  if (!address.is_loopback() && !options.tls) {
+    return bad_input("listening on " + options.address +
+                     " needs TLS, because others can reach it: give it certificates ('trimtab cert'), or listen on "
+                     "127.0.0.1");
+  }
   auto implementation = std::make_shared<Implementation>(loop.context().io);
   implementation->core_->options = std::move(options);
   implementation->core_->handlers = std::move(handlers);
@@ -128,6 +163,11 @@ bool Server::send(PeerId peer, std::string frame) {
 void Server::close(PeerId peer) {
   const auto found = implementation_->core_->peers.find(peer);
   if (found != implementation_->core_->peers.end()) found->second->close();
+}
+
+std::optional<PeerIdentity> Server::identity(PeerId peer) const {
+  const auto found = implementation_->core_->peers.find(peer);
+  return found == implementation_->core_->peers.end() ? std::nullopt : found->second->identity();
 }
 
 void Server::stop() {

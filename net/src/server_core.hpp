@@ -28,6 +28,7 @@ class WebSocketPeer {
   virtual void close() = 0;
   // Drops the connection now; no handler is called any more.
   virtual void abort() = 0;
+  [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
 };
 
 struct ServerCore {
@@ -41,6 +42,9 @@ struct ServerCore {
 
   [[nodiscard]] bool full() const { return sessions.size() + peers.size() >= options.max_connections; }
 
+  void refused(Refusal::Kind kind, const std::string& address, const std::string& reason) const {
+    if (handlers.refused) handlers.refused({kind, address, reason});
+  }
   void peer_opened(PeerId id, std::shared_ptr<WebSocketPeer> peer) {
     peers.emplace(id, std::move(peer));
     if (handlers.opened) handlers.opened(id);

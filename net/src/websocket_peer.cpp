@@ -18,8 +18,13 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 
 class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_this<BeastPeer> {
  public:
-  BeastPeer(std::shared_ptr<ServerCore> core, TcpStream stream, UpgradeRequest request)
-      : core_(std::move(core)), socket_(std::move(stream)), request_(std::move(request)), id_(++core_->last_id) {}
+  BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request,
+            std::optional<PeerIdentity> identity)
+      : core_(std::move(core)),
+        socket_(std::move(stream)),
+        request_(std::move(request)),
+        identity_(std::move(identity)),
+        id_(++core_->last_id) {}
 
   void accept() {
     beast::get_lowest_layer(socket_).expires_never();  // From here on the WebSocket keeps its own time.
@@ -54,6 +59,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     finished_ = true;
     beast::get_lowest_layer(socket_).close();
   }
+
+  [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return identity_; }
 
  private:
   void accepted(error_code failure) {
@@ -123,8 +130,9 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   }
 
   std::shared_ptr<ServerCore> core_;
-  websocket::stream<TcpStream, /*deflateSupported=*/false> socket_;
+  websocket::stream<Stream, /*deflateSupported=*/false> socket_;
   UpgradeRequest request_;
+  std::optional<PeerIdentity> identity_;
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
@@ -136,8 +144,9 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
 }  // namespace
 
-void accept_websocket(const std::shared_ptr<ServerCore>& core, TcpStream stream, UpgradeRequest request) {
-  std::make_shared<BeastPeer>(core, std::move(stream), std::move(request))->accept();
+void accept_websocket(const std::shared_ptr<ServerCore>& core, Stream stream, UpgradeRequest request,
+                      std::optional<PeerIdentity> identity) {
+  std::make_shared<BeastPeer>(core, std::move(stream), std::move(request), std::move(identity))->accept();
 }
 
 }  // namespace trimtab::net

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/check.hpp"
 #include "json_reader.hpp"
@@ -15,6 +16,13 @@ constexpr std::string_view kLevels[] = {"intra_node", "inter_node"};
 // Keeps sums of devices far from the end of an int32.
 constexpr IntegerLimits kDevices{1, 65536, "a number of devices between 1 and 65536"};
 constexpr std::size_t kMaxNodes = 16384;
+constexpr double kLeastSpeed = 0.001;
+
+double read_speed(const JsonReader& in) {
+  const double speed = in.number();
+  if (speed < kLeastSpeed) in.fail("a share of a device's speed, 0.001 or more");
+  return std::max(speed, kLeastSpeed);
+}
 
 Node read_node(const JsonReader& in, std::set<std::string>& names) {
   Node node;
@@ -23,6 +31,8 @@ Node read_node(const JsonReader& in, std::set<std::string>& names) {
   node.devices = in.at("devices").integer32_or(1, kDevices);
   node.memory_bytes = in.at("memory_bytes").integer(kNonNegative);
   node.host_memory_bytes = in.at("host_memory_bytes").integer_or(0, kNonNegative);
+  in.at("speeds").each([&](const JsonReader& speed) { node.speeds.push_back(read_speed(speed)); });
+  if (std::cmp_greater(node.speeds.size(), node.devices)) in.at("speeds").fail("at most one number for each device");
   if (!names.insert(node.name).second) in.at("name").refuse("another node is already called \"" + node.name + "\"");
   return node;
 }
@@ -102,6 +112,7 @@ std::string to_json(const Cluster& cluster) {
                     {"devices", node.devices},
                     {"memory_bytes", node.memory_bytes}};
     if (node.host_memory_bytes != 0) out["host_memory_bytes"] = node.host_memory_bytes;
+    if (!node.speeds.empty()) out["speeds"] = node.speeds;
     json["nodes"].push_back(std::move(out));
   }
   for (const Link& link : cluster.links) json["links"].push_back(write_link(link));

@@ -33,6 +33,19 @@ std::string placeholders(std::size_t count) {
   return text;
 }
 
+// One cost's values: what was measured here goes before what others say of it.
+class BySource {
+ public:
+  void add(const std::string& source, const Statistics& statistics) {
+    (source.starts_with("import:") ? imported_ : measured_).merge(statistics);
+  }
+  [[nodiscard]] Statistics best() && { return std::move(measured_.empty() ? imported_ : measured_); }
+
+ private:
+  Statistics measured_;
+  Statistics imported_;
+};
+
 Status check_batch(const BatchId& batch, const std::string& source) {
   if (batch.origin.empty() || source.empty()) return bad_input("a batch of costs needs an origin and a source");
   if (batch.number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -108,7 +121,7 @@ Result<std::uint64_t> CostDatabase::add_batches(const std::vector<CostBatch>& ba
 
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
                                               const std::string& source) const {
-  std::string sql = std::string("SELECT c.statistics, ") + cost_tables::kKeyColumns +
+  std::string sql = std::string("SELECT c.statistics, c.source, ") + cost_tables::kKeyColumns +
                     " FROM costs c JOIN cost_keys k ON k.id = c.cost_key WHERE c.fingerprint = ?";
   std::vector<Value> arguments{fingerprint_hash};
   if (!kinds.empty()) sql += " AND k.kind IN (" + placeholders(kinds.size()) + ")";
@@ -118,14 +131,14 @@ Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_has
     arguments.emplace_back(source);
   }
   TRIMTAB_TRY(const auto rows, implementation_->database.query(sql, arguments));
-  std::map<CostKey, Statistics> merged;
+  std::map<CostKey, BySource> merged;
   for (const Row& row : rows) {
-    TRIMTAB_TRY(const CostKey key, cost_tables::parse_key(row, 1));
+    TRIMTAB_TRY(const CostKey key, cost_tables::parse_key(row, 2));
     TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[0])));
-    merged[key].merge(statistics);
+    merged[key].add(as_text(row[1]), statistics);
   }
   std::vector<Cost> result;
-  for (auto& [key, statistics] : merged) result.push_back({key, std::move(statistics)});
+  for (auto& [key, sources] : merged) result.push_back({key, std::move(sources).best()});
   return result;
 }
 
@@ -133,14 +146,17 @@ Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_ha
   Cost cost{canonical(key), {}};
   TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, cost.key));
   if (!id) return std::optional<Cost>();
-  TRIMTAB_TRY(const auto rows,
-              implementation_->database.query("SELECT statistics FROM costs WHERE fingerprint = ? AND cost_key = ?",
-                                              {fingerprint_hash, *id}));
+  TRIMTAB_TRY(const auto rows, implementation_->database.query(
+                                   "SELECT statistics, source FROM costs WHERE fingerprint = ? AND cost_key = ?",
+                                   {fingerprint_hash, *id}));
+  if (rows.empty()) return std::optional<Cost>();
+  BySource sources;
   for (const Row& row : rows) {
     TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[0])));
-    cost.statistics.merge(statistics);
+    sources.add(as_text(row[1]), statistics);
   }
-  return rows.empty() ? std::optional<Cost>() : std::optional(std::move(cost));
+  cost.statistics = std::move(sources).best();
+  return std::optional(std::move(cost));
 }
 
 Result<std::vector<CostRow>> CostDatabase::rows() const {

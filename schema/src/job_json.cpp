@@ -34,6 +34,16 @@ TrialSettings read_trials(const JsonReader& in) {
   return trials;
 }
 
+CrashSettings read_crashes(const JsonReader& in) {
+  CrashSettings crashes;
+  crashes.limit = in.at("limit").integer32_or(crashes.limit, {0, kMaxCrashes, "an integer between 0 and 99"});
+  const IntegerLimits times{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
+  crashes.within = Nanoseconds(in.at("within_ns").integer_or(crashes.within.count(), times));
+  const IntegerLimits steps{0, kMaxCrashSteps, "an integer between 0 and 1000000000"};
+  crashes.within_steps = in.at("within_steps").integer_or(crashes.within_steps, steps);
+  return crashes;
+}
+
 Job read_job(const JsonReader& root) {
   Job job;
   job.name = root.at("name").text();
@@ -43,6 +53,7 @@ Job read_job(const JsonReader& root) {
   job.world_size = root.at("world_size").integer32_or(1, {1, kMaxWorldSize, "a number of ranks between 1 and 65536"});
   job.memory_limit = root.at("memory_limit_bytes").integer_or(0, kNonNegative);
   job.steps = root.at("steps").integer_or(0, kNonNegative);
+  job.elastic = root.at("elastic").flag_or(false);
   job.target = root.at("target").text_or("");
   job.strategy = root.at("strategy").text_or("");
   job.checkpoint = root.at("checkpoint").text_or("");
@@ -56,6 +67,7 @@ Job read_job(const JsonReader& root) {
   job.software = root.at("software").text_map();
   job.knobs = read_knobs(root.at("knobs"));
   job.trials = read_trials(root.at("trials"));
+  job.crashes = read_crashes(root.at("crashes"));
   return job;
 }
 
@@ -94,6 +106,7 @@ std::string to_json(const Job& job) {
                    {"working_directory", job.working_directory},
                    {"commands", OrderedJson::object()},
                    {"environment", job.environment}};
+  if (job.elastic) json["elastic"] = true;
   if (!job.target.empty()) json["target"] = job.target;
   if (!job.strategy.empty()) json["strategy"] = job.strategy;
   if (!job.checkpoint.empty()) json["checkpoint"] = job.checkpoint;
@@ -108,6 +121,9 @@ std::string to_json(const Job& job) {
   json["trials"]["overhead"] = job.trials.overhead;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
+  json["crashes"] = {{"limit", job.crashes.limit},
+                     {"within_ns", job.crashes.within.count()},
+                     {"within_steps", job.crashes.within_steps}};
   return dump(json);
 }
 

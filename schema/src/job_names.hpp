@@ -40,9 +40,12 @@ struct CommandName {
   std::vector<std::string> Job::*arguments;
 };
 inline constexpr CommandName kCommands[] = {
-    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}};
+    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}, {"submit", &Job::submit}};
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
+
+inline constexpr std::int64_t kMaxCrashes = 99;  // they are remembered one by one
+inline constexpr std::int64_t kMaxCrashSteps = 1'000'000'000;
 
 // trials.overhead: a share of the job's time.
 [[nodiscard]] inline bool is_overhead(double share) {

@@ -141,6 +141,13 @@ Complaint apply_model(const Key&, const toml::node& value, Reading& reading) {
   return apply_path(value, reading, reading.parsed.model_path);
 }
 
+Complaint apply_elastic(const Key&, const toml::node& value, Reading& reading) {
+  const auto flag = value.value_exact<bool>();
+  if (!flag) return "true or false";
+  reading.parsed.job.elastic = *flag;
+  return {};
+}
+
 Complaint apply_target(const Key&, const toml::node& value, Reading& reading) {
   return read_text(value, reading.parsed.job.target);
 }
@@ -204,6 +211,18 @@ Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) 
   return read_seconds(value, reading.parsed.job.trials.deadline);
 }
 
+Complaint apply_crash_limit(const Key&, const toml::node& value, Reading& reading) {
+  return read_integer(value, 0, kMaxCrashes, reading.parsed.job.crashes.limit);
+}
+
+Complaint apply_crash_time(const Key&, const toml::node& value, Reading& reading) {
+  return read_seconds(value, reading.parsed.job.crashes.within);
+}
+
+Complaint apply_crash_steps(const Key&, const toml::node& value, Reading& reading) {
+  return read_integer(value, 0, kMaxCrashSteps, reading.parsed.job.crashes.within_steps);
+}
+
 Complaint apply_minimum_gain(const Key&, const toml::node& value, Reading& reading) {
   const auto gain = value.value<double>();
   if (!value.is_number() || !gain || !is_gain(*gain)) return kGainRule;
@@ -234,6 +253,7 @@ const std::vector<Key>& keys() {
                          {"world_size", apply_world_size},
                          {"memory_limit", apply_memory_limit},
                          {"steps", apply_steps},
+                         {"elastic", apply_elastic},
                          {"target", apply_target},
                          {"strategy", apply_strategy},
                          {"checkpoint", apply_checkpoint},
@@ -245,7 +265,10 @@ const std::vector<Key>& keys() {
                          {"trials.deadline_s", apply_deadline},
                          {"trials.minimum_gain", apply_minimum_gain},
                          {"trials.overhead", apply_overhead},
-                         {"trials.after", apply_after}};
+                         {"trials.after", apply_after},
+                         {"crashes.limit", apply_crash_limit},
+                         {"crashes.within_s", apply_crash_time},
+                         {"crashes.within_steps", apply_crash_steps}};
     for (const auto& command : kCommands) all.push_back({"commands." + std::string(command.name), apply_command});
     for (const auto& knob : kKnobs) all.push_back({"knobs." + std::string(knob.name), apply_knob});
     for (const auto& count : kTrialCounts) all.push_back({"trials." + std::string(count.name), apply_trial_count});

@@ -77,7 +77,7 @@ struct Runner {
                         ranks,
                         jobs,
                         {{"PATH", "/usr/bin:/bin"}},
-                        {directory / "agent.sock", "", ""},
+                        {directory / "agent.sock", "", "", "n0"},
                         directory.path(),
                         0,
                         std::chrono::seconds(1),

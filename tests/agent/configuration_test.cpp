@@ -88,3 +88,20 @@ TEST_CASE("the default places are those the user may write to") {
   CHECK(user.state == "/home/u/.local/state/trimtab/agent");
   CHECK(user.node == "host");
 }
+
+TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {
+  const auto message = [](const std::string& text) {
+    const auto configuration = from_file(text);
+    REQUIRE(configuration.ok());
+    const Status checked = check_configuration(*configuration);
+    return checked.ok() ? std::string() : checked.error().message;
+  };
+  for (const char* here : {"127.0.0.1:1", "localhost:1", "[::1]:1"}) {
+    CHECK(message("coordinator = \"" + std::string(here) + "\"\n").empty());
+  }
+  CHECK(message("coordinator = \"10.0.0.1:7420\"\n").find("needs TLS") != std::string::npos);
+  CHECK(message("coordinator = \"127.example.org:7420\"\n").find("needs TLS") != std::string::npos);
+  CHECK(message("tls_key = \"k\"\n").find("not all three") != std::string::npos);
+  const std::string tls = "tls_authority = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\n";
+  CHECK(message("coordinator = \"c0.lab:7420\"\n" + tls).empty());
+}

@@ -230,3 +230,81 @@ TEST_CASE("the next agent removes tables of launches that ended without it, of e
   second.end_all();
   CHECK_FALSE(std::filesystem::exists(job.nccl_table(7)));
 }
+
+TEST_CASE("a rank that a scheduler starts is awaited, and is the process that comes for it") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  RankStart start = life.start_of(4, {"sleep", "60"});
+  start.awaits_slot = true;
+  RankStart next = life.start_of(5, {"sleep", "61"});
+  next.awaits_slot = true;
+  REQUIRE(life.ranks.start({start, next}, false).ok());
+  CHECK(life.ranks.running() == 2);
+  CHECK(life.pid_of(4) == 0);
+  CHECK_FALSE(life.ranks.refuse_running({life.start_of(4, {"sleep"}, 2)}).ok());
+
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::setpgid(0, 0);
+    ::execlp("sleep", "sleep", "60", nullptr);
+    ::_exit(127);
+  }
+  // Of another launch, or a place that this node does not have: refused, and nothing has changed.
+  CHECK_FALSE(life.ranks.take_slot({"j", "", 2, 1}, other).ok());
+  CHECK_FALSE(life.ranks.take_slot({"j", "trial", 1, 1}, other).ok());
+  CHECK_FALSE(life.ranks.take_slot({"j", "", 1, 2}, other).ok());
+  const auto taken = life.ranks.take_slot({"j", "", 1, 1}, other);
+  REQUIRE(taken.ok());
+  CHECK(taken->id.rank == 5);
+  CHECK(taken->arguments.back() == "61");
+  CHECK(life.pid_of(5) == other);
+  CHECK(life.ranks.find("j", 5, other));
+  CHECK_FALSE(life.ranks.take_slot({"j", "", 1, 1}, other).ok());
+
+  life.end_all();
+  CHECK(life.ranks.running() == 0);
+  REQUIRE(life.ended.size() == 1);
+  CHECK(life.ended[0].id.rank == 5);
+  CHECK_FALSE(life.ranks.take_slot({"j", "", 1, 0}, other).ok());
+}
+
+TEST_CASE("an agent that ends while ranks are awaited leaves none awaited, and says that they have ended") {
+  const TemporaryDirectory directory;
+  {
+    Life first(directory);
+    RankStart start = first.start_of(0, {"sleep", "60"});
+    start.awaits_slot = true;
+    REQUIRE(first.ranks.start({start}, false).ok());
+  }
+  Life second(directory);
+  REQUIRE(second.ranks.adopt().ok());
+  REQUIRE(second.ended.size() == 1);
+  CHECK_FALSE(second.ranks.take_slot({"j", "", 1, 0}, ::getpid()).ok());
+}
+
+TEST_CASE("a launcher is watched as a rank is, and is none to anybody else") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  RankStart launcher = life.start_of(kLauncher, {"sleep", "60"});
+  REQUIRE(life.ranks.start({launcher}, false).ok());
+  CHECK(life.ranks.all().empty());
+  CHECK(life.ranks.find("j", kLauncher, ::getpid()) == std::nullopt);
+  CHECK(life.ranks.scratch(launcher.id).log(kLauncher).ends_with("/launcher.log"));
+  life.end_all();
+  REQUIRE(life.ended.size() == 1);
+  CHECK(describe(life.ended[0].id) == "j launcher");
+}
+
+TEST_CASE("another coordinator's first launch is none that has ended under the one before") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  REQUIRE(life.ranks.start({life.start_of(0, {"true"}), life.start_of(1, {"sleep", "60"})}, false).ok());
+  REQUIRE(run_until(life.loop, [&] { return life.ended.size() == 1; }));
+  CHECK(life.ranks.has_started(life.start_of(0, {"sleep"})));
+  life.ranks.forget_ended();
+  CHECK_FALSE(life.ranks.has_started(life.start_of(0, {"sleep"})));
+  CHECK(life.ranks.has_started(life.start_of(1, {"sleep"})));
+  REQUIRE(life.ranks.start({life.start_of(0, {"sleep", "60"})}, false).ok());
+  CHECK(life.ranks.running() == 2);
+  life.end_all();
+}

@@ -66,7 +66,7 @@ TEST_CASE("a benchmark has no plan") {
 }
 
 TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is ours where the launch has a table") {
-  const AgentPlaces places{"/run/a.sock", "/lib/inject.so", "/state/kill-switch"};
+  const AgentPlaces places{"/run/a.sock", "/lib/inject.so", "/state/kill-switch", "n0"};
   auto launch = example_launch();
   auto environment = rank_environment({}, example_job(), launch, places);
   CHECK(environment.at("NCCL_PROFILER_PLUGIN") == "/lib/inject.so");
@@ -87,14 +87,14 @@ TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is o
   environment = rank_environment({}, job, launch, places);
   CHECK(environment.at("NCCL_TUNER_PLUGIN") == "ofi");
   CHECK_FALSE(environment.contains("TRIMTAB_NCCL_TABLE"));
-  environment = rank_environment({}, example_job(), launch, {"/run/a.sock", "", "/state/kill-switch"});
+  environment = rank_environment({}, example_job(), launch, {"/run/a.sock", "", "/state/kill-switch", "n0"});
   CHECK_FALSE(environment.contains("NCCL_PROFILER_PLUGIN"));
 }
 
 TEST_CASE("a rank's environment is the agent's, the job's over it, ours over both") {
   const Environment base{{"HOME", "/root"}, {"PATH", "/bin"}, {"TRIMTAB_STATE", "/secret"}, {"TRIMTAB", "0"}};
-  const auto environment =
-      rank_environment(base, example_job(), example_launch(), {"/run/a.sock", "/lib/inject.so", "/state/kill-switch"});
+  const auto environment = rank_environment(base, example_job(), example_launch(),
+                                            {"/run/a.sock", "/lib/inject.so", "/state/kill-switch", "n0"});
   CHECK(environment.at("HOME") == "/root");
   CHECK(environment.at("PATH") == "/job/bin");
   CHECK(environment.at("OPENBLAS_NUM_THREADS") == "1");
@@ -122,12 +122,12 @@ TEST_CASE("what the job's environment says of another launch does not survive") 
   RankLaunch launch = example_launch();
   launch.variant.clear();
   launch.launch = 0;
-  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", "", ""});
+  const auto environment = rank_environment({}, job, launch, {"/run/a.sock", "", "", "n0"});
   for (const char* name : names) CHECK_FALSE(environment.contains(name));
 }
 
 TEST_CASE("without the library its variables are absent, and describe and benchmark are switched off") {
-  CHECK_FALSE(rank_environment({}, example_job(), example_launch(), {"/run/a.sock", "", "/state/kill-switch"})
+  CHECK_FALSE(rank_environment({}, example_job(), example_launch(), {"/run/a.sock", "", "/state/kill-switch", "n0"})
                   .contains("TRIMTAB_LIBRARY"));
   CHECK(command_environment({}, example_job()).at("TRIMTAB") == "0");
 }
@@ -135,4 +135,28 @@ TEST_CASE("without the library its variables are absent, and describe and benchm
 TEST_CASE("a rendezvous that is a mere name becomes a file in the scratch") {
   CHECK(rendezvous_address("tcp://h:1", "/s") == "tcp://h:1");
   CHECK(rendezvous_address("launch-3", "/s") == "file:///s/rendezvous-launch-3");
+}
+
+TEST_CASE("the command that submits a launch is told of its nodes, and is no rank") {
+  RankLaunch launch;
+  launch.launch = 7;
+  launch.variant = "trial";
+  launch.node = "n0";
+  launch.nodes = "n0,n1";
+  launch.node_count = 2;
+  launch.ranks_per_node = 4;
+  const auto expanded =
+      expand({"{nodes}", "{node_count}", "{ranks_per_node}", "{node}"}, placeholders(example_job(), launch));
+  REQUIRE(expanded.ok());
+  CHECK(*expanded == std::vector<std::string>{"n0,n1", "2", "4", "n0"});
+  launch.ranks_per_node = 0;
+  CHECK_FALSE(expand({"{ranks_per_node}"}, placeholders(example_job(), launch)).ok());
+  const auto environment = launcher_environment({{"TRIMTAB_RANK", "3"}, {"HOME", "/root"}}, example_job(), launch,
+                                                {"/run/a.sock", "/lib/i.so", "", "n0"});
+  CHECK(environment.at("TRIMTAB_SOCKET") == "/run/a.sock");
+  CHECK(environment.at("TRIMTAB_LAUNCH") == "7");
+  CHECK(environment.at("TRIMTAB_VARIANT") == "trial");
+  CHECK(environment.at("HOME") == "/root");
+  CHECK_FALSE(environment.contains("TRIMTAB_RANK"));
+  CHECK_FALSE(environment.contains("NVTX_INJECTION64_PATH"));
 }

@@ -53,6 +53,12 @@ TEST_CASE("the frames of the protocol's page are understood") {
             .epoch == 4);
   CHECK(parsed<ReportFrame>(R"({"type":"report","name":"tokens_per_second","value":1234.5})").value == 1234.5);
   CHECK(parsed<ByeFrame>(R"({"type":"bye","step":400})").step == 400);
+  CHECK(
+      parsed<SlotFrame>(R"({"type":"slot","version":1,"pid":5,"job":"j","launch":7,"variant":"trial","local_rank":3})")
+          .local_rank == 3);
+  CHECK(parsed<LauncherFrame>(R"({"type":"launcher","version":1,"pid":5,"job":"j","launch":7})").launch == 7);
+  CHECK_FALSE(parsed<SubmissionFrame>(R"({"type":"submission","state":"queued","message":"m"})").ended);
+  CHECK(parsed<SubmissionFrame>(R"({"type":"submission","state":"preempted","message":"m"})").ended);
 }
 
 TEST_CASE("a step without a loss has none, and fields of later versions are passed over") {

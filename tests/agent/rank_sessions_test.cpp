@@ -380,3 +380,55 @@ TEST_CASE("a descriptor that is no ring closes its connection") {
   fixture.until([&] { return client.closed(); });
   CHECK(fixture.rings.size() == 0);
 }
+
+TEST_CASE("a slot is told what to run, once, and is the rank from then on") {
+  Fixture fixture;
+  RankStart start{
+      {"s", "", 4}, 9, 3, {"train", "--rank", "4"}, {{"TRIMTAB_RANK", "4"}}, "/srv", fixture.directory / "log"};
+  start.awaits_slot = true;
+  REQUIRE(fixture.ranks.start({start}, false).ok());
+  json slot{{"type", "slot"}, {"version", 1}, {"pid", 1}, {"job", "s"}, {"launch", 8}, {"local_rank", 0}};
+  auto late = fixture.client();
+  late.say(slot);
+  fixture.until([&] { return !late.heard().empty(); });
+  CHECK(late.heard()[0]["type"] == "refused");
+  slot["launch"] = 9;
+  auto client = fixture.client();
+  client.say(slot);
+  fixture.until([&] { return !client.heard().empty(); });
+  CHECK(client.heard()[0] == json{{"type", "run"},
+                                  {"arguments", {"train", "--rank", "4"}},
+                                  {"environment", {{"TRIMTAB_RANK", "4"}}},
+                                  {"working_directory", "/srv"},
+                                  {"log", fixture.directory / "log"}});
+  auto rank = fixture.client();
+  rank.say(Fixture::hello("s", 4));
+  fixture.until([&] { return fixture.news_sent.size() == 1; });
+  CHECK(fixture.news_sent[0].launch() == 9);
+  CHECK(fixture.news_sent[0].rank() == 4);
+}
+
+TEST_CASE("a launcher tells of its submission as of rank 0, and nobody else does") {
+  Fixture fixture;
+  RankLedger ledger(fixture.state.database);
+  const auto self = process_stat(::getpid());
+  REQUIRE(ledger.put({{"j", "trial", kLauncher}, 8, 3, ::getpid(), self->start_time, false, false, 0, 0}).ok());
+  REQUIRE(fixture.ranks.adopt().ok());
+  auto rank = fixture.client();
+  rank.say(Fixture::hello("j", 0));
+  rank.say({{"type", "submission"}, {"state", "queued"}});
+  fixture.until([&] { return rank.closed(); });
+  auto stranger = fixture.client();
+  stranger.say({{"type", "launcher"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"launch", 7}});
+  fixture.until([&] { return stranger.closed(); });
+  fixture.news_sent.clear();
+  auto launcher = fixture.client();
+  launcher.say({{"type", "launcher"}, {"version", 1}, {"pid", 1}, {"job", "j"}, {"launch", 8}, {"variant", "trial"}});
+  launcher.say({{"type", "submission"}, {"state", "preempted"}, {"message", "Slurm job 3 was preempted"}});
+  fixture.until([&] { return fixture.news_sent.size() == 1; });
+  const wire::RankEvent& told = fixture.news_sent[0];
+  CHECK(told.variant() == "trial");
+  CHECK(told.rank() == 0);
+  CHECK(told.launch() == 8);
+  CHECK(told.submission().state() == "preempted");
+}

@@ -3,19 +3,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "job_range.hpp"
+
 using namespace trimtab::agent;
 
 namespace {
-
-RangeRecord range(std::string_view name, std::uint64_t begin, std::uint64_t end, std::int64_t payload = 0) {
-  RangeRecord record;
-  record.name = name;
-  record.domain = "trimtab";
-  record.begin_ns = begin;
-  record.end_ns = end;
-  record.payload = payload;
-  return record;
-}
 
 // A step that begins at `begin`: two operators forward, a transfer, one backward.
 std::optional<StepPicture> run_step(StepTimeline& timeline, std::uint64_t begin, std::int64_t number) {

@@ -18,16 +18,20 @@ Cost cost(CostKind kind, const std::string& subject, std::initializer_list<std::
 
 }  // namespace
 
-TEST_CASE("names of ranges and plans are redacted, equal ones alike, and operators' are kept") {
+TEST_CASE("names of operators, kernels, ranges and plans are redacted, equal ones alike, and collectives' are kept") {
   std::vector<CostRow> rows{{"f", "passive", cost(CostKind::kRange, "secret_project/step", {1})},
                             {"f", "active", cost(CostKind::kOperatorForward, "attention-h256", {1})},
                             {"f", "passive", cost(CostKind::kStepTime, "abcdef", {1})},
-                            {"g", "passive", cost(CostKind::kRange, "secret_project/step", {1})}};
+                            {"g", "passive", cost(CostKind::kRange, "secret_project/step", {1})},
+                            {"g", "passive", cost(CostKind::kKernel, "secret_kernel<64>", {1})},
+                            {"g", "active", cost(CostKind::kCollective, "all_reduce", {1})}};
   redact(rows);
   CHECK(rows[0].cost.key.subject == "redacted-1");
-  CHECK(rows[1].cost.key.subject == "attention-h256");
-  CHECK(rows[2].cost.key.subject == "redacted-2");
+  CHECK(rows[1].cost.key.subject == "redacted-2");
+  CHECK(rows[2].cost.key.subject == "redacted-3");
   CHECK(rows[3].cost.key.subject == "redacted-1");
+  CHECK(rows[4].cost.key.subject == "redacted-4");
+  CHECK(rows[5].cost.key.subject == "all_reduce");
   CHECK(to_csv(rows).find("secret") == std::string::npos);
   CHECK(to_json(rows).find("secret") == std::string::npos);
 }

@@ -70,8 +70,11 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
                                    {"noticed_step", 131},
                                    {"before_ms", 80.0},
                                    {"after_ms", 95.0},
-                                   {"what", "node n3 link to n4 <slow>"}}});
-  report["resizes"] = json::array({{{"step", 300}, {"lost", "n2"}, {"devices", 6}}});
+                                   {"what", "node n3 link to n4 <slow>"},
+                                   {"stale", "stale are 3 of 9 costs"}}});
+  report["resizes"] = json::array(
+      {{{"step", 300}, {"lost", "n2"}, {"devices", 6}},
+       {{"step", 400}, {"lost", ""}, {"joined", "n7"}, {"devices", 8}, {"outcome", "left: it is no faster"}}});
   const std::string page = page_of(report);
   CHECK(contains(page, "What was slow"));
   CHECK(contains(page, "The largest loss was"));
@@ -80,7 +83,9 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
                  "The change to trial " + report["trials"][0]["id"].dump() + "&#39;s plan has paid after 17 steps"));
   CHECK(contains(page, "From step 120 on a step took 95.0 ms instead of 80.0 ms"));
   CHECK(contains(page, "node n3 link to n4 &lt;slow&gt;"));
-  CHECK(contains(page, "without n2, on 6 devices"));
+  CHECK(contains(page, "; stale are 3 of 9 costs."));
+  CHECK(contains(page, "without n2, on 6 devices."));
+  CHECK(contains(page, "with n7, on 8 devices: left: it is no faster."));
   CHECK_FALSE(contains(page_of(fixture()), "What changed on the machine"));
   report["drifts"][0]["before_ms"] = "fast";
   CHECK_FALSE(parse_report(report.dump(), "report.json").ok());

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -120,6 +121,39 @@ TEST_CASE("up starts a coordinator and agents, says so twice the same, and down 
   CHECK(down.out.find("stopped agent n1") != std::string::npos);
   for (std::size_t i = 0; i < 3; ++i) CHECK(gone(pid_of(up, i)));
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
+}
+
+TEST_CASE("another user of the machine neither sees nor starts anything through the loopback port") {
+  if (!daemons_built()) return;
+  const Site site;
+  const Outcome up = site.run({"up", "--port", "0", "--json"});
+  REQUIRE(up.exit_code == 0);
+  const std::string coordinator = "127.0.0.1:" + std::to_string(json::parse(up.out)["port"].get<int>());
+  for (const char* name : {"/token", "/agent.token", "/tokens"}) {
+    struct stat status {};
+    INFO(name);
+    REQUIRE(stat((site.state() + name).c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777U) == 0600U);
+  }
+  struct stat status {};
+  REQUIRE(stat(site.state().c_str(), &status) == 0);
+  CHECK((status.st_mode & 0077U) == 0U);
+  // Without the token's file it is as anybody else's.
+  const std::string elsewhere = site.scratch().path("elsewhere");
+  const Outcome stranger = trimtab_program({"status", "--coordinator", coordinator, "--state", elsewhere});
+  CHECK(stranger.exit_code == 2);
+  CHECK(stranger.err.find("a token is needed") != std::string::npos);
+  CHECK(trimtab_program({"status", "--coordinator", coordinator, "--state", site.state()}).exit_code == 0);
+  if (geteuid() != 0) return;  // becoming another user needs root
+  REQUIRE(chmod(site.scratch().path("").c_str(), 0755) == 0);
+  const std::string as_other = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+  CHECK(std::system((as_other + "cat " + site.state() + "/token >/dev/null 2>&1").c_str()) != 0);
+  CHECK(std::system((as_other + "ls " + site.state() + " >/dev/null 2>&1").c_str()) != 0);
+  const std::string request =
+      "exec 3<>/dev/tcp/127.0.0.1/" + coordinator.substr(coordinator.find(':') + 1) +
+      "; printf 'GET /v1/jobs HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3;" +
+      " head -1 <&3 | grep -q ' 401 '";
+  CHECK(std::system((as_other + "bash -c \"" + request + "\"").c_str()) == 0);
 }
 
 TEST_CASE("a daemon that died is started again as it was, beside those that live") {

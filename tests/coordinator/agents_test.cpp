@@ -152,6 +152,23 @@ TEST_CASE("a node's clock is known by its heartbeats, and not that of another un
   CHECK(world.services.clocks.latest().empty());
 }
 
+TEST_CASE("a node that was lost while its connection stood is back when it has introduced itself again") {
+  World world;
+  world.hello("n0", 1);
+  world.clock.advance(kNodeTimeout + Nanoseconds(1));
+  world.agents.tick();
+  CHECK(world.closed == std::set<std::uint64_t>{1});
+  CHECK(world.members.by_node("n0")->lost);
+  CHECK(world.members.by_node("n0")->peer == 0);
+  world.heartbeat(1);  // on its way when the connection was closed
+  CHECK(world.members.by_node("n0")->lost);
+  world.hello("n0", 2);
+  CHECK_FALSE(world.members.by_node("n0")->lost);
+  CHECK(world.members.by_node("n0")->peer == 2);
+  world.agents.closed(1, "closed by this side");
+  CHECK(world.members.by_node("n0")->peer == 2);
+}
+
 TEST_CASE("a trace does not wait for a node that has fallen silent") {
   World world;
   const std::uint64_t trace = world.half_done_trace();

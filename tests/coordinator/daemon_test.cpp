@@ -54,7 +54,7 @@ struct Fixture {
     net::HttpReply reply;
     bool done = false;
     std::thread client([&] {
-      auto result = net::http_request("127.0.0.1", daemon->port(), method, target, body, std::chrono::seconds(10));
+      auto result = net::http_request({"127.0.0.1", daemon->port()}, method, target, body, std::chrono::seconds(10));
       loop.post([&, result] {
         if (result.ok()) reply = *result;
         done = true;

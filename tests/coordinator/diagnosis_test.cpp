@@ -76,6 +76,19 @@ TEST_CASE("a throttled device, and all devices at once", "[diagnosis]") {
   CHECK(to_text(findings).find("; and 9 more") != std::string::npos);
 }
 
+TEST_CASE("what got faster does not explain why steps got slower", "[diagnosis]") {
+  const std::vector<Probe> before = probed(3);
+  std::vector<Probe> now = probed(4);
+  link(now, "n1", "n2").ms *= 3;
+  link(now, "n3", "n4").ms /= 3;
+  const std::vector<Finding> all = diagnose(before, now);
+  REQUIRE(all.size() == 2);
+  REQUIRE(explaining(all, true).size() == 1);
+  CHECK(explaining(all, true)[0].probe.node == "n1");
+  REQUIRE(explaining(all, false).size() == 1);
+  CHECK(explaining(all, false)[0].probe.node == "n3");
+}
+
 TEST_CASE("costs over a slower level are scaled, and no others", "[diagnosis]") {
   const auto cost = [](CostKind kind, const std::string& placement) {
     Cost one;
@@ -95,4 +108,41 @@ TEST_CASE("costs over a slower level are scaled, and no others", "[diagnosis]") 
   CHECK(costs[3].statistics.mean() == 1000);
   CHECK(cluster.links[0].bandwidth_bytes_per_s == 100);
   CHECK(cluster.links[1].bandwidth_bytes_per_s == 5);
+}
+
+TEST_CASE("probes of other work and of another plan's steps are not compared, and their own noise is no change",
+          "[diagnosis]") {
+  const std::vector<Probe> before{{0, "n0", "", "", 10, "computation"},
+                                  {0, "n0", "", "", 10, training_work("a")},
+                                  {1, "n0", "", "", 10, training_work("a")},
+                                  {2, "n1", "", "", 10, "memory", 0.5}};
+  const std::vector<Probe> now{{0, "n0", "", "", 20, "clock"},
+                               {0, "n0", "", "", 20, training_work("b")},
+                               {1, "n0", "", "", 20, training_work("a")},
+                               {2, "n1", "", "", 14, "memory"}};
+  const std::vector<Finding> findings = diagnose(before, now);
+  REQUIRE(findings.size() == 1);
+  CHECK(to_text(findings) == "device 1 of node n0 computes its part of a step at 50 % of its speed");
+}
+
+TEST_CASE("devices are as slow as their ranks' steps say, else as their clocks, else as their node's CPUs",
+          "[diagnosis]") {
+  const std::string cluster =
+      R"({"schema": "trimtab.cluster/1", "nodes": [{"name": "n0", "devices": 2, "memory_bytes": 1},
+      {"name": "n1", "devices": 2, "memory_bytes": 1}]})";
+  const Finding cpus{{2, "n1", "", "", 20, "computation"}, 0.5};
+  const Finding memory{{2, "n1", "", "", 20, "memory"}, 0.3};
+  const Finding clock{{1, "n0", "", "", 20, "clock", 0, "throttled: sw_power_cap"}, 0.7};
+  const Finding steps{{1, "n0", "", "", 20, training_work("a")}, 0.6};
+  const Finding link{{-1, "n0", "n1", "inter_node", 20}, 0.2};
+  using Shares = std::map<std::int32_t, double>;
+  CHECK(device_shares({cpus, memory, link}, cluster) == Shares{{2, 0.5}, {3, 0.5}});
+  CHECK(device_shares({cpus, clock, link}, cluster) == Shares{{1, 0.7}});
+  CHECK(device_shares({clock, steps}, cluster) == Shares{{1, 0.6}});
+  CHECK(device_shares({steps, clock}, cluster) == Shares{{1, 0.6}});
+  CHECK(to_text({clock}) == "device 1 of node n0 runs at 70 % of its clock (throttled: sw_power_cap)");
+  Cluster slowed = parse_cluster(cluster, "test").value();
+  slow_devices({{1, 0.6}}, slowed);
+  CHECK(slowed.nodes[0].speeds == std::vector<double>{1, 0.6});
+  CHECK(slowed.nodes[1].speeds.empty());
 }

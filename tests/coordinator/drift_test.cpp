@@ -29,7 +29,7 @@ FakeWorld training_world(std::int64_t steps) {
 bool asks_for_spare(const std::vector<Action>& actions) {
   return std::ranges::any_of(actions, [](const Action& one) {
     const auto* search = std::get_if<SearchPlans>(&one);
-    return search != nullptr && search->spare;
+    return search != nullptr && search->purpose == SearchFor::kSpare;
   });
 }
 

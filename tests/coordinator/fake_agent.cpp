@@ -41,9 +41,9 @@ std::string fingerprint_json() {
   return to_json(fingerprint);
 }
 
-FakeAgent::FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node, std::string instance)
+FakeAgent::FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node, std::string instance,
+                     net::LinkOptions options)
     : loop_(loop), node_(std::move(node)), instance_(std::move(instance)) {
-  net::LinkOptions options;
   options.port = port;
   net::LinkHandlers handlers;
   handlers.opened = [this] {

@@ -35,7 +35,8 @@ class TemporaryDirectory {
 
 class FakeAgent {
  public:
-  FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node, std::string instance);
+  FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node, std::string instance,
+            net::LinkOptions options = {});
 
   void start() { link_->start(); }
   void stop() { link_->stop(); }

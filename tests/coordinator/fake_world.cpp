@@ -163,9 +163,12 @@ void FakeWorld::launch(const LaunchOn& wanted) {
     plan_of_epoch_[wanted.epoch] = wanted.plan_json;
     if (launch_ != wanted.launch) {
       ++launches_;
+      steps_of_launch_ = 0;
+      queued_until_ = clock.monotonic() + faults.queue_time;
       step_ = wanted.fresh ? 0 : snapshot_;
       last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
       stop_at_ = -1;
+      launch_steps_.clear();
     }
     launch_ = wanted.launch;
     variant_ = wanted.variant;
@@ -225,8 +228,32 @@ void FakeWorld::end_ranks(int exit_code) {
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     if (!std::exchange(ranks_[rank].alive, false)) continue;
     if (exit_code == 0) tell(rank, RankSaidBye{step_});
-    tell(rank, RankExited{exit_code, 0, "last words"});
+    // No agent is the parent of a rank that a scheduler started.
+    tell(rank, RankExited{is_submitted() ? -1 : exit_code, 0, "last words"});
   }
+  if (!is_submitted()) return;
+  tell(0, RankSubmission{exit_code == 0 ? SubmissionState::kCompleted : SubmissionState::kFailed, "the batch ended"});
+}
+
+bool FakeWorld::waits_in_queue() {
+  if (!is_submitted() || clock.monotonic() >= queued_until_) return false;
+  clock.advance(std::chrono::seconds(1));
+  tell(0, RankSubmission{SubmissionState::kQueued, "Slurm job waits"});
+  return true;
+}
+
+// The scheduler asks the ranks to end: the job itself saves its checkpoint.
+bool FakeWorld::interrupt_launch() {
+  const auto fault = faults.interrupt.find(launches_);
+  if (!is_submitted() || fault == faults.interrupt.end() || ++steps_of_launch_ < 3) return false;
+  if (variant_.empty()) snapshot_ = step_;
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    ranks_[rank].alive = false;
+    tell(rank, RankExited{-1, 0, ""});
+  }
+  tell(0, RankSubmission{fault->second, "Slurm says " + std::string(to_string(fault->second))});
+  faults.interrupt.erase(fault);
+  return true;
 }
 
 // Between two steps: the highest epoch that every rank holds committed and due. False when the ranks do not go on.
@@ -268,6 +295,7 @@ bool FakeWorld::change_plan() {
 
 void FakeWorld::train_step() {
   if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
+  if (waits_in_queue() || interrupt_launch()) return;
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
   if (restarts() && !variant_.empty()) {
     if (faults.crash.contains(running_plan())) return end_ranks(1);
@@ -279,7 +307,11 @@ void FakeWorld::train_step() {
   const std::string name = running_plan();
   const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
-  if (faults.crash_in_step.contains(name) && variant_.empty()) return end_ranks(137);
+  if (variant_.empty()) ++launch_steps_[name];
+  const auto crash = faults.crash_after.find(name);
+  const bool crashes = variant_.empty() && crash != faults.crash_after.end() && launch_steps_[name] >= crash->second;
+  if (crashes) return end_ranks(137);
+  if (faults.snapshot_every > 0 && step_ % faults.snapshot_every == 0) snapshot_ = step_;
   if (faults.crash_always || step_ == faults.crash_at_step) {
     faults.crash_at_step = -1;
     return end_ranks(137);

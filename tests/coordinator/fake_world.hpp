@@ -28,19 +28,24 @@ struct FakePlan {
 struct Faults {
   std::set<std::string> refuse;  // plans that rank 1 refuses
   std::set<std::string> refuse_memory;
-  std::set<std::string> fail_memory;    // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
-  std::set<std::string> crash;          // rank 1 exits at the change
-  std::set<std::string> hang;           // ranks fall silent at the change
-  std::set<std::string> no_ack;         // rank 1 never acknowledges
-  std::set<std::string> late_ack;       // rank 1 acknowledges after the deadline
-  std::set<std::string> half_active;    // only rank 0 becomes active
-  std::set<std::string> ignore_commit;  // the commit takes no effect
-  std::set<std::string> ignore_cancel;  // … and then, after its cancellation, does
-  std::int64_t crash_at_step = -1;      // whatever runs, once
-  std::set<std::string> crash_in_step;  // in each launch's first step that trains it
+  std::set<std::string> fail_memory;       // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
+  std::set<std::string> crash;             // rank 1 exits at the change
+  std::set<std::string> hang;              // ranks fall silent at the change
+  std::set<std::string> no_ack;            // rank 1 never acknowledges
+  std::set<std::string> late_ack;          // rank 1 acknowledges after the deadline
+  std::set<std::string> half_active;       // only rank 0 becomes active
+  std::set<std::string> ignore_commit;     // the commit takes no effect
+  std::set<std::string> ignore_cancel;     // … and then, after its cancellation, does
+  std::int64_t crash_at_step = -1;         // whatever runs, once
+  std::map<std::string, int> crash_after;  // so many steps of it in a launch of the job itself
+  int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
   double slowdown = 1;  // of every step
+  // Where the job is submitted to a scheduler: how long its launches wait there, and what befalls the n-th of them at
+  // its third step.
+  Nanoseconds queue_time{0};
+  std::map<int, SubmissionState> interrupt;
 };
 
 class FakeWorld {
@@ -90,6 +95,9 @@ class FakeWorld {
   bool change_plan();
   void tell(std::int32_t rank, const RankNews& news);
   void end_ranks(int exit_code);
+  bool waits_in_queue();
+  bool interrupt_launch();
+  [[nodiscard]] bool is_submitted() const { return !state().job.submit.empty(); }
   [[nodiscard]] const FakePlan& plan(const std::string& name) const;
   [[nodiscard]] bool restarts() const { return state().job.delivery == Delivery::kRestart; }
   [[nodiscard]] bool reachable(std::int32_t rank) const { return !away_.contains("n" + std::to_string(rank)); }
@@ -114,9 +122,12 @@ class FakeWorld {
   std::vector<std::int64_t> own_steps_;
   std::int64_t step_ = 0;
   std::int64_t snapshot_ = 0;
+  std::map<std::string, int> launch_steps_;  // of this launch, by plan
   std::int64_t last_step_ = 0;
   std::int64_t stop_at_ = -1;
   bool silent_ = false;
+  Nanoseconds queued_until_{0};
+  int steps_of_launch_ = 0;
 };
 
 // Two ranks, 600 steps, everything else as the defaults are.

@@ -127,3 +127,25 @@ TEST_CASE("a job on nodes of different hardware is refused by name") {
   REQUIRE_FALSE(placed.ok());
   CHECK(placed.error().message.find("nodes a and b") != std::string::npos);
 }
+
+TEST_CASE("nodes that could join a job stand behind its own, as many as it asked for, and with a key of their own") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  REQUIRE(members.join(hello("n2"), 2).ok());
+  const std::vector<NodeShare> present{{"n2", 0, 2}};
+  CHECK_FALSE(members.place_more(job(2), present));
+  const auto one = members.place_more(job(4, 500), present);
+  REQUIRE(one);
+  CHECK(one->nodes == std::vector<NodeShare>{{"n2", 0, 2}, {"n0", 2, 2}});
+  CHECK(one->joined == std::vector<NodeShare>{{"n0", 2, 2}});
+  CHECK(one->cluster.nodes[1].memory_bytes == 500);
+  REQUIRE(members.join(hello("n1", "i", "slow"), 3).ok());
+  const auto two = members.place_more(job(5), present);
+  REQUIRE(two);
+  CHECK(two->joined == std::vector<NodeShare>{{"n0", 2, 2}, {"n1", 4, 1}});
+  CHECK(two->key != one->key);
+  CHECK(two->cluster.nodes[2].fingerprint != two->cluster.nodes[0].fingerprint);
+  members.disconnected(2);
+  CHECK_FALSE(members.place_more(job(5), present));
+}

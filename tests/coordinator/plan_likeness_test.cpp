@@ -52,20 +52,30 @@ TEST_CASE("likeness falls with every difference and is symmetric", "[likeness]")
 
 TEST_CASE("a measured plan's surprise is expected of plans that are like it", "[likeness]") {
   // Plan 6 was measured 10 % slower than predicted, and so was nothing else.
-  const Residuals known({{plan(6), std::log(1.1), 0.005}}, 0.05);
-  const Gain alike = known.gain(plan(6), predicted(100), plan(7), predicted(99), sure());
+  const Residuals known({{plan(6), predicted(100), std::log(1.1), 0.005}}, sure());
+  const Gain alike = known.gain(plan(6), predicted(100), plan(7), predicted(99));
   CHECK(alike.log_ratio == Approx(std::log(100.0 / 99)).margin(0.003));
   CHECK(alike.sigma < 0.015);
-  const Gain other = known.gain(plan(6), predicted(100), plan(6, 8), predicted(99), sure());
+  const Gain other = known.gain(plan(6), predicted(100), plan(6, 8), predicted(99));
   CHECK(other.log_ratio > 0.08);  // it need not be as slow as predicted plans of the first kind
   CHECK(other.sigma > 0.045);
 }
 
 TEST_CASE("what both plans hang on does not make their ratio unsure", "[likeness]") {
-  const Residuals known({}, 0.0);
   tuner::Calibration open = sure();
   open.communication.log_sigma = 0.2;
   open.computation.log_sigma = 0.2;
-  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(90, 9), open).sigma < 1e-6);
-  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(100, 50), open).sigma > 0.1);
+  open.residual_sigma = 0;
+  const Residuals known({}, open);
+  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(90, 9)).sigma < 1e-6);
+  CHECK(known.gain(plan(6), predicted(100, 10), plan(7), predicted(100, 50)).sigma > 0.1);
+}
+
+TEST_CASE("a plan is as sure as the measured one that it is like, whatever is open of the factors", "[likeness]") {
+  tuner::Calibration open = sure();
+  open.communication.log_sigma = 0.2;
+  const Residuals known({{plan(6), predicted(100, 10), 0, 0.003}, {plan(6, 8), predicted(100, 50), 0, 0.003}}, open);
+  const Gain copy = known.gain(plan(6), predicted(100, 10), plan(7, 8), predicted(100, 50));
+  CHECK(copy.sigma < 0.02);
+  CHECK(known.gain(plan(6), predicted(100, 10), plan(6, 16), predicted(100, 10)).sigma > 0.04);
 }

@@ -225,6 +225,14 @@ TEST_CASE("a restarted job must let its checkpoint be taken apart") {
   CHECK_THAT(check_job(job, true).error().message, Catch::Contains("did you mean 'megatron'"));
 }
 
+TEST_CASE("a restarted job cannot be elastic") {
+  Job job = fake_job();
+  job.delivery = Delivery::kRestart;
+  job.elastic = true;
+  const Status refused = check_job(job, true);
+  CHECK_THAT(refused.error().message, Catch::Contains("elastic"));
+}
+
 TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {
   Job job;
   job.name = "j";

@@ -15,16 +15,23 @@ TEST_CASE("an unknown key names its place and the nearest key") {
   CHECK(applied.error().message == "c.toml:2: unknown key 'log_levle'; did you mean 'log_level'?");
 }
 
-TEST_CASE("only loopback addresses are listened on, and the reason is said") {
+TEST_CASE("beyond loopback TLS and tokens are needed, and the reason is said") {
   for (const char* address : {"0.0.0.0:7420", "192.168.1.2:7420", "[::]:7420", "example.org:1"}) {
     Settings settings;
-    const Status applied = apply_setting(settings, "listen", address, "flag --listen");
-    REQUIRE_FALSE(applied.ok());
-    CHECK(applied.error().message.find("TLS is not built") != std::string::npos);
+    REQUIRE(apply_setting(settings, "listen", address, "flag --listen").ok());
+    const auto message = [&] { return check_settings(settings).error().message; };
+    CHECK(message().find("needs TLS") != std::string::npos);
+    REQUIRE(apply_toml(settings, "tls_authority = \"a\"\ntls_certificate = \"b\"\n", "c.toml").ok());
+    CHECK(message().find("not all three") != std::string::npos);
+    REQUIRE(apply_setting(settings, "tls_key", "k", "flag --tls-key").ok());
+    CHECK(message().find("needs a file of tokens") != std::string::npos);
+    REQUIRE(apply_setting(settings, "tokens", "t", "flag --tokens").ok());
+    CHECK(check_settings(settings).ok());
   }
   for (const char* address : {"127.0.0.1:0", "127.1.2.3:9", "localhost:7420", "[::1]:7420"}) {
     Settings settings;
     CHECK(apply_setting(settings, "listen", address, "flag --listen").ok());
+    CHECK(check_settings(settings).ok());
   }
   for (const char* address : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:x", ":80"}) {
     Settings settings;

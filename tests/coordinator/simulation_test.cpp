@@ -112,7 +112,7 @@ TEST_CASE("a drift event that names nothing of the cluster is refused", "[simula
 }
 
 TEST_CASE("planners without a model of time run the same race", "[simulation]") {
-  for (const char* planner : {"random", "hill-climb"}) {
+  for (const char* planner : {"random", "hill-climb", "grid", "grid-fast", "sweep"}) {
     SimulationInput input = small_input(6);
     input.planner = planner;
     const Simulated done = run(input);

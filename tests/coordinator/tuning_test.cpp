@@ -326,12 +326,12 @@ TEST_CASE("an adopted plan that no launch brings to life gives its place back to
   INFO(one.history());
   REQUIRE(one.running_plan() == "best");
   REQUIRE(trial_of(one, "better")->state == TrialState::kAdopted);
-  one.faults.crash_in_step = {"best"};
+  one.faults.crash_after["best"] = GENERATE(1, 40);
   REQUIRE(one.run([&] { return one.state().incumbent.hash != "best"; }, 100000));
   CHECK(one.state().incumbent.hash == "better");
   CHECK(one.state().incumbent_measured.mean_ms == Approx(80).epsilon(0.05));
   CHECK(trial_of(one, "best")->reason == "crash");
-  CHECK_THAT(trial_of(one, "best")->message, Catch::Contains("last words"));
+  CHECK_THAT(trial_of(one, "best")->message, Catch::Contains("crashed 4 times") && Catch::Contains("last words"));
   CHECK(one.state().failed_hashes.back() == "best");
   REQUIRE(one.run([&] { return settled() && one.running_plan() == "better"; }, 100000));
   CHECK(one.state().phase == Phase::kTraining);

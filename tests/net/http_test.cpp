@@ -35,7 +35,7 @@ std::string raw_exchange(EventLoop& loop, const Server& server, const std::strin
 Result<HttpReply> request(EventLoop& loop, std::uint16_t port, const std::string& method, const std::string& target,
                           const std::string& body = "") {
   Result<HttpReply> reply = unavailable("not asked");
-  while_loop_runs(loop, [&] { reply = http_request("127.0.0.1", port, method, target, body, 10s); });
+  while_loop_runs(loop, [&] { reply = http_request({"127.0.0.1", port}, method, target, body, 10s); });
   return reply;
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("a refused connection says that nothing listens and how to start it") 
   EventLoop loop;
   std::uint16_t port = 0;
   { port = start(loop)->port(); }
-  const auto reply = http_request("127.0.0.1", port, "GET", "/", "", 5s);
+  const auto reply = http_request({"127.0.0.1", port}, "GET", "/", "", 5s);
   REQUIRE_FALSE(reply.ok());
   CHECK(reply.error().message.find("nothing listens on 127.0.0.1") != std::string::npos);
   CHECK(reply.error().message.find("trimtab up") != std::string::npos);
@@ -187,7 +187,7 @@ TEST_CASE("a refused connection says that nothing listens and how to start it") 
 TEST_CASE("a server that does not answer ends the request at its deadline") {
   EventLoop loop;
   const auto server = start(loop);  // Its loop does not run.
-  const auto reply = http_request("127.0.0.1", server->port(), "GET", "/", "", 50ms);
+  const auto reply = http_request({"127.0.0.1", server->port()}, "GET", "/", "", 50ms);
   REQUIRE_FALSE(reply.ok());
   CHECK(reply.error().message.find("no answer") != std::string::npos);
 }

@@ -233,3 +233,47 @@ TEST_CASE("only the agent's own user and root are admitted") {
   CHECK_FALSE(peer_admitted(1001, 1000));
   CHECK_FALSE(peer_admitted(1000, 0));
 }
+
+TEST_CASE("another user's process is refused before anything of what it says is read, and that is told of") {
+  if (::geteuid() != 0) return;  // Becoming another user needs root; peer_admitted() is checked for everybody above.
+  constexpr uid_t kOther = 65534;
+  Fixture fixture;
+  std::vector<uid_t> refused;
+  auto handlers = fixture.handlers();
+  handlers.refused = [&](pid_t, uid_t uid, const std::string&) { refused.push_back(uid); };
+  fixture.server.reset();
+  auto started = LocalServer::start(fixture.loop, fixture.path, std::move(handlers));
+  REQUIRE(started.ok());
+  fixture.server = std::move(started).value();
+  // The file's mode alone would keep it out: it is opened, so that the credentials are what refuses.
+  struct stat status {};
+  REQUIRE(::stat(fixture.path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0660);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // 1: connected although the mode forbids it; 2: it could not become the other user.
+    if (::setgid(kOther) != 0 || ::setuid(kOther) != 0) ::_exit(2);
+    ::_exit(RawClient::unix_socket(fixture.path).connected() ? 1 : 0);
+  }
+  int ended = 0;
+  REQUIRE(::waitpid(child, &ended, 0) == child);
+  CHECK(WEXITSTATUS(ended) == 0);
+  REQUIRE(::chmod(fixture.path.c_str(), 0666) == 0);
+  REQUIRE(::chmod((fixture.directory / "").c_str(), 0755) == 0);
+  pid_t intruder = -1;
+  while_loop_runs(fixture.loop, [&] {
+    intruder = ::fork();
+    if (intruder == 0) {
+      if (::setgid(kOther) != 0 || ::setuid(kOther) != 0) ::_exit(2);
+      const auto client = RawClient::unix_socket(fixture.path);
+      if (!client.connected()) ::_exit(3);
+      client.send(frame_for("{\"type\":\"hello\"}"));
+      ::_exit(client.read_all().empty() ? 0 : 1);
+    }
+    ::waitpid(intruder, &ended, 0);
+  });
+  CHECK(WEXITSTATUS(ended) == 0);
+  CHECK(refused == std::vector<uid_t>{kOther});
+  CHECK(fixture.peers.empty());
+  CHECK(fixture.frames.empty());
+}

@@ -60,3 +60,19 @@ TEST_CASE("an unsuitable field of a cluster is named by its path") {
   CHECK_THAT(error_of(R"("nodes":[)" + node + R"(],"links":[{"level":"intra_node","latency_us":-1}])"),
              Catch::StartsWith("c.json: links[0].latency_us: expected a number of at least 0, found -1"));
 }
+
+TEST_CASE("devices have a share of the speed that costs were measured at, 1 where nothing is said") {
+  const auto of = [](const std::string& speeds) {
+    return parse_cluster(
+        R"({"schema":"trimtab.cluster/1","nodes":[{"name":"n0","devices":3,"memory_bytes":1,"speeds":)" + speeds +
+            "}]}",
+        "c.json");
+  };
+  const Cluster cluster = of("[1, 0.5]").value();
+  CHECK(cluster.nodes[0].speed_of(1) == 0.5);
+  CHECK(cluster.nodes[0].speed_of(2) == 1);
+  CHECK(parse_cluster(to_json(cluster), "").value().nodes[0].speeds == cluster.nodes[0].speeds);
+  CHECK_FALSE(of("[0]").ok());
+  CHECK_FALSE(of("[1, 1, 1, 1]").ok());
+  CHECK_FALSE(of("0.5").ok());
+}

@@ -71,6 +71,23 @@ TEST_CASE("sources are kept apart, and merged where none is named") {
   CHECK(database.cost_count().value() == 2);
 }
 
+TEST_CASE("an import never outranks what was measured here, and stands in where nothing was") {
+  const TemporaryDirectory directory;
+  CostDatabase database = open(directory.file("c.db"));
+  const std::string source = "import:nccl-tests";
+  REQUIRE(database.add_batch({"b", 1}, sample_fingerprint(), source, {forward_cost("a", {1, 1, 1, 1, 1, 1})}).value());
+  REQUIRE(database.add_batch({"b", 2}, sample_fingerprint(), source, {forward_cost("b", {5})}).value());
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({1, 1, 1, 1, 1, 1}));
+  REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "passive", {forward_cost("a", {30})}).value());
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({30}));
+  const auto costs = database.costs(kHash).value();
+  REQUIRE(costs.size() == 2);
+  CHECK(costs[0].statistics == statistics_of({30}));
+  CHECK(costs[1].statistics == statistics_of({5}));
+  CHECK(database.costs(kHash, {}, source).value().at(0).statistics == statistics_of({1, 1, 1, 1, 1, 1}));
+  CHECK(database.rows().value().size() == 3);
+}
+
 TEST_CASE("costs are asked for by kind, and come in the order of their keys") {
   const TemporaryDirectory directory;
   CostDatabase database = open(directory.file("c.db"));

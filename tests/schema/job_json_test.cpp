@@ -35,6 +35,9 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.trials.stop_after);
   CHECK(job.trials.loss_check_steps == 7);
   CHECK(job.trials.minimum_gain == 0.25);
+  CHECK(job.crashes.limit == 0);
+  CHECK(job.crashes.within == Nanoseconds(7));
+  CHECK(job.crashes.within_steps == 50);
 }
 
 TEST_CASE("a job comes back from its JSON as it was") {
@@ -91,5 +94,6 @@ TEST_CASE("an unsuitable field of a job is named by its path") {
              Catch::StartsWith("job: trials.minimum_gain: expected a number from 0 to less than 1"));
   CHECK_THAT(error_of(R"("trials":{"overhead":1.5})"),
              Catch::StartsWith("job: trials.overhead: expected a number from 0 to 1"));
+  CHECK_THAT(error_of(R"("crashes":{"within_ns":0})"), Catch::StartsWith("job: crashes.within_ns: expected a time"));
   CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
 }

@@ -66,6 +66,9 @@ TEST_CASE("every key of job.toml is read") {
   CHECK(job.trials.deadline == std::chrono::milliseconds(2500));
   CHECK(job.trials.stop_after);
   CHECK(job.trials.loss_check_steps == 12);
+  CHECK(job.crashes.limit == 5);
+  CHECK(job.crashes.within == std::chrono::milliseconds(90500));
+  CHECK(job.crashes.within_steps == 0);
 }
 
 TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay") {
@@ -118,6 +121,8 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
              Catch::StartsWith("job.toml:6: trials.minimum_gain: expected a number from 0 to less than 1"));
   CHECK_THAT(error_of("[trials]\noverhead = -0.1"),
              Catch::StartsWith("job.toml:6: trials.overhead: expected a number from 0 to 1"));
+  CHECK_THAT(error_of("[crashes]\nlimit = 100"),
+             Catch::StartsWith("job.toml:6: crashes.limit: expected an integer between 0 and 99"));
   CHECK_THAT(error_of("[trials]\ndeadline_s = nan"),
              Catch::StartsWith("job.toml:6: trials.deadline_s: expected a positive"));
 }
@@ -163,4 +168,15 @@ TEST_CASE("a job file that is missing or a directory is refused by name") {
   CHECK_THAT(load_job("/nonexistent/job.toml").error().message,
              Catch::Contains("/nonexistent/job.toml") && Catch::Contains("No such file"));
   CHECK_THAT(load_job("/tmp").error().message, Catch::Contains("/tmp is a directory"));
+}
+
+TEST_CASE("a job is elastic where it says so") {
+  const std::string head =
+      "schema = \"trimtab.job/1\"\nname = \"a\"\n"
+      "commands = {describe = [\"d\"], benchmark = [\"b\"], train = [\"t\"]}\n";
+  CHECK_FALSE(parse_job_toml(head, "job.toml", "/").value().job.elastic);
+  const Job job = parse_job_toml(head + "elastic = true\n", "job.toml", "/").value().job;
+  CHECK(job.elastic);
+  CHECK(parse_job(to_json(job), "").value().elastic);
+  CHECK_FALSE(parse_job_toml(head + "elastic = 1\n", "job.toml", "/").ok());
 }

@@ -62,12 +62,14 @@ constexpr const char* kJob = R"({
   "schema": "trimtab.job/1", "name": "gpt-cpu", "mode": "auto", "delivery": "restart", "world_size": 2,
   "memory_limit_bytes": 734003200, "steps": 400, "target": "ddp", "strategy": "target", "checkpoint": "/c", "walltime_ns": 9, "class": "exact", "working_directory": "/srv/job",
   "initial_plan_json": "{\"schema\": \"trimtab.plan/1\"}", "model_json": "{}",
-  "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"] },
+  "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"],
+                "submit": ["s", "{nodes}"] },
   "environment": { "OPENBLAS_NUM_THREADS": "1" }, "software": { "nccl": "2.28.9" },
   "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false,
              "sub_batches": true, "memory_switches": true },
   "trials": { "warmup_steps": 0, "measure_steps": 3, "blocks": 1, "candidates": 2, "max_trials": 0, "loss_check_steps": 7,
-              "minimum_gain": 0.25, "deadline_ns": 1, "after": "stop" } })";
+              "minimum_gain": 0.25, "deadline_ns": 1, "after": "stop" },
+  "crashes": { "limit": 0, "within_ns": 7, "within_steps": 50 } })";
 
 constexpr const char* kJobToml = R"(schema = "trimtab.job/1"
 name = "gpt-cpu"
@@ -115,6 +117,11 @@ minimum_gain = 0.05
 deadline_s = 2.5
 after = "stop"
 loss_check_steps = 12
+
+[crashes]
+limit = 5
+within_s = 90.5
+within_steps = 0
 )";
 
 constexpr const char* kFingerprint = R"({"device":{"cpu":"x","cores":"2"},"environment":{"OMP_NUM_THREADS":"1"},

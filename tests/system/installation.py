@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TRIMTAB_BUILD", ROOT / "build" / "release"))
@@ -94,6 +95,26 @@ class Installation:
         files = sorted([*self.directory.glob("*.log"), *self.state.rglob("*.log")])
         return "\n".join(f"--- {file.relative_to(self.directory)}\n{file.read_text()[-3000:]}" for file in files)
 
+    def get(self, path):
+        """A document of the running coordinator's API."""
+        port = json.loads((self.state / "up.json").read_text())["port"]
+        token = (self.state / "token").read_text().strip()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def told(self, name="tiny"):
+        """The texts of a job's events."""
+        return [event["text"] for event in self.get(f"/v1/jobs/{name}/events?after=0")["events"]]
+
+    def wait_for(self, words, seconds, times=1):
+        """Until so many events of the job say these words."""
+        try:
+            wait_until(lambda: sum(words in text for text in self.told()) >= times, repr(words), seconds)
+        except AssertionError as late:
+            texts = "\n".join(self.told())
+            raise AssertionError(f"{late}\n{texts}\n{self.all_logs()}") from None
+
     def report(self):
         return json.loads((self.out / "report.json").read_text())
 
@@ -106,6 +127,21 @@ class Installation:
                 text = text.replace(f"@{old}@", str(new))
             (self.directory / file.name).write_text(text)
         return self.directory / "job.toml"
+
+
+def replace_in(file, changes):
+    """Each of `changes`, old text to new, once in a file that must hold them."""
+    text = file.read_text()
+    for old, new in changes.items():
+        assert old in text, f"{file} has no '{old}'"
+        text = text.replace(old, new)
+    file.write_text(text)
+
+
+def rank_of(pid):
+    """The rank that a training process is, by its command line."""
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    return int(words[words.index("--rank") + 1])
 
 
 def rank_processes(job_directory):

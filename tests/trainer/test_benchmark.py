@@ -7,6 +7,8 @@ import unittest
 
 from harness import OPERATORS, TRAINER, JobTest
 
+from benchmark_items import blocks_of, nodes_of
+
 KEYS = ["embedding-v64-h32-t16", "attention-a4-h32-t16", "feedforward-h32-t16", "head-v64-h32-t16"]
 ITEMS = [
     {"kind": "process"},
@@ -97,14 +99,35 @@ class Commands(JobTest):
         self.assertLess(value(14, "operator_stored_bytes"), value(1, "operator_stored_bytes"))
         self.assertEqual(value(14, "operator_parameter_bytes"), 4 * ((4 * 32 * 32 + 3 * 32) // 2 + 3 * 32))
 
+    def test_links_between_nodes_are_measured_between_ranks_of_different_nodes_alone(self):
+        items = [{"kind": kind, "primitive": "all_reduce", "group_size": 2, "bytes": 4096, **where}
+                 for kind in ("collective", "point_to_point") for where in ({"placement": "inter_node"}, {})]
+        requests = self.write("requests.json", {
+            "schema": "trimtab.benchmark_requests/1", "relative_error": 0.5, "min_repetitions": 2,
+            "max_repetitions": 3, "items": items})
+        for output in self.benchmark(requests, [0, 0], "--local-rank", "0"):
+            lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            self.assertEqual([line["cost"]["placement"] for line in lines if "cost" in line], ["inter_node"] * 2)
+            errors = [line["error"] for line in lines if "error" in line]
+            self.assertEqual(errors, ["no 2 ranks are intra_node: the nodes have 1, 1 ranks"] * 2)
+
+    def test_blocks_of_ranks(self):
+        nodes = nodes_of([0, 1, 0, 1, 0])
+        self.assertEqual(nodes, [[0, 1], [2, 3], [4]])
+        self.assertEqual(blocks_of(nodes, 2, "intra_node"), [(0, 1), (2, 3)])
+        self.assertEqual(blocks_of(nodes, 2, "inter_node"), [(0, 2), (1, 4)])
+        self.assertEqual(blocks_of(nodes, 5, "inter_node"), [(0, 1, 2, 3, 4)])
+        self.assertEqual(blocks_of(nodes, 3, "intra_node"), [])
+        self.assertEqual(blocks_of([[0, 1, 2]], 2, "inter_node"), [])
+
     def test_requests_of_another_schema_exit_with_2(self):
         self.benchmark(self.write("requests.json", {"schema": "x/9", "items": []}), [2, 2])
 
-    def benchmark(self, requests, codes):
+    def benchmark(self, requests, codes, *words):
         rendezvous = f"file://{self.folder}/benchmark.rendezvous"
         processes = [subprocess.Popen(
             [sys.executable, os.path.join(TRAINER, "benchmark.py"), "--config", self.config, "--rank", str(rank),
-             "--world-size", "2", "--rendezvous", rendezvous, "--requests", requests, "--pin", "off"],
+             "--world-size", "2", "--rendezvous", rendezvous, "--requests", requests, "--pin", "off", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         for process in processes:
             self.addCleanup(process.kill)

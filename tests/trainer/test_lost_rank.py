@@ -1,4 +1,5 @@
 """A rank dies: nobody hangs, everybody says who it was, and no state is lost."""
+import json
 import os
 import signal
 import time
@@ -30,6 +31,27 @@ class LostRank(JobTest):
                 run.wait(PROMPTLY_S)
                 self.assertLess(time.monotonic() - begin, PROMPTLY_S)
                 self.assert_survivors_name(run, dead)
+
+    def test_a_rank_does_what_it_is_ordered_while_it_runs_and_every_rank_has_a_log(self):
+        orders = os.path.join(self.folder, "orders")
+        run = self.start(EVEN_RECOMPUTED, 2, 100000, "--log-ranks", environment={"TRIMTAB_TEST_ORDERS": orders})
+        logs = [os.path.join(self.folder, f"run1.log.{rank}") for rank in range(2)]
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not all(os.path.exists(log) and os.path.getsize(log) for log in logs):
+            time.sleep(0.02)
+        self.write("orders.new", f"1 step {int(signal.SIGKILL)}")
+        os.rename(orders + ".new", orders)
+        run.wait()
+        self.assert_survivors_name(run, 1)
+        self.assertFalse(os.path.exists(orders))
+        lines = []
+        for log in logs:
+            with open(log, encoding="utf-8") as file:
+                lines.append([json.loads(line) for line in file])
+        both = min(map(len, lines))
+        self.assertGreater(both, 0)
+        self.assertEqual([(line["step"], line["plan"], line["samples"]) for line in lines[0][:both]],
+                         [(line["step"], line["plan"], line["samples"]) for line in lines[1][:both]])
 
     def test_a_rank_killed_in_a_switch_loses_no_state(self):
         wanted = self.train(SINGLE, 1, SWITCH_STEP + 10)

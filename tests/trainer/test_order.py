@@ -1,4 +1,5 @@
 """The pure parts: who does what in which order, who sends what to whom, what a change holds at once."""
+import itertools
 import random
 import unittest
 
@@ -6,7 +7,7 @@ from harness import SEED
 
 import layout_change
 import plan as plans
-from repetition import precise_enough
+from repetition import LONG_NS, Precision, precise_enough, repeat
 from sample_routes import messages, samples_of
 from schedule import BACKWARD, FORWARD, actions, one_forward_one_backward, order_of
 
@@ -130,11 +131,35 @@ class Samples(unittest.TestCase):
         self.assertEqual(layout_change.groups_of(before, after), [(0, 1, 2, 3)])
 
 
-class Precision(unittest.TestCase):
+class OneRank:
+    def barrier(self):
+        pass
+
+    def minimum(self, value):
+        return value
+
+
+class Repetitions(unittest.TestCase):
     def test_repetitions_end_when_the_interval_is_narrow(self):
         self.assertFalse(precise_enough([100], 0.03))
         self.assertFalse(precise_enough([90, 110, 100], 0.03))
         self.assertTrue(precise_enough([100, 101, 99, 100, 100], 0.03))
+
+    def repetitions_of(self, each_ns):
+        """How often something is measured that takes so long and scatters widely."""
+        now, values = [0], itertools.cycle([50, 150])
+
+        def measure():
+            now[0] += each_ns
+            return (next(values),)
+
+        (column,) = repeat(measure, Precision(0.03, 5, 60), OneRank(), lambda: now[0])
+        return len(column)
+
+    def test_what_takes_long_is_repeated_no_more_than_it_must(self):
+        self.assertEqual(self.repetitions_of(LONG_NS // 1000), 60)
+        self.assertEqual(self.repetitions_of(LONG_NS // 10), 11)
+        self.assertEqual(self.repetitions_of(2 * LONG_NS), 5)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,13 @@ class Snapshots(JobTest):
         with self.assertRaisesRegex(OutsideFailure, "cannot write a snapshot"):
             self.save(1)
 
+    def test_training_goes_on_where_a_periodic_snapshot_cannot_be_written(self):
+        os.symlink("/nowhere/at/all", self.directory)
+        run = self.start(SINGLE, 1, 7, "--snapshots", self.directory, "--snapshot-every", "3").wait()
+        self.assertEqual(run.codes, [0], run.errors)
+        self.assertEqual(sorted(run.log()), list(range(7)))
+        self.assertEqual(run.errors[0].count("goes without its snapshot"), 2, run.errors)
+
 
 if __name__ == "__main__":
     unittest.main()

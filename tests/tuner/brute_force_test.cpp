@@ -33,7 +33,17 @@ struct Worlds {
   int cases;
   test::RandomWorldOptions sizes;
   bool splits;
+  bool uneven = false;  // some devices are slower than the costs say
 };
+
+// Each device at a third to all of its speed.
+void slow_some(Random& random, Cluster& cluster) {
+  for (Node& node : cluster.nodes) {
+    for (std::int32_t i = 0; i < node.devices; ++i) {
+      node.speeds.push_back(random.below(2) == 0 ? 1 : 1.0 / 3 + random.uniform() * 2 / 3);
+    }
+  }
+}
 
 // Of a search that may not price every plan, and of the bound below the best.
 struct Gaps {
@@ -62,8 +72,8 @@ Gaps compare(const Worlds& of) {
   Gaps gaps;
   std::uint64_t plans = 0;
   for (int i = 0; i < of.cases; ++i) {
-    const test::World world =
-        of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
+    test::World world = of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
+    if (of.uneven) slow_some(random, world.cluster);
     const test::BruteForceResult best = test::brute_force(world, test::brute_force_space(world, of.space));
     plans += best.plans;
     INFO("space " << of.space << ", seed " << of.seed << ", case " << i);
@@ -100,6 +110,11 @@ TEST_CASE("exhaustive and unified find what pricing every plan finds, with tenso
 TEST_CASE("exhaustive and unified find what pricing every plan finds, with mixed splits") {
   compare({"aceso-free", 953, 60, {3, 2, 2}, true});
   compare({"all", 954, 40, {3, 2, 2}, true});
+}
+
+TEST_CASE("exhaustive and unified find what pricing every plan finds, on devices of unlike speeds") {
+  compare({"job", 955, 60, {5, 4, 2}, false, true});
+  compare({"all", 956, 15, {3, 2, 2}, true, true});
 }
 
 // Hidden: minutes. Run by name or with [long].

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 #include "world.hpp"
 
@@ -241,6 +242,32 @@ TEST_CASE("the timeline shows every action of the step in order") {
   double end = 0;
   for (const TimelineEvent& event : events) end = std::max(end, event.end_ms);
   CHECK(end == Approx(model.evaluate(plan).iteration_ms));
+}
+
+TEST_CASE("a stage computes as slowly as the slowest of its devices, and a plan that gives that less is found") {
+  World world = make_world({truth("a", 1, 2), truth("a", 1, 2), truth("a", 1, 2), truth("a", 1, 2)}, 2, 4, {1, 2, 4});
+  test::add_links(world, 1000, 1);
+  const Plan even = make_plan(world.model, 1, {2, 4}, {1, 1});
+  const Plan uneven = make_plan(world.model, 1, {3, 4}, {1, 1});
+  const NativeCostModel healthy(world.table());
+  CHECK(healthy.evaluate(even).iteration_ms < healthy.evaluate(uneven).iteration_ms);
+  world.cluster.nodes[0].speeds = {1, 0.25};
+  const NativeCostModel slowed(world.table());
+  const Prediction of_even = slowed.evaluate(even);
+  CHECK(of_even.stages[0].forward_ms == Approx(healthy.evaluate(even).stages[0].forward_ms));
+  CHECK(of_even.stages[1].forward_ms == Approx(4 * healthy.evaluate(even).stages[1].forward_ms));
+  CHECK(of_even.stages[1].backward_ms == Approx(4 * healthy.evaluate(even).stages[1].backward_ms));
+  CHECK(slowed.evaluate(uneven).iteration_ms < of_even.iteration_ms);
+  const SearchOutcome outcome = search(slowed, Knobs{}, {}).value();
+  REQUIRE_FALSE(outcome.result.plans.empty());
+  CHECK(outcome.result.plans.front().prediction.iteration_ms <= slowed.evaluate(uneven).iteration_ms);
+  const auto& stages = outcome.result.plans.front().plan.stages;
+  const bool less = stages.size() == 1 ? stages.front().devices == std::vector<std::int32_t>{0}
+                                       : stages[1].operators().size() < stages[0].operators().size();
+  CHECK(less);
+  // Faster than the costs say: as the costs say.
+  world.cluster.nodes[0].speeds = {4, 1};
+  CHECK(NativeCostModel(world.table()).evaluate(even).iteration_ms == Approx(healthy.evaluate(even).iteration_ms));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Best brute_force(const StageInputs& inputs, RecomputeFlags flags, double limit) 
   const Range inside = inputs.operators;
   for (std::uint32_t subset = 0; subset < (1U << inside.size()); ++subset) {
     for (std::int32_t i = 0; i < inside.size(); ++i) flags[inside.begin + i] = (subset >> i) & 1U;
-    const double excess = std::max(0.0, stage_bytes({}, inputs, flags).total() - limit);
+    const double excess = std::max(0.0, stage_bytes(inputs, flags).total() - limit);
     best.excess = std::min(best.excess, excess);
     if (excess <= 0) best.time = std::min(best.time, stage_times({}, inputs, flags).recompute);
   }
@@ -60,7 +60,7 @@ TEST_CASE("the chosen recompute is the cheapest that fits, on random stages") {
     const auto end = static_cast<std::int32_t>(world.model.operators.size());
     const OneRank stage(world.table(), {begin, end}, 2, static_cast<std::int32_t>(random.between(1, 3)));
     RecomputeFlags flags = stage.none();
-    const double limit = stage_bytes({}, stage.inputs, flags).total() * (0.3 + 0.8 * random.uniform());
+    const double limit = stage_bytes(stage.inputs, flags).total() * (0.3 + 0.8 * random.uniform());
     const RecomputeChoice choice = choose_recompute({}, stage.inputs, limit, true, 0, flags);
     const Best best = brute_force(stage.inputs, stage.none(), limit);
     INFO("case " << i);
@@ -100,7 +100,7 @@ TEST_CASE("a stage of hundreds of unlike operators is still chosen quickly and f
   const test::World world = test::make_world(operators, 1, 1, {1});
   const OneRank stage(world.table(), {0, 300}, 1, 1);
   RecomputeFlags flags = stage.none();
-  const double all = stage_bytes({}, stage.inputs, flags).total();
+  const double all = stage_bytes(stage.inputs, flags).total();
   const RecomputeChoice choice = choose_recompute({}, stage.inputs, all / 2, true, 0, flags);
   REQUIRE(choice.fits);
   set_flags(choice.recompute, stage.inputs.operators, flags);

@@ -8,6 +8,7 @@
 // with normal priors on a, b (around 0) and g; noise is the measurement's own and a relative residual, itself shrunk
 // towards its prior. The shares are the prediction's critical path: what the step would scale with.
 
+#include "operator_factors.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
@@ -17,9 +18,10 @@ constexpr int kParameters = 3;              // a, b, g
 constexpr double kFixedPrior = 0.05;        // of the mean measured step
 constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
 constexpr int kRounds = 30;
-constexpr int kLinearizations = 4;  // shares taken anew
-constexpr double kLinksShift = 3;   // how much more a link may have changed than the step
-constexpr double kAging = 0.05;     // of a factor: what may have changed since an earlier job
+constexpr int kLinearizations = 4;    // shares taken anew
+constexpr double kLinksShift = 3;     // how much more a link may have changed than the step
+constexpr double kMemoryStep = 0.02;  // of the factor: for slopes
+constexpr double kAging = 0.05;       // of a factor: what may have changed since an earlier job
 
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
@@ -193,7 +195,17 @@ std::vector<MemoryRow> memory_rows(const std::vector<Observation>& observations)
   return rows;
 }
 
-Factor fit_memory(const std::vector<MemoryRow>& rows, const Factor& prior, double residual) {
+// Of what the factor leaves of the peaks.
+double memory_residual_of(const std::vector<MemoryRow>& rows, double factor, double prior) {
+  double sum = kResidualPriorWeight * prior * prior;
+  for (const MemoryRow& row : rows) {
+    const double left = (row.measured - row.constant - row.scales * factor) / row.measured;
+    sum += left * left;
+  }
+  return std::sqrt(sum / (kResidualPriorWeight + std::max(0.0, static_cast<double>(rows.size()) - 1)));
+}
+
+Factor memory_factor(const std::vector<MemoryRow>& rows, const Factor& prior, double residual) {
   const double prior_precision = 1 / (prior.log_sigma * prior.log_sigma);
   const double center = std::log(prior.value);
   double log_factor = center;
@@ -212,6 +224,36 @@ Factor fit_memory(const std::vector<MemoryRow>& rows, const Factor& prior, doubl
   return {std::exp(log_factor), 1 / std::sqrt(information)};
 }
 
+void fit_memory(const std::vector<MemoryRow>& rows, const Calibration& prior, Calibration& calibration) {
+  if (rows.empty()) return;
+  calibration.memory = memory_factor(rows, prior.memory, calibration.memory_sigma);
+  calibration.memory_sigma = memory_residual_of(rows, calibration.memory.value, prior.memory_sigma);
+}
+
+// What of a peak scales with the factor depends on what is recomputed, and a little on the factor: where it is the
+// larger of two that counts.
+std::vector<MemoryRow> memory_rows_at(const CostTable& table, const std::vector<Observation>& observations,
+                                      const Calibration& at) {
+  Calibration more = at;
+  more.memory.value *= 1 + kMemoryStep;
+  const NativeCostModel now(table, at);
+  const NativeCostModel then(table, more);
+  std::vector<MemoryRow> rows;
+  for (const Observation& seen : observations) {
+    if (seen.measured_memory_bytes.empty() || !seen.prediction.missing_costs.empty()) continue;
+    const Prediction here = now.evaluate(seen.plan);
+    const Prediction there = then.evaluate(seen.plan);
+    for (std::size_t s = 0; s < std::min(seen.measured_memory_bytes.size(), here.stages.size()); ++s) {
+      const auto bytes = static_cast<double>(here.stages[s].memory_bytes);
+      const double scales =
+          (static_cast<double>(there.stages[s].memory_bytes) - bytes) / (kMemoryStep * at.memory.value);
+      const double measured = seen.measured_memory_bytes[s];
+      if (measured > 0 && scales > 0) rows.push_back({scales, bytes - scales * at.memory.value, measured});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 Calibration calibrate(const std::vector<Observation>& observations) {
@@ -222,12 +264,13 @@ Calibration calibrate(const std::vector<Observation>& observations) {
   const std::vector<Row> rows = rows_of(observations, predictions, prior);
   calibration.observations = static_cast<int>(rows.size());
   if (!rows.empty()) take(fit_time(rows, prior), calibration);
-  const std::vector<MemoryRow> memory = memory_rows(observations);
-  if (!memory.empty()) calibration.memory = fit_memory(memory, prior.memory, prior.residual_sigma);
+  fit_memory(memory_rows(observations), prior, calibration);
   return calibration;
 }
 
-Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations, const Calibration& prior) {
+Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations,
+                      const Calibration& earlier) {
+  const Calibration prior = learn_operators(table, observations, earlier);
   Calibration calibration = prior;
   calibration.observations = 0;
   if (observations.empty()) return calibration;
@@ -240,8 +283,9 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
     take(fit_time(rows, prior), calibration);
     calibration.observations = static_cast<int>(rows.size());
   }
-  const std::vector<MemoryRow> memory = memory_rows(observations);
-  if (!memory.empty()) calibration.memory = fit_memory(memory, prior.memory, prior.residual_sigma);
+  for (int round = 0; round < kLinearizations; ++round) {
+    fit_memory(memory_rows_at(table, observations, calibration), prior, calibration);
+  }
   return calibration;
 }
 
@@ -251,6 +295,7 @@ Calibration aged(Calibration calibration, double shift) {
   for (Factor* const factor : {&calibration.computation, &calibration.communication, &calibration.memory}) {
     factor->log_sigma = std::hypot(factor->log_sigma, kAging);
   }
+  for (auto& [key, factor] : calibration.operators) factor.log_sigma = std::hypot(factor.log_sigma, kAging);
   calibration.fixed_sigma_ms = std::hypot(calibration.fixed_sigma_ms, kAging * std::abs(calibration.fixed_ms));
   calibration.correlations = {};
   return calibration;

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "tuner/calibration.hpp"
 
@@ -14,6 +16,12 @@ Json factor_json(const Factor& factor) {
   return {{"value", factor.value}, {"log_sigma", factor.log_sigma}};
 }
 
+Json operators_json(const std::map<std::string, Factor>& operators) {
+  Json all = Json::object();
+  for (const auto& [key, factor] : operators) all[key] = factor_json(factor);
+  return all;
+}
+
 // Reads numbers of one object; the first that is absent, no number or out of range is remembered by its path.
 class Numbers {
  public:
@@ -25,6 +33,17 @@ class Numbers {
                       found->get<double>() >= least;
     if (!good && broken_.empty()) broken_ = path_ + name;
     return good ? found->get<double>() : 0;
+  }
+  std::map<std::string, Factor> factors(const char* name) {
+    std::map<std::string, Factor> all;
+    const auto found = object_.find(name);
+    const bool good = found != object_.end() && found->is_object();
+    if (!good && broken_.empty()) broken_ = path_ + name;
+    if (!good) return all;
+    Numbers inside(*found, path_ + name + ".");
+    for (const auto& [key, unread] : found->items()) all[key] = inside.factor(key.c_str());
+    if (broken_.empty()) broken_ = inside.broken_;
+    return all;
   }
   Factor factor(const char* name) {
     const auto found = object_.find(name);
@@ -58,7 +77,9 @@ std::string to_json(const Calibration& calibration) {
               {"correlation_computation_fixed", calibration.correlations[1]},
               {"correlation_communication_fixed", calibration.correlations[2]},
               {"residual_sigma", calibration.residual_sigma},
-              {"observations", calibration.observations}}
+              {"memory_sigma", calibration.memory_sigma},
+              {"observations", calibration.observations},
+              {"operators", operators_json(calibration.operators)}}
       .dump();
 }
 
@@ -81,6 +102,9 @@ Result<Calibration> parse_calibration(std::string_view text) {
                               numbers.take("correlation_communication_fixed", -1.001)};
   calibration.residual_sigma = numbers.take("residual_sigma", 0);
   calibration.observations = static_cast<int>(numbers.take("observations", 0));
+  // Documents from before these were learnt lack them.
+  if (json.contains("memory_sigma")) calibration.memory_sigma = numbers.take("memory_sigma", 0);
+  if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
   return calibration;
 }

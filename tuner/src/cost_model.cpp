@@ -1,6 +1,8 @@
 #include "tuner/cost_model.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "memory_text.hpp"
 #include "recorded_step.hpp"
@@ -166,10 +168,17 @@ void judge(const CostTable::Tables& tables, const Calibration& calibration, cons
 }  // namespace
 
 NativeCostModel::NativeCostModel(CostTable table, Calibration calibration)
-    : table_(std::move(table)), calibration_(std::move(calibration)) {}
+    : table_(std::move(table)), calibration_(std::move(calibration)) {
+  if (calibration_.operators.empty() && calibration_.memory.value == 1) return;
+  std::map<std::string, double> factors;
+  for (const auto& [key, factor] : calibration_.operators) factors.emplace(key, factor.value);
+  table_ = table_.scaled(factors, calibration_.memory.value);
+}
 
 std::unique_ptr<CostModel> NativeCostModel::on(const Cluster& cluster) const {
-  return std::make_unique<NativeCostModel>(table_.on(cluster), calibration_);
+  auto model = std::make_unique<NativeCostModel>(*this);
+  model->table_ = table_.on(cluster);
+  return model;
 }
 
 std::vector<std::string> NativeCostModel::unpriced(const Plan& plan) const {

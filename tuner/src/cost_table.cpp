@@ -162,13 +162,16 @@ class Lookup {
 
 void spread_over_operators(const std::vector<std::int32_t>& group_of, OperatorTable& table) {
   const std::size_t operators = group_of.size();
-  for (Doubles* const by_operator : {&table.forward, &table.backward, &table.stored}) by_operator->reserve(operators);
+  for (Doubles* const by_operator : {&table.forward, &table.backward, &table.stored}) {
+    by_operator->clear();
+    by_operator->reserve(operators);
+  }
   for (Doubles* const sums : {&table.forward_sum, &table.backward_sum}) {
     sums->reserve(operators + 1);
-    sums->push_back(0);
+    sums->assign(1, 0);
   }
   table.gaps.reserve(operators + 1);
-  table.gaps.push_back(0);
+  table.gaps.assign(1, 0);
   for (const std::int32_t group : group_of) {
     const OperatorCosts& costs = table.of_group[group];
     table.forward.push_back(costs.forward.mean);
@@ -178,6 +181,20 @@ void spread_over_operators(const std::vector<std::int32_t>& group_of, OperatorTa
     table.backward_sum.push_back(table.backward_sum.back() + costs.backward.mean);
     table.gaps.push_back(table.gaps.back() + (costs.complete() ? 0 : 1));
   }
+}
+
+void scale(OperatorCosts& costs, double passes, double memory) {
+  for (Value* const pass : {&costs.forward, &costs.backward}) {
+    pass->mean *= passes;
+    pass->error *= passes;
+    pass->spread *= passes;
+  }
+  for (Value* const bytes : {&costs.stored, &costs.working}) {
+    bytes->mean *= memory;
+    bytes->error *= memory;
+  }
+  costs.forward_reserve *= memory;
+  costs.backward_reserve *= memory;
 }
 
 OperatorTable operator_table(const CostTable::Tables& tables, const Measured& measured, std::int32_t samples,
@@ -310,6 +327,18 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
 CostTable CostTable::on(const Cluster& cluster) const {
   auto tables = std::make_shared<Tables>(*tables_);
   tables->cluster = cluster;
+  return CostTable(std::move(tables));
+}
+
+CostTable CostTable::scaled(const std::map<std::string, double>& passes, double memory) const {
+  auto tables = std::make_shared<Tables>(*tables_);
+  for (OperatorTable& table : tables->operator_tables) {
+    for (std::size_t g = 0; g < tables->group_names.size(); ++g) {
+      const auto found = passes.find(tables->group_names[g]);
+      scale(table.of_group[g], found == passes.end() ? 1 : found->second, memory);
+    }
+    spread_over_operators(tables->group_of, table);
+  }
   return CostTable(std::move(tables));
 }
 

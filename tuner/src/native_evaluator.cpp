@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "device_speed.hpp"
 #include "lower_bound.hpp"
 #include "memory_text.hpp"
 #include "native_stage_pricer.hpp"
@@ -28,7 +29,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 std::vector<std::int32_t> places(const Cluster& cluster) {
   const Node& first = cluster.nodes.front();
   const bool alike = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&first](const Node& node) {
-    return node.devices == first.devices && node.memory_bytes == first.memory_bytes;
+    return node.devices == first.devices && node.memory_bytes == first.memory_bytes && node.speeds.empty();
   });
   const bool special = std::any_of(cluster.links.begin(), cluster.links.end(),
                                    [](const Link& link) { return link.between.has_value(); });
@@ -107,6 +108,7 @@ NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSp
       tables_(&cost_model.table().tables()),
       calibration_(&cost_model.calibration()),
       node_of_(nodes_of_devices(tables_->cluster)),
+      slowness_(slowness_of_devices(tables_->cluster)),
       devices_(node_of_.size()),
       place_of_(places(tables_->cluster)),
       catalog_(*tables_),
@@ -145,9 +147,16 @@ bool NativeEvaluator::set_half_inputs(const CandidateStage& of, std::int32_t beg
                                                [](const OperatorPrice* price) { return price->reduce_missing; });
 }
 
+const Calibration& NativeEvaluator::calibration_on(std::int32_t first_device, std::int32_t devices) {
+  if (slowness_.empty()) return *calibration_;
+  slowed_ = slowed(*calibration_, slowness_, devices_.data() + first_device, devices);
+  return slowed_;
+}
+
 StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                         std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches) {
   const bool halved = sub_batches.count > 1;
+  const Calibration& calibration = calibration_on(first_device, of.devices);
   StagePrice price;
   price.priced = !halved || set_half_inputs(of, begin, first_device, microbatch / 2);
   set_shape(of, begin, first_device, microbatch);
@@ -164,17 +173,17 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     set_flags(*of.recompute, shape_.operators, flags_);
   } else {
     RecomputeChoice choice =
-        choose_recompute(*calibration_, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_);
+        choose_recompute(calibration, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_);
     price.recompute_ranges = std::move(choice.recompute);
     price.least_recompute = choice.least_ms;
   }
   if (halved) {
     const SubBatchSchedule schedule{sub_batches.cross_pass, sub_batches.recompute_after_communication};
-    put_times(sub_batch_stage_.times(*calibration_, inputs_, half_inputs_, flags_, schedule), price);
-    price.memory_bytes = sub_batch_stage_.bytes(*calibration_, inputs_, half_inputs_, flags_, schedule).total();
+    put_times(sub_batch_stage_.times(calibration, inputs_, half_inputs_, flags_, schedule), price);
+    price.memory_bytes = sub_batch_stage_.bytes(calibration, inputs_, half_inputs_, flags_, schedule).total();
   } else {
-    put_times(stage_times(*calibration_, inputs_, flags_), price);
-    price.memory_bytes = stage_bytes(*calibration_, inputs_, flags_).total();
+    put_times(stage_times(calibration, inputs_, flags_), price);
+    price.memory_bytes = stage_bytes(inputs_, flags_).total();
   }
   price.excess_bytes = beyond(price.memory_bytes, price.limit_bytes);
   return price;
@@ -184,9 +193,10 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
 StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price) {
   price.recompute_ranges = of.recompute.value_or(std::vector<Range>{});
   set_flags(price.recompute_ranges, shape_.operators, flags_);
+  const Calibration& calibration = calibration_on(first_device, of.devices);
   const std::int32_t* const devices = devices_.data() + first_device;
   const SwitchedStage switched =
-      switch_stage_.price(*tables_, *calibration_, inputs_, shape_.segments.front().split, *of.switches, flags_,
+      switch_stage_.price(*tables_, calibration, inputs_, shape_.segments.front().split, *of.switches, flags_,
                           devices_sharing_node(node_of_, devices, of.devices));
   price.priced = switched.complete;
   put_times(switched.times, price);
@@ -206,12 +216,13 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
   shape_.in_flight = held;
   resolve(*tables_, shape_, catalog_, inputs_);
   if (!inputs_.complete) return std::nullopt;
+  const Calibration& calibration = calibration_on(first_device, of.devices);
   const std::int32_t* const devices = devices_.data() + first_device;
   const SwitchDemand demand{model().global_batch / microbatch,
                             memory_limit(tables_->cluster, node_of_, devices, of.devices),
                             host_limit(tables_->cluster, node_of_, devices, of.devices)};
   const std::optional<ChosenSwitches> chosen =
-      switch_stage_.choose(*tables_, *calibration_, inputs_, shape_.segments.front().split,
+      switch_stage_.choose(*tables_, calibration, inputs_, shape_.segments.front().split,
                            devices_sharing_node(node_of_, devices, of.devices), demand);
   if (!chosen) return std::nullopt;
   of.further = 0;
@@ -333,7 +344,8 @@ double NativeEvaluator::half_forward(const CandidateStage& of, std::int32_t begi
   set_shape(of, begin, first_device, half);
   resolve(*tables_, shape_, catalog_, inputs_);
   set_flags({}, shape_.operators, flags_);
-  const double ms = inputs_.complete ? stage_times(*calibration_, inputs_, flags_).forward_pass() : kNever;
+  const Calibration& calibration = calibration_on(first_device, of.devices);
+  const double ms = inputs_.complete ? stage_times(calibration, inputs_, flags_).forward_pass() : kNever;
   return halves_of_.emplace(key_, ms).first->second;
 }
 

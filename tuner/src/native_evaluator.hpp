@@ -56,6 +56,8 @@ class NativeEvaluator final : public Evaluator {
 
  private:
   const StagePrice& stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
+  // As it holds on these devices. Valid until the next call.
+  [[nodiscard]] const Calibration& calibration_on(std::int32_t first_device, std::int32_t devices);
   [[nodiscard]] StagePrice price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                        std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches);
   [[nodiscard]] StagePrice price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price);
@@ -83,6 +85,8 @@ class NativeEvaluator final : public Evaluator {
   const CostTable::Tables* tables_;
   const Calibration* calibration_;
   std::vector<std::int32_t> node_of_;   // by device
+  std::vector<double> slowness_;        // by device; empty where all are as fast as the costs say
+  Calibration slowed_;                  // of calibration_on()
   std::vector<std::int32_t> devices_;   // 0, 1, ...
   std::vector<std::int32_t> place_of_;  // by device
   SplitCatalog catalog_;

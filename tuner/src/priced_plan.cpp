@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "device_speed.hpp"
 #include "plan_rules.hpp"
 #include "recompute_choice.hpp"
 #include "step_graph.hpp"
@@ -46,6 +47,7 @@ class Pricing {
 
   PricedPlan run() {
     priced_.tables = &tables_;
+    priced_.slowness = slowness_of_devices(tables_.cluster);
     priced_.catalog = std::make_unique<SplitCatalog>(tables_);
     priced_.microbatches = plan_.microbatches();
     priced_.kind = plan_.schedule.kind;
@@ -74,6 +76,7 @@ class Pricing {
  private:
   void add_stage(std::size_t s) {
     const Stage& stage = plan_.stages[s];
+    priced_.stages.push_back(&stage);
     priced_.shapes.push_back(shape_of(plan_, s, plan_.microbatch, node_of_));
     priced_.inputs.emplace_back();
     resolve(tables_, priced_.shapes.back(), *priced_.catalog, priced_.inputs.back());
@@ -139,7 +142,7 @@ class Pricing {
 
   StageBytes bytes_of(std::size_t s) {
     StageInputs& inputs = priced_.inputs[s];
-    if (!priced_.sub_batches) return stage_bytes(calibration_, inputs, priced_.recompute);
+    if (!priced_.sub_batches) return stage_bytes(inputs, priced_.recompute);
     SubBatchStage stage;
     stage.set_memory(priced_.half_inputs[s], inputs);
     return stage.bytes(calibration_, inputs, priced_.half_inputs[s], priced_.recompute, *priced_.sub_batches);
@@ -166,7 +169,8 @@ class Pricing {
     priced_.sliced_microbatches = plan_.schedule.sliced_microbatches;
     for (std::size_t s = 0; s < stages; ++s) {
       add_half_inputs(s);
-      const StageTimes times = stage_times(calibration_, priced_.half_inputs[s], priced_.recompute);
+      const StageTimes times =
+          stage_times(priced_.on_devices(calibration_, s), priced_.half_inputs[s], priced_.recompute);
       const double transfer = s + 1 < stages ? transfer_value(s, plan_.microbatch / 2).mean : 0;
       priced_.halves.push_back({times.forward_pass(), transfer});
     }
@@ -229,16 +233,23 @@ void set_memory(const StageBytes& bytes, StagePrediction& stage) {
   stage.memory_bytes = whole(bytes.total());
 }
 
+Calibration PricedPlan::on_devices(const Calibration& calibration, std::size_t stage) const {
+  const std::vector<std::int32_t>& devices = stages[stage]->devices;
+  return slowed(calibration, slowness, devices.data(), static_cast<std::int32_t>(devices.size()));
+}
+
 SwitchedStage PricedPlan::switched_stage(const Calibration& calibration, std::size_t stage,
                                          std::vector<SwitchCost>* unmeasured) const {
-  return SwitchStage().price(*tables, calibration, inputs[stage], shapes[stage].segments.front().split,
-                             switched[stage]->switches, recompute, sharers[stage], unmeasured);
+  return SwitchStage().price(*tables, on_devices(calibration, stage), inputs[stage],
+                             shapes[stage].segments.front().split, switched[stage]->switches, recompute, sharers[stage],
+                             unmeasured);
 }
 
 StageTimes PricedPlan::times_under(const Calibration& calibration, std::size_t stage) const {
   if (switched[stage] != nullptr) return switched_stage(calibration, stage).times;
-  if (!sub_batches) return stage_times(calibration, inputs[stage], recompute);
-  return SubBatchStage().times(calibration, inputs[stage], half_inputs[stage], recompute, *sub_batches);
+  const Calibration here = on_devices(calibration, stage);
+  if (!sub_batches) return stage_times(here, inputs[stage], recompute);
+  return SubBatchStage().times(here, inputs[stage], half_inputs[stage], recompute, *sub_batches);
 }
 
 PipelineStage pipeline_stage(const StageTimes& times) {

@@ -41,6 +41,8 @@ struct PricedPlan {
   RecomputeFlags recompute;
   std::vector<const Segment*> switched;  // the plan's, by stage; null without memory switches
   std::vector<std::int32_t> sharers;     // of a stage's devices, those on one node
+  std::vector<const Stage*> stages;      // the plan's
+  std::vector<double> slowness;          // of devices; empty where all are as fast as the costs say
   const CostTable::Tables* tables = nullptr;
   std::int32_t microbatches = 1;
   ScheduleKind kind = ScheduleKind::k1F1B;
@@ -54,6 +56,8 @@ struct PricedPlan {
   // A stage with memory switches.
   [[nodiscard]] SwitchedStage switched_stage(const Calibration& calibration, std::size_t stage,
                                              std::vector<SwitchCost>* unmeasured = nullptr) const;
+  // The calibration as it holds on a stage's devices.
+  [[nodiscard]] Calibration on_devices(const Calibration& calibration, std::size_t stage) const;
   // A stage's times under another calibration.
   [[nodiscard]] StageTimes times_under(const Calibration& calibration, std::size_t stage) const;
   [[nodiscard]] SlicedWarmup sliced() const { return {sliced_microbatches, halves.data()}; }

@@ -95,16 +95,16 @@ struct Item {
   }
 };
 
-std::vector<Item> items_of(const Calibration& calibration, const StageInputs& inputs) {
-  const double scale = inputs.in_flight * calibration.memory.value;
+std::vector<Item> items_of(const StageInputs& inputs) {
+  const double scale = inputs.in_flight;
   std::vector<Item> items;
   items.reserve(inputs.prices.size());
   for (std::size_t k = 0; k < inputs.prices.size(); ++k) {
     const OperatorPrice& price = *inputs.prices[k];
     const double freed = (price.stored - inputs.kept_output[k]) * scale;
     if (freed <= 0) continue;
-    items.push_back({price.forward, freed, inputs.recompute_peak(k) * calibration.memory.value,
-                     inputs.operators.begin + static_cast<std::int32_t>(k)});
+    items.push_back(
+        {price.forward, freed, inputs.recompute_peak(k), inputs.operators.begin + static_cast<std::int32_t>(k)});
   }
   return items;
 }
@@ -134,8 +134,8 @@ void add_sorted(std::vector<Item> items, std::vector<Class>& classes) {
 }
 
 // By time for a byte, the same in the order of their values.
-std::vector<Class> classes_of(const Calibration& calibration, const StageInputs& inputs) {
-  std::vector<Item> items = items_of(calibration, inputs);
+std::vector<Class> classes_of(const StageInputs& inputs) {
+  std::vector<Item> items = items_of(inputs);
   std::vector<Class> classes;
   if (!add_to_few(items, classes)) {
     classes.clear();
@@ -238,12 +238,12 @@ std::vector<Range> ranges_of(const RecomputeFlags& flags, const Range& inside) {
 RecomputeChoice choose_recompute(const Calibration& calibration, const StageInputs& inputs, double limit_bytes,
                                  bool allowed, std::int32_t further, RecomputeFlags& flags) {
   set_flags({}, inputs.operators, flags);
-  const double needed = stage_bytes(calibration, inputs, flags).total();
+  const double needed = stage_bytes(inputs, flags).total();
   RecomputeChoice choice;
   choice.excess_bytes = limit_bytes > 0 ? std::max(0.0, needed - limit_bytes) : 0;
   const bool over = choice.excess_bytes > 0;
   if (allowed && (over || further > 0)) {
-    const std::vector<Class> classes = classes_of(calibration, inputs);
+    const std::vector<Class> classes = classes_of(inputs);
     Solution solution;
     if (over) {
       solution = solve(classes, needed - limit_bytes);
@@ -252,7 +252,7 @@ RecomputeChoice choose_recompute(const Calibration& calibration, const StageInpu
     for (const std::int32_t i : solution.operators) flags[i] = 1;
     recompute_further(classes, further, flags);
     choice.recompute = ranges_of(flags, inputs.operators);
-    const double now = stage_bytes(calibration, inputs, flags).total();
+    const double now = stage_bytes(inputs, flags).total();
     choice.excess_bytes = limit_bytes > 0 ? std::max(0.0, now - limit_bytes) : 0;
   }
   // A rounding error is not an excess: bytes are whole.

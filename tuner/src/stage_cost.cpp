@@ -313,7 +313,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
 }
 
 // An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps that alone.
-StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute) {
+StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute) {
   const std::int32_t begin = inputs.operators.begin;
   double kept = inputs.input_bytes;
   double working = 0;
@@ -339,10 +339,8 @@ StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
   bytes.gradient_buffer = std::max(bytes.gradient_buffer, inputs.buckets.gradient_buffer);
-  const double factor = calibration.memory.value;
-  bytes.activations = kept * inputs.in_flight * factor;
-  bytes.recompute_peak *= factor;
-  bytes.working = std::max(working, forward_reserve + backward_reserve) * factor;
+  bytes.activations = kept * inputs.in_flight;
+  bytes.working = std::max(working, forward_reserve + backward_reserve);
   bytes.process = inputs.process_bytes;
   return bytes;
 }

@@ -109,7 +109,6 @@ void add_pass_waits(const Calibration& calibration, const StageInputs& stage, co
 // A missing cost counts as 0.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
                                      const RecomputeFlags& recompute);
-[[nodiscard]] StageBytes stage_bytes(const Calibration& calibration, const StageInputs& inputs,
-                                     const RecomputeFlags& recompute);
+[[nodiscard]] StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute);
 
 }  // namespace trimtab::tuner

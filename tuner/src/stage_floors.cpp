@@ -170,7 +170,6 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
                                                          std::int32_t microbatch) const {
   SplitCatalog catalog(tables_);
   const double computing = cost_model_.calibration().computation.value;
-  const double memory = cost_model_.calibration().memory.value;
   const auto groups = static_cast<std::int32_t>(tables_.group_names.size());
   Choices choices(static_cast<std::size_t>(groups));
   for (const Split& split : splits) {
@@ -199,7 +198,7 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
         // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
         const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
         choices[g].push_back({forward * computing, backward * computing, switches_ ? 0 : of.optimizer * computing,
-                              first * computing, again * computing, of.states, of.stored * memory, kept * memory});
+                              first * computing, again * computing, of.states, of.stored, kept});
       }
     }
   }

@@ -106,10 +106,10 @@ void SubBatchStage::set_memory(const StageInputs& half, StageInputs& whole) {
 
 StageBytes SubBatchStage::bytes(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
                                 const RecomputeFlags& recompute, const SubBatchSchedule& schedule) {
-  StageBytes bytes = stage_bytes(calibration, whole, recompute);
+  StageBytes bytes = stage_bytes(whole, recompute);
   make_blocks(calibration, whole, half, recompute);
   backward_rounds(blocks_, schedule, rounds_);
-  bytes.recompute_peak = recomputed_at_once(rounds_, recomputed_) * calibration.memory.value;
+  bytes.recompute_peak = recomputed_at_once(rounds_, recomputed_);
   return bytes;
 }
 

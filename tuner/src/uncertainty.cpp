@@ -23,7 +23,7 @@ double half_slope_of(const Calibration& calibration, const PricedPlan& priced, s
   if (priced.halves.empty() || !priced.half_inputs[s].communicates()) return 0;
   Calibration slower = calibration;
   slower.communication.value *= 1 + kSlopeStep;
-  const StageTimes times = stage_times(slower, priced.half_inputs[s], priced.recompute);
+  const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute);
   return (times.forward_pass() - priced.halves[s].forward) / kSlopeStep;
 }
 

@@ -22,6 +22,10 @@ class Agent final {
                                                             const std::string& program_directory);
   ~Agent();
 
+  // Reads the certificates again; those that cannot be used are logged and change nothing. They are also looked at
+  // every few seconds, and a token's file at each connection.
+  void reload();
+
   // Stores what was measured, ends commands that run, and the ranks where the configuration says so; then calls `done`.
   void stop(std::function<void()> done);
 

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "net/credentials.hpp"
 
 namespace trimtab::agent {
 
@@ -32,6 +33,8 @@ struct Configuration {
   bool stop_ranks_on_exit = false;
   Nanoseconds sample_period = std::chrono::seconds(5);  // of the machine's metrics; 0 = off
   std::string nvml = "libnvidia-ml.so.1";               // a name for the loader, or a path
+  net::CredentialFiles tls;                             // all empty = no TLS
+  std::string token_file;                               // of the agent's own token; empty = none
 };
 
 struct ConfigurationKey {
@@ -52,6 +55,9 @@ struct ConfigurationFile {
 [[nodiscard]] Result<Configuration> configure(Configuration defaults, const std::optional<ConfigurationFile>& file,
                                               const std::map<std::string, std::string>& environment,
                                               const std::map<std::string, std::string>& flags);
+
+// What no key can see by itself: TLS is three files, and a coordinator beyond loopback is spoken to under TLS alone.
+[[nodiscard]] Status check_configuration(const Configuration& configuration);
 
 // The places this user may write to, and this host's name. `system` is true for root.
 [[nodiscard]] Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,

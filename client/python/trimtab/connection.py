@@ -65,6 +65,10 @@ class Connection:
     def connected(self):
         return self._socket is not None
 
+    @property
+    def unsent_bytes(self):
+        return self._unsent_bytes
+
     def send(self, message, important=False):
         """Queue a message; nothing is written before poll(). Drops it, counted, when the queue is full."""
         frame = encode(message)

@@ -186,12 +186,17 @@ def _times(start, bench):
     return int(bench.agreed(min(64, max(1, SHORTEST_NS / max(took, 1)))))
 
 
+def _key(item, bench):
+    """All ranks lie on one node or on several: whoever asks knows which."""
+    return {"subject": item["primitive"], "bytes": item["bytes"], "group_size": bench.world_size,
+            "placement": item.get("placement", "intra_node")}
+
+
 def collective(item, bench):
     start = _call(item, bench)
     times = _times(start, bench)
     (values,) = bench.repeat(lambda _: _waited(start, times))
-    yield ({"kind": "collective", "subject": item["primitive"], "bytes": item["bytes"],
-            "group_size": bench.world_size}, [value // times for value in values])
+    yield {"kind": "collective", **_key(item, bench)}, [value // times for value in values]
 
 
 def overlap(item, bench):
@@ -217,7 +222,7 @@ def overlap(item, bench):
         slow_compute.append(max(1_000_000, round(1e6 * computed / calls / compute)))
         slow_communicate.append(max(1_000_000, round(1e6 * (ended - begin) / times / communicate)))
         bench.agreed(0)
-    key = {"subject": item["primitive"], "bytes": item["bytes"], "group_size": bench.world_size}
+    key = _key(item, bench)
     yield {"kind": "overlap_computation", **key}, slow_compute
     yield {"kind": "overlap_communication", **key}, slow_communicate
 

@@ -22,6 +22,9 @@ class Daemon {
                                                              const Settings& settings);
   ~Daemon();
   [[nodiscard]] std::uint16_t port() const;
+  // Reads certificates and tokens again; what cannot be used is logged and changes nothing. They are also looked at
+  // every few seconds.
+  void reload();
   // No new connections, the present ones closed. Ranks go on; the next coordinator finds them.
   void stop();
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "net/credentials.hpp"
 
 namespace trimtab::coordinator {
 
@@ -24,6 +25,8 @@ struct Settings {
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
   std::uint64_t search_evaluations = 200'000;
+  net::CredentialFiles tls;  // all empty = no TLS
+  std::string tokens;        // file of the tokens' hashes; empty = everybody may everything
 };
 
 struct SettingKey {
@@ -38,6 +41,8 @@ struct SettingKey {
 [[nodiscard]] Status apply_setting(Settings& settings, std::string_view name, const std::string& value,
                                    const std::string& place);
 [[nodiscard]] Status apply_toml(Settings& settings, std::string_view text, const std::string& source);
+// What no key can see by itself: beyond loopback TLS and tokens are needed, and TLS is three files.
+[[nodiscard]] Status check_settings(const Settings& settings);
 // `lookup` is getenv in production.
 [[nodiscard]] Status apply_environment(Settings& settings,
                                        const std::function<std::optional<std::string>(const std::string&)>& lookup);

@@ -102,8 +102,9 @@ struct SimulationInput {
   const Clock* stopwatch = nullptr;
 };
 
-// "tuner"; "random": plans at random, "hill-climb": neighbours of the best so far, one knob at a time. The last two
-// know predicted memory alone.
+// "tuner"; "random": plans at random; "hill-climb": neighbours of the best so far, one knob at a time; "grid": levels
+// of sharding by counts of samples, in the order of DeepSpeed's autotuner, "grid-fast" as in its fast mode; "sweep":
+// every plan of few words, one after the other. All but the first know predicted memory alone.
 [[nodiscard]] std::vector<std::string_view> simulation_planners();
 
 // For people, as it happens: virtual seconds since the begin, a kind ("trial", "plan", "result", …) and a line.

@@ -202,10 +202,13 @@ TruePrice GroundTruth::evaluate(const Plan& plan) const {
   price.ms = (device_share_.empty() ? healthy : throttled_ms(plan, healthy)) + step_overhead_ms_;
   price.fits = prediction.feasible;
   price.peak_bytes.assign(static_cast<std::size_t>(cluster_.devices()), 0.0);
+  price.pass_ms = price.peak_bytes;
   for (std::size_t s = 0; s < prediction.stages.size(); ++s) {
     const StagePrediction& stage = prediction.stages[s];
+    const double passes = plan.microbatches() * (stage.forward_ms + stage.backward_ms + stage.recompute_ms);
     for (const std::int32_t device : plan.stages[s].devices) {
       price.peak_bytes[device] = static_cast<double>(stage.memory_bytes);
+      price.pass_ms[device] += passes / device_share(device);
     }
     price.state_bytes = std::max(price.state_bytes, static_cast<double>(stage.memory.states));
   }

@@ -31,6 +31,7 @@ struct TruePrice {
   double ms = 0;
   bool fits = true;
   std::vector<double> peak_bytes;  // by device
+  std::vector<double> pass_ms;     // by device: of a step, in its operators' passes
   double state_bytes = 0;          // of the device that holds most
 };
 

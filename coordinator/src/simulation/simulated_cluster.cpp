@@ -15,6 +15,9 @@ constexpr Nanoseconds kSilence = std::chrono::seconds(1);
 constexpr std::int64_t kSnapshotEvery = 20;  // steps
 constexpr double kProbeMs = 10;
 constexpr double kProbeNoise = 0.02;
+// Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/step_passes.hpp).
+constexpr std::int64_t kFirstTimed = 4;
+constexpr std::int64_t kTimedSteps = 16;
 constexpr double kFirstLoss = 11.0;
 constexpr double kLossSteps = 200.0;
 
@@ -216,6 +219,8 @@ void SimulatedCluster::run_step() {
   const double warmup = (scenario_.change.warmup_slowdown - 1) *
                         std::pow(scenario_.change.warmup_decay, static_cast<double>(steps_on_plan_++));
   const double noise = noise_.factor(step_) * (1 + std::max(0.0, warmup));
+  const bool timed = steps_on_plan_ >= kFirstTimed && steps_on_plan_ < kFirstTimed + kTimedSteps;
+  if (timed) tell_passes(price, 1 + std::max(0.0, warmup));
   const double ms = price.ms * noise;
   spend(price.ms, ms, noise / (1 + std::max(0.0, warmup)));
   clock_.advance(nanoseconds(ms));
@@ -227,6 +232,13 @@ void SimulatedCluster::run_step() {
     if (mute_ && rank == 0) continue;
     const auto peak = static_cast<std::int64_t>(price.peak_bytes[rank]);
     tell(rank, RankStep{step_, epoch_, told, rank + 1 == ranks() ? loss : 0, rank == 0 ? samples : "", peak});
+  }
+}
+
+void SimulatedCluster::tell_passes(const TruePrice& price, double warmup) {
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    if (mute_ && rank == 0) continue;
+    tell(rank, RankPasses{epoch_, told_ms(price.pass_ms[rank] * warmup * noise_.rank_factor(ranks()))});
   }
 }
 

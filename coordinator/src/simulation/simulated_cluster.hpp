@@ -70,6 +70,7 @@ class SimulatedCluster {
   [[nodiscard]] bool switch_to(std::uint64_t epoch, const Proposal& proposal);
   void run_out_of_memory(std::uint64_t epoch, const TruePrice& price);
   void run_step();
+  void tell_passes(const TruePrice& price, double warmup);
   void spend(double true_ms, double ms, double noise);
   [[nodiscard]] Status meet_drift();
   void lose(const DriftSettings& drift);

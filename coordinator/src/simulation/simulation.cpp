@@ -17,7 +17,7 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPlanners = {"tuner", "random", "hill-climb"};
+constexpr std::array<std::string_view, 6> kPlanners = {"tuner", "random", "hill-climb", "grid", "grid-fast", "sweep"};
 constexpr std::int64_t kStepsAfterDrift = 400;     // that a job may take to notice and to retune
 constexpr std::uint64_t kMostRounds = 50'000'000;  // of the loop: more is a machine that stands still
 constexpr std::size_t kStepsKept = 20'000;         // measured steps of the report
@@ -95,7 +95,7 @@ void Simulation::take(std::vector<Action> actions) {
     if (measured_.size() < kStepsKept) measured_.push_back(step);
   }
   cluster_.set_incumbent(state().incumbent);
-  verdict_.watch(state());
+  verdict_.watch(state(), cluster_.spent());
 }
 
 void Simulation::feed(const Event& event) {
@@ -116,11 +116,14 @@ Status Simulation::restart() {
 SearchReply Simulation::plans(const SearchTask& task) const {
   if (input_.planner == "random") return random_plans(task, state().incumbent_measured.mean_ms);
   if (input_.planner == "hill-climb") return neighbouring_plans(task, state().incumbent_measured.mean_ms);
+  if (input_.planner == "grid") return grid_plans(task, state().incumbent_measured.mean_ms, false);
+  if (input_.planner == "grid-fast") return grid_plans(task, state().incumbent_measured.mean_ms, true);
+  if (input_.planner == "sweep") return swept_plans(task, state().incumbent_measured.mean_ms);
   return plan_search(task, cluster_.clock(), [] { return false; });
 }
 
 void Simulation::search(const SearchPlans& wanted) {
-  SearchTask task = wanted.spare ? tuning_->spare_task() : tuning_->search_task();
+  SearchTask task = tuning_->task_for(wanted.purpose);
   task.costs = input_.costs;
   task.max_evaluations = input_.evaluations;
   task.seed += input_.seed * 1000;
@@ -150,7 +153,7 @@ Status Simulation::carry_out(const Action& action) {
 
 // Nothing more is decided: the rest of the job is only steps.
 bool Simulation::over() const {
-  if (is_final(state().phase)) return true;
+  if (is_final(state().phase) || state().doing == Doing::kHalted) return true;
   if (state().phase != Phase::kTraining || cluster_.drift_to_come()) return false;
   return last_drift_ == 0 || cluster_.step() > last_drift_ + kStepsAfterDrift;
 }
@@ -248,7 +251,8 @@ std::vector<std::string_view> simulation_planners() {
 Result<SimulationOutcome> simulate(const SimulationInput& wanted, const SimulationNote& note) {
   SimulationInput input = wanted;
   if (std::find(kPlanners.begin(), kPlanners.end(), input.planner) == kPlanners.end()) {
-    return bad_input("no planner '" + input.planner + "'; there are tuner, random and hill-climb");
+    return bad_input("no planner '" + input.planner +
+                     "'; there are tuner, random, hill-climb, grid, grid-fast and sweep");
   }
   TRIMTAB_TRY(const Model model, parse_model(input.model_json, "the model"));
   TRIMTAB_TRY(const Cluster cluster, parse_cluster(input.cluster_json, "the cluster"));
@@ -259,6 +263,7 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
   TRIMTAB_TRY_STATUS(simulation.run());
   const TuningState& state = simulation.state();
   if (state.phase == Phase::kFailed) return no("the simulated job failed: " + state.failure);
+  if (state.doing == Doing::kHalted) return no("the simulated job was halted: " + state.failure);
   TRIMTAB_TRY(const TrueBest best, true_best(input, simulation.truth(), state));
   return SimulationOutcome{simulation.planning_seconds(), simulation.longest_search_seconds(), simulation.searches(),
                            simulation.judged(best.ms, best.plan_json), simulation.report()};

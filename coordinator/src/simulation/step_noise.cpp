@@ -19,4 +19,10 @@ double StepNoise::factor(std::int64_t step) {
   return factor;
 }
 
+double StepNoise::rank_factor(std::int32_t ranks) {
+  const double own = of_ranks_.normal();
+  const bool slow = of_ranks_.uniform() < settings_.straggler / ranks;
+  return std::exp(drift_ + settings_.step * own) * (slow ? settings_.straggler_slowdown : 1);
+}
+
 }  // namespace trimtab::coordinator

@@ -1,6 +1,8 @@
 #include "simulation/unmodelled_planner.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,6 +50,7 @@ struct Sketch {
   std::vector<std::int32_t> devices;  // of each stage
   std::vector<std::int32_t> tp;
   std::vector<bool> recompute;
+  ShardedLevel sharded = ShardedLevel::kNone;
 };
 
 Plan plan_of(const Sketch& sketch, const Model& model) {
@@ -62,6 +65,7 @@ Plan plan_of(const Sketch& sketch, const Model& model) {
     segment.operators = {sketch.begins[s], s + 1 < sketch.begins.size() ? sketch.begins[s + 1] : operators};
     segment.tp = sketch.tp[s];
     segment.dp = sketch.devices[s] / sketch.tp[s];
+    if (segment.dp > 1) segment.sharded = sketch.sharded;
     if (sketch.recompute[s]) segment.recompute = {segment.operators};
     Stage stage;
     for (std::int32_t i = 0; i < sketch.devices[s]; ++i) stage.devices.push_back(device++);
@@ -149,7 +153,100 @@ SearchReply reply_of(const Setting& setting, const SearchTask& task, const std::
   return reply;
 }
 
+constexpr std::array kLevels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients,
+                                ShardedLevel::kParameters};
+
+// Of all replicas together, ascending.
+std::vector<std::int32_t> microbatches(const Model& model) {
+  if (!model.microbatch_total.empty()) return {model.microbatch_total.begin(), model.microbatch_total.end()};
+  std::vector<std::int32_t> all;
+  for (std::int32_t m = 1; m <= model.global_batch; m *= 2) all.push_back(m);
+  return all;
+}
+
+bool fits(const Plan& plan, const Setting& setting, const SearchTask& task) {
+  return executable(plan, setting.model, setting.cluster, task.knobs) && setting.cost_model->evaluate(plan).feasible;
+}
+
+// Of one level, fewest samples first.
+std::vector<Plan> grid_of_level(const Setting& setting, const SearchTask& task, ShardedLevel level) {
+  const bool recompute = !setting.initial.stages.front().segments.front().recompute.empty();
+  std::vector<Plan> plans;
+  for (const std::int32_t microbatch : microbatches(setting.model)) {
+    Sketch sketch = even_sketch(setting.model, setting.cluster, 1, 1, microbatch, recompute);
+    sketch.sharded = level;
+    Plan plan = plan_of(sketch, setting.model);
+    if (fits(plan, setting, task)) plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+std::vector<Plan> grid_of(const Setting& setting, const SearchTask& task, bool fast) {
+  std::vector<Plan> grid;
+  std::int32_t most = 0;
+  for (const ShardedLevel level : kLevels) {
+    std::vector<Plan> plans = grid_of_level(setting, task, level);
+    if (plans.empty()) continue;
+    if (fast) {
+      if (plans.back().microbatch < most) continue;
+      most = plans.back().microbatch;
+      plans = {plans.front(), plans.back(), plans[plans.size() / 2]};
+    }
+    grid.insert(grid.end(), plans.begin(), plans.end());
+  }
+  return grid;
+}
+
+std::vector<Plan> sweep_of(const Setting& setting, const SearchTask& task) {
+  std::vector<Plan> plans;
+  const Cluster& cluster = setting.cluster;
+  for (std::int32_t stages = 1; stages <= cluster.devices(); stages *= 2) {
+    if (cluster.devices() % stages != 0 || std::cmp_greater(stages, setting.model.operators.size())) continue;
+    for (std::int32_t tp = 1; tp <= cluster.devices() / stages; tp *= 2) {
+      for (const ShardedLevel level : kLevels) {
+        if (level != ShardedLevel::kNone && tp * stages == cluster.devices()) continue;
+        for (const std::int32_t microbatch : microbatches(setting.model)) {
+          for (const bool recompute : {false, true}) {
+            Sketch sketch = even_sketch(setting.model, cluster, stages, tp, microbatch, recompute);
+            sketch.sharded = level;
+            Plan plan = plan_of(sketch, setting.model);
+            if (fits(plan, setting, task)) plans.push_back(std::move(plan));
+          }
+        }
+      }
+    }
+  }
+  return plans;
+}
+
+using Listing = std::function<std::vector<Plan>(const Setting&, const SearchTask&)>;
+
+// The first of a list that has not been tried.
+SearchReply next_of(const SearchTask& task, double incumbent_ms, const Listing& listing) {
+  auto setting = read(task);
+  SearchReply failed;
+  if (!setting.ok()) failed.error = setting.error().message;
+  if (!setting.ok()) return failed;
+  const std::string incumbent = semantic_hash(setting->incumbent);
+  const std::string initial = semantic_hash(setting->initial);
+  for (const Plan& plan : listing(*setting, task)) {
+    const std::string hash = semantic_hash(plan);
+    if (hash == incumbent || hash == initial || !usable(plan, *setting, task)) continue;
+    return reply_of(*setting, task, {plan}, incumbent_ms);
+  }
+  return reply_of(*setting, task, {}, incumbent_ms);
+}
+
 }  // namespace
+
+SearchReply grid_plans(const SearchTask& task, double incumbent_ms, bool fast) {
+  return next_of(task, incumbent_ms,
+                 [fast](const Setting& setting, const SearchTask& of) { return grid_of(setting, of, fast); });
+}
+
+SearchReply swept_plans(const SearchTask& task, double incumbent_ms) {
+  return next_of(task, incumbent_ms, sweep_of);
+}
 
 std::vector<Plan> plain_plans(const Model& model, const Cluster& cluster, const Knobs& knobs, std::uint64_t seed) {
   std::vector<Plan> plans{tuner::usual_guess(model, cluster, knobs)};
@@ -174,7 +271,9 @@ SearchReply random_plans(const SearchTask& task, double incumbent_ms) {
   Random random(task.seed * 7919 + 17);
   std::vector<Plan> plans;
   for (int i = 0; i < kAttempts && plans.empty(); ++i) {
-    const Plan plan = plan_of(random_sketch(setting->model, setting->cluster, false, random), setting->model);
+    Sketch sketch = random_sketch(setting->model, setting->cluster, task.knobs.tensor_parallel, random);
+    if (task.knobs.sharded) sketch.sharded = kLevels[random.below(kLevels.size())];
+    const Plan plan = plan_of(sketch, setting->model);
     if (usable(plan, *setting, task)) plans.push_back(plan);
   }
   return reply_of(*setting, task, plans, incumbent_ms);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Candidates without a cost model of time, to compare the tuner with: plans at random, and the neighbours of the
-// incumbent, one knob at a time (stages, tensor-parallel degree, microbatch, recompute; cuts even). Both leave out what
-// is predicted not to fit. Pure.
+// Candidates without a cost model of time, to compare the tuner with: plans at random, the neighbours of the incumbent,
+// one knob at a time (stages, tensor-parallel degree, microbatch, recompute; cuts even), and lists that are tried from
+// front to back. All leave out what is predicted not to fit. Pure.
 
 #include <cstdint>
 #include <vector>
@@ -21,5 +21,12 @@ namespace trimtab::coordinator {
                                             std::uint64_t seed);
 [[nodiscard]] SearchReply random_plans(const SearchTask& task, double incumbent_ms);
 [[nodiscard]] SearchReply neighbouring_plans(const SearchTask& task, double incumbent_ms);
+// The next of a grid in the order of DeepSpeed's autotuner: replicas alone, sharded at one level after the other, and
+// of each the counts of samples upwards. It does not touch recompute: that is the initial plan's. `fast`: of each level
+// only the least, the most that fits and one between, and none where less fits than at the level before.
+[[nodiscard]] SearchReply grid_plans(const SearchTask& task, double incumbent_ms, bool fast);
+// The next of all plans of few words: stages cut evenly, one split and level of sharding and all or nothing recomputed,
+// with every count of samples.
+[[nodiscard]] SearchReply swept_plans(const SearchTask& task, double incumbent_ms);
 
 }  // namespace trimtab::coordinator

@@ -18,6 +18,10 @@ Plan parsed(const std::string& text) {
   return std::move(plan).value();
 }
 
+double overhead_of(const TimeSpent& spent) {
+  return spent.steps_ms - spent.useful_ms + spent.changes_ms;
+}
+
 json trial_json(const JudgedTrial& trial) {
   return {{"id", trial.id},
           {"state", trial.state},
@@ -29,7 +33,9 @@ json trial_json(const JudgedTrial& trial) {
           {"speedup", {{"ratio", trial.ratio}, {"low", trial.ratio_low}, {"high", trial.ratio_high}}},
           {"true_speedup", trial.true_ms > 0 ? trial.incumbent_true_ms / trial.true_ms : 0},
           {"steps", trial.steps},
-          {"incumbent_after_true_ms", trial.best_so_far_ms}};
+          {"incumbent_after_true_ms", trial.best_so_far_ms},
+          {"elapsed_hours", trial.elapsed_ms / 3.6e6},
+          {"overhead_hours", trial.overhead_ms / 3.6e6}};
 }
 
 }  // namespace
@@ -38,7 +44,7 @@ double Verdict::true_ms(const std::string& plan_json) const {
   return truth_.price(parsed(plan_json)).ms;
 }
 
-void Verdict::watch(const TuningState& state) {
+void Verdict::watch(const TuningState& state, const TimeSpent& spent) {
   if (state.trials.empty()) return;
   const Trial& last = state.trials.back();
   if (last.id != begun_ && state.has_trial()) {
@@ -46,10 +52,10 @@ void Verdict::watch(const TuningState& state) {
     beside_ = state.incumbent.json;
   }
   const bool judged = !trials_.empty() && trials_.back().id == last.id;
-  if (last.id == begun_ && !state.has_trial() && !judged) judge(last, state);
+  if (last.id == begun_ && !state.has_trial() && !judged) judge(last, state, spent);
 }
 
-void Verdict::judge(const Trial& trial, const TuningState& state) {
+void Verdict::judge(const Trial& trial, const TuningState& state, const TimeSpent& spent) {
   JudgedTrial one;
   one.id = trial.id;
   one.state = to_string(trial.state);
@@ -65,6 +71,8 @@ void Verdict::judge(const Trial& trial, const TuningState& state) {
   one.steps = trial.steps;
   one.measured = trial.measured.steps > 0;
   one.best_so_far_ms = true_ms(state.incumbent.json);
+  one.elapsed_ms = spent.steps_ms + spent.changes_ms;
+  one.overhead_ms = overhead_of(spent);
   trials_.push_back(std::move(one));
 }
 
@@ -105,7 +113,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
   }
   const double rest_ms = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0)) * adopted_ms;
   const double job_ms = spent.steps_ms + spent.changes_ms + rest_ms;
-  const double overhead_ms = spent.steps_ms - spent.useful_ms + spent.changes_ms;
+  const double overhead_ms = overhead_of(spent);
   const auto devices = static_cast<double>(state.job.world_size);
   const TrueFactors& factors = truth_.factors();
   nlohmann::json document = {{"schema", "trimtab.simulation/1"},

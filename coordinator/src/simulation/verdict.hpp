@@ -29,6 +29,8 @@ struct JudgedTrial {
   std::int32_t steps = 0;
   bool measured = false;
   double best_so_far_ms = 0;  // true time of the incumbent afterwards
+  double elapsed_ms = 0;      // of the job, when it was over
+  double overhead_ms = 0;     // of that, what trials have cost by then
   [[nodiscard]] bool adopted() const { return state == "adopted"; }
   [[nodiscard]] bool truly_worse() const { return true_ms >= incumbent_true_ms; }
 };
@@ -38,7 +40,7 @@ class Verdict {
   explicit Verdict(GroundTruth& truth) : truth_(truth) {}
 
   // After each event that the machine has handled.
-  void watch(const TuningState& state);
+  void watch(const TuningState& state, const TimeSpent& spent);
   // The search's first answer: what the model alone would have run.
   void first_answer(const SearchReply& reply);
 
@@ -47,7 +49,7 @@ class Verdict {
 
  private:
   [[nodiscard]] double true_ms(const std::string& plan_json) const;
-  void judge(const Trial& trial, const TuningState& state);
+  void judge(const Trial& trial, const TuningState& state, const TimeSpent& spent);
 
   GroundTruth& truth_;
   std::vector<JudgedTrial> trials_;

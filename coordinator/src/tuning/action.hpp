@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "tuning/event.hpp"
+
 namespace trimtab::coordinator {
 
 // A command has a tag that names it within its job; the same tag asked twice is the same command.
@@ -31,7 +33,8 @@ struct LaunchOn {
   std::uint64_t epoch = 0;
   bool fresh = false;
   std::string variant;
-  std::int64_t steps = 0;  // 0 = the job's own
+  std::int64_t steps = 0;        // 0 = the job's own
+  std::vector<NodeShare> nodes;  // of all ranks, in their order, for the node that submits them to a scheduler
 };
 struct KillOn {
   std::string tag;
@@ -58,15 +61,26 @@ struct StopRanks {
 };
 
 struct CountCosts {};
-// Tuning::search_task() has what to search, or spare_task(); the answer is a SearchFinished of this number.
+// What a search is for: the job as it runs, one node fewer, or nodes that have joined.
+enum class SearchFor { kJob, kSpare, kMoreNodes };
+// Tuning::task_for() has what to search; the answer is a SearchFinished of this number.
 struct SearchPlans {
   std::uint64_t number = 0;
-  bool spare = false;
+  SearchFor purpose = SearchFor::kJob;
 };
-// Beside the running job: every device and link does a fixed piece of work. The answer is HardwareProbed.
-struct ProbeHardware {};
+// Beside the running job: every device and link does a fixed piece of work, and what ranks computed in their steps
+// since `since_step` is told. The answer is HardwareProbed.
+struct ProbeHardware {
+  std::int64_t since_step = 0;
+  std::string plan_hash = {};  // that they run
+  bool urgent = false;         // a drift waits for it; else steps are waited for longer
+};
 // Facts for this and later jobs.
 struct RememberCalibration {
+  std::string json;
+};
+// The hardware as it is while the job's costs hold.
+struct RememberProbes {
   std::string json;
 };
 struct RememberFailure {
@@ -74,8 +88,9 @@ struct RememberFailure {
   std::string reason;
 };
 
-using Action = std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks,
-                            CountCosts, SearchPlans, ProbeHardware, RememberCalibration, RememberFailure>;
+using Action =
+    std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks, CountCosts,
+                 SearchPlans, ProbeHardware, RememberCalibration, RememberProbes, RememberFailure>;
 
 // For people: what happened. Stored as the job's event list.
 struct Note {

@@ -30,7 +30,7 @@ double Tuning::optimistic_ms(const Candidate& candidate) const {
 // Why no more may be spent on trials; empty = the next one, if it costs as much as those before, is within the share.
 std::string Tuning::overhead_spent() const {
   const double used = state_.overhead_ms();
-  const double next = state_.trials.empty() ? 0 : used / static_cast<double>(state_.trials.size());
+  const double next = state_.trials.empty() ? 0 : used / state_.trials_begun();
   if (used + next <= state_.allowed_overhead_ms()) return "";
   return "trials have cost " + format_ms(used) + " and may cost " + format_ms(state_.allowed_overhead_ms()) + ", " +
          format_percent(state_.job.trials.overhead) + " of the job's time (trials.overhead)";
@@ -124,6 +124,7 @@ void Tuning::recommend(const Candidate* best) {
 void Tuning::decide(const SearchReply& reply) {
   if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error);
   take_search(reply);
+  note_stale(reply);
   const Candidate* best = choose(reply);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
   if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <tuple>
 
 #include "base/numbers.hpp"
@@ -15,20 +16,31 @@ constexpr double kClearly = 6;        // standard deviations of all probes' rati
 constexpr double kMostNoise = 0.3;    // more than that is a change, however the others scatter
 constexpr std::size_t kNamed = 3;     // in a text
 
-using Subject = std::tuple<std::int32_t, std::string, std::string, std::string>;
+constexpr std::string_view kTraining = "training ";
+
+using Subject = std::tuple<std::int32_t, std::string, std::string, std::string, std::string>;
 
 Subject subject_of(const Probe& probe) {
-  return {probe.device, probe.node, probe.peer, probe.level};
+  return {probe.device, probe.node, probe.peer, probe.level, probe.work};
+}
+
+bool in_training(const Probe& probe) {
+  return probe.work.starts_with(kTraining);
+}
+// All devices of the node at once.
+bool of_cpus(const Probe& probe) {
+  return probe.work == "computation" || probe.work == "memory";
 }
 
 // The share of its earlier speed of each probe of now.
 std::vector<Finding> compared(const std::vector<Probe>& before, const std::vector<Probe>& now) {
-  std::map<Subject, double> known;
-  for (const Probe& one : before) known[subject_of(one)] = one.ms;
+  std::map<Subject, const Probe*> known;
+  for (const Probe& one : before) known[subject_of(one)] = &one;
   std::vector<Finding> all;
   for (const Probe& one : now) {
     const auto found = known.find(subject_of(one));
-    if (found != known.end() && found->second > 0 && one.ms > 0) all.push_back({one, found->second / one.ms});
+    if (found == known.end() || found->second->ms <= 0 || one.ms <= 0) continue;
+    all.push_back({one, found->second->ms / one.ms, std::max(found->second->spread, one.spread)});
   }
   return all;
 }
@@ -42,26 +54,48 @@ double clear_change(const std::vector<Finding>& all) {
   return sigma > kLeastChange ? kLeastChange : std::clamp(kClearly * sigma, kLeastChange, kMostNoise);
 }
 
+bool is_clear(const Finding& one, double least) {
+  return std::abs(std::log(one.share)) >= std::max(least, std::log1p(one.spread));
+}
+
+std::string device_words(const Probe& probe, const std::string& share) {
+  const std::string device = "device " + std::to_string(probe.device) + " of node " + probe.node;
+  if (probe.work == "computation") return "the CPUs of node " + probe.node + " compute at " + share + " of their speed";
+  if (probe.work == "memory") return "the CPUs of node " + probe.node + " move memory at " + share + " of their speed";
+  if (probe.work == "clock") return device + " runs at " + share + " of its clock";
+  if (in_training(probe)) return device + " computes its part of a step at " + share + " of its speed";
+  return device + " is at " + share + " of its speed";
+}
+
 std::string words(const Finding& one) {
   const Probe& probe = one.probe;
   const std::string share = format_number(std::round(100 * one.share)) + " %";
-  if (!one.is_link()) {
-    return "device " + std::to_string(probe.device) + " of node " + probe.node + " is at " + share + " of its speed";
-  }
-  if (probe.peer.empty()) return "the links inside of node " + probe.node + " are at " + share + " of their bandwidth";
-  return "the link of node " + probe.node + " to " + probe.peer + " is at " + share + " of its bandwidth";
+  const std::string remark = probe.remark.empty() ? "" : " (" + probe.remark + ")";
+  if (!one.is_link()) return device_words(probe, share) + remark;
+  if (probe.peer.empty())
+    return "the links inside of node " + probe.node + " are at " + share + " of their bandwidth" + remark;
+  return "the link of node " + probe.node + " to " + probe.peer + " is at " + share + " of its bandwidth" + remark;
 }
 
 }  // namespace
 
+std::string training_work(const std::string& plan_hash) {
+  return std::string(kTraining) + plan_hash;
+}
+
 std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now) {
   std::vector<Finding> all = compared(before, now);
   const double least = clear_change(all);
-  std::erase_if(all, [least](const Finding& one) { return std::abs(std::log(one.share)) < least; });
+  std::erase_if(all, [least](const Finding& one) { return !is_clear(one, least); });
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
     return std::abs(std::log(a.share)) > std::abs(std::log(b.share));
   });
   return all;
+}
+
+std::vector<Finding> explaining(std::vector<Finding> findings, bool slower) {
+  std::erase_if(findings, [slower](const Finding& one) { return (one.share < 1) != slower; });
+  return findings;
 }
 
 std::string to_text(const std::vector<Finding>& findings) {
@@ -72,18 +106,54 @@ std::string to_text(const std::vector<Finding>& findings) {
 }
 
 std::map<std::string, double> link_shares(const std::vector<Probe>& before, const std::vector<Probe>& now) {
-  std::map<std::string, double> slowest;
-  for (const Finding& one : compared(before, now)) {
+  const std::vector<Finding> all = compared(before, now);
+  const double least = clear_change(all);
+  std::map<std::string, Finding> slowest;
+  for (const Finding& one : all) {
     if (!one.is_link()) continue;
-    const auto [found, fresh] = slowest.try_emplace(one.probe.level, one.share);
-    if (!fresh) found->second = std::min(found->second, one.share);
+    const auto [found, fresh] = slowest.try_emplace(one.probe.level, one);
+    if (!fresh && one.share < found->second.share) found->second = one;
   }
-  const double least = clear_change(compared(before, now));
-  std::erase_if(slowest, [least](const auto& one) { return std::abs(std::log(one.second)) < least; });
-  return slowest;
+  std::map<std::string, double> shares;
+  for (const auto& [level, one] : slowest) {
+    if (is_clear(one, least)) shares[level] = one.share;
+  }
+  return shares;
 }
 
-void slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs) {
+std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings, const std::string& cluster_json) {
+  std::map<std::int32_t, double> own;
+  std::map<std::int32_t, double> of_cpu;
+  const auto cluster = parse_cluster(cluster_json, "the job's cluster");
+  for (const Finding& one : findings) {
+    if (one.is_link() || !cluster.ok() || one.probe.device >= cluster->devices()) continue;
+    if (!of_cpus(one.probe)) {
+      const auto [found, fresh] = own.try_emplace(one.probe.device, one.share);
+      // What it computes in training is what matters of it, whatever its clock.
+      if (!fresh && in_training(one.probe)) found->second = one.share;
+    } else if (one.probe.work == "computation") {
+      const std::int32_t node = cluster->node_of(one.probe.device);
+      for (std::int32_t device = 0; device < cluster->devices(); ++device) {
+        if (cluster->node_of(device) == node) of_cpu[device] = one.share;
+      }
+    }
+  }
+  return own.empty() ? of_cpu : own;
+}
+
+void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster) {
+  std::int32_t device = 0;
+  for (Node& node : cluster.nodes) {
+    node.speeds.resize(static_cast<std::size_t>(node.devices), 1.0);
+    for (double& speed : node.speeds) {
+      const auto found = shares.find(device++);
+      if (found != shares.end()) speed *= found->second;
+    }
+    if (std::ranges::all_of(node.speeds, [](double speed) { return speed == 1; })) node.speeds.clear();
+  }
+}
+
+std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs) {
   const auto share_of = [&shares](const std::string& level) {
     const auto found = shares.find(level.empty() ? "intra_node" : level);
     return found == shares.end() ? 1.0 : found->second;
@@ -91,6 +161,7 @@ void slow_links(const std::map<std::string, double>& shares, Cluster& cluster, s
   for (Link& link : cluster.links) {
     link.bandwidth_bytes_per_s *= share_of(link.between ? "inter_node" : link.level);
   }
+  std::int32_t stale = 0;
   for (Cost& cost : costs) {
     const bool moves = cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint;
     const double share = share_of(cost.key.placement);
@@ -98,7 +169,9 @@ void slow_links(const std::map<std::string, double>& shares, Cluster& cluster, s
     Statistics slower;
     slower.add(std::llround(cost.statistics.mean() / share));
     cost.statistics = slower;
+    ++stale;
   }
+  return stale;
 }
 
 }  // namespace trimtab::coordinator

@@ -21,23 +21,41 @@ struct Probe {
   std::string peer;
   std::string level;  // of a link: "intra_node", "inter_node"
   double ms = 0;
+  // Of a device: "computation" and "memory" of a node's CPUs, which are all of its devices; "clock" of a GPU;
+  // "training PLAN": what its rank computed in a step of that plan. Only probes of the same work are compared.
+  std::string work = {};
+  double spread = 0;        // relative, of the repetitions: as much is no change
+  std::string remark = {};  // for people
 };
+// The work of probes that are taken from a job's own steps.
+[[nodiscard]] std::string training_work(const std::string& plan_hash);
 
 struct Finding {
   Probe probe;
-  double share = 1;  // of its earlier speed
+  double share = 1;   // of its earlier speed
+  double spread = 0;  // of the probes
   [[nodiscard]] bool is_link() const { return probe.device < 0; }
 };
 
 // What has clearly changed, the largest change first. Probes of what only one side knows are left out.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// Those that can be why steps got slower, or faster.
+[[nodiscard]] std::vector<Finding> explaining(std::vector<Finding> findings, bool slower);
 // "the link of node n3 to n4 is at 38 % of its bandwidth"; the first few of many.
 [[nodiscard]] std::string to_text(const std::vector<Finding>& findings);
+
+// By device, what the findings leave of its speed. What ranks computed in their steps says more of a device than the
+// CPUs of its node, which count where nothing else was found. `cluster_json`: which devices are on which node.
+[[nodiscard]] std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings,
+                                                           const std::string& cluster_json);
+// Devices that are slower than when the costs were measured; such a cluster is searched for plans that give them less.
+void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster);
 
 // Of each level of links that has clearly changed: the slowest link's share, which decides a collective's time.
 [[nodiscard]] std::map<std::string, double> link_shares(const std::vector<Probe>& before,
                                                         const std::vector<Probe>& now);
-// The costs that such links make wrong, scaled by what was probed; all others stand as they were measured.
-void slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs);
+// The costs that such links make wrong, scaled by what was probed; all others stand as they were measured. Returns how
+// many those are.
+std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs);
 
 }  // namespace trimtab::coordinator

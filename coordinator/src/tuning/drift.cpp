@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
@@ -18,6 +19,22 @@ constexpr std::int64_t kLongestWaitShare = 10;
 
 Measured scaled(const Measured& measured, double ratio) {
   return {measured.mean_ms * ratio, measured.low_ms * ratio, measured.high_ms * ratio, measured.steps};
+}
+
+// A device is not taken to be slower while the job's steps are as they were: what was known of it stays, for a drift to
+// be compared with.
+std::vector<Probe> with_devices_as_before(std::vector<Probe> now, const std::vector<Probe>& before,
+                                          const std::vector<Finding>& findings) {
+  const auto same = [](const Probe& a, const Probe& b) {
+    return std::tie(a.device, a.node, a.work) == std::tie(b.device, b.node, b.work);
+  };
+  for (Probe& one : now) {
+    const auto is_this = [&](const Probe& other) { return same(one, other); };
+    const bool changed = std::ranges::any_of(findings, [&](const Finding& of) { return is_this(of.probe); });
+    const auto known = std::ranges::find_if(before, is_this);
+    if (one.device >= 0 && changed && known != before.end()) one = *known;
+  }
+  return now;
 }
 
 }  // namespace
@@ -56,7 +73,10 @@ void Tuning::train_on() {
   if (!state_.drifts.empty() && !state_.drifts.back().handled && !waits_to_retune()) {
     return explain_drift();
   }
-  if (state_.first_probes.empty()) act(ProbeHardware{});
+  // What is compared later: as the hardware is now, under this plan.
+  if (state_.probed_plan_hash != state_.incumbent.hash) {
+    act(ProbeHardware{state_.step, state_.incumbent.hash});
+  }
   if (state_.spare.plan.empty() && spare_search_ == 0) prepare_spare();
 }
 
@@ -65,7 +85,7 @@ void Tuning::explain_drift() {
   state_.doing = Doing::kProbing;
   probing_since_ = now_.monotonic;
   transition();
-  act(ProbeHardware{});
+  act(ProbeHardware{state_.drifts.back().since_step, state_.incumbent.hash, true});
 }
 
 void Tuning::on(const HardwareProbed& probed) {
@@ -77,19 +97,62 @@ void Tuning::on(const HardwareProbed& probed) {
   transition();
   // Probed first in the middle of a drift: there is nothing to compare with.
   const bool comparable = !state_.first_probes.empty();
-  if (!comparable) state_.first_probes = probed.probes;
+  if (!comparable) {
+    state_.first_probes = probed.probes;
+    act(RememberProbes{to_json(probed.probes)});
+  }
   const std::vector<Finding> findings =
       comparable ? diagnose(state_.last_probes, probed.probes) : std::vector<Finding>();
-  state_.last_probes = probed.probes;
+  state_.last_probes = asked ? probed.probes : with_devices_as_before(probed.probes, state_.last_probes, findings);
+  state_.probed_plan_hash = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
+  if (asked) take_device_shares(findings);
+  if (!asked && findings.empty()) {
+    note("drift", std::to_string(probed.probes.size()) + " devices and links were probed under this plan");
+  }
+  if (!asked && !findings.empty()) note("drift", "beside what was probed last, " + to_text(findings));
   if (!asked) return;
-  if (findings.empty()) return not_explained("no device and no link is clearly slower or faster than before");
   Drift& drift = state_.drifts.back();
+  const bool slower = drift.after_ms > drift.before_ms;
+  const std::vector<Finding> causes = explaining(findings, slower);
+  if (causes.empty()) {
+    return not_explained(std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") +
+                         " than before");
+  }
   const auto is_link = [](const Finding& one) { return one.is_link(); };
-  drift.links = std::any_of(findings.begin(), findings.end(), is_link);
-  drift.devices = !std::all_of(findings.begin(), findings.end(), is_link);
-  drift.what = to_text(findings);
+  drift.links = std::any_of(causes.begin(), causes.end(), is_link);
+  drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
+  drift.what = to_text(causes);
   note("drift", "what has changed: " + drift.what);
   retune();
+}
+
+// A share of a share: findings compare with the last probes, and these with those before.
+void Tuning::take_device_shares(const std::vector<Finding>& findings) {
+  constexpr double kAsBefore = 0.95;
+  for (const auto& [device, share] : device_shares(findings, state_.cluster_json)) {
+    const double left = state_.slow_devices.try_emplace(device, 1).first->second *= share;
+    if (left >= kAsBefore) state_.slow_devices.erase(device);
+  }
+}
+
+// Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
+void Tuning::note_stale(const SearchReply& reply) {
+  const bool first = !state_.drifts.empty() && state_.observations.size() <= 1 && state_.trials_made() == 0;
+  if (!first || (reply.costs_stale == 0 && state_.slow_devices.empty())) return;
+  std::string text;
+  for (const auto& [level, share] : link_shares(state_.first_probes, state_.last_probes)) {
+    text += (text.empty() ? "" : ", ") + level + " links at " + format_percent(share) + " of their bandwidth";
+  }
+  for (const auto& [device, share] : state_.slow_devices) {
+    text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
+            format_percent(share) + " of its speed";
+  }
+  Drift& drift = state_.drifts.back();
+  drift.stale = "stale are " + std::to_string(reply.costs_stale) + " of " + std::to_string(reply.costs_known) +
+                " costs, of links" + (state_.slow_devices.empty() ? "" : ", and all operators' on slow devices") +
+                "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
+  transition();
+  note("drift", drift.stale);
 }
 
 void Tuning::not_explained(const std::string& why) {
@@ -108,8 +171,10 @@ void Tuning::retune() {
   decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
+  pass_times_.clear();
+  state_.compared = false;  // of the hardware as it was
   state_.earlier_calibration_json = state_.calibration_json;
-  state_.trials_before_drift = static_cast<std::int32_t>(state_.trials.size());
+  state_.begin_trials_anew();
   carry_over_drift(drift);
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);

@@ -75,6 +75,7 @@ void Tuning::user_stop() {
     state_.outstanding.clear();
     return stopped();
   }
+  if (state_.doing == Doing::kHalted) return stopped();
   if (!lost_.empty()) {
     note("warning", "stopped while a node is away: ranks may still run there");
     return stopped();

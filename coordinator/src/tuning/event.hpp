@@ -3,6 +3,7 @@
 // What can happen to a job: the inputs of the tuning machine. Plain values, already checked at the edge.
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "tuning/diagnosis.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/step_assembly.hpp"
+#include "tuning/submission.hpp"
 
 namespace trimtab::coordinator {
 
@@ -75,12 +77,18 @@ struct SearchFinished {
 
 struct HardwareProbed {
   std::vector<Probe> probes;
-  std::string error;  // why there are none
+  std::string error;           // why there are none
+  std::string plan_hash = {};  // that ran; empty = the incumbent
 };
 
 struct RankConnected {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
+};
+// What a rank spent in its operators' passes (tuner/calibration.hpp) in one step under the plan of an epoch.
+struct RankPasses {
+  std::uint64_t epoch = 0;
+  double ms = 0;
 };
 struct RankAcknowledged {
   std::uint64_t epoch = 0;
@@ -106,11 +114,18 @@ struct RankExited {
   std::int32_t signal = 0;
   std::string last_output;
 };
+// For people: "rank 1 was ended by signal 9; its last output: …".
+[[nodiscard]] std::string describe_end(std::int32_t rank, const RankExited& exited);
 struct RankSaidBye {
   std::int64_t step = 0;
 };
-using RankNews = std::variant<RankConnected, RankStep, RankAcknowledged, RankRefused, RankActive, RankFailed,
-                              RankExited, RankSaidBye>;
+// How the launch fares in a scheduler's hands; told as of rank 0.
+struct RankSubmission {
+  SubmissionState state = SubmissionState::kQueued;
+  std::string message;
+};
+using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
+                              RankFailed, RankExited, RankSaidBye, RankSubmission>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;
@@ -131,14 +146,25 @@ struct NodeBack {
   std::vector<RankThere> ranks;  // of this job
 };
 
+// There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.
+struct NodesOffered {
+  std::vector<NodeShare> nodes;  // the job's first, as they are
+  std::string cluster_json;
+  std::string joined;                           // the others' names
+  std::map<std::int32_t, double> slow_devices;  // of the others, beside the job's own
+  std::string remark;
+  std::string refusal;  // why the job cannot run on them; empty = it can
+};
+
 // The nodes, of all there are, whose kill switch is thrown.
 struct KillSwitches {
   std::set<std::string> nodes;
 };
 
-enum class Order { kApprove, kFreeze, kUnfreeze, kStop };
+enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
-using Event = std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted,
-                           SearchFinished, HardwareProbed, FromRank, NodeLost, NodeBack, KillSwitches, Order>;
+using Event =
+    std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
+                 HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
 
 }  // namespace trimtab::coordinator

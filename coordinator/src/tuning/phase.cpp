@@ -9,9 +9,9 @@ namespace {
 constexpr std::array<std::string_view, 14> kPhases = {"waiting",   "describing", "profiling", "searching", "launching",
                                                       "measuring", "trials",     "comparing", "training",  "stopping",
                                                       "untuned",   "finished",   "failed",    "stopped"};
-constexpr std::array<std::string_view, 10> kDoings = {
-    "nothing",      "searching", "awaiting_approval", "changing_plan",     "measuring",
-    "rolling_back", "killing",   "launching",         "waiting_for_nodes", "probing"};
+constexpr std::array<std::string_view, 11> kDoings = {
+    "nothing", "searching", "awaiting_approval", "changing_plan", "measuring", "rolling_back",
+    "killing", "launching", "waiting_for_nodes", "probing",       "halted"};
 constexpr std::array<std::string_view, 8> kTrialStates = {"proposed", "staged", "warming", "measuring",
                                                           "measured", "failed", "adopted", "rejected"};
 

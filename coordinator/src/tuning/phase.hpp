@@ -36,6 +36,7 @@ enum class Doing {
   kLaunching,
   kWaitingForNodes,
   kProbing,  // what a drift has changed
+  kHalted,   // the ranks crashed too often: nothing is launched until somebody says so
 };
 
 enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFailed, kAdopted, kRejected };

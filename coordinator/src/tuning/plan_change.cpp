@@ -106,16 +106,17 @@ void Tuning::incumbent_failed(const std::string& reason, const std::string& mess
 // False when the incumbent was never adopted: there is no plan before it.
 bool Tuning::give_back_incumbent(const std::string& reason, const std::string& message) {
   // Plans from before nodes were lost are for more devices than there are.
-  const auto left = state_.trials.rend() - state_.trials_before_resize;
-  const auto failed = std::find_if(state_.trials.rbegin(), left, [this](const Trial& one) {
-    return one.state == TrialState::kAdopted && one.plan.hash == state_.incumbent.hash;
+  const auto failed = std::find_if(state_.trials.rbegin(), state_.trials.rend(), [this](const Trial& one) {
+    return one.state == TrialState::kAdopted && one.plan.hash == state_.incumbent.hash &&
+           one.id > state_.trials_before_resize;
   });
-  if (failed == left) return false;
+  if (failed == state_.trials.rend()) return false;
   running_hash_.clear();
   if (state_.has_trial()) fail_trial("incumbent failed", message, false);
   failed->state = TrialState::kFailed;
   failed->reason = reason;
   failed->message = message;
+  changed_trials_.push_back(*failed);
   state_.failed_hashes.push_back(failed->plan.hash);
   act(RememberFailure{failed->plan.hash, reason});
   Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
@@ -186,7 +187,7 @@ void Tuning::roll_back() {
   cancel_change();
   restart_.reset();
   interleaving_.reset();
-  if (state_.doing == Doing::kKilling) return;  // the next launch is the incumbent's
+  if (wants_no_ranks()) return;  // the next launch is the incumbent's
   const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
   const bool nothing_pending =
       !runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;

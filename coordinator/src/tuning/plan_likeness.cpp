@@ -36,17 +36,10 @@ std::vector<Way> ways_of(const Plan& plan) {
   return ways;
 }
 
-// Variance of what calibration leaves open, where both plans hang on the same factors.
-double shared_variance(const Prediction& from, const Prediction& to, const tuner::Calibration& calibration) {
-  if (from.iteration_ms <= 0 || to.iteration_ms <= 0) return 0;
-  const auto apart = [&](double of_from, double of_to) {
-    return of_from / from.iteration_ms - of_to / to.iteration_ms;
-  };
-  const double a = apart(from.computation_share_ms, to.computation_share_ms) * calibration.computation.log_sigma;
-  const double b = apart(from.communication_share_ms, to.communication_share_ms) * calibration.communication.log_sigma;
-  const double c = apart(1, 1) * calibration.fixed_sigma_ms;
-  const auto& [ab, ac, bc] = calibration.correlations;
-  return std::max(0.0, a * a + b * b + c * c + 2 * (ab * a * b + ac * a * c + bc * b * c));
+// How the logarithm of a plan's time follows from the logarithms of both factors and from the fixed time.
+std::array<double, 3> slopes(const Prediction& of) {
+  const double ms = std::max(of.iteration_ms, 1e-9);
+  return {of.computation_share_ms / ms, of.communication_share_ms / ms, 1 / ms};
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -71,12 +64,13 @@ double likeness(const Plan& a, const Plan& b) {
   return alike / static_cast<double>(first.size());
 }
 
-Residuals::Residuals(std::vector<Residual> known, double sigma) : known_(std::move(known)), sigma_(sigma) {
+Residuals::Residuals(std::vector<Residual> known, tuner::Calibration calibration)
+    : known_(std::move(known)), calibration_(std::move(calibration)) {
   const std::size_t n = known_.size();
   factor_.assign(n, std::vector<double>(n, 0.0));
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
-      double sum = sigma_ * sigma_ * likeness(known_[i].plan, known_[j].plan);
+      double sum = covariance(known_[i].plan, known_[i].prediction, known_[j].plan, known_[j].prediction);
       const double noise = std::max(known_[i].noise, kLeastNoise);
       if (i == j) sum += noise * noise;
       for (std::size_t k = 0; k < j; ++k) sum -= factor_[i][k] * factor_[j][k];
@@ -86,6 +80,31 @@ Residuals::Residuals(std::vector<Residual> known, double sigma) : known_(std::mo
   std::vector<double> right;
   for (const Residual& one : known_) right.push_back(one.log_ratio);
   weights_ = solve(std::move(right));
+}
+
+double Residuals::of_factors(const Prediction& a, const Prediction& b) const {
+  const std::array<double, 3> sigma{calibration_.computation.log_sigma, calibration_.communication.log_sigma,
+                                    calibration_.fixed_sigma_ms};
+  const auto& [ab, ac, bc] = calibration_.correlations;
+  const std::array<std::array<double, 3>, 3> correlation{{{1, ab, ac}, {ab, 1, bc}, {ac, bc, 1}}};
+  const std::array<double, 3> of_a = slopes(a);
+  const std::array<double, 3> of_b = slopes(b);
+  double sum = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) sum += of_a[i] * sigma[i] * correlation[i][j] * sigma[j] * of_b[j];
+  }
+  return sum;
+}
+
+double Residuals::covariance(const Plan& a, const Prediction& of_a, const Plan& b, const Prediction& of_b) const {
+  const double residual = calibration_.residual_sigma * calibration_.residual_sigma;
+  return residual * likeness(a, b) + of_factors(of_a, of_b);
+}
+
+std::vector<double> Residuals::covariances(const Plan& plan, const Prediction& prediction) const {
+  std::vector<double> all;
+  for (const Residual& one : known_) all.push_back(covariance(plan, prediction, one.plan, one.prediction));
+  return all;
 }
 
 std::vector<double> Residuals::solve(std::vector<double> right) const {
@@ -101,25 +120,15 @@ std::vector<double> Residuals::solve(std::vector<double> right) const {
   return right;
 }
 
-Residuals::Posterior Residuals::posterior(const Plan& plan) const {
-  Posterior result;
-  for (const Residual& one : known_) result.covariances.push_back(sigma_ * sigma_ * likeness(plan, one.plan));
-  result.mean = dot(result.covariances, weights_);
-  result.solved = solve(result.covariances);
-  return result;
-}
-
-Gain Residuals::gain(const Plan& from, const Prediction& of_from, const Plan& to, const Prediction& of_to,
-                     const tuner::Calibration& calibration) const {
-  const Posterior a = posterior(from);
-  const Posterior b = posterior(to);
-  const double prior = sigma_ * sigma_;
-  const double of_a = prior - dot(a.covariances, a.solved);
-  const double of_b = prior - dot(b.covariances, b.solved);
-  const double both = prior * likeness(from, to) - dot(a.covariances, b.solved);
-  const double variance = std::max(0.0, of_a + of_b - 2 * both) + shared_variance(of_from, of_to, calibration);
+Gain Residuals::gain(const Plan& from, const Prediction& of_from, const Plan& to, const Prediction& of_to) const {
+  std::vector<double> apart = covariances(from, of_from);
+  const std::vector<double> of_the_other = covariances(to, of_to);
+  for (std::size_t i = 0; i < apart.size(); ++i) apart[i] -= of_the_other[i];
+  const double prior = covariance(from, of_from, from, of_from) + covariance(to, of_to, to, of_to) -
+                       2 * covariance(from, of_from, to, of_to);
+  const double variance = std::max(0.0, prior - dot(apart, solve(apart)));
   const double predicted = std::log(std::max(of_from.iteration_ms, 1e-9) / std::max(of_to.iteration_ms, 1e-9));
-  return {predicted + a.mean - b.mean, std::sqrt(variance)};
+  return {predicted + dot(apart, weights_), std::sqrt(variance)};
 }
 
 }  // namespace trimtab::coordinator

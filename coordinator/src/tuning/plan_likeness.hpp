@@ -1,9 +1,11 @@
 #pragma once
 
 // What measured plans say of plans that were not measured, beyond what calibration says of all: two plans that run most
-// operators in the same way share most of what the cost model gets wrong about them. A Gaussian process over the
-// residuals log(measured / calibrated prediction) whose covariance is the share of operators run alike (Rasmussen and
-// Williams 2006, equations 2.23 and 2.24; sums of indicator kernels are positive semidefinite). Pure.
+// operators in the same way share most of what the cost model gets wrong about them, and two that spend as much of
+// their time communicating share what calibration leaves open. A Gaussian process over the residuals log(measured /
+// calibrated prediction) whose covariance is the share of operators run alike plus that of the factors (Rasmussen and
+// Williams 2006, equations 2.23 and 2.24; sums of indicator kernels are positive semidefinite). Calibration has seen
+// the same measurements, so that what it leaves open counts as open a little less than it is. Pure.
 
 #include <cstddef>
 #include <vector>
@@ -21,6 +23,7 @@ namespace trimtab::coordinator {
 // A measured plan beside its calibrated prediction.
 struct Residual {
   Plan plan;
+  Prediction prediction;
   double log_ratio = 0;  // measured over predicted
   double noise = 0;      // standard error of log_ratio
 };
@@ -32,24 +35,22 @@ struct Gain {
 
 class Residuals {
  public:
-  // `sigma` is the residual's standard deviation before any is known.
-  Residuals(std::vector<Residual> known, double sigma);
+  // The predictions are of this calibration.
+  Residuals(std::vector<Residual> known, tuner::Calibration calibration);
 
   // `from` and `to` with their calibrated predictions.
-  [[nodiscard]] Gain gain(const Plan& from, const Prediction& of_from, const Plan& to, const Prediction& of_to,
-                          const tuner::Calibration& calibration) const;
+  [[nodiscard]] Gain gain(const Plan& from, const Prediction& of_from, const Plan& to, const Prediction& of_to) const;
 
  private:
-  struct Posterior {
-    double mean = 0;
-    std::vector<double> covariances;  // with the known ones
-    std::vector<double> solved;       // those through the inverse of the known ones' covariance
-  };
-  [[nodiscard]] Posterior posterior(const Plan& plan) const;
+  // Of the logarithms of two plans' times.
+  [[nodiscard]] double covariance(const Plan& a, const Prediction& of_a, const Plan& b, const Prediction& of_b) const;
+  [[nodiscard]] double of_factors(const Prediction& a, const Prediction& b) const;
+  // With each known one.
+  [[nodiscard]] std::vector<double> covariances(const Plan& plan, const Prediction& prediction) const;
   [[nodiscard]] std::vector<double> solve(std::vector<double> right) const;
 
   std::vector<Residual> known_;
-  double sigma_;
+  tuner::Calibration calibration_;
   std::vector<std::vector<double>> factor_;  // lower Cholesky factor of the known ones' covariance
   std::vector<double> weights_;
 };

@@ -16,6 +16,7 @@
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "tuning/comparison.hpp"
 #include "tuning/diagnosis.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/plan_likeness.hpp"
@@ -80,13 +81,31 @@ std::vector<double> stage_peaks(const Plan& plan, const std::vector<double>& by_
   return peaks;
 }
 
+// The passes of each stage: the median of those of its devices' ranks that told of them.
+std::vector<double> stage_passes(const Plan& plan, const std::vector<double>& by_rank) {
+  std::vector<double> passes;
+  if (by_rank.empty()) return passes;
+  for (const Stage& stage : plan.stages) {
+    std::vector<double> known;
+    for (const std::int32_t device : stage.devices) {
+      if (std::cmp_less(device, by_rank.size()) && by_rank[device] > 0) known.push_back(by_rank[device]);
+    }
+    passes.push_back(known.empty() ? 0 : median(std::move(known)));
+  }
+  return passes;
+}
+
+constexpr double kPassNoise = 0.03;  // of what a rank spends in its passes in one step, relative
+
 Result<std::vector<tuner::Observation>> observations(const SearchTask& task, const tuner::CostModel& raw) {
   std::vector<tuner::Observation> all;
   for (const MeasuredPlan& measured : task.observations) {
     TRIMTAB_TRY(Plan plan, parse_plan(measured.plan.json, "a measured plan"));
     Prediction prediction = raw.evaluate(plan);
     auto peaks = stage_peaks(plan, measured.peak_bytes);
-    all.push_back({std::move(plan), std::move(prediction), measured.measured_ms, measured.sigma_ms, std::move(peaks)});
+    auto passes = stage_passes(plan, measured.pass_ms);
+    all.push_back({std::move(plan), std::move(prediction), measured.measured_ms, measured.sigma_ms, std::move(peaks),
+                   std::move(passes), kPassNoise / std::sqrt(std::max(measured.pass_steps, 1))});
   }
   return all;
 }
@@ -117,9 +136,10 @@ Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::
 std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, const tuner::CostModel& calibrated) {
   std::vector<Residual> all;
   for (const tuner::Observation& one : seen) {
-    const double predicted = calibrated.evaluate(one.plan).iteration_ms;
-    if (one.measured_ms <= 0 || predicted <= 0) continue;
-    all.push_back({one.plan, std::log(one.measured_ms / predicted), one.measured_sigma_ms / one.measured_ms});
+    Prediction prediction = calibrated.evaluate(one.plan);
+    if (one.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
+    const double log_ratio = std::log(one.measured_ms / prediction.iteration_ms);
+    all.push_back({one.plan, std::move(prediction), log_ratio, one.measured_sigma_ms / one.measured_ms});
   }
   return all;
 }
@@ -136,22 +156,19 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
   return events.dump();
 }
 
-// The peaks of plans that are predicted alike differ by this share of them, and so do those of one plan's ranks.
-constexpr double kPeakNoise = 0.015;
-
 // The most memory that a plan may be predicted to need, of `limit`, once another that was predicted to need `predicted`
 // ran out of it: less than that one, and as much less than the limit as the prediction was too hopeful, with room for
-// noise: a plan at the very edge would run out every second time.
-Bytes allowed_after(Bytes limit, Bytes predicted, double peak) {
+// what peaks scatter by around their predictions: a plan at the very edge would run out every second time.
+Bytes allowed_after(Bytes limit, Bytes predicted, double peak, double scatter) {
   const Bytes less = limit == 0 ? predicted - 1 : std::min(limit, predicted - 1);
   if (limit == 0 || peak <= static_cast<double>(predicted)) return less;
   const double hopeful = static_cast<double>(limit) * static_cast<double>(predicted) / peak;
-  return std::min(less, static_cast<Bytes>(hopeful * (1 - kPeakNoise)));
+  return std::min(less, static_cast<Bytes>(hopeful * (1 - scatter)));
 }
 
 // The search sees smaller devices after plans ran out of memory; nothing where no device shrinks.
 Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const Setting& setting,
-                                                 const tuner::CostModel& calibrated) {
+                                                 const tuner::NativeCostModel& calibrated) {
   Cluster cluster = setting.cluster;
   bool smaller = false;
   for (const TooBig& one : task.too_big) {
@@ -163,7 +180,7 @@ Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const S
     if (predicted <= 1) continue;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
       const Bytes limit = setting.cluster.nodes[i].memory_bytes;
-      const Bytes allowed = allowed_after(limit, predicted, one.peak_bytes);
+      const Bytes allowed = allowed_after(limit, predicted, one.peak_bytes, calibrated.calibration().memory_sigma);
       Bytes& searched = cluster.nodes[i].memory_bytes;
       if (searched != 0 && searched <= allowed) continue;
       searched = allowed;
@@ -224,7 +241,7 @@ void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCost
           std::vector<std::pair<Plan, Candidate>>& found) {
   const Prediction of_incumbent = calibrated.evaluate(incumbent);
   for (auto& [plan, candidate] : found) {
-    const Gain gain = known.gain(incumbent, of_incumbent, plan, calibrated.evaluate(plan), calibrated.calibration());
+    const Gain gain = known.gain(incumbent, of_incumbent, plan, calibrated.evaluate(plan));
     candidate.log_gain = gain.log_ratio;
     candidate.gain_sigma = gain.sigma;
   }
@@ -273,7 +290,8 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
-  slow_links(task.link_shares, setting.cluster, costs);
+  const std::int32_t stale = slow_links(task.link_shares, setting.cluster, costs);
+  slow_devices(task.slow_devices, setting.cluster);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));
   const tuner::NativeCostModel raw(table);
@@ -281,8 +299,10 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(const tuner::Calibration earlier, earlier_calibration(task));
   const tuner::Calibration calibration = tuner::calibrate(table, seen, earlier);
   const tuner::NativeCostModel calibrated(table, calibration);
-  const Residuals known(residuals(seen, calibrated), calibration.residual_sigma);
+  const Residuals known(residuals(seen, calibrated), calibration);
   SearchReply reply;
+  reply.costs_known = static_cast<std::int32_t>(costs.size());
+  reply.costs_stale = stale;
   reply.calibration_json = tuner::to_json(calibration);
   reply.initial = candidate(setting.initial, raw, calibrated);
   reply.incumbent = candidate(setting.incumbent, raw, calibrated);

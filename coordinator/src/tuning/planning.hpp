@@ -27,6 +27,8 @@ struct MeasuredPlan {
   double measured_ms = 0;
   double sigma_ms = 0;
   std::vector<double> peak_bytes;  // by rank; empty = unknown
+  std::vector<double> pass_ms;     // by rank: of a step, in its operators' passes; 0 = unknown; empty = of all
+  std::int32_t pass_steps = 0;     // that they are means of, of the rank that told least
 };
 
 // A plan that ran out of memory.
@@ -51,9 +53,10 @@ struct SearchTask {
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;
-  std::string calibration_json;               // of earlier jobs: where learning from the observations begins
-  Shift shift;                                // what may have changed since
-  std::map<std::string, double> link_shares;  // of its bandwidth, by level of links: what a drift has left of it
+  std::string calibration_json;                 // of earlier jobs: where learning from the observations begins
+  Shift shift;                                  // what may have changed since
+  std::map<std::string, double> link_shares;    // of its bandwidth, by level of links: what a drift has left of it
+  std::map<std::int32_t, double> slow_devices;  // what a drift has left of a device's speed
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;
@@ -97,6 +100,8 @@ struct SearchReply {
   std::vector<Observed> observed;     // the task's observations, in order, with the new calibration
   std::string calibration_json;
   std::string explanation;
+  std::int32_t costs_known = 0;
+  std::int32_t costs_stale = 0;         // of links that have changed: taken at what is left of their bandwidth
   std::string initial_timeline_json;    // price_only: a list of {stage, kind, microbatch, begin_ms, end_ms}
   std::string incumbent_timeline_json;  // price_only
   std::uint64_t evaluations = 0;

@@ -12,13 +12,13 @@ namespace {
 // A batch of costs may arrive a little after the benchmark that measured it has ended.
 constexpr Nanoseconds kCostsGrace = std::chrono::seconds(10);
 constexpr double kLinksShift = 3;     // how much more a link may have changed than the step that it is a part of
-constexpr double kProbedShift = 0.1;  // of a link's costs, scaled by what a probe says
+constexpr double kProbedShift = 0.1;  // of a link's or a device's costs, scaled by what a probe says
 
 // How unsure a drift makes of what was learnt before: only of what it may have changed.
 Shift shift_of(const Drift& drift) {
   const double step = std::abs(std::log(drift.after_ms / drift.before_ms));
   if (drift.links && !drift.devices) return {0, kProbedShift};
-  if (drift.devices && !drift.links) return {step, 0};
+  if (drift.devices && !drift.links) return {std::min(step, kProbedShift), 0};
   return {step, kLinksShift * step};
 }
 
@@ -131,11 +131,25 @@ void Tuning::profiled() {
 }
 
 void Tuning::request_search() {
+  // Ranks may have told of them after the plan was measured.
+  for (MeasuredPlan& seen : state_.observations) pass_times_.tell(seen);
   state_.doing = Doing::kSearching;
-  spare_search_ = 0;  // its answer comes too late
+  spare_search_ = growth_search_ = 0;  // their answers come too late
   ++state_.searches;
   transition();
   act(SearchPlans{state_.searches});
+}
+
+SearchTask Tuning::task_for(SearchFor purpose) const {
+  switch (purpose) {
+    case SearchFor::kSpare:
+      return spare_task();
+    case SearchFor::kMoreNodes:
+      return growth_task();
+    case SearchFor::kJob:
+      break;
+  }
+  return search_task();
 }
 
 SearchTask Tuning::search_task() const {
@@ -152,8 +166,10 @@ SearchTask Tuning::search_task() const {
   task.excluded = state_.failed_hashes;
   if (!state_.drifts.empty()) task.shift = shift_of(state_.drifts.back());
   task.link_shares = link_shares(state_.first_probes, state_.last_probes);
-  for (std::size_t i = static_cast<std::size_t>(state_.trials_before_resize); i < state_.trials.size(); ++i) {
-    const Trial& trial = state_.trials[i];
+  task.slow_devices = state_.slow_devices;
+  task.excluded.insert(task.excluded.end(), state_.forgotten.tried.begin(), state_.forgotten.tried.end());
+  for (const Trial& trial : state_.trials) {
+    if (trial.id <= state_.trials_before_resize) continue;
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
     if (trial.reason == "out_of_memory") task.too_big.push_back({trial.plan.json, trial.peak_bytes});
   }

@@ -8,17 +8,17 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::int32_t kRelaunches = 3;  // in a row, without kStepsOfHealth in between
-constexpr std::int32_t kStepsOfHealth = 10;
-
-std::string end_of(std::int32_t rank, const RankExited& exited) {
-  std::string text = "rank " + std::to_string(rank);
-  text += exited.signal != 0 ? " was ended by signal " + std::to_string(exited.signal)
-                             : " exited with code " + std::to_string(exited.exit_code);
-  return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
-}
+constexpr std::int32_t kRelaunches = 3;  // of the untuned run
 
 }  // namespace
+
+std::string describe_end(std::int32_t rank, const RankExited& exited) {
+  std::string how = " exited with code " + std::to_string(exited.exit_code);
+  if (exited.signal != 0) how = " was ended by signal " + std::to_string(exited.signal);
+  if (exited.signal == 0 && exited.exit_code < 0) how = " ended";  // nobody saw how
+  const std::string text = "rank " + std::to_string(rank) + how;
+  return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
+}
 
 bool Tuning::has_ranks() const {
   return steers_ranks(state_.phase) || state_.phase == Phase::kLaunching || state_.phase == Phase::kStopping ||
@@ -39,6 +39,12 @@ std::vector<std::uint32_t> Tuning::ranks_of(const std::string& node) const {
   return ranks;
 }
 
+// Rank 0's node hands the launch to the scheduler, which must know where each rank belongs.
+std::vector<NodeShare> Tuning::nodes_to_submit(const std::string& node) const {
+  const bool submits = is_submitted() && !state_.nodes.empty() && state_.nodes.front().node == node;
+  return submits ? state_.nodes : std::vector<NodeShare>{};
+}
+
 void Tuning::send(const OutstandingCommand& command) {
   const std::string launch = std::to_string(state_.launch);
   switch (command.kind) {
@@ -50,7 +56,7 @@ void Tuning::send(const OutstandingCommand& command) {
     case CommandKind::kLaunch:
       return act(LaunchOn{command.tag, command.node, ranks_of(command.node), state_.launch_plan.json,
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
-                          state_.launch_variant, state_.launch_steps});
+                          state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
       return act(KillOn{command.tag, command.node, state_.launch, state_.launch_variant});
   }
@@ -58,6 +64,7 @@ void Tuning::send(const OutstandingCommand& command) {
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
   ++state_.launch;
+  launched_at_ = now_.monotonic;
   state_.launch_epoch = state_.committed_epoch = state_.begin_epoch(plan.hash);
   state_.launch_plan = plan;
   state_.launch_variant = variant;
@@ -71,9 +78,13 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   ranks_at_epoch_.clear();
   assembly_.clear();
   ended_.clear();
-  // A restarted trial has several launches, and its plans' peaks are of all of them.
-  if (!state_.has_trial()) peak_bytes_.clear();
-  steps_since_launch_ = 0;
+  first_end_.clear();
+  submission_told_.clear();
+  // A restarted trial has several launches, and its plans' peaks and passes are of all of them.
+  if (!state_.has_trial()) {
+    peak_bytes_.clear();
+    pass_times_.clear();
+  }
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
@@ -123,18 +134,49 @@ void Tuning::ranks_killed() {
       return fail(state_.failure);
     case AfterKill::kStop:
       return stopped();
+    case AfterKill::kHalt:
+      return halt();
   }
 }
 
-// A plan that was adopted and does not live, however often it is launched, is left before the job is given up.
+// The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
+// none the job is halted, or has failed if it never trained: then there is nothing to go on with.
 void Tuning::relaunch(const std::string& reason, const std::string& why) {
   note("ranks", why);
-  if (++state_.relaunches > kRelaunches && give_back_incumbent(reason, why)) state_.relaunches = 1;
-  if (state_.relaunches > kRelaunches) {
-    state_.failure = "the job was launched " + std::to_string(kRelaunches) + " times in a row without " +
-                     std::to_string(kStepsOfHealth) + " steps; last: " + why;
-    return kill_ranks(AfterKill::kFail);
-  }
+  const CrashSettings& settings = state_.job.crashes;
+  state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
+  forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
+  const std::int32_t crashes = crashes_of(state_.crashes, state_.incumbent.hash);
+  if (gives_up_growth(crashes, why)) return;
+  if (crashes <= settings.limit) return kill_ranks(AfterKill::kRelaunch);
+  const std::string all = "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why;
+  if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
+  const bool trained = state_.phase != Phase::kLaunching || !state_.resizes.empty();
+  state_.failure = all;
+  kill_ranks(trained ? AfterKill::kHalt : AfterKill::kFail);
+}
+
+// With no plan left that runs. State and snapshots stay as they are.
+void Tuning::halt() {
+  state_.doing = Doing::kHalted;
+  transition();
+  decided("halt the job", state_.failure);
+  note("warning", "the job is halted: " + state_.failure +
+                      ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
+}
+
+void Tuning::resume_halted() {
+  if (state_.doing != Doing::kHalted) return;
+  state_.failure.clear();
+  state_.crashes.clear();
+  note("ranks", "somebody asked for the halted job to go on");
+  decided("launch the halted job again", "it was handed in once more");
+  launch_ranks(state_.incumbent, "", false, 0);
+}
+
+// A crash that was not the incumbent's.
+void Tuning::launch_again(const std::string& why) {
+  note("ranks", why);
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -142,6 +184,7 @@ void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   if (idle_since_) account_change(milliseconds(now_.monotonic - *idle_since_));
   idle_since_.reset();
+  state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
@@ -163,7 +206,7 @@ void Tuning::untuned_run_failed(const std::string& why) {
 }
 
 void Tuning::crashed(const std::string& reason, const std::string& why) {
-  if (state_.doing == Doing::kKilling) return;
+  if (wants_no_ranks()) return;
   if (state_.phase == Phase::kUntuned) return untuned_run_failed(why);
   if (state_.phase == Phase::kStopping) {
     note("warning", why);
@@ -177,9 +220,11 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     const bool moving = change_ && change_->plan.hash == candidate;
     const bool blamed = moving || running_hash_ == candidate || running_hash_.empty();
     fail_trial(reason, why, blamed);
-    // The incumbent ran up to here: launches that candidates make necessary are not the job's failures in a row.
-    if (blamed) state_.relaunches = 0;
+    if (blamed) return launch_again(why);
   }
+  // In the final comparison it may be the initial plan's; and ranks whose peers' node is away cannot go on.
+  const bool of_another = !running_hash_.empty() && running_hash_ != state_.incumbent.hash;
+  if (of_another || !lost_.empty()) return launch_again(why);
   relaunch(reason, why);
 }
 
@@ -213,15 +258,22 @@ void Tuning::news(std::int32_t rank, const RankStep& step) {
   if (const auto whole = assembly_.add(rank, step)) on_step(*whole);
 }
 
+void Tuning::news(std::int32_t rank, const RankPasses& passes) {
+  const auto plan = state_.epoch_hashes.find(passes.epoch);
+  if (plan == state_.epoch_hashes.end() || !believable(passes.ms)) return;
+  pass_times_.add(plan->second, rank, world_size(), passes.ms);
+}
+
 // A goodbye comes before the exit, which is what counts.
 void Tuning::news(std::int32_t, const RankSaidBye&) {}
 
 void Tuning::news(std::int32_t rank, const RankExited& exited) {
-  if (state_.doing == Doing::kKilling || !has_ranks()) return;
+  if (wants_no_ranks() || !has_ranks()) return;
+  if (is_submitted()) return rank_of_submission_ended(rank, exited);
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
-  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", end_of(rank, exited));
-  if (!clean) note("warning", end_of(rank, exited));
+  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", describe_end(rank, exited));
+  if (!clean) note("warning", describe_end(rank, exited));
   if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
 }
 
@@ -268,7 +320,7 @@ void Tuning::on(const NodeLost& lost) {
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial("agent lost", "the agent of node " + lost.node + " fell silent in the middle of the trial", false);
   }
-  const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
+  const bool starts = state_.doing == Doing::kLaunching || wants_no_ranks();
   if (!starts && state_.doing != Doing::kAwaitingApproval) state_.doing = Doing::kWaitingForNodes;
 }
 
@@ -280,13 +332,13 @@ void Tuning::on(const NodeBack& back) {
   for (const OutstandingCommand& command : commands) {
     if (command.node == back.node) send(command);
   }
-  if (!has_ranks() || !commands.empty() || state_.doing == Doing::kKilling) return;
+  if (!has_ranks() || !commands.empty() || wants_no_ranks()) return;
   for (const RankThere& there : back.ranks) {
     if (there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
   }
   const std::uint64_t launch = state_.launch;
   check_ranks(back);
-  if (is_final(state_.phase) || launch != state_.launch || state_.doing == Doing::kKilling) return;
+  if (is_final(state_.phase) || launch != state_.launch || wants_no_ranks()) return;
   if (state_.phase == Phase::kStopping) return act(StopRanks{state_.step + 2});
   if (!was_lost) return resend_change();
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;

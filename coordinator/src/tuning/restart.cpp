@@ -71,7 +71,8 @@ void Tuning::restarted() {
 void Tuning::trial_launch_failed(const std::string& reason, const std::string& why) {
   const std::string candidate = state_.has_trial() ? state_.trials.back().plan.hash : "";
   restart_.reset();
-  if (state_.has_trial()) fail_trial(reason, why, state_.launch_plan.hash == candidate);
+  const bool blamed = state_.launch_plan.hash == candidate && !is_interruption_named(reason);
+  if (state_.has_trial()) fail_trial(reason, why, blamed);
   if (state_.phase == Phase::kComparing) note("warning", "the final comparison failed: " + why);
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
 }

@@ -28,6 +28,25 @@ Cluster without(Cluster cluster, const std::set<std::string>& nodes) {
   return cluster;
 }
 
+// Devices are numbered through the nodes that there are; what is known of their speed goes with them.
+std::map<std::int32_t, double> devices_left(const Cluster& before, const Cluster& left,
+                                            const std::map<std::int32_t, double>& slow) {
+  std::set<std::string> staying;
+  for (const Node& node : left.nodes) staying.insert(node.name);
+  std::map<std::int32_t, double> renumbered;
+  std::int32_t device = 0;
+  std::int32_t next = 0;
+  for (const Node& node : before.nodes) {
+    for (std::int32_t i = 0; i < node.devices; ++i, ++device) {
+      if (!staying.contains(node.name)) continue;
+      const auto known = slow.find(device);
+      if (known != slow.end()) renumbered[next] = known->second;
+      ++next;
+    }
+  }
+  return renumbered;
+}
+
 // A plan for one is a plan for the other: what they are called does not matter.
 bool alike(const Cluster& a, const Cluster& b) {
   const auto same = [](const Node& x, const Node& y) {
@@ -54,13 +73,13 @@ void Tuning::prepare_spare() {
 void Tuning::search_spare(const std::set<std::string>& missing) {
   state_.spare = {{}, {}, to_json(without(parsed(state_.cluster_json), missing))};
   spare_search_ = ++state_.searches;
-  act(SearchPlans{spare_search_, true});
+  act(SearchPlans{spare_search_, SearchFor::kSpare});
 }
 
-// What trials have taught of the cluster as a whole holds for a part of it; plans that ran do not fit it.
-SearchTask Tuning::spare_task() const {
+// What trials have taught of one cluster's costs holds on another; plans that ran there do not fit it.
+SearchTask Tuning::task_on(const std::string& cluster_json) const {
   SearchTask task = search_task();
-  task.cluster_json = state_.spare.cluster_json;
+  task.cluster_json = cluster_json;
   task.calibration_json = state_.calibration_json;
   task.initial_plan_json.clear();
   task.incumbent_json.clear();
@@ -70,12 +89,24 @@ SearchTask Tuning::spare_task() const {
   return task;
 }
 
-void Tuning::take_spare(const SearchReply& reply) {
-  spare_search_ = 0;
+// The devices that are left have numbers of their own.
+SearchTask Tuning::spare_task() const {
+  SearchTask task = task_on(state_.spare.cluster_json);
+  task.slow_devices = devices_left(parsed(state_.cluster_json), parsed(state_.spare.cluster_json), state_.slow_devices);
+  return task;
+}
+
+const Candidate* Tuning::fastest(const SearchReply& reply) {
   const auto best = std::min_element(
       reply.candidates.begin(), reply.candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  if (best == reply.candidates.end()) {
+  return best == reply.candidates.end() ? nullptr : &*best;
+}
+
+void Tuning::take_spare(const SearchReply& reply) {
+  spare_search_ = 0;
+  const Candidate* const best = fastest(reply);
+  if (best == nullptr) {
     no_spare_ = state_.spare.cluster_json;
     no_spare_at_ = now_.monotonic;
     return note("warning", "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
@@ -90,7 +121,9 @@ void Tuning::take_spare(const SearchReply& reply) {
 
 // Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
 void Tuning::tick_lost() {
-  if (!state_.elastic || !steers_ranks(state_.phase) || held()) return;
+  const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
+  if (!state_.elastic || !steered || held()) return;
+  if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
   const Cluster left = without(parsed(state_.cluster_json), lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
@@ -112,22 +145,17 @@ void Tuning::shrink(const Cluster& left) {
        state_.spare.plan.json);
   decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
-  state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash});
+  state_.slow_devices = devices_left(parsed(state_.cluster_json), left, state_.slow_devices);
+  state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
   std::erase_if(state_.outstanding, [&](const OutstandingCommand& one) { return lost_.contains(one.node); });
   lost_.clear();
   state_.ranks = 0;
   for (NodeShare& share : state_.nodes) share.first_rank = std::exchange(state_.ranks, state_.ranks + share.ranks);
   state_.cluster_json = to_json(left);
-  assembly_ = StepAssembly(world_size());
-  state_.initial = state_.incumbent = state_.spare.plan;
-  state_.initial_predicted = state_.incumbent_predicted = state_.spare.predicted;
-  state_.spare = {};
-  state_.replaced.clear();
-  no_spare_.clear();
-  forget_measurements();
-  state_.relaunches = 0;
-  enter(Phase::kLaunching);
+  state_.before = {};
+  const Spare spare = state_.spare;
+  begin_anew(spare.plan, spare.predicted);
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -135,11 +163,15 @@ void Tuning::forget_measurements() {
   state_.initial_measured = state_.incumbent_measured = {};
   state_.observations.clear();
   state_.earlier_calibration_json = state_.calibration_json;
-  state_.trials_before_drift = state_.trials_before_resize = static_cast<std::int32_t>(state_.trials.size());
+  state_.begin_trials_anew();
+  state_.trials_before_resize = state_.trials_begun();
   state_.comparisons_begun = 0;
   state_.compared = false;
-  state_.first_probes.clear();
-  state_.last_probes.clear();
+  // Links are what they were; devices have other numbers.
+  for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
+    std::erase_if(*probes, [](const Probe& one) { return one.device >= 0; });
+  }
+  state_.probed_plan_hash.clear();
   for (Drift& drift : state_.drifts) drift.handled = true;
   change_point_.reset();
 }

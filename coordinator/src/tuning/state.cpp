@@ -11,7 +11,8 @@ bool is_blameless(const Trial& trial) {
          (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
           trial.reason == "kill_switch" || trial.reason == "agreement timeout" || trial.reason == "snapshot" ||
           trial.reason == "superseded" || trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
-          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed");
+          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed" ||
+          is_interruption_named(trial.reason));
 }
 
 // More than are ever proposed between two that ranks run.
@@ -33,7 +34,7 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum = 0;
+  double sum = forgotten.overhead_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }
@@ -60,11 +61,16 @@ bool TuningState::has_trial() const {
   return last != TrialState::kFailed && last != TrialState::kAdopted && last != TrialState::kRejected;
 }
 
+void TuningState::begin_trials_anew() {
+  trials_before_drift = trials_begun();
+  forgotten.tried.clear();
+}
+
 bool TuningState::was_tried(const std::string& plan_hash) const {
+  if (std::find(forgotten.tried.begin(), forgotten.tried.end(), plan_hash) != forgotten.tried.end()) return true;
   int blameless = 0;
-  for (std::size_t i = static_cast<std::size_t>(trials_before_drift); i < trials.size(); ++i) {
-    const Trial& trial = trials[i];
-    if (trial.plan.hash != plan_hash) continue;
+  for (const Trial& trial : trials) {
+    if (trial.id <= trials_before_drift || trial.plan.hash != plan_hash) continue;
     if (!is_blameless(trial) || ++blameless > 1) return true;
   }
   return false;

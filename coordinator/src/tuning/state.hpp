@@ -12,10 +12,12 @@
 #include "base/result.hpp"
 #include "schema/job.hpp"
 #include "tuning/comparison.hpp"
+#include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/racing.hpp"
+#include "tuning/trial_history.hpp"
 
 namespace trimtab::coordinator {
 
@@ -27,7 +29,7 @@ struct OutstandingCommand {
 };
 
 // What follows once the ranks of the current launch are dead.
-enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart };
+enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart, kHalt };
 
 // Of launches that try a plan, where the job is restarted to change it; their scratch is apart.
 inline constexpr std::string_view kTrialVariant = "trial";
@@ -86,6 +88,7 @@ struct Drift {
   bool links = false;    // probes found links that have changed
   bool devices = false;  // … devices
   std::string what;      // both in words; empty = not known
+  std::string stale;     // the costs that it has made wrong, in words
 };
 
 // The best plan for one node fewer, as far as is known now.
@@ -95,12 +98,25 @@ struct Spare {
   std::string cluster_json;  // that it is for
 };
 
-// The job went on with fewer nodes.
+// The job went on with fewer nodes, or with more.
 struct Resize {
   std::int64_t step = 0;
   std::string lost;  // nodes
   std::int32_t devices = 0;
   std::string plan_hash;
+  std::string joined = {};   // nodes
+  std::string outcome = {};  // of joined ones: "kept", "left: why"; empty = not known yet
+};
+
+// What the job ran on before it was begun anew on more nodes; without nodes: it was not.
+struct Before {
+  std::vector<NodeShare> nodes;
+  std::string cluster_json;
+  std::int32_t ranks = 0;
+  PlanText plan;
+  Predicted predicted;
+  Measured measured;
+  std::map<std::int32_t, double> slow_devices;
 };
 
 // One point of "how good a plan had been found by when".
@@ -114,12 +130,13 @@ struct Convergence {
 
 struct TuningState {
   Job job;
-  bool tune = true;  // false: profiling only
+  std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
+  bool tune = true;          // false: profiling only
   Phase phase = Phase::kWaiting;
   Doing doing = Doing::kNothing;
   bool frozen = false;
   bool stop_asked = false;
-  std::string failure;     // why the phase is kFailed
+  std::string failure;     // why the phase is kFailed, or the job is halted
   std::string conclusion;  // why tuning ended
   std::string recommendation_json;
   std::int64_t begun_wall_ns = 0;
@@ -163,23 +180,30 @@ struct TuningState {
   std::int64_t launch_steps = 0;
   std::vector<OutstandingCommand> outstanding;
   AfterKill after_kill = AfterKill::kRelaunch;
-  std::int32_t relaunches = 0;  // without a new step in between
+  std::int32_t relaunches = 0;        // of the untuned run; of a submitted job after interruptions, in a row
+  std::int64_t interrupted_step = 0;  // the latest of these
+  std::vector<Crash> crashes;         // of the job's own launches, the recent ones
 
-  std::vector<Trial> trials;
+  std::vector<Trial> trials;  // those that are kept (trial_history.hpp), the latest last
+  ForgottenTrials forgotten;
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
   std::vector<Drift> drifts;             // the latest
   std::int64_t retuned_step = 0;         // when the job was last tuned again
   std::int64_t retune_wait = 0;          // the steps from then on in which it is not; 0 = it has not been yet
-  std::int32_t trials_before_drift = 0;  // the first trials: what they measured was of another machine
+  std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
   std::vector<Probe> first_probes;       // when the costs were those that were measured
   std::vector<Probe> last_probes;
+  std::string probed_plan_hash;                 // of the incumbent that ran then
+  std::map<std::int32_t, double> slow_devices;  // of their speed when the costs were measured, what is left
   Spare spare;
   std::vector<Resize> resizes;
+  Before before;
+  double launch_ms = 0;                   // what the last launch took, until its first step
   bool elastic = false;                   // the job may go on with fewer ranks when a node is lost for good
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
-  std::int32_t trials_before_resize = 0;  // the first trials: their plans are for more devices than there are
+  std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
   std::string calibration_json;
   std::string earlier_calibration_json;  // what earlier jobs learnt: where this one's learning begins
   std::uint64_t searches = 0;
@@ -206,10 +230,12 @@ struct TuningState {
   std::uint64_t begin_epoch(const std::string& plan_hash);
   // As it runs now: with the world size that nodes which were lost have left.
   [[nodiscard]] Job running_job() const;
+  // Ids count from 1.
+  [[nodiscard]] std::int32_t trials_begun() const { return trials.empty() ? 0 : trials.back().id; }
   // Since the last drift.
-  [[nodiscard]] std::int32_t trials_made() const {
-    return static_cast<std::int32_t>(trials.size()) - trials_before_drift;
-  }
+  [[nodiscard]] std::int32_t trials_made() const { return trials_begun() - trials_before_drift; }
+  // What was tried up to now may be tried again.
+  void begin_trials_anew();
   // The time that the job's steps will have taken if nothing better than the incumbent is found.
   [[nodiscard]] double job_ms() const;
   // What trials have cost so far, and what they may.
@@ -221,5 +247,8 @@ struct TuningState {
 
 [[nodiscard]] std::string to_json(const TuningState& state);
 [[nodiscard]] Result<TuningState> parse_tuning_state(std::string_view json);
+// Probes as a fact in the cost database, beside the costs that were measured when the hardware was so.
+[[nodiscard]] std::string to_json(const std::vector<Probe>& probes);
+[[nodiscard]] Result<std::vector<Probe>> parse_probes(std::string_view json);
 
 }  // namespace trimtab::coordinator

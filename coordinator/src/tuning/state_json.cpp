@@ -18,12 +18,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes, pass_ms,
+                                                pass_steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
-                                                handled, links, devices, what)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, device, node, peer, level, ms)
+                                                handled, links, devices, what, stale)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resize, step, lost, devices, plan_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Before, nodes, cluster_json, ranks, plan, predicted, measured, slow_devices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
 
 NLOHMANN_JSON_SERIALIZE_ENUM(CommandKind, {{CommandKind::kDescribe, "describe"},
@@ -35,7 +39,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
                                          {AfterKill::kFinish, "finish"},
                                          {AfterKill::kFail, "fail"},
                                          {AfterKill::kStop, "stop"},
-                                         {AfterKill::kRestart, "restart"}})
+                                         {AfterKill::kRestart, "restart"},
+                                         {AfterKill::kHalt, "halt"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
 
 namespace {
@@ -129,6 +134,7 @@ void each_field(State& s, const Visit& visit) {
   visit("outstanding", s.outstanding);
   visit("after_kill", s.after_kill);
   visit("relaunches", s.relaunches);
+  visit("interrupted_step", s.interrupted_step);
   visit("trials", s.trials);
 }
 
@@ -159,6 +165,7 @@ void each_result(State& s, const Visit& visit) {
 // What states of earlier releases lack.
 template <typename State, typename Visit>
 void each_later_field(State& s, const Visit& visit) {
+  visit("tenant", s.tenant);
   visit("noise", s.noise);
   visit("replaced", s.replaced);
   visit("earlier_calibration_json", s.earlier_calibration_json);
@@ -168,14 +175,32 @@ void each_later_field(State& s, const Visit& visit) {
   visit("trials_before_drift", s.trials_before_drift);
   visit("first_probes", s.first_probes);
   visit("last_probes", s.last_probes);
+  visit("probed_plan_hash", s.probed_plan_hash);
+  visit("slow_devices", s.slow_devices);
   visit("spare", s.spare);
   visit("resizes", s.resizes);
+  visit("before", s.before);
+  visit("launch_ms", s.launch_ms);
   visit("elastic", s.elastic);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
+  visit("crashes", s.crashes);
+  visit("forgotten", s.forgotten);
 }
 
 }  // namespace
+
+std::string to_json(const std::vector<Probe>& probes) {
+  return json(probes).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<std::vector<Probe>> parse_probes(std::string_view text) {
+  try {
+    return json::parse(text).get<std::vector<Probe>>();
+  } catch (const std::exception& cause) {
+    return bad_input(std::string("stored probes cannot be read: ") + cause.what());
+  }
+}
 
 std::string to_json(const TuningState& state) {
   json document = {{"version", 1},

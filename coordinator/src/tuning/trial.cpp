@@ -1,6 +1,7 @@
 // One trial: its beginning, its states, its end.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
@@ -24,7 +25,7 @@ std::string words(const Ratio& ratio) {
 
 void Tuning::begin_trial(const Candidate& candidate) {
   Trial trial;
-  trial.id = static_cast<std::int32_t>(state_.trials.size()) + 1;
+  trial.id = state_.trials_begun() + 1;
   trial.plan = candidate.plan;
   trial.predicted = candidate.predicted;
   state_.trials.push_back(trial);
@@ -36,6 +37,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
     state_.doing = Doing::kNothing;
     return;
   }
+  for (Trial& forgotten : forget_old_trials(state_)) changed_trials_.push_back(std::move(forgotten));
   if (state_.job.mode == JobMode::kApprove) {
     state_.doing = Doing::kAwaitingApproval;
     note("trial", "trial " + std::to_string(trial.id) + " awaits approval");

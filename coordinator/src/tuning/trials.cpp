@@ -51,7 +51,7 @@ void Tuning::on_step(const JobStep& step) {
   watch_for_drift(step);
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
-  const bool under_way = change_ || state_.doing == Doing::kKilling;
+  const bool under_way = change_ || wants_no_ranks();
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
   const bool expected = epoch != state_.epoch_hashes.end() && epoch->second == expected_plan().hash;
@@ -73,7 +73,6 @@ void Tuning::take_step(const JobStep& step) {
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
-  if (++steps_since_launch_ >= 10) state_.relaunches = 0;
   if (!change_) learn_common_epoch(step.epoch);
 }
 
@@ -112,7 +111,7 @@ void Tuning::record_step(const JobStep& step, bool warmup) {
 }
 
 void Tuning::measure_step(const JobStep& step) {
-  if (!believable(step)) return leave_out(step);
+  if (!believable(step.wall_ms)) return leave_out(step);
   measured_at_ = now_.monotonic;
   const bool warmup = interleaving_->warming();
   clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
@@ -131,9 +130,9 @@ void Tuning::measure_step(const JobStep& step) {
 }
 
 // No step takes longer than ranks may be silent before they count as hung.
-bool Tuning::believable(const JobStep& step) const {
+bool Tuning::believable(double wall_ms) const {
   const double longest_ms = 2 * milliseconds(state_.job.trials.deadline);
-  return step.wall_ms > 0 && step.wall_ms <= longest_ms;
+  return wall_ms > 0 && wall_ms <= longest_ms;
 }
 
 // An odd step that cannot be is no reason to give up a trial; several in one block are.
@@ -170,6 +169,7 @@ void Tuning::measured_initial() {
   state_.noise.learn_from_one_plan(in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps));
   state_.incumbent_measured = state_.initial_measured;
   interleaving_.reset();
+  if (has_grown() && !settle_growth()) return;
   observe(state_.initial, state_.initial_measured);
   add_convergence(0);
   note("result", "the initial plan takes " + format_ms(state_.initial_measured.mean_ms) + " a step");
@@ -259,7 +259,7 @@ void Tuning::observe(const PlanText& plan, const Measured& measured) {
   std::vector<double> peak_bytes = peak_bytes_[plan.hash];
   // A peak of 0 says that the rank does not report one.
   if (std::find(peak_bytes.begin(), peak_bytes.end(), 0.0) != peak_bytes.end()) peak_bytes.clear();
-  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes)});
+  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes), {}, 0});
 }
 
 void Tuning::add_convergence(std::int32_t trial) {

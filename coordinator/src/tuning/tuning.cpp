@@ -37,6 +37,7 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
+  if (state_.doing == Doing::kHalted) return;
   if (!lost_.empty()) return tick_lost();
   if (change_) {
     tick_change();
@@ -75,6 +76,7 @@ void Tuning::on(const SearchFinished& search) {
   state_.evaluations += search.reply.evaluations;
   state_.search_seconds += search.reply.seconds;
   if (search.number == spare_search_) return take_spare(search.reply);
+  if (search.number == growth_search_) return take_growth(search.reply);
   if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
   if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) decide(search.reply);
 }
@@ -100,6 +102,8 @@ void Tuning::on(Order order) {
       return release();
     case Order::kStop:
       return user_stop();
+    case Order::kResume:
+      return resume_halted();
   }
 }
 
@@ -126,6 +130,9 @@ std::vector<Note> Tuning::take_notes() {
 std::vector<MeasuredStep> Tuning::take_steps() {
   return std::exchange(steps_, {});
 }
+std::vector<Trial> Tuning::take_changed_trials() {
+  return std::exchange(changed_trials_, {});
+}
 
 Progress Tuning::progress() const {
   switch (state_.phase) {
@@ -139,7 +146,7 @@ Progress Tuning::progress() const {
       return progress;
     }
     case Phase::kTrials:
-      return {static_cast<std::int32_t>(state_.trials.size()), state_.job.trials.max_trials, "trials"};
+      return {state_.trials_made(), state_.job.trials.max_trials, "trials"};
     case Phase::kComparing:
       return {interleaving_ ? interleaving_->block() : 0, 6, "blocks"};
     case Phase::kUntuned:

@@ -10,8 +10,9 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), restart.cpp (changes by a new launch), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what
-// trials cost), drift.cpp, spare.cpp (a node fewer), ending.cpp.
+// trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
+// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), growth.cpp (more
+// nodes), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -28,6 +29,7 @@
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
 #include "tuning/near_copies.hpp"
+#include "tuning/pass_times.hpp"
 #include "tuning/state.hpp"
 #include "tuning/step_assembly.hpp"
 
@@ -53,9 +55,13 @@ class Tuning {
   [[nodiscard]] Progress progress() const;
   // REQUIRES: a SearchPlans action was the last of its kind. Costs and budgets are the caller's to fill in.
   [[nodiscard]] SearchTask search_task() const;
-  [[nodiscard]] SearchTask spare_task() const;  // of a SearchPlans with `spare`
+  [[nodiscard]] SearchTask task_for(SearchFor purpose) const;
+  // Whether nodes may be offered now (NodesOffered): the job has fewer devices than it asked for, and is calm.
+  [[nodiscard]] bool takes_nodes() const;
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
+  // The hardware as it was when the costs were measured. Call before NodesReady.
+  void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
   // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
   void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
     state_.calibration_json = calibration_json;
@@ -66,6 +72,8 @@ class Tuning {
   [[nodiscard]] bool take_transition();
   [[nodiscard]] std::vector<Note> take_notes();
   [[nodiscard]] std::vector<MeasuredStep> take_steps();
+  // Trials besides the latest whose rows in the database are not right any more.
+  [[nodiscard]] std::vector<Trial> take_changed_trials();
   [[nodiscard]] std::vector<Decision> take_decisions();
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
@@ -130,12 +138,21 @@ class Tuning {
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
+  void launch_again(const std::string& why);
+  void halt();
+  void resume_halted();
+  // Those there are, if any, are being ended.
+  [[nodiscard]] bool wants_no_ranks() const {
+    return state_.doing == Doing::kKilling || state_.doing == Doing::kHalted;
+  }
   void recovered();
   void send(const OutstandingCommand& command);
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
+  [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
+  void news(std::int32_t rank, const RankPasses&);
   void news(std::int32_t rank, const RankExited&);
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
@@ -146,6 +163,13 @@ class Tuning {
   void tick_ranks();
   void check_ranks(const NodeBack&);
   void end_strays(const NodeBack& back);
+
+  // submission.cpp
+  [[nodiscard]] bool is_submitted() const;
+  void news(std::int32_t rank, const RankSubmission& submission);
+  void submission_moved(const RankSubmission& submission);
+  void rank_of_submission_ended(std::int32_t rank, const RankExited& exited);
+  void interrupted(const RankSubmission& submission);
 
   // plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
@@ -184,7 +208,7 @@ class Tuning {
   void begin_block(bool changed);
   void measured_initial();
   void measure_step(const JobStep& step);
-  [[nodiscard]] bool believable(const JobStep& step) const;
+  [[nodiscard]] bool believable(double wall_ms) const;
   void leave_out(const JobStep& step);
   void unbelievable(const std::string& reason, const std::string& message);
   void tick_measuring();
@@ -226,13 +250,31 @@ class Tuning {
   void watch_for_drift(const JobStep& step);
   void train_on();
   void explain_drift();
+  void take_device_shares(const std::vector<Finding>& findings);
+  void note_stale(const SearchReply& reply);
   void on(const HardwareProbed& probed);
   void not_explained(const std::string& why);
   void retune();
   void carry_over_drift(const Drift& drift);
   [[nodiscard]] bool waits_to_retune() const;
 
+  // growth.cpp
+  void on(const NodesOffered& offered);
+  [[nodiscard]] SearchTask growth_task() const;
+  void take_growth(const SearchReply& reply);
+  void grow(const Candidate& best);
+  void begin_anew(const PlanText& plan, const Predicted& predicted);
+  [[nodiscard]] bool has_grown() const;
+  [[nodiscard]] bool settle_growth();
+  [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
+  [[nodiscard]] bool lost_what_joined() const;
+  void go_back(const std::string& why);
+
   // spare.cpp
+  [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
+  [[nodiscard]] SearchTask spare_task() const;
+  // By what is predicted; null without candidates.
+  [[nodiscard]] static const Candidate* fastest(const SearchReply& reply);
   void prepare_spare();
   void search_spare(const std::set<std::string>& missing);
   void take_spare(const SearchReply& reply);
@@ -260,6 +302,7 @@ class Tuning {
   std::vector<Action> actions_;
   std::vector<Note> notes_;
   std::vector<MeasuredStep> steps_;
+  std::vector<Trial> changed_trials_;
   std::vector<Decision> decisions_;
   bool transition_ = false;
   Progress moved_;
@@ -274,7 +317,6 @@ class Tuning {
   StepAssembly assembly_;
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
-  std::int32_t steps_since_launch_ = 0;
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;
@@ -283,13 +325,19 @@ class Tuning {
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
-  Nanoseconds lost_at_{0};          // when the last of them was lost
-  std::uint64_t spare_search_ = 0;  // its number, while it is going on
-  std::string no_spare_;            // the cluster that no plan was found for; empty = none of late
-  Nanoseconds no_spare_at_{0};      // when that was
+  Nanoseconds lost_at_{0};           // when the last of them was lost
+  std::uint64_t spare_search_ = 0;   // its number, while it is going on
+  std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
+  Nanoseconds no_spare_at_{0};       // when that was
+  std::uint64_t growth_search_ = 0;  // its number, while it is going on
+  NodesOffered offer_;               // that it is for
+  Nanoseconds launched_at_{0};
   Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
+  std::string first_end_;                                  // of a submitted launch's ranks, in words
+  std::string submission_told_;                            // what people were last told of how the launch fares
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
+  PassTimes pass_times_;                                   // the same
 };
 
 }  // namespace trimtab::coordinator

@@ -3,10 +3,12 @@
 // One blocking HTTP request, for the command line. Not for daemons: it blocks the calling thread, up to `timeout`.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "net/credentials.hpp"
 
 namespace trimtab::net {
 
@@ -15,9 +17,16 @@ struct HttpReply {
   std::string body;
 };
 
+struct HttpEndpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7420;
+  std::shared_ptr<Credentials> tls = nullptr;  // the server must have a coordinator's certificate for `host`
+  std::string token = {};                      // shown as "Authorization: Bearer …"; empty: none
+};
+
 // The error of a refused connection says that nothing listens there and how to start it. Statuses of 400 and more are
 // replies, not errors.
-[[nodiscard]] Result<HttpReply> http_request(const std::string& host, std::uint16_t port, const std::string& method,
+[[nodiscard]] Result<HttpReply> http_request(const HttpEndpoint& endpoint, const std::string& method,
                                              const std::string& target, const std::string& body, Nanoseconds timeout);
 
 }  // namespace trimtab::net

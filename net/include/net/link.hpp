@@ -1,7 +1,8 @@
 #pragma once
 
 // The agent's outgoing WebSocket connection to the coordinator. Connects, reconnects with jittered exponential backoff
-// (0.1 s to 5 s), pings, and notices a silent peer. All callbacks run on the loop's thread; nothing blocks.
+// (0.1 s to 5 s), pings, and notices a silent peer. Certificates and token are those of the moment of each attempt. All
+// callbacks run on the loop's thread; nothing blocks.
 
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "base/random.hpp"
+#include "net/credentials.hpp"
 #include "net/event_loop.hpp"
 
 namespace trimtab::net {
@@ -21,6 +23,8 @@ struct LinkOptions {
   std::size_t max_frame_bytes = 8U << 20;
   std::size_t max_queued_bytes = 16U << 20;
   Nanoseconds silence_limit = std::chrono::seconds(15);
+  std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate for `host`; nothing: no TLS
+  std::function<std::string()> token = {};  // asked at each attempt, shown as "Authorization: Bearer …"; empty: none
 };
 
 struct LinkHandlers {

@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's Unix socket (docs/protocols.md): length-prefixed JSON frames, descriptors by SCM_RIGHTS, peer credentials
-// checked (same user, or root) before the first byte is read. Malformed peers are closed with a reason; they cannot grow
-// memory beyond one frame each. All callbacks run on the loop's thread.
+// checked (same user, or root) before the first byte is read. Malformed peers are closed with a reason; they cannot
+// grow memory beyond one frame each. All callbacks run on the loop's thread.
 
 #include <sys/types.h>
 
@@ -24,6 +24,8 @@ struct LocalServerHandlers {
   // `descriptor` is -1 or a descriptor that came with this frame; the callee owns it.
   std::function<void(LocalPeerId, std::string_view json, int descriptor)> frame;
   std::function<void(LocalPeerId, const std::string& reason)> closed;
+  // Somebody who may not speak here has connected, and nothing of what it said was read.
+  std::function<void(pid_t pid, uid_t uid, const std::string& reason)> refused = {};
 };
 
 class LocalServer final {

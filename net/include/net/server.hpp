@@ -1,17 +1,20 @@
 #pragma once
 
-// One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path.
-// All callbacks run on the loop's thread. Limits protect the daemon: header and body size, frame size, idle time, number of
-// connections, bytes queued towards a slow peer (then it is closed). Errors of one peer never touch another.
+// One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path;
+// beyond loopback only under mutual TLS. All callbacks run on the loop's thread. Limits protect the daemon: header and
+// body size, frame size, idle time, number of connections, bytes queued towards a slow peer (then it is closed). Errors
+// of one peer never touch another.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "net/credentials.hpp"
 #include "net/event_loop.hpp"
 
 namespace trimtab::net {
@@ -20,7 +23,11 @@ struct HttpRequest {
   std::string method;
   std::string path;                          // decoded, without the query
   std::map<std::string, std::string> query;  // decoded
-  std::string body;
+  std::string body;                          // empty while it is asked whether the request is admitted
+  std::string token = {};                    // of "Authorization: Bearer …"; never to be logged
+  std::string address = {};                  // of the client, with its port
+  std::optional<PeerIdentity> peer = {};     // by certificate; nothing without TLS
+  bool upgrade = false;                      // it wants to become a WebSocket
 };
 
 struct HttpResponse {
@@ -40,18 +47,33 @@ struct ServerOptions {
   std::size_t max_queued_bytes = 64U << 20;
   std::size_t max_connections = 4096;
   Nanoseconds idle_timeout = std::chrono::seconds(60);
+  std::shared_ptr<Credentials> tls = nullptr;  // needed beyond loopback: then every client shows a certificate
 };
+
+// Whom the server has turned away by itself, and why.
+struct Refusal {
+  enum class Kind { kTls, kMalformed, kTooLarge, kSlow, kForeign, kFull };
+  Kind kind = Kind::kMalformed;
+  std::string address;
+  std::string reason;
+};
+[[nodiscard]] std::string_view to_string(Refusal::Kind kind);
 
 struct ServerHandlers {
   std::function<HttpResponse(const HttpRequest&)> http;  // must not throw; quick: it runs on the loop
   std::function<void(PeerId)> opened;
   std::function<void(PeerId, std::string_view)> message;
   std::function<void(PeerId, const std::string& reason)> closed;
+  // Asked as soon as a request's head is there, before anything of its body is read: a refusal, or nothing. Unset:
+  // everybody is admitted.
+  std::function<std::optional<HttpResponse>(const HttpRequest& head)> admit = {};
+  std::function<void(const Refusal&)> refused = {};  // for the log; whoever reaches the port can cause it
 };
 
 class Server final {
  public:
-  // Binds and listens; the error of a port in use names the port and what to do.
+  // Binds and listens; the error of a port in use names the port and what to do. An address beyond loopback without TLS
+  // is refused.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(EventLoop& loop, ServerOptions options,
                                                              ServerHandlers handlers);
   ~Server();
@@ -59,6 +81,8 @@ class Server final {
   // Queues a binary frame; false when the peer is gone.
   bool send(PeerId peer, std::string frame);
   void close(PeerId peer);
+  // By certificate; nothing without TLS, or when the peer is gone.
+  [[nodiscard]] std::optional<PeerIdentity> identity(PeerId peer) const;
   // No new connections; closes those there are. `closed` is called for each WebSocket peer.
   void stop();
 

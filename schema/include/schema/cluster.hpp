@@ -21,6 +21,12 @@ struct Node {
   std::int32_t devices = 1;
   Bytes memory_bytes = 0;  // per device; what a rank may use, the job's limit included
   Bytes host_memory_bytes = 0;
+  // By device: a share of the speed that the fingerprint's costs were measured at. Empty, or past the end: 1.
+  std::vector<double> speeds = {};
+
+  [[nodiscard]] double speed_of(std::int32_t device_of_node) const {
+    return std::cmp_less(device_of_node, speeds.size()) ? speeds[static_cast<std::size_t>(device_of_node)] : 1;
+  }
 };
 
 struct Link {

@@ -5,7 +5,8 @@
 // Tables: schema/sql/. Not thread-safe: one owner thread.
 //
 // Sources are kept apart: "active" (measured by benchmark), "passive" (seen in a running job), "import:<name>". Reading
-// merges the sources a caller asks for. Every merge is exact (schema/statistics.hpp) and idempotent by batch.
+// merges the sources a caller asks for; of a cost that was measured here, imports are left out unless they are asked
+// for. Every merge is exact (schema/statistics.hpp) and idempotent by batch.
 
 #include <cstdint>
 #include <functional>
@@ -59,7 +60,8 @@ class CostDatabase {
   // The same for many batches in one transaction: all that are new are stored, or none. Returns how many were new.
   [[nodiscard]] Result<std::uint64_t> add_batches(const std::vector<CostBatch>& batches);
 
-  // All costs of a fingerprint, sources merged unless one is named. `kinds` empty = all.
+  // All costs of a fingerprint, sources merged unless one is named: what was measured here, else what was imported.
+  // `kinds` empty = all.
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
                                                 const std::vector<CostKind>& kinds = {},
                                                 const std::string& source = "") const;

@@ -69,6 +69,14 @@ struct TrialSettings {
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };
 
+// A plan is given up once it has crashed more than `limit` times, counting the crashes after which less than `within`
+// has passed or fewer than `within_steps` steps were trained.
+struct CrashSettings {
+  std::int32_t limit = 3;
+  Nanoseconds within = std::chrono::hours(1);
+  std::int64_t within_steps = 200;
+};
+
 struct Job {
   std::string name;  // also its id: [A-Za-z0-9._-]{1,64}
   JobMode mode = JobMode::kObserve;
@@ -76,6 +84,7 @@ struct Job {
   std::int32_t world_size = 1;
   Bytes memory_limit = 0;  // per device; 0 = the device's own
   std::int64_t steps = 0;
+  bool elastic = false;     // goes on with fewer ranks when a node is lost for good, and with more when one joins
   std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
   std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
   std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"
@@ -87,11 +96,14 @@ struct Job {
   std::vector<std::string> describe;
   std::vector<std::string> benchmark;
   std::vector<std::string> train;
+  // Hands a launch to a scheduler, which starts the ranks; empty = agents start them. Once a launch, beside rank 0.
+  std::vector<std::string> submit;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string>
       software;  // what the job runs on, by name: {"nccl", "2.28.9"}; part of fingerprints
   Knobs knobs;
   TrialSettings trials;
+  CrashSettings crashes;
 };
 
 // Parses job.toml; `directory` is where relative paths start. Reads nothing else: `initial_plan` and `model` files are

@@ -1,10 +1,12 @@
 #pragma once
 
 // What trials teach the cost model: factors on terms, not on totals, shrunk towards 1 so that a few noisy trials cannot
-// swing them (a normal prior on log factors; the posterior gives the interval). What an earlier job learnt is the prior
-// of the next, once it is aged. Pure; plain values.
+// swing them (a normal prior on log factors; the posterior gives the interval). The time that each stage spent in its
+// operators' passes teaches a factor for each operator: where stages are cut hangs on them, and a step's time tells of
+// the slowest stage alone. What an earlier job learnt is the prior of the next, once it is aged. Pure; plain values.
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,14 +25,17 @@ struct Factor {
 struct Calibration {
   Factor computation;
   Factor communication;
-  Factor memory;              // on activations and working memory
+  Factor memory;              // on memory that was measured: what operators store, and what they work with
   double fixed_ms = 0;        // per iteration, owned by no term
   double fixed_sigma_ms = 0;  // posterior standard deviation of fixed_ms
   // Posterior correlations of (log computation, log communication), (log computation, fixed), (log communication,
   // fixed).
   std::array<double, 3> correlations{};
   double residual_sigma = 0.05;  // relative, of what is left unexplained
+  double memory_sigma = 0.015;   // the same, of stages' peaks
   int observations = 0;
+  // Of an operator's passes, by cost key, beside `computation`; absent = 1.
+  std::map<std::string, Factor> operators;
 };
 
 // One measured plan: the uncalibrated prediction and what happened.
@@ -40,6 +45,11 @@ struct Observation {
   double measured_ms = 0;
   double measured_sigma_ms = 0;               // standard error of the mean
   std::vector<double> measured_memory_bytes;  // peak per stage; empty = unknown
+  // Of a step, by stage: what one rank spent in the passes of its operators, as the cost kinds mean them (forward,
+  // backward and recomputed, with their own tensor-parallel collectives, without waiting for other stages). 0 =
+  // unknown; empty = unknown of all.
+  std::vector<double> measured_pass_ms;
+  double measured_pass_sigma = 0.02;  // standard error of each, relative
 };
 
 [[nodiscard]] Calibration calibrate(const std::vector<Observation>& observations);

@@ -78,6 +78,7 @@ class NativeCostModel final : public CostModel {
   [[nodiscard]] std::unique_ptr<CostModel> on(const Cluster& cluster) const override;
   [[nodiscard]] std::unique_ptr<Evaluator> evaluator(const PlanSpace& space) const override;
 
+  // With the calibration's factors of operators and of memory; the others stand apart.
   [[nodiscard]] const CostTable& table() const { return table_; }
   [[nodiscard]] const Calibration& calibration() const { return calibration_; }
 

@@ -5,6 +5,7 @@
 // estimates were asked for: then the nearest point is scaled and the use is flagged. Any thread may read a built table.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ class CostTable {
   // The same costs on another cluster of the same nodes and links: more devices or memory. Counts of samples that only
   // the other cluster's plans use are missing.
   [[nodiscard]] CostTable on(const Cluster& cluster) const;
+
+  // The same costs, where the passes of operators take so many times as long, by cost key (absent = once), and the
+  // memory that was measured is so many times as much. What follows from shapes alone stays: parameters, outputs.
+  [[nodiscard]] CostTable scaled(const std::map<std::string, double>& passes, double memory) const;
 
   struct Tables;  // the layout, for the tuner's own sources
   [[nodiscard]] const Tables& tables() const { return *tables_; }

@@ -1,0 +1,45 @@
+#pragma once
+
+// How fast a link is: some round trips, and transfers in each direction that grow until one takes long enough to be
+// timed. Little of the link's time is taken, and no more than so many bytes. Knows neither sockets nor the real clock.
+
+#include <cstdint>
+#include <functional>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace trimtab::agent {
+
+// What a link's probe may take.
+struct LinkBudget {
+  Bytes bytes = Bytes{32} << 20;               // both directions together
+  Bytes largest = Bytes{4} << 20;              // of one transfer
+  Nanoseconds time = std::chrono::seconds(2);  // in which bytes move
+  double share = 0.2;                          // of the link's time while the probe runs
+  int rounds = 5;                              // of the size that is long enough, in each direction
+};
+
+// Two sides that move bytes. Each call returns when they have arrived at the other side, or here.
+class LinkSides {
+ public:
+  virtual ~LinkSides() = default;
+  [[nodiscard]] virtual Status round_trip() = 0;
+  [[nodiscard]] virtual Status send(Bytes bytes) = 0;
+  [[nodiscard]] virtual Status fetch(Bytes bytes) = 0;
+};
+
+struct LinkSpeed {
+  double bytes_per_s = 0;  // of the slower direction
+  double spread = 0;       // relative: how much faster the fastest round was than the median one
+  Nanoseconds round_trip{0};
+  Bytes moved = 0;
+};
+
+// The fastest round counts: what the job moves meanwhile only makes rounds slower. `rest` waits that long, and fails
+// when the probe is to end.
+[[nodiscard]] Result<LinkSpeed> measure_link(LinkSides& sides, const LinkBudget& budget, const Clock& clock,
+                                             const std::function<Status(Nanoseconds)>& rest);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,28 @@
+#pragma once
+
+// The two sides of a link's probe over TCP. The side that listens serves only who knows the probe's token, one
+// connection at a time, and moves no more bytes than the probe's budget. Blocking: for a probe's own thread.
+
+#include <string>
+
+#include "link_measurement.hpp"
+#include "probe_socket.hpp"
+#include "probe_wait.hpp"
+
+namespace trimtab::agent {
+
+inline constexpr std::size_t kProbeTokenBytes = 32;
+
+// Serves until the deadline or the probe's end; how it ended is nobody's concern but a test's. A connection that does
+// not show the token within a second, or asks for more than the budget, is closed, and the next is served.
+Status serve_link(const ProbeSocket& listening, const std::string& token, const LinkBudget& budget,
+                  const ProbeWait& wait);
+
+// REQUIRES: the token has kProbeTokenBytes bytes.
+[[nodiscard]] Result<LinkSpeed> probe_link(const std::string& address, std::uint16_t port, const std::string& token,
+                                           const LinkBudget& budget, const ProbeWait& wait);
+
+// Waits as long, and looks up often enough to be cancelled.
+[[nodiscard]] Status rest_for(Nanoseconds time, const ProbeWait& wait);
+
+}  // namespace trimtab::agent

@@ -1,0 +1,42 @@
+#pragma once
+
+// A TCP socket of a probe's thread: blocking calls that end at a deadline or when the probe is cancelled. IPv4 and
+// IPv6, addresses as numbers. Owned by one thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+#include "probe_wait.hpp"
+
+namespace trimtab::agent {
+
+class ProbeSocket final {
+ public:
+  // On any free port.
+  [[nodiscard]] static Result<ProbeSocket> listen(const std::string& address);
+  [[nodiscard]] static Result<ProbeSocket> connect(const std::string& address, std::uint16_t port,
+                                                   const ProbeWait& wait);
+  ProbeSocket(ProbeSocket&& other) noexcept;
+  ProbeSocket& operator=(ProbeSocket&& other) noexcept;
+  ~ProbeSocket();
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  // The next connection; an error at the deadline.
+  [[nodiscard]] Result<ProbeSocket> accept(const ProbeWait& wait) const;
+  // All of it, or an error: also where the other side closes.
+  [[nodiscard]] Status send(std::span<const std::byte> bytes, const ProbeWait& wait) const;
+  [[nodiscard]] Status receive(std::span<std::byte> bytes, const ProbeWait& wait) const;
+
+ private:
+  explicit ProbeSocket(int descriptor) : descriptor_(descriptor) {}
+  Status ready(short events, const std::string& what, const ProbeWait& wait) const;
+
+  int descriptor_ = -1;
+  std::uint16_t port_ = 0;  // of a listening one
+};
+
+}  // namespace trimtab::agent

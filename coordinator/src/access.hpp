@@ -1,0 +1,56 @@
+#pragma once
+
+// Who asks, and what they may. People and scripts show a token (net/tokens.hpp), under TLS also a person's certificate
+// of the same name; agents show a node's certificate, or without TLS a token of the role agent. Without a file of
+// tokens, which only a loopback port may lack, everybody may everything. Event loop's thread only.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "net/server.hpp"
+#include "net/tokens.hpp"
+
+namespace trimtab::coordinator {
+
+// What a route asks for. kOpen: nothing in it is anybody's secret.
+enum class Need { kOpen, kView, kOperate };
+
+struct Caller {
+  std::string name;  // empty: nobody had to say
+  net::Role role = net::Role::kOperate;
+  std::string tenant = net::kEveryTenant;
+
+  [[nodiscard]] bool sees_all() const { return tenant == net::kEveryTenant; }
+  [[nodiscard]] bool sees(const std::string& owner) const { return sees_all() || tenant == owner; }
+};
+
+struct Denial {
+  int status = 403;  // 401: who it is has not been shown
+  std::string reason;
+};
+
+class Access {
+ public:
+  Access(bool under_tls, std::unique_ptr<net::TokenFile> tokens) : under_tls_(under_tls), tokens_(std::move(tokens)) {}
+
+  // Either of the two. Tokens are in no reason.
+  struct Answer {
+    Caller caller;
+    std::optional<Denial> denial;
+  };
+  [[nodiscard]] Answer person(const net::HttpRequest& request, Need need) const;
+  [[nodiscard]] std::optional<Denial> agent(const net::HttpRequest& request) const;
+  // Whether the agent that said hello is the node that its certificate names.
+  [[nodiscard]] Status check_node(const std::optional<net::PeerIdentity>& peer, const std::string& node) const;
+
+  // The file's reload(); false where there is none.
+  [[nodiscard]] Result<bool> reload(bool in_any_case);
+
+ private:
+  bool under_tls_;
+  std::unique_ptr<net::TokenFile> tokens_;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,100 @@
+#pragma once
+
+// Has agents look at their hardware beside a running job (ProbeBegin and what follows, schema/wire/agent.proto): every
+// node's devices, and the links between neighbouring networks in the order of the ranks. One probe at a time in the
+// whole cluster, since two would measure each other; the others wait. In rounds, so that no node takes part in two
+// links at once. Loop thread only.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "tuning/event.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+
+// Of each of its stages; the agents' own deadline is longer than all of them.
+inline constexpr Nanoseconds kProbeStage = std::chrono::seconds(10);
+inline constexpr Nanoseconds kProbeLimit = std::chrono::seconds(45);
+
+// The interface that a job's environment names for its own communication; empty = none, or a rule and not a name.
+[[nodiscard]] std::string interface_of(const Job& job);
+
+class HardwareProbing {
+ public:
+  struct Wanted {
+    std::string job;
+    std::vector<NodeShare> nodes;
+    std::string interface;
+    bool links = true;  // also
+  };
+  // With what was measured, or with the reason for nothing. What is missing from some nodes is logged. Called from
+  // report(), node_gone() or tick(), or at once.
+  using Done = std::function<void(HardwareProbed)>;
+  using Send = std::function<bool(const std::string& node, const wire::ToAgent&)>;
+
+  // `token` makes 32 bytes that nobody can guess.
+  HardwareProbing(const Clock& clock, Send send, std::function<std::string()> token)
+      : clock_(clock), send_(std::move(send)), token_(std::move(token)) {}
+
+  void probe(Wanted wanted, Done done);
+  void report(const std::string& node, const wire::ProbeReport& report);
+  void node_gone(const std::string& node);
+  void tick();
+
+ private:
+  // A network of ranks on a node, and where it listens.
+  struct Endpoint {
+    std::string node;
+    std::string name;  // "n0", or "n0 rank 2" where the node's ranks live in several networks
+    std::vector<std::uint32_t> ranks;
+    std::string address;
+    std::uint32_t port = 0;
+  };
+  struct LinkOrder {
+    std::size_t from = 0;  // of endpoints
+    std::size_t to = 0;    // the same: the links inside
+  };
+  struct Running {
+    std::uint64_t id = 0;
+    Wanted wanted;
+    Done done;
+    Nanoseconds stage_end{0};
+    Nanoseconds end{0};
+    std::set<std::string> unanswered;                // nodes whose first report is not there
+    std::map<std::string, wire::ProbeReport> begun;  // the first reports
+    std::vector<Endpoint> endpoints;
+    std::vector<LinkOrder> links;
+    std::set<std::size_t> waiting;  // links that no round has had yet
+    std::set<std::size_t> round;    // links of this round without an answer
+    HardwareProbed result;
+    std::vector<std::string> problems;
+  };
+
+  void begin_next();
+  void begin(Running& running);
+  void devices_came(const NodeShare& share, const wire::ProbeReport& report);
+  void choose_links();
+  void add_endpoints(const NodeShare& share, const wire::ProbeReport& report);
+  void next_round();
+  [[nodiscard]] bool order(std::size_t link);
+  void link_came(const std::string& node, const wire::ProbeReport& report);
+  void finish();
+
+  const Clock& clock_;
+  Send send_;
+  std::function<std::string()> token_;
+  std::uint64_t last_id_ = 0;
+  std::optional<Running> running_;
+  std::deque<std::pair<Wanted, Done>> queue_;
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,16 @@
+#pragma once
+
+// Nodes that could join a job, as its tuning hears of them: costs were measured on the nodes that it has, so how much
+// slower the others' devices are is taken from probes of all of them. Pure.
+
+#include <vector>
+
+#include "membership.hpp"
+#include "tuning/event.hpp"
+
+namespace trimtab::coordinator {
+
+// Refused are nodes of another fingerprint whose speed no probe has told beside that of the job's own.
+[[nodiscard]] NodesOffered describe_joining(const LargerPlacement& larger, const std::vector<Probe>& probes);
+
+}  // namespace trimtab::coordinator

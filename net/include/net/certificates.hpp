@@ -1,0 +1,45 @@
+#pragma once
+
+// A small certificate authority: ECDSA P-256 keys, SHA-256 signatures, X.509 v3. Pure but for the random numbers, which
+// are OpenSSL's. For the command line; daemons only use what it made (net/credentials.hpp).
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "net/peer_identity.hpp"
+
+namespace trimtab::net {
+
+// PEM.
+struct Certificate {
+  std::string certificate;
+  std::string key;  // PKCS #8, not encrypted
+};
+
+struct CertificateRequest {
+  CertificateKind kind = CertificateKind::kNode;
+  std::string name;                // 1 to 64 of [A-Za-z0-9._-], not beginning with '.': it becomes a file's name
+  std::vector<std::string> hosts;  // DNS names and IP addresses that it may be asked under; a coordinator needs one
+  Nanoseconds now{0};              // since the Unix epoch
+  Nanoseconds valid_for{0};        // whole days; an authority's end ends it, too
+};
+
+// Signs itself and others, but no other authority.
+[[nodiscard]] Result<Certificate> make_authority(const CertificateRequest& request);
+// A coordinator's is for servers and clients, the others for clients alone.
+[[nodiscard]] Result<Certificate> issue_certificate(const Certificate& authority, const CertificateRequest& request);
+
+struct CertificateDescription {
+  PeerIdentity owner;
+  std::string issuer;
+  std::string serial;  // hexadecimal
+  Nanoseconds valid_from{0};
+  std::vector<std::string> hosts;
+};
+// Of the first certificate in `pem`; `source` is named in the error.
+[[nodiscard]] Result<CertificateDescription> describe_certificate(std::string_view pem, const std::string& source);
+
+}  // namespace trimtab::net

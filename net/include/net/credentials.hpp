@@ -1,0 +1,47 @@
+#pragma once
+
+// One side's half of mutual TLS: the authority that it trusts, its own certificate and the key to it, from PEM files
+// that are read again without a restart. TLS 1.3 only; no session is resumed, so each connection is verified anew.
+// Used on one thread (the loop's).
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "net/peer_identity.hpp"
+
+namespace trimtab::net {
+
+struct CredentialFiles {
+  std::string authority;    // certificates of one or more authorities
+  std::string certificate;  // one's own, and what lies between it and the authority
+  std::string key;          // others must not be able to read it
+
+  [[nodiscard]] bool empty() const { return authority.empty() && certificate.empty() && key.empty(); }
+};
+
+class Credentials final {
+ public:
+  // The error names the file and what is wrong with it: unreadable, no PEM, a key of another certificate, a key that
+  // everybody can read, expired, not signed by that authority. `now` is the wall clock.
+  [[nodiscard]] static Result<std::shared_ptr<Credentials>> load(const CredentialFiles& files, Nanoseconds now);
+  ~Credentials();
+
+  // Reads the files again where one of them has changed, or in any case. True: the next connection uses the new ones.
+  // After an error the old ones stay in use, and the same files are not complained of again.
+  [[nodiscard]] Result<bool> reload(Nanoseconds now, bool in_any_case = false);
+
+  // Of the own certificate.
+  [[nodiscard]] const PeerIdentity& own() const;
+
+  // For net's own sources: the OpenSSL contexts in use.
+  struct Contexts;
+  [[nodiscard]] std::shared_ptr<Contexts> contexts() const;
+
+ private:
+  struct Implementation;
+  explicit Credentials(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace trimtab::net

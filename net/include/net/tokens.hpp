@@ -1,0 +1,76 @@
+#pragma once
+
+// Tokens: 256 random bits by which a person, a script or an agent without a certificate shows who it is. A file keeps
+// their hashes alone, so that who reads it can do nothing with it. What a role may do is the daemon's to say.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace trimtab::net {
+
+// kOperate may all that kView may; kAgent is for agents and may neither.
+enum class Role { kView, kOperate, kAgent };
+[[nodiscard]] std::string_view to_string(Role role);
+[[nodiscard]] std::optional<Role> parse_role(std::string_view text);
+[[nodiscard]] constexpr bool may(Role has, Role needs) {
+  return has == needs || (has == Role::kOperate && needs == Role::kView);
+}
+
+inline constexpr const char* kEveryTenant = "*";
+
+struct TokenOwner {
+  std::string name;
+  Role role = Role::kView;
+  std::string tenant;  // whose jobs it sees and owns; kEveryTenant: all
+};
+
+// One line each: NAME ROLE TENANT sha256:HEX; '#' begins a comment. Plain values.
+class Tokens final {
+ public:
+  [[nodiscard]] static Result<Tokens> parse(std::string_view text, const std::string& source);
+  // As parse() reads it.
+  [[nodiscard]] std::string text() const;
+
+  // Whose it is. All hashes are compared, each in a time that does not depend on where they differ.
+  [[nodiscard]] std::optional<TokenOwner> find(std::string_view token) const;
+  // Refuses a name that is there, and names that the file could not keep.
+  [[nodiscard]] Status add(const TokenOwner& owner, std::string_view token);
+  // False when there is none of that name.
+  bool remove(std::string_view name);
+  [[nodiscard]] std::vector<TokenOwner> owners() const;
+
+ private:
+  struct Entry {
+    TokenOwner owner;
+    std::string hash;  // 32 bytes
+  };
+  std::vector<Entry> entries_;
+};
+
+// From the operating system's random numbers: "tt_" and 64 hexadecimal digits.
+[[nodiscard]] Result<std::string> new_token();
+
+// Such a file, read again without a restart. Used on one thread.
+class TokenFile final {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<TokenFile>> load(const std::string& path);
+  ~TokenFile();
+  // As Credentials::reload().
+  [[nodiscard]] Result<bool> reload(bool in_any_case = false);
+  [[nodiscard]] const Tokens& tokens() const;
+
+ private:
+  struct Implementation;
+  explicit TokenFile(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// The one token in a file of one's own. Refused when everybody may read it.
+[[nodiscard]] Result<std::string> read_token(const std::string& path);
+
+}  // namespace trimtab::net

@@ -1,0 +1,40 @@
+#pragma once
+
+// A small file that a daemon reads again when it has changed.
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+namespace trimtab::net {
+
+class WatchedFile final {
+ public:
+  explicit WatchedFile(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  // True when it is not the file of the last read(), by its inode, size or time of change; also when it has gone or
+  // come. A failed read() counts, too: the same bad file is reported once.
+  [[nodiscard]] bool changed() const;
+  // The whole file. `secret`: refused when everybody may read it.
+  [[nodiscard]] Result<std::string> read(bool secret);
+
+ private:
+  struct Stamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t bytes = -1;  // -1: there is no such file
+    Nanoseconds changed{0};
+    bool operator==(const Stamp&) const = default;
+  };
+  [[nodiscard]] static Stamp stamp_of(const struct ::stat& status);
+
+  std::string path_;
+  Stamp last_;
+};
+
+}  // namespace trimtab::net

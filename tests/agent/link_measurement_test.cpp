@@ -1,0 +1,112 @@
+// A link's measurement against sides that move bytes at a modelled speed, in time that only they make pass.
+
+#include "link_measurement.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace trimtab;
+using namespace trimtab::agent;
+
+namespace {
+
+struct ModelledLink final : LinkSides {
+  ManualClock clock;
+  double send_bytes_per_s = 1e9;
+  double fetch_bytes_per_s = 1e9;
+  Nanoseconds latency = std::chrono::microseconds(50);
+  Nanoseconds busy{0};
+  Nanoseconds rested{0};
+  Bytes moved = 0;
+  Bytes largest = 0;
+  int transfers = 0;
+  int disturbed_every = 0;  // this transfer in so many takes four times as long
+  int fails_at = -1;
+
+  Status move(Bytes bytes, double bytes_per_s) {
+    if (transfers == fails_at) return unavailable("the link broke");
+    ++transfers;
+    const bool disturbed = disturbed_every > 0 && transfers % disturbed_every == 0;
+    const std::chrono::duration<double> took(static_cast<double>(bytes) / bytes_per_s * (disturbed ? 4 : 1));
+    pass(latency + std::chrono::duration_cast<Nanoseconds>(took));
+    moved += bytes;
+    largest = std::max(largest, bytes);
+    return {};
+  }
+  void pass(Nanoseconds time) {
+    clock.advance(time);
+    busy += time;
+  }
+  Status round_trip() override {
+    pass(latency);
+    return {};
+  }
+  Status send(Bytes bytes) override { return move(bytes, send_bytes_per_s); }
+  Status fetch(Bytes bytes) override { return move(bytes, fetch_bytes_per_s); }
+
+  Result<LinkSpeed> measure(const LinkBudget& budget = {}) {
+    return measure_link(*this, budget, clock, [this](Nanoseconds time) -> Status {
+      rested += time;
+      clock.advance(time);
+      return {};
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a link's slower direction and its shortest round trip are what is measured") {
+  for (const double bytes_per_s : {2e5, 12.5e6, 1.25e9, 25e9}) {
+    ModelledLink link;
+    link.send_bytes_per_s = 3 * bytes_per_s;
+    link.fetch_bytes_per_s = bytes_per_s;
+    const auto speed = link.measure();
+    REQUIRE(speed.ok());
+    INFO(bytes_per_s << " bytes/s, measured " << speed->bytes_per_s);
+    // The latency is part of a transfer's time: at 25 GB/s a third of it.
+    CHECK(speed->bytes_per_s <= bytes_per_s);
+    CHECK(speed->bytes_per_s >= 0.6 * bytes_per_s);
+    CHECK(speed->round_trip == link.latency);
+  }
+}
+
+TEST_CASE("a link's measurement stays within its bytes, its time and its share of the link") {
+  const LinkBudget budget;
+  for (const double bytes_per_s : {1e5, 1e7, 1e9, 1e11}) {
+    ModelledLink link;
+    link.send_bytes_per_s = link.fetch_bytes_per_s = bytes_per_s;
+    const auto speed = link.measure(budget);
+    REQUIRE(speed.ok());
+    INFO(bytes_per_s);
+    CHECK(speed->moved == link.moved);
+    CHECK(link.moved <= budget.bytes);
+    CHECK(link.largest <= budget.largest);
+    CHECK(link.rested >= link.busy * (1 / budget.share - 1) * 0.999);
+    // One transfer more than the time allows, in each direction.
+    const std::chrono::duration<double> one(static_cast<double>(link.largest) / bytes_per_s);
+    CHECK(link.busy <= budget.time + 2 * std::chrono::duration_cast<Nanoseconds>(one) + std::chrono::milliseconds(50));
+  }
+}
+
+TEST_CASE("what the job moves meanwhile makes a link's rounds slower and not its measured speed") {
+  ModelledLink link;
+  link.send_bytes_per_s = link.fetch_bytes_per_s = 12.5e6;
+  const double calm = link.measure()->bytes_per_s;
+  link.disturbed_every = 2;
+  const auto disturbed = link.measure();
+  CHECK(disturbed->bytes_per_s == Approx(calm).epsilon(0.02));
+  CHECK(disturbed->spread >= 0);
+}
+
+TEST_CASE("a link that breaks and a rest that is cancelled end the measurement with their reason") {
+  ModelledLink broken;
+  broken.fails_at = 3;
+  CHECK(broken.measure().error().message == "the link broke");
+  ModelledLink link;
+  const auto cancelled =
+      measure_link(link, {}, link.clock, [](Nanoseconds) -> Status { return unavailable("cancelled"); });
+  CHECK(cancelled.error().message == "cancelled");
+  CHECK(link.transfers == 0);
+  LinkBudget tiny;
+  tiny.bytes = 1000;
+  CHECK_FALSE(link.measure(tiny).ok());
+}

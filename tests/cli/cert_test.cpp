@@ -1,0 +1,97 @@
+// `trimtab cert` and `trimtab token`, as people run them: files, modes, refusals, and that OpenSSL's own tool agrees.
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+unsigned mode_of(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0U;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int shell(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str());
+}
+
+}  // namespace
+
+TEST_CASE("an authority issues certificates whose keys only their owner reads") {
+  const Scratch scratch;
+  const std::string ca = scratch.path("ca");
+  REQUIRE(trimtab_program({"cert", "init", "--dir", ca, "--cluster", "lab"}).exit_code == 0);
+  CHECK(mode_of(ca) == 0700U);
+  CHECK(mode_of(ca + "/ca.key") == 0600U);
+  const std::string out = scratch.path("c0");
+  REQUIRE(trimtab_program({"cert", "issue", "coordinator", "c0", "--dir", ca, "--host", "c0.lab", "--host", "10.0.0.1",
+                           "--out", out})
+              .exit_code == 0);
+  CHECK(mode_of(out + "/c0.key") == 0600U);
+  CHECK(shell("openssl verify -x509_strict -purpose sslserver -verify_hostname c0.lab -CAfile " + out + "/ca.crt " +
+              out + "/c0.crt") == 0);
+  CHECK(shell("openssl verify -verify_hostname other.lab -CAfile " + out + "/ca.crt " + out + "/c0.crt") != 0);
+  REQUIRE(trimtab_program({"cert", "issue", "node", "n0", "--dir", ca}).exit_code == 0);
+  CHECK(shell("openssl verify -x509_strict -purpose sslclient -CAfile " + ca + "/ca.crt " + ca + "/n0.crt") == 0);
+  CHECK(shell("openssl verify -purpose sslserver -CAfile " + ca + "/ca.crt " + ca + "/n0.crt") != 0);
+  const Outcome shown = trimtab_program({"cert", "show", ca + "/ca.crt", out + "/c0.crt", "--json"});
+  REQUIRE(shown.exit_code == 0);
+  const json list = json::parse(shown.out)["certificates"];
+  CHECK(list[0]["kind"] == "authority");
+  CHECK(list[1]["name"] == "c0");
+  CHECK(list[1]["issuer"] == "lab");
+  CHECK(list[1]["hosts"] == json{"c0.lab", "10.0.0.1"});
+}
+
+TEST_CASE("an authority is not overwritten, and names that are paths are refused") {
+  const Scratch scratch;
+  const std::string ca = scratch.path("ca");
+  REQUIRE(trimtab_program({"cert", "init", "--dir", ca}).exit_code == 0);
+  const std::string key = content_of(ca + "/ca.key");
+  CHECK(trimtab_program({"cert", "init", "--dir", ca}).exit_code == 1);
+  CHECK(content_of(ca + "/ca.key") == key);
+  for (const char* name : {"../n0", "ca", ".hidden", "a b"}) {
+    INFO(name);
+    CHECK(trimtab_program({"cert", "issue", "node", name, "--dir", ca}).exit_code == 2);
+  }
+  CHECK(trimtab_program({"cert", "issue", "authority", "x", "--dir", ca}).exit_code == 2);
+  CHECK(trimtab_program({"cert", "issue", "coordinator", "c0", "--dir", ca}).exit_code == 2);
+  CHECK(trimtab_program({"cert", "issue", "node", "n0", "--dir", scratch.path("none")}).exit_code == 2);
+  CHECK(trimtab_program({"cert", "issue", "node", "n0", "--dir", ca, "--days", "0"}).exit_code == 2);
+}
+
+TEST_CASE("a token is shown once, and the coordinator's file keeps its hash alone") {
+  const Scratch scratch;
+  const std::string tokens = scratch.path("tokens");
+  const Outcome added = trimtab_program({"token", "add", "ana", "--role", "operate", "--tokens", tokens});
+  REQUIRE(added.exit_code == 0);
+  const std::string token = added.out.substr(0, added.out.find('\n'));
+  CHECK(token.size() == 67);
+  CHECK(mode_of(tokens) == 0600U);
+  CHECK(contains(content_of(tokens), "ana operate ana sha256:"));
+  CHECK_FALSE(contains(content_of(tokens), token.substr(3)));
+  CHECK(trimtab_program({"token", "add", "ana", "--tokens", tokens}).exit_code == 1);
+  const std::string file = scratch.path("wall.token");
+  const Outcome quiet = trimtab_program({"token", "add", "wall", "--tenant", "*", "--tokens", tokens, "--out", file});
+  CHECK(quiet.exit_code == 0);
+  CHECK(quiet.out.empty());
+  CHECK(mode_of(file) == 0600U);
+  CHECK_FALSE(contains(quiet.err, content_of(file).substr(0, 20)));
+  const Outcome listed = trimtab_program({"token", "list", "--tokens", tokens, "--json"});
+  REQUIRE(listed.exit_code == 0);
+  CHECK(json::parse(listed.out)["tokens"][1] == json{{"name", "wall"}, {"role", "view"}, {"tenant", "*"}});
+  CHECK(trimtab_program({"token", "remove", "ana", "--tokens", tokens}).exit_code == 0);
+  CHECK(trimtab_program({"token", "remove", "ana", "--tokens", tokens}).exit_code == 1);
+  CHECK_FALSE(contains(content_of(tokens), "ana"));
+  CHECK(trimtab_program({"token", "add", "x", "--role", "king", "--tokens", tokens}).exit_code == 2);
+}

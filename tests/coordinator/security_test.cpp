@@ -1,0 +1,315 @@
+// Whoever may not, over real sockets: each forbidden thing is tried, refused and logged, and no secret is in the log.
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "../net/test_authority.hpp"
+#include "base/clock.hpp"
+#include "coordinator/daemon.hpp"
+#include "fake_agent.hpp"
+#include "net/http_client.hpp"
+#include "net/tokens.hpp"
+#include "refusal_log.hpp"
+#include "schema/job.hpp"
+
+using namespace trimtab;
+using coordinator::Daemon;
+using coordinator::FakeAgent;
+using net::CertificateKind;
+using net::Role;
+using nlohmann::json;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Everything that the daemon says while this is there.
+class Log {
+ public:
+  Log() : former_(spdlog::default_logger()) {
+    auto logger = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_));
+    logger->set_level(spdlog::level::trace);
+    spdlog::set_default_logger(logger);
+  }
+  ~Log() { spdlog::set_default_logger(former_); }
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> former_;
+};
+
+struct Fixture {
+  net::TemporaryDirectory directory;
+  Log log;
+  SystemClock clock;
+  net::EventLoop loop;
+  net::Tokens tokens;
+  std::unique_ptr<Daemon> daemon;
+
+  explicit Fixture(const net::CredentialFiles& tls = {}) {
+    add("ana", Role::kOperate, "research");
+    add("bob", Role::kOperate, "bob");
+    add("wall", Role::kView, net::kEveryTenant);
+    add("chief", Role::kOperate, net::kEveryTenant);
+    add("agents", Role::kAgent, net::kEveryTenant);
+    coordinator::Settings settings;
+    settings.port = 0;
+    settings.state_directory = directory / "state";
+    settings.tokens = write_tokens();
+    settings.tls = tls;
+    auto started = Daemon::start(loop, clock, settings);
+    INFO((started.ok() ? "" : started.error().message));
+    REQUIRE(started.ok());
+    daemon = std::move(started).value();
+  }
+
+  static std::string token(const std::string& name) { return "tt_secret_of_" + name; }
+  void add(const std::string& name, Role role, const std::string& tenant) {
+    REQUIRE(tokens.add({name, role, tenant}, token(name)).ok());
+  }
+  [[nodiscard]] std::string write_tokens() const {
+    std::ofstream(directory / "tokens") << tokens.text();
+    return directory / "tokens";
+  }
+
+  Result<net::HttpReply> ask(const std::string& token_shown, const std::string& method, const std::string& target,
+                             const std::string& body = "", std::shared_ptr<net::Credentials> tls = nullptr) {
+    Result<net::HttpReply> reply = unavailable("not asked");
+    const net::HttpEndpoint endpoint{"127.0.0.1", daemon->port(), std::move(tls), token_shown};
+    net::while_loop_runs(loop,
+                         [&] { reply = net::http_request(endpoint, method, target, body, std::chrono::seconds(10)); });
+    return reply;
+  }
+  int status(const std::string& name, const std::string& method, const std::string& target,
+             const std::string& body = "") {
+    const auto reply = ask(name.empty() ? "" : token(name), method, target, body);
+    return reply.ok() ? reply->status : 0;
+  }
+};
+
+std::string submission(const std::string& name) {
+  Job job;
+  job.name = "placeholder";
+  job.world_size = 2;
+  job.steps = 10;
+  job.working_directory = "/";
+  job.describe = {"describe"};
+  job.benchmark = {"benchmark"};
+  job.train = {"train"};
+  json document = json::parse(to_json(job));
+  document["name"] = name;
+  return json{{"job", document}, {"tune", true}}.dump();
+}
+
+net::LinkOptions link_with(const std::string& token, std::shared_ptr<net::Credentials> tls = nullptr) {
+  net::LinkOptions options;
+  options.token = [token] { return token; };
+  options.tls = std::move(tls);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("without a token only the empty page is shown, and a made-up one is worth nothing") {
+  Fixture one;
+  CHECK(one.status("", "GET", "/") == 200);
+  CHECK(one.status("", "POST", "/v1/jobs", submission("job")) == 401);
+  for (const char* target : {"/v1/status", "/v1/jobs", "/v1/nodes", "/v1/costs", "/v1/audit", "/metrics", "/nowhere"}) {
+    INFO(target);
+    CHECK(one.status("", "GET", target) == 401);
+    CHECK(one.status("nobody", "GET", target) == 401);
+  }
+  CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
+  CHECK(contains(one.log.text(), "refused (unauthenticated): 127.0.0.1:"));
+  CHECK(contains(one.log.text(), "POST /v1/jobs: a token is needed"));
+  CHECK_FALSE(contains(one.log.text(), "tt_secret"));
+}
+
+TEST_CASE("a viewer starts and changes nothing") {
+  Fixture one;
+  CHECK(one.status("ana", "POST", "/v1/jobs", submission("job")) == 201);
+  for (const char* order : {"stop", "approve", "freeze", "unfreeze", "trace"}) {
+    INFO(order);
+    CHECK(one.status("wall", "POST", std::string("/v1/jobs/job/") + order) == 403);
+  }
+  CHECK(one.status("wall", "POST", "/v1/jobs", submission("mine")) == 403);
+  CHECK(one.status("wall", "POST", "/v1/profile", submission("mine")) == 403);
+  CHECK(one.status("agents", "GET", "/v1/jobs") == 403);
+  const auto jobs = one.ask(Fixture::token("wall"), "GET", "/v1/jobs");
+  REQUIRE(jobs.ok());
+  CHECK(json::parse(jobs->body)["jobs"].size() == 1);
+  CHECK(contains(one.log.text(), "this needs the role operate, but wall has the role view"));
+  CHECK_FALSE(contains(one.log.text(), "tt_secret"));
+}
+
+TEST_CASE("one tenant neither sees nor touches another's job, nor takes its name") {
+  Fixture one;
+  REQUIRE(one.status("ana", "POST", "/v1/jobs", submission("hers")) == 201);
+  for (const char* part : {"", "/events", "/trials", "/report", "/live"}) {
+    INFO(part);
+    CHECK(one.status("bob", "GET", std::string("/v1/jobs/hers") + part) == 404);
+  }
+  CHECK(one.status("bob", "POST", "/v1/jobs/hers/stop") == 404);
+  CHECK(one.status("bob", "GET", "/v1/traces/1") == 404);
+  for (const char* target : {"/v1/jobs", "/v1/status"}) {
+    const auto reply = one.ask(Fixture::token("bob"), "GET", target);
+    REQUIRE(reply.ok());
+    CHECK(reply->status == 200);
+    CHECK_FALSE(contains(reply->body, "hers"));
+  }
+  for (const char* target : {"/metrics", "/v1/costs", "/v1/audit", "/v1/audit?job=hers"}) {
+    INFO(target);
+    CHECK(one.status("bob", "GET", target) == 403);
+  }
+  CHECK(one.status("bob", "POST", "/v1/jobs", submission("hers")) == 409);
+  CHECK(one.status("bob", "POST", "/v1/jobs", submission("his")) == 201);
+  CHECK(one.status("ana", "GET", "/v1/jobs/hers") == 200);
+  CHECK(one.status("ana", "GET", "/v1/audit?job=hers") == 200);
+  const auto all = one.ask(Fixture::token("chief"), "GET", "/v1/jobs");
+  REQUIRE(all.ok());
+  CHECK(json::parse(all->body)["jobs"].size() == 2);
+  const auto audit = one.ask(Fixture::token("chief"), "GET", "/v1/audit?job=hers");
+  REQUIRE(audit.ok());
+  // Who it was is what the token says, not what the caller says.
+  CHECK(contains(audit->body, "\"who\":\"ana\""));
+}
+
+TEST_CASE("a job that names a path is refused before anything is done with it") {
+  Fixture one;
+  for (const char* name : {"../../etc/cron.d/x", "..", "a/b", "/etc", "a\\u0000b"}) {
+    INFO(name);
+    CHECK(one.status("ana", "POST", "/v1/jobs", submission(name)) == 400);
+  }
+  CHECK(one.status("ana", "GET", "/v1/jobs/..%2f..%2fcoordinator.db") == 404);
+  CHECK(one.status("ana", "GET", "/../coordinator.db") == 404);
+}
+
+TEST_CASE("a large body is not even read from who may not send one") {
+  Fixture one;
+  const std::string body(4'000'000, 'x');
+  CHECK(one.status("", "POST", "/v1/jobs", body) == 401);
+  CHECK(one.status("wall", "POST", "/v1/jobs", body) == 403);
+  CHECK(one.status("ana", "POST", "/v1/jobs", body) == 400);
+  CHECK(one.status("ana", "POST", "/v1/jobs", std::string(9'000'000, 'x')) == 413);
+  CHECK(contains(one.log.text(), "refused (too_large)"));
+  const auto metrics = one.ask(Fixture::token("chief"), "GET", "/metrics");
+  REQUIRE(metrics.ok());
+  CHECK(contains(metrics->body, "trimtab_refused_total{reason=\"too_large\"} 1"));
+  CHECK(contains(metrics->body, "trimtab_refused_total{reason=\"unauthenticated\"} 1"));
+}
+
+TEST_CASE("an agent without TLS needs an agent's token") {
+  Fixture one;
+  FakeAgent stranger(one.loop, one.daemon->port(), "n0", "i0", link_with("tt_guess"));
+  FakeAgent person(one.loop, one.daemon->port(), "n0", "i0", link_with(Fixture::token("chief")));
+  stranger.start();
+  person.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return stranger.closes > 0 && person.closes > 0; }));
+  CHECK(stranger.welcomes + person.welcomes == 0);
+  CHECK(contains(one.log.text(), "an agent needs a token of the role agent, but chief has the role operate"));
+  CHECK_FALSE(contains(one.log.text(), "tt_"));
+  FakeAgent agent(one.loop, one.daemon->port(), "n1", "i1", link_with(Fixture::token("agents")));
+  agent.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
+}
+
+TEST_CASE("a token that is removed is worth nothing after the file is read again") {
+  Fixture one;
+  CHECK(one.status("ana", "GET", "/v1/jobs") == 200);
+  one.tokens.remove("ana");
+  (void)one.write_tokens();
+  one.daemon->reload();
+  CHECK(one.status("ana", "GET", "/v1/jobs") == 401);
+  CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
+  std::ofstream(one.directory / "tokens") << "broken";
+  one.daemon->reload();
+  CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
+  CHECK(contains(one.log.text(), "the tokens stay as they were"));
+}
+
+TEST_CASE("under TLS a node is who its certificate says, and a person needs certificate and token") {
+  net::TemporaryDirectory directory;
+  const net::TestAuthority authority(directory, "ca");
+  (void)authority.credentials(CertificateKind::kCoordinator, "c0");
+  Fixture one(authority.files("c0"));
+  const auto node = authority.credentials(CertificateKind::kNode, "n0");
+  const auto ana = authority.credentials(CertificateKind::kPerson, "ana");
+
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0", link_with("", node));
+  agent.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  FakeAgent impostor(one.loop, one.daemon->port(), "n1", "i1", link_with("", node));
+  impostor.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return !impostor.refusals.empty(); }));
+  CHECK(contains(impostor.refusals[0], "says that it is node n1, but its certificate is a node's ('n0')"));
+  impostor.stop();
+  FakeAgent person(one.loop, one.daemon->port(), "n2", "i2", link_with(Fixture::token("agents"), ana));
+  person.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return person.closes > 0; }));
+  CHECK(contains(one.log.text(), "an agent needs a node's certificate, but this is a person's ('ana')"));
+  person.stop();
+
+  const auto asked = [&](const std::string& name, const std::shared_ptr<net::Credentials>& tls) {
+    const auto reply = one.ask(name.empty() ? "" : Fixture::token(name), "GET", "/v1/jobs", "", tls);
+    return reply.ok() ? reply->status : 0;
+  };
+  CHECK(asked("ana", ana) == 200);
+  CHECK(asked("", ana) == 401);
+  CHECK(asked("chief", ana) == 403);  // somebody else's token
+  CHECK(asked("ana", node) == 403);   // a node is no person
+  CHECK(asked("ana", nullptr) == 0);
+  CHECK(contains(one.log.text(), "refused (tls)"));
+}
+
+TEST_CASE("the daemon does not start with what would leave it open") {
+  net::TemporaryDirectory directory;
+  const net::TestAuthority authority(directory, "ca");
+  (void)authority.credentials(CertificateKind::kNode, "n0");
+  (void)authority.credentials(CertificateKind::kCoordinator, "c0");
+  const SystemClock clock;
+  net::EventLoop loop;
+  coordinator::Settings settings;
+  settings.port = 0;
+  settings.state_directory = directory / "state";
+  const auto refusal = [&] {
+    const auto started = Daemon::start(loop, clock, settings);
+    return started.ok() ? std::string("it was started") : started.error().message;
+  };
+  settings.address = "0.0.0.0";
+  CHECK(contains(refusal(), "needs TLS"));
+  settings.tls = authority.files("c0");
+  CHECK(contains(refusal(), "needs a file of tokens"));
+  settings.tokens = directory / "none";
+  CHECK(contains(refusal(), "No such file"));
+  std::ofstream(settings.tokens) << "";
+  CHECK(refusal() == "it was started");
+  settings.tls = authority.files("n0");
+  CHECK(contains(refusal(), "is not a coordinator's certificate"));
+  settings.tls.key.clear();
+  CHECK(contains(refusal(), "not all three"));
+}
+
+TEST_CASE("a flood of refusals fills no log, and is counted") {
+  Log log;
+  ManualClock clock;
+  clock.advance(std::chrono::minutes(1));
+  coordinator::RefusalLog refusals(clock);
+  for (int i = 0; i < 1000; ++i) refusals.refused("tls", "10.0.0.1:1", "line\nbroken\x1b[2J");
+  clock.advance(coordinator::RefusalLog::kPeriod);
+  refusals.refused("slow", "10.0.0.1:1", "late");
+  const std::string text = log.text();
+  CHECK(std::count(text.begin(), text.end(), '\n') == coordinator::RefusalLog::kLines + 2);
+  CHECK(contains(text, "990 more were refused"));
+  CHECK_FALSE(contains(text, "\x1b"));
+  CHECK(refusals.counts().at("tls") == 1000);
+}

@@ -1,0 +1,87 @@
+"""A TCP proxy between an agent and the coordinator that can cut, hold and swallow what passes.
+
+It runs on a thread of its own. Whoever watches is told of each message of a plan change just before it goes on and just
+after, on that thread; cut(), hold() and swallow() may be called from there or from any other.
+"""
+import asyncio
+import threading
+import time
+
+from plan_messages import Frames
+
+
+class CutLink:
+    def __init__(self, upstream_port, watch):
+        """`watch(kind, when)`: when is "before" or "after"."""
+        self._upstream_port, self._watch = upstream_port, watch
+        self._refused_until = self._held_until = self._swallowed_until = 0.0
+        self._writers = set()
+        self._loop = asyncio.new_event_loop()
+        self._listens = threading.Event()
+        self.port = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._listens.wait()
+
+    def close(self):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def cut(self, seconds):
+        """Break what is connected and refuse connections for so long."""
+        self._refused_until = time.monotonic() + seconds
+        self._loop.call_soon_threadsafe(self._abort)
+
+    def hold(self, seconds):
+        """Forward nothing for so long, then everything."""
+        self._held_until = time.monotonic() + seconds
+
+    def swallow(self, seconds):
+        """Lose what passes for so long, without a word; then break what is connected."""
+        self._swallowed_until = time.monotonic() + seconds
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._abort)
+
+    def _abort(self):
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
+        self.port = server.sockets[0].getsockname()[1]
+        self._listens.set()
+        self._loop.run_forever()
+
+    async def _connected(self, reader, writer):
+        if time.monotonic() < self._refused_until:
+            writer.transport.abort()
+            return
+        try:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
+        except OSError:  # The coordinator is away.
+            writer.transport.abort()
+            return
+        both = {writer, up_writer}
+        self._writers |= both
+        await asyncio.gather(self._pump(reader, up_writer, Frames(True)), self._pump(up_reader, writer, Frames(False)))
+        self._writers -= both
+
+    async def _pump(self, reader, writer, frames):
+        try:
+            while data := await reader.read(1 << 16):
+                for piece, kind in frames.feed(data):
+                    await self._forward(writer, piece, kind)
+        except OSError:
+            pass
+        writer.transport.abort()
+
+    async def _forward(self, writer, piece, kind):
+        if kind:
+            self._watch(kind, "before")
+        while (wait := self._held_until - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+        if time.monotonic() >= self._swallowed_until:
+            writer.write(piece)
+            await writer.drain()
+        if kind:
+            self._watch(kind, "after")

@@ -1,0 +1,207 @@
+#include "operator_factors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tables.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr double kOperatorPrior = 0.1;  // of log u: benchmarks meet an operator alone, a step does not
+constexpr double kDriftPrior = 0.01;    // of d
+constexpr double kPriceNoise = 0.01;    // of a stage's passes: what no operator's factor explains
+constexpr double kMostSigmas = 3;       // that a row may be off: one further off counts for less
+constexpr int kPasses = 2;              // over the rows
+
+using Doubles = std::vector<double>;
+
+// What a stage spends in each operator, and what all of that took.
+struct Row {
+  std::map<std::size_t, double> priced_ms;  // by place in Filter::keys
+  double measured_ms = 0;
+  double sigma = 0;
+  std::size_t observation = 0;
+};
+
+bool is_simple_sum(const Plan& plan) {
+  if (plan.schedule.sub_batches > 1 || plan.schedule.sliced_microbatches > 0) return false;
+  std::set<std::int32_t> devices;
+  for (const Stage& stage : plan.stages) {
+    for (const std::int32_t device : stage.devices) {
+      if (!devices.insert(device).second) return false;
+    }
+    for (const Segment& segment : stage.segments) {
+      if (segment.switches != Switches{}) return false;
+    }
+  }
+  return true;
+}
+
+bool inside(const std::vector<Range>& ranges, std::int32_t i) {
+  return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
+}
+
+class Filter {
+ public:
+  Filter(const CostTable::Tables& tables, const Calibration& prior) : tables_(tables), prior_(prior) {}
+
+  // A stage that lacks a cost teaches nothing.
+  void add(const Observation& seen, std::size_t stage);
+  void next_observation() { ++observations_; }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  [[nodiscard]] Calibration run();
+
+ private:
+  [[nodiscard]] std::size_t place_of(const std::string& key);
+  void begin();
+  void take(const Row& row);
+  [[nodiscard]] Doubles mean_shares() const;
+  [[nodiscard]] double priced(const Row& row, const Doubles& at) const;
+  [[nodiscard]] std::size_t drift_of(const Row& row) const { return 1 + keys_.size() + row.observation; }
+
+  const CostTable::Tables& tables_;
+  const Calibration& prior_;
+  std::vector<std::string> keys_;  // of the parameters after the first, the common factor; then those of observations
+  std::size_t observations_ = 0;
+  std::map<std::string, std::size_t> places_;
+  std::vector<Row> rows_;
+  Doubles linearized_;  // where slopes are taken
+  Doubles at_;
+  std::vector<Doubles> covariance_;
+};
+
+std::size_t Filter::place_of(const std::string& key) {
+  const auto [found, fresh] = places_.try_emplace(key, keys_.size());
+  if (fresh) keys_.push_back(key);
+  return found->second;
+}
+
+void Filter::add(const Observation& seen, std::size_t stage) {
+  const Plan& plan = seen.plan;
+  Row row{{}, seen.measured_pass_ms[stage], std::hypot(seen.measured_pass_sigma, kPriceNoise), observations_};
+  for (const Segment& segment : plan.stages[stage].segments) {
+    const std::int32_t samples = plan.microbatch / std::max(segment.dp, 1);
+    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
+      const std::int32_t group = tables_.group_of[i];
+      const OperatorTable& table = tables_.at(samples, segment.tp, inside(segment.alternate_dimension, i));
+      const OperatorCosts& costs = table.of_group[group];
+      if (!costs.complete()) return;
+      const double forwards = inside(segment.recompute, i) ? 2 : 1;
+      const double ms = plan.microbatches() * (forwards * costs.forward.mean + costs.backward.mean);
+      if (ms > 0) row.priced_ms[place_of(tables_.group_names[group])] += ms;
+    }
+  }
+  if (!row.priced_ms.empty()) rows_.push_back(std::move(row));
+}
+
+// At the prior.
+void Filter::begin() {
+  const std::size_t n = 1 + keys_.size() + observations_;
+  at_.assign(n, 0.0);
+  covariance_.assign(n, Doubles(n, 0.0));
+  const auto set = [this](std::size_t i, const Factor& factor) {
+    at_[i] = std::log(factor.value);
+    covariance_[i][i] = factor.log_sigma * factor.log_sigma;
+  };
+  set(0, prior_.computation);
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const auto known = prior_.operators.find(keys_[i]);
+    set(i + 1, known == prior_.operators.end() ? Factor{1.0, kOperatorPrior} : known->second);
+  }
+  for (std::size_t i = 0; i < observations_; ++i) set(1 + keys_.size() + i, {1.0, kDriftPrior});
+}
+
+double Filter::priced(const Row& row, const Doubles& at) const {
+  double sum = 0;
+  for (const auto& [place, ms] : row.priced_ms) sum += ms * std::exp(at[place + 1]);
+  return sum * std::exp(at[0] + at[drift_of(row)]);
+}
+
+void Filter::take(const Row& row) {
+  const double total = priced(row, linearized_);
+  const std::size_t n = at_.size();
+  Doubles slope(n, 0.0);
+  slope[0] = slope[drift_of(row)] = 1;
+  const double common = linearized_[0] + linearized_[drift_of(row)];
+  for (const auto& [place, ms] : row.priced_ms) {
+    slope[place + 1] = ms * std::exp(linearized_[place + 1] + common) / total;
+  }
+  Doubles gain(n, 0.0);
+  double variance = row.sigma * row.sigma;
+  double predicted = std::log(total);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) gain[i] += covariance_[i][j] * slope[j];
+    variance += slope[i] * gain[i];
+    predicted += slope[i] * (at_[i] - linearized_[i]);
+  }
+  const double left = std::log(row.measured_ms) - predicted;
+  variance = std::max(variance, left * left / (kMostSigmas * kMostSigmas));
+  for (std::size_t i = 0; i < n; ++i) {
+    at_[i] += gain[i] * left / variance;
+    for (std::size_t j = 0; j < n; ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
+  }
+}
+
+// Of each operator in the time of all rows.
+Doubles Filter::mean_shares() const {
+  Doubles shares(at_.size(), 0.0);
+  for (const Row& row : rows_) {
+    const double total = priced(row, at_) * static_cast<double>(rows_.size());
+    const double common = at_[0] + at_[drift_of(row)];
+    for (const auto& [place, ms] : row.priced_ms) shares[place + 1] += ms * std::exp(at_[place + 1] + common) / total;
+  }
+  shares[0] = 1;
+  return shares;
+}
+
+// The common factor is that of the operators as the measured plans mix them, which is what is known best; the
+// operators' own are relative to it.
+Calibration Filter::run() {
+  begin();
+  linearized_ = at_;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    begin();
+    for (const Row& row : rows_) take(row);
+    linearized_ = at_;
+  }
+  const Doubles shares = mean_shares();
+  double common = 0;
+  double variance = 0;
+  for (std::size_t i = 0; i < at_.size(); ++i) {
+    common += shares[i] * at_[i];
+    for (std::size_t j = 0; j < at_.size(); ++j) variance += shares[i] * covariance_[i][j] * shares[j];
+  }
+  Calibration learnt = prior_;
+  learnt.computation = {std::exp(common), std::sqrt(std::max(variance, 0.0) + kPriceNoise * kPriceNoise)};
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const double of_key = std::max(covariance_[i + 1][i + 1], 0.0);
+    learnt.operators[keys_[i]] = {std::exp(at_[i + 1] - (common - at_[0])), std::sqrt(of_key)};
+  }
+  return learnt;
+}
+
+}  // namespace
+
+Calibration learn_operators(const CostTable& table, const std::vector<Observation>& observations,
+                            const Calibration& prior) {
+  Filter filter(table.tables(), prior);
+  for (const Observation& seen : observations) {
+    if (!is_simple_sum(seen.plan)) continue;
+    const std::size_t stages = std::min(seen.measured_pass_ms.size(), seen.plan.stages.size());
+    for (std::size_t s = 0; s < stages; ++s) {
+      const double measured = seen.measured_pass_ms[s];
+      if (std::isfinite(measured) && measured > 0) filter.add(seen, s);
+    }
+    filter.next_observation();
+  }
+  return filter.empty() ? prior : filter.run();
+}
+
+}  // namespace trimtab::tuner
