@@ -219,16 +219,23 @@ double gather_delay(const Calibration& calibration, const StageInputs& inputs, d
 // operator.
 class PassSpread {
  public:
-  PassSpread(const StageInputs& part, int parts, const RecomputeFlags& recompute)
-      : slowest_(part.slowest), both_(part.device_share) {
+  PassSpread(const StageInputs& part, int parts, const RecomputeFlags& recompute, bool every_operator)
+      : both_(part.device_share) {
     for (std::size_t i = 0; i < part.prices.size(); ++i) {
       const OperatorPrice& price = *part.prices[i];
-      const bool again = recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0;
-      const double backward = price.backward_variance + (again ? price.forward_variance : 0);
-      for (int k = 0; k < parts; ++k) both_.add(price.forward_variance + backward);
-      forward_wait_ += parts * alone(part, price.forward_variance);
-      backward_wait_ += parts * alone(part, backward);
+      SpreadSum forward(part.device_share);
+      forward.add(price.forward_variance);
+      SpreadSum backward(part.device_share);
+      backward.add(price.backward_variance);
+      if (recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0) backward.add(price.forward_variance);
+      for (int k = 0; k < parts; ++k) {
+        both_.add(forward);
+        both_.add(backward);
+      }
       synchronizes_ = synchronizes_ || price.gradient_buffer > 0;
+      if (!every_operator) continue;
+      forward_wait_ += parts * forward.wait(part.slowest);
+      backward_wait_ += parts * backward.wait(part.slowest);
     }
   }
 
@@ -238,13 +245,6 @@ class PassSpread {
   [[nodiscard]] double backward_wait() const { return backward_wait_; }
 
  private:
-  [[nodiscard]] double alone(const StageInputs& part, double variance) const {
-    SpreadSum sum(part.device_share);
-    sum.add(variance);
-    return sum.wait(slowest_);
-  }
-
-  double slowest_;
   SpreadSum both_;
   double forward_wait_ = 0;
   double backward_wait_ = 0;
@@ -256,11 +256,11 @@ class PassSpread {
 void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
                     const RecomputeFlags& recompute, StageTimes& times) {
   if (part.slowest <= 0) return;
-  const PassSpread spread(part, parts, recompute);
-  if (!spread.synchronizes()) return;
-  const double factor = calibration.computation.value;
   const bool every_operator = stage.gathers && !stage.prefetches && !stage.whole_gradients;
   const bool every_microbatch = stage.gathers || (stage.scatters && !stage.whole_gradients);
+  const PassSpread spread(part, parts, recompute, every_operator);
+  if (!spread.synchronizes()) return;
+  const double factor = calibration.computation.value;
   if (!every_operator && !every_microbatch) {
     times.spread = spread.both().times(factor, part.slowest);
     return;

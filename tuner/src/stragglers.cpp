@@ -48,6 +48,11 @@ void SpreadSum::add(double variance) {
   if (device_share_ > 0) deviations_ += std::sqrt(variance);
 }
 
+void SpreadSum::add(const SpreadSum& other) {
+  variance_ += other.variance_;
+  deviations_ += other.deviations_;
+}
+
 ReplicaSpread SpreadSum::times(double factor, double slowest) const {
   const double own = 1 - device_share_;
   return {square(factor) * own * variance_, factor * std::sqrt(device_share_) * deviations_, slowest};

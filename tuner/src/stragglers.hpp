@@ -29,6 +29,7 @@ class SpreadSum {
  public:
   explicit SpreadSum(double device_share) : device_share_(device_share) {}
   void add(double variance);
+  void add(const SpreadSum& other);
   // ms; `slowest` in standard deviations.
   [[nodiscard]] double wait(double slowest) const;
   [[nodiscard]] ReplicaSpread times(double factor, double slowest) const;

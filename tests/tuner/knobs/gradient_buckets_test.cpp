@@ -44,9 +44,9 @@ std::vector<test::OperatorTruth> random_operators(Random& random) {
     of.cost_key = "o" + std::to_string(i);
     of.forward_ns = random.between(100000, 2000000);
     of.backward_ns = random.between(100000, 4000000);
-    of.optimizer_ns = random.between(0, 500000);
     // A multiple of the replicas, so that shards are whole bytes.
     of.parameter_bytes = i > 0 && random.below(4) == 0 ? 0 : 8 * random.between(1, 400);
+    of.optimizer_ns = of.parameter_bytes > 0 ? random.between(0, 500000) : 0;
     operators.push_back(of);
   }
   return operators;

@@ -141,26 +141,36 @@ class DrawnPipeline {
   double device_share_;
 };
 
-struct Drawn {
-  double one = 0;      // mean of a replica's step
-  double slowest = 0;  // of the slowest one's
+// Of the slowest replica's step less the replicas' mean.
+struct DrawnWait {
+  double mean = 0;
+  double standard_error = 0;
 };
 
-Drawn draw(Random& random, const std::vector<std::vector<double>>& stages, int microbatches, int replicas, double share,
-           double device_share) {
-  Drawn drawn;
+DrawnWait draw(Random& random, const std::vector<std::vector<double>>& stages, int microbatches, int replicas,
+               double share, double device_share) {
   const int steps = 3000;
+  double sum = 0;
+  double squares = 0;
   DrawnPipeline pipeline(stages, microbatches, share, device_share);
   for (int step = 0; step < steps; ++step) {
     double most = 0;
+    double mean = 0;
     for (int r = 0; r < replicas; ++r) {
       const double end = pipeline.end(random);
-      drawn.one += end / (steps * replicas);
+      mean += end / replicas;
       most = std::max(most, end);
     }
-    drawn.slowest += most / steps;
+    sum += most - mean;
+    squares += (most - mean) * (most - mean);
   }
-  return drawn;
+  const double mean = sum / steps;
+  return {mean, std::sqrt((squares / steps - mean * mean) / steps)};
+}
+
+// What the mean of so many draws differs by but once in 15,000 times.
+double sampling_error(const DrawnWait& drawn) {
+  return 4 * drawn.standard_error;
 }
 
 TEST_CASE("one replica waits for nobody, nor do replicas that take the same") {
@@ -185,13 +195,14 @@ TEST_CASE("replicas of one stage wait as long as a Monte Carlo of the step says"
   const test::World world = world_of(dp, {10, 20, 10}, 0.1);
   const Plan plan = test::make_plan(world.model, microbatch, {3}, {dp});
   const double samples = static_cast<double>(microbatch) / dp;
-  const Drawn drawn =
+  const DrawnWait drawn =
       draw(random, {{10 * samples, 20 * samples, 10 * samples}}, 96 / microbatch, dp, 0.1, device_share);
   const double waited = step_ms(world, plan, device_share) - step_ms(exact, plan);
-  CHECK(waited == Approx(drawn.slowest - drawn.one).epsilon(0.05));
+  // Passes are drawn normal and one after the other: nothing but the sampling error is between the two.
+  CHECK(waited == Approx(drawn.mean).margin(sampling_error(drawn)).epsilon(0));
 }
 
-TEST_CASE("replicas of a pipeline wait about as long as a Monte Carlo says") {
+TEST_CASE("replicas of a pipeline with a busiest stage wait as long as a Monte Carlo says") {
   const double device_share = GENERATE(0.0, 0.3);
   Random random(11);
   INFO("seed 11, device share " << device_share);
@@ -199,9 +210,11 @@ TEST_CASE("replicas of a pipeline wait about as long as a Monte Carlo says") {
   const test::World exact = world_of(12, ms, 0);
   const test::World world = world_of(12, ms, 0.1);
   const Plan plan = test::make_plan(world.model, 8, {1, 2, 3}, {4, 4, 4});
-  const Drawn drawn = draw(random, {{20}, {40}, {28}}, 12, 4, 0.1, device_share);
+  const DrawnWait drawn = draw(random, {{20}, {40}, {28}}, 12, 4, 0.1, device_share);
   const double waited = step_ms(world, plan, device_share) - step_ms(exact, plan);
-  CHECK(waited == Approx(drawn.slowest - drawn.one).epsilon(0.2));
+  // Of the 36 ms that every ms of the busiest stage's forward brings to a step one is hidden: its second forward runs
+  // beside the last stage's passes. The model counts it.
+  CHECK(waited == Approx(drawn.mean).margin(sampling_error(drawn) + waited / 36).epsilon(0));
 }
 
 TEST_CASE("replicas that synchronize more often wait more often") {
