@@ -199,6 +199,8 @@ class TrainingJob:
 
         Raises OutsideFailure, with nothing moved yet, where a rank could not write its part of the snapshot.
         """
+        if plan.digest == self._plan.digest:  # A new epoch alone: it needs no snapshot, which a full disk would refuse.
+            return self._memory.peak_bytes()
         self._faults.reach("before_snapshot", self._step)
         lift_allocation_limit(self._device)  # What a change takes was checked; its groups map more than they touch.
         self._pipeline = None
