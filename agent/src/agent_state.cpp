@@ -13,6 +13,7 @@
 #include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
+#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
@@ -186,6 +187,7 @@ void Agent::Implementation::flush_costs() {
 // What cannot be sent now is dropped: the other ranks' stamps will not wait for it.
 void Agent::Implementation::send_collectives() {
   rings.take_collectives([this](const RankRings::RankCollectives& rank) {
+    collective_times.add(rank.origin.job, rank.stamps);
     const bool sent = send(stamps_message(rank.origin, rank.rank, rank.stamps));
     (sent ? collectives_sent : collectives_unsent) += rank.stamps.size();
   });
@@ -296,30 +298,39 @@ void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
 Status Agent::Implementation::serve_metrics() {
   if (configuration.metrics_port == 0) return {};
   net::ServerOptions options;
+  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
+  options.address = configuration.metrics_address;
   options.port = configuration.metrics_port;
+  if (for_others) options.tls = tls;
   options.max_connections = 64;
   options.max_body_bytes = 4096;
   const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", render_metrics(metrics())};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(metrics())};
   };
-  auto server = net::Server::start(loop, std::move(options), {answer, {}, {}, {}});
+  net::ServerHandlers handlers{answer, {}, {}, {}};
+  // Another node's agent has no business here.
+  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
+    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
+  };
+  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
   if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
   metrics_server = std::move(server).value();
   return {};
 }
 
-std::vector<Metric> Agent::Implementation::metrics() const {
+std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto& ring = rings.counters();
   const auto& store = costs->counters();
   const auto self = host::read_process_facts("/", ::getpid());
   const auto count = [](const char* name, const char* help, std::uint64_t value) {
-    return Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
+    return net::Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
   };
   const auto gauge = [](const char* name, const char* help, double value) {
-    return Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
+    return net::Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
   };
-  std::vector<Metric> all{
+  std::vector<net::Metric> all{
       count("records", "Records read from rings.", ring.records),
       count("records_dropped", "Records that found their ring full.", ring.dropped),
       count("records_skipped", "Records that were claimed and never published.", ring.skipped),
@@ -377,15 +388,17 @@ std::vector<Metric> Agent::Implementation::metrics() const {
     all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
                    std::chrono::duration<double>(self->cpu_time).count(), ""});
   }
-  const auto append = [&all](std::vector<Metric> more) {
+  const auto append = [&all](std::vector<net::Metric> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));
   add_activity_metrics(activities, all);
+  add_step_times(sessions.step_times(), all);
+  collective_times.append(all);
   for (const auto& [key, value] : sessions.reports()) {
-    const std::string labels = "{job=\"" + label_value(key.first.job) + "\",rank=\"" + std::to_string(key.first.rank) +
-                               "\",name=\"" + label_value(key.second) + "\"}";
+    const std::string labels = "{job=\"" + net::label_value(key.first.job) + "\",rank=\"" +
+                               std::to_string(key.first.rank) + "\",name=\"" + net::label_value(key.second) + "\"}";
     all.push_back({"trimtab_agent_rank_report", false, "What ranks reported, by name.", value, labels});
   }
   return all;

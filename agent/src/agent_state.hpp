@@ -13,6 +13,7 @@
 #include "agent/agent.hpp"
 #include "agent_database.hpp"
 #include "base/clock.hpp"
+#include "collective_times.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
 #include "hardware_probe.hpp"
@@ -21,8 +22,8 @@
 #include "job_context.hpp"
 #include "kill_switch.hpp"
 #include "launched_ranks.hpp"
-#include "metrics.hpp"
 #include "net/link.hpp"
+#include "net/metric_text.hpp"
 #include "net/server.hpp"
 #include "node_facts.hpp"
 #include "rank_news.hpp"
@@ -71,7 +72,7 @@ struct Agent::Implementation {
   void follow_kill_switch();
 
   Status serve_metrics();
-  [[nodiscard]] std::vector<Metric> metrics() const;
+  [[nodiscard]] std::vector<net::Metric> metrics() const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -101,6 +102,7 @@ struct Agent::Implementation {
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;
+  CollectiveTimes collective_times;
   std::uint64_t collectives_sent = 0;
   std::uint64_t collectives_unsent = 0;
   Nanoseconds last_drain{0};

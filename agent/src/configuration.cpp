@@ -86,6 +86,12 @@ Status set_period(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_metrics_address(Configuration& c, const std::string& text) {
+  if (text.empty()) return bad_input("needs an IP address such as 0.0.0.0, but it is empty");
+  c.metrics_address = text;
+  return {};
+}
+
 Status set_nvml(Configuration& c, const std::string& text) {
   if (text.empty()) return bad_input("needs a library's name or path, but it is empty");
   c.nvml = text;
@@ -113,7 +119,9 @@ constexpr std::array kKeys{
     ConfigurationKey{"memory", "BYTES", "memory of one device, such as 700MiB",
                      [](C& c, Text text) { return set_bytes(c.memory, text, 1); }},
     ConfigurationKey{"log_level", "LEVEL", "trace, debug, info, warn, error or off", set_log_level},
-    ConfigurationKey{"metrics_port", "PORT", "Prometheus metrics on loopback; 0 = off",
+    ConfigurationKey{"metrics_address", "IP", "address of the metrics (default 127.0.0.1), beyond loopback under TLS",
+                     set_metrics_address},
+    ConfigurationKey{"metrics_port", "PORT", "port of the Prometheus metrics; 0 = off",
                      [](C& c, Text text) { return set_integer<std::uint16_t>(c.metrics_port, text, 0, 65535); }},
     ConfigurationKey{"inject", "PATH", "libtrimtab-inject.so",
                      [](C& c, Text text) { return set_path(c.inject_library, text); }},
@@ -225,6 +233,11 @@ Status check_configuration(const Configuration& configuration) {
   const net::CredentialFiles& tls = configuration.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
+  }
+  if (!net::is_loopback_host(configuration.metrics_address) && configuration.metrics_port != 0 && tls.empty()) {
+    return bad_input("metrics_address = \"" + configuration.metrics_address +
+                     "\" shows metrics to other machines and needs TLS: give tls_authority, tls_certificate and "
+                     "tls_key ('trimtab cert issue node NAME --host HOST'), or leave it at 127.0.0.1");
   }
   const std::string& host = configuration.coordinator_host;
   if (net::is_loopback_host(host) || !tls.empty()) return {};

@@ -183,6 +183,8 @@ Status RankSessions::say(Session& session, const RankFrame& frame) {
 }
 
 void RankSessions::said_step(const Session& session, const StepFrame& frame) {
+  step_times_.try_emplace(session.rank->id, net::Histogram(net::kSecondBounds))
+      .first->second.observe(static_cast<double>(frame.wall_ns) / 1e9);
   wire::RankEvent event;
   auto& step = *event.mutable_step();
   step.set_step(frame.step);
@@ -243,7 +245,11 @@ void RankSessions::closed(Peer peer) {
   const Session session = std::move(found->second);
   sessions_.erase(found);
   if (session.is_ring) return parts_.rings.producer_ended(peer);
-  if (session.rank && !is_connected(session.rank->id)) parts_.news.disconnected(session.rank->id);
+  if (!session.rank || is_connected(session.rank->id)) return;
+  const RankIdentity& id = session.rank->id;
+  parts_.news.disconnected(id);
+  step_times_.erase(id);
+  std::erase_if(reports_, [&](const auto& report) { return report.first.first == id; });
 }
 
 // A process that a rank started may have introduced itself as that rank, too.

@@ -15,6 +15,7 @@
 #include "job_context.hpp"
 #include "launched_ranks.hpp"
 #include "net/local_server.hpp"
+#include "net/metric_text.hpp"
 #include "plan_relay.hpp"
 #include "rank_frame.hpp"
 #include "rank_news.hpp"
@@ -62,9 +63,12 @@ class RankSessions final {
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;
-  // The latest values that ranks reported, by rank and name.
+  // The latest values that ranks reported, by rank and name, while they are connected.
   using Reports = std::map<std::pair<RankIdentity, std::string>, double>;
   [[nodiscard]] const Reports& reports() const { return reports_; }
+  // How long the steps of ranks that are connected took, as they say.
+  using StepTimes = std::map<RankIdentity, net::Histogram>;
+  [[nodiscard]] const StepTimes& step_times() const { return step_times_; }
 
  private:
   struct Session {
@@ -104,6 +108,7 @@ class RankSessions final {
   bool held_ = false;
   Counters counters_;
   Reports reports_;
+  StepTimes step_times_;
 };
 
 }  // namespace trimtab::agent

@@ -136,7 +136,9 @@ void Agents::kill_switch(const Member& member) {
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
+  const Nanoseconds begin = services_.clock.monotonic();
   const auto stored = store_batch(services_.costs, member.instance, batch, services_.counters);
+  services_.counters.commit_times.observe(std::chrono::duration<double>(services_.clock.monotonic() - begin).count());
   if (!stored.ok()) {
     spdlog::error("node {}: {}", member.node, stored.error().message);
     // A full disk may be emptied: the agent keeps the batch and sends it again. A broken batch stays broken.

@@ -198,6 +198,15 @@ std::uint16_t Daemon::port() const {
   return implementation_->server->port();
 }
 
+std::string Daemon::status() const {
+  const auto& members = implementation_->members.members();
+  const auto& jobs = implementation_->jobs.jobs();
+  const auto connected = std::ranges::count_if(members, [](const auto& one) { return one.second.peer != 0; });
+  const auto active = std::ranges::count_if(jobs, [](const auto& one) { return one.second->active(); });
+  return std::to_string(connected) + " of " + std::to_string(members.size()) + " nodes connected, " +
+         std::to_string(active) + " jobs active";
+}
+
 void Daemon::reload() {
   implementation_->reload(true);
 }

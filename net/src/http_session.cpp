@@ -58,6 +58,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
  private:
   void shaken(error_code failure) {
     if (core_->stopped) return finish();
+    if (failure && closed_in_silence(stream_, failure)) return finish();
     if (failure) return hang_up(handshake_failure(stream_, failure));
     peer_ = peer_identity(stream_);
     read();

@@ -104,4 +104,7 @@ TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {
   CHECK(message("tls_key = \"k\"\n").find("not all three") != std::string::npos);
   const std::string tls = "tls_authority = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\n";
   CHECK(message("coordinator = \"c0.lab:7420\"\n" + tls).empty());
+  CHECK(message("metrics_address = \"0.0.0.0\"\n").find("needs TLS") != std::string::npos);
+  CHECK(message("metrics_address = \"0.0.0.0\"\n" + tls).empty());
+  CHECK(message("metrics_address = \"0.0.0.0\"\nmetrics_port = 0\n").empty());
 }
