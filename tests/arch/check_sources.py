@@ -13,6 +13,7 @@ OWNERS = {
     "boost/": ["net/"],
     "sqlite3.h": ["schema/"],
     "SQLiteCpp/": ["schema/"],
+    "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
     "nlohmann/": ["schema/src", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
