@@ -31,6 +31,10 @@ std::string default_state_directory() {
   return std::string(home != nullptr ? home : "/tmp") + "/.local/state/trimtab";
 }
 
+const std::string& or_else(const std::string& setting, const std::string& fallback) {
+  return setting.empty() ? fallback : setting;
+}
+
 Result<std::string> make_state_directory(const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -173,8 +177,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
   TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));
-  TRIMTAB_TRY(StateStore store, StateStore::open(directory + "/coordinator.db"));
-  TRIMTAB_TRY(CostDatabase costs, CostDatabase::open(directory + "/costs.db", OpenMode::kCreate));
+  TRIMTAB_TRY(StateStore store, StateStore::open(or_else(settings.state_database, directory + "/coordinator.db")));
+  TRIMTAB_TRY(CostDatabase costs,
+              CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
   auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
                                                  std::move(credentials), std::move(tokens));
   TRIMTAB_TRY_STATUS(inside->listen(settings));

@@ -43,6 +43,12 @@ Status apply_state(Settings& settings, const std::string& value) {
   return {};
 }
 
+template <std::string Settings::*database>
+Status apply_database(Settings& settings, const std::string& value) {
+  settings.*database = value;
+  return {};
+}
+
 Status apply_log_level(Settings& settings, const std::string& value) {
   static constexpr const char* kLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), value) == std::end(kLevels)) {
@@ -97,6 +103,12 @@ const std::vector<SettingKey>& setting_keys() {
       {"listen", "127.0.0.1:7420",
        "HOST:PORT to listen on, beyond loopback only with TLS and tokens; port 0 takes any free one", apply_listen},
       {"state", "$XDG_STATE_HOME/trimtab", "directory of the state and the cost database", apply_state},
+      {"cost_database", "costs.db in the state directory",
+       "where costs are kept: a file, or postgresql://... that several coordinators share",
+       apply_database<&Settings::cost_database>},
+      {"state_database", "coordinator.db in the state directory",
+       "where jobs, trials and their history are kept: a file, or postgresql://... of this coordinator alone",
+       apply_database<&Settings::state_database>},
       {"log_level", "info", "trace, debug, info, warn, error or off", apply_log_level},
       {"port_file", "none", "file that the bound port is written to", apply_port_file},
       {"search_time", "5s", "the most time that one search takes", apply_search_time},

@@ -57,6 +57,17 @@ TEST_CASE("the environment wins over the file, and values are checked alike") {
   CHECK(refused.error().message.find("TRIMTAB_SEARCH_EVALUATIONS") != std::string::npos);
 }
 
+TEST_CASE("costs and state are files of the state directory unless a key names another place") {
+  Settings settings;
+  CHECK((settings.cost_database.empty() && settings.state_database.empty()));
+  const std::string text =
+      "cost_database = \"postgresql://db.lab/costs?passfile=/etc/trimtab/pgpass\"\nstate_database = "
+      "\"/srv/state.db\"\n";
+  REQUIRE(apply_toml(settings, text, "f").ok());
+  CHECK(settings.cost_database == "postgresql://db.lab/costs?passfile=/etc/trimtab/pgpass");
+  CHECK(settings.state_database == "/srv/state.db");
+}
+
 TEST_CASE("a file that is not TOML is an error with its line") {
   Settings settings;
   const Status applied = apply_toml(settings, "\n\nlisten = = 3\n", "c.toml");

@@ -15,13 +15,6 @@ using namespace trimtab::test;
 
 namespace {
 
-CostDatabase open(const std::string& path, OpenMode mode = OpenMode::kCreate) {
-  auto database = CostDatabase::open(path, mode);
-  INFO((database.ok() ? "" : database.error().message));
-  REQUIRE(database.ok());
-  return std::move(database).value();
-}
-
 const std::string kHash = hash(sample_fingerprint());
 
 }  // namespace
@@ -29,7 +22,7 @@ const std::string kHash = hash(sample_fingerprint());
 TEST_CASE("folding keeps the number of stored rows bounded") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("c.db");
-  CostDatabase database = open(path);
+  CostDatabase database = open_costs(path);
   for (std::uint64_t number = 1; number <= 640; ++number) {
     REQUIRE(database
                 .add_batch({"agent", number}, sample_fingerprint(), "active",
@@ -38,7 +31,7 @@ TEST_CASE("folding keeps the number of stored rows bounded") {
   }
   // Ten times 64 batches of two costs: unfolded they would take 1280 rows of about 100 bytes.
   CHECK(bytes_of(path).size() + bytes_of(path + "-wal").size() < 6'000'000);
-  CostDatabase copy = open(directory.file("copy.db"));
+  CostDatabase copy = open_costs(directory.file("copy.db"));
   CHECK(copy.merge_from(path).value() == 640);
   CHECK(bytes_of(directory.file("copy.db")).size() < 80'000);
   CHECK(contents(copy) == contents(database));
@@ -47,9 +40,11 @@ TEST_CASE("folding keeps the number of stored rows bounded") {
 TEST_CASE("reading leaves no files beside the database, and a reader may not write") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("c.db");
-  { REQUIRE(open(path).add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value()); }
   {
-    CostDatabase reader = open(path, OpenMode::kReadOnly);
+    REQUIRE(open_costs(path).add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value());
+  }
+  {
+    CostDatabase reader = open_costs(path, OpenMode::kReadOnly);
     CHECK(reader.cost_count().value() == 1);
     CHECK_FALSE(reader.put_fact(kHash, "calibration", "{}").ok());
   }
@@ -74,7 +69,7 @@ TEST_CASE("a cost database of the first release is taken over whole, and then te
                 .ok());
     REQUIRE(old.execute("INSERT INTO costs VALUES (?, 7, 'active', 3, 1, ?)", {kHash, statistics}).ok());
   }
-  CostDatabase database = open(path, OpenMode::kReadWrite);
+  CostDatabase database = open_costs(path, OpenMode::kReadWrite);
   CostKey key{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1024, 2, "intra_node"};
   CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
   CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {{key, statistics_of({5})}}).value());

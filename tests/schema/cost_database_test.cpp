@@ -14,20 +14,13 @@ using namespace trimtab::test;
 
 namespace {
 
-CostDatabase open(const std::string& path, OpenMode mode = OpenMode::kCreate) {
-  auto database = CostDatabase::open(path, mode);
-  INFO((database.ok() ? "" : database.error().message));
-  REQUIRE(database.ok());
-  return std::move(database).value();
-}
-
 const std::string kHash = hash(sample_fingerprint());
 
 }  // namespace
 
 TEST_CASE("a batch that comes twice counts once") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   const std::vector<Cost> costs{forward_cost("a", {10, 20})};
   CHECK(database.add_batch({"agent", 1}, sample_fingerprint(), "active", costs).value());
   CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", costs).value());
@@ -38,7 +31,7 @@ TEST_CASE("a batch that comes twice counts once") {
 
 TEST_CASE("an empty batch counts as stored, too") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   CHECK(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {}).value());
   CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
   CHECK(database.cost_count().value() == 0);
@@ -47,10 +40,10 @@ TEST_CASE("an empty batch counts as stored, too") {
 TEST_CASE("costs are found after closing and opening again") {
   const DatabasePlace place(GENERATE(from_range(backends())));
   {
-    CostDatabase database = open(place.name("c"));
+    CostDatabase database = open_costs(place.name("c"));
     REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value());
   }
-  const CostDatabase database = open(place.name("c"), OpenMode::kReadOnly);
+  const CostDatabase database = open_costs(place.name("c"), OpenMode::kReadOnly);
   CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({7}));
   CHECK_FALSE(database.find(kHash, forward_key("b")).value().has_value());
   CHECK_FALSE(database.find("0000", forward_key("a")).value().has_value());
@@ -59,7 +52,7 @@ TEST_CASE("costs are found after closing and opening again") {
 
 TEST_CASE("sources are kept apart, and merged where none is named") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {10})}).value());
   REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint(), "passive", {forward_cost("a", {30})}).value());
   CHECK(database.costs(kHash, {}, "active").value().at(0).statistics == statistics_of({10}));
@@ -72,7 +65,7 @@ TEST_CASE("sources are kept apart, and merged where none is named") {
 
 TEST_CASE("an import never outranks what was measured here, and stands in where nothing was") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   const std::string source = "import:nccl-tests";
   REQUIRE(database.add_batch({"b", 1}, sample_fingerprint(), source, {forward_cost("a", {1, 1, 1, 1, 1, 1})}).value());
   REQUIRE(database.add_batch({"b", 2}, sample_fingerprint(), source, {forward_cost("b", {5})}).value());
@@ -89,7 +82,7 @@ TEST_CASE("an import never outranks what was measured here, and stands in where 
 
 TEST_CASE("costs are asked for by kind, and come in the order of their keys") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   Cost step{{CostKind::kStepTime, "plan", "", 0, 1, "default", 0, 0, ""}, statistics_of({1})};
   Cost process{{CostKind::kProcessBytes, "process", "", 0, 1, "default", 0, 0, ""}, statistics_of({2})};
   const std::vector<Cost> costs{step, forward_cost("b", {1}), process, forward_cost("a", {1})};
@@ -103,7 +96,7 @@ TEST_CASE("costs are asked for by kind, and come in the order of their keys") {
 
 TEST_CASE("fingerprints do not share costs") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint("x"), "active", {forward_cost("a", {10})}).value());
   REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint("y"), "active", {forward_cost("a", {99})}).value());
   CHECK(database.costs(hash(sample_fingerprint("x"))).value().at(0).statistics == statistics_of({10}));
@@ -112,7 +105,7 @@ TEST_CASE("fingerprints do not share costs") {
 
 TEST_CASE("one key that a batch names twice, or spells in two ways, is one cost") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   const Cost bare{{CostKind::kCollective, "all_reduce", "", 0, 1, "default", 64, 2, ""}, statistics_of({1})};
   Cost full = bare;
   full.key.placement = "intra_node";
@@ -123,7 +116,7 @@ TEST_CASE("one key that a batch names twice, or spells in two ways, is one cost"
 
 TEST_CASE("names of any bytes are stored as they are") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   const std::string name("a'b\"\0caf\xe9;--", 12);
   REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost(name, {5})}).value());
   CHECK(database.find(kHash, forward_key(name)).value()->statistics == statistics_of({5}));
@@ -132,7 +125,7 @@ TEST_CASE("names of any bytes are stored as they are") {
 
 TEST_CASE("a batch without an origin or a source, or with a number beyond 2^63, is refused") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   CHECK(database.add_batch({"", 1}, sample_fingerprint(), "active", {}).error().kind == ErrorKind::kBadInput);
   CHECK(database.add_batch({"agent", 1}, sample_fingerprint(), "", {}).error().kind == ErrorKind::kBadInput);
   CHECK_FALSE(database.add_batch({"agent", ~std::uint64_t{0}}, sample_fingerprint(), "active", {}).ok());
@@ -142,7 +135,7 @@ TEST_CASE("a batch without an origin or a source, or with a number beyond 2^63, 
 
 TEST_CASE("many batches of one origin are folded, and each still counts once") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   Statistics expected;
   for (std::uint64_t number = 1; number <= 200; ++number) {
     const auto value = static_cast<std::int64_t>(number * number);
@@ -162,7 +155,7 @@ TEST_CASE("many batches of one origin are folded, and each still counts once") {
 
 TEST_CASE("a fact is what was put last") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase database = open(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"));
   CHECK_FALSE(database.fact(kHash, "calibration").value().has_value());
   REQUIRE(database.put_fact(kHash, "calibration", R"({"a":1})").ok());
   REQUIRE(database.put_fact(kHash, "calibration", R"({"a":0})").ok());
@@ -172,8 +165,8 @@ TEST_CASE("a fact is what was put last") {
 
 TEST_CASE("a database that is open for reading takes no batch") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  (void)open(place.name("c"));
-  CostDatabase database = open(place.name("c"), OpenMode::kReadOnly);
+  (void)open_costs(place.name("c"));
+  CostDatabase database = open_costs(place.name("c"), OpenMode::kReadOnly);
   const auto result = database.add_batch({"agent", 1}, sample_fingerprint(), "active", {});
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().kind == ErrorKind::kUnavailable);
@@ -181,8 +174,8 @@ TEST_CASE("a database that is open for reading takes no batch") {
 
 TEST_CASE("a reader sees whole batches while a writer goes on") {
   const DatabasePlace place(GENERATE(from_range(backends())));
-  CostDatabase writer = open(place.name("c"));
-  const CostDatabase reader = open(place.name("c"), OpenMode::kReadOnly);
+  CostDatabase writer = open_costs(place.name("c"));
+  const CostDatabase reader = open_costs(place.name("c"), OpenMode::kReadOnly);
   for (std::uint64_t number = 1; number <= 70; ++number) {
     REQUIRE(writer.add_batch({"agent", number}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
     REQUIRE(reader.find(kHash, forward_key("a")).value()->statistics.count() == number);

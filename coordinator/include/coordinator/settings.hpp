@@ -21,6 +21,8 @@ struct Settings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 7420;
   std::string state_directory;  // empty = $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab
+  std::string cost_database;    // a file or postgresql://...; empty = costs.db in the state directory
+  std::string state_database;   // the same; empty = coordinator.db there
   std::string log_level = "info";
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
