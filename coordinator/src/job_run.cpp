@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -63,8 +64,9 @@ void JobRun::obey(Order order, AuditEntry entry) {
 }
 
 void JobRun::tick() {
-  if (active() && services_.members.kill_switches() != tuning_.kill_switches()) {
-    feed(KillSwitches{services_.members.kill_switches()});
+  if (active()) {
+    std::set<std::string> thrown = services_.members.kill_switches();
+    if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
   }
   if (active()) feed(Tick{});
   tick_probing();
@@ -296,8 +298,7 @@ void JobRun::offer_nodes() {
 void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
   if (!tuning_.takes_nodes()) return;  // looked at again when it does
   offered_ = larger.key;
-  NodesOffered offered = describe_joining(larger, probed.probes);
-  feed(std::move(offered));
+  feed(describe_joining(larger, probed.probes));
 }
 
 void JobRun::remember(const std::string& fact, const std::string& json) {

@@ -84,7 +84,7 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   state.job = fake_job();
   state.job.world_size = 4;
   state.phase = Phase::kTraining;
-  state.elastic = true;
+  state.job.elastic = true;
   state.nodes = {{"n0", 0, 2}, {"n1", 2, 2}};
   state.cluster_json = small_input(1, 2).cluster_json;
   state.initial = state.incumbent = {"initial", "initial"};

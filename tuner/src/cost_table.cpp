@@ -330,11 +330,13 @@ CostTable CostTable::on(const Cluster& cluster) const {
 
 CostTable CostTable::scaled(const std::map<std::string, double>& passes, double memory) const {
   auto tables = std::make_shared<Tables>(*tables_);
+  std::vector<double> factors;
+  for (const std::string& group : tables->group_names) {
+    const auto found = passes.find(group);
+    factors.push_back(found == passes.end() ? 1 : found->second);
+  }
   for (OperatorTable& table : tables->operator_tables) {
-    for (std::size_t g = 0; g < tables->group_names.size(); ++g) {
-      const auto found = passes.find(tables->group_names[g]);
-      scale(table.of_group[g], found == passes.end() ? 1 : found->second, memory);
-    }
+    for (std::size_t g = 0; g < factors.size(); ++g) scale(table.of_group[g], factors[g], memory);
     spread_over_operators(tables->group_of, table);
   }
   return CostTable(std::move(tables));
