@@ -14,9 +14,15 @@ namespace {
 
 constexpr std::uint32_t kApplicationId = 0x74724331;  // "trC1"
 constexpr const char* kFindKey =
-    "SELECT id FROM cost_keys WHERE kind = ? AND subject = ? AND dtype = ? AND samples = ? AND tp = ? AND sharding = ? "
-    "AND bytes = ? AND group_size = ? AND placement = ? AND algorithm = ? AND protocol = ? AND channels = ? "
-    "AND kernel_class = ?";
+    "SELECT id FROM cost_keys WHERE kind = ?1 AND subject = ?2 AND dtype = ?3 AND samples = ?4 AND tp = ?5 "
+    "AND sharding = ?6 AND bytes = ?7 AND group_size = ?8 AND placement = ?9 AND algorithm = ?10 AND protocol = ?11 "
+    "AND channels = ?12 AND kernel_class = ?13";
+// The index of a server's keys holds this instead of their texts.
+constexpr const char* kByDigest =
+    " AND sha256(sha256(kind) || sha256(subject) || sha256(dtype) || sha256(sharding) || sha256(placement) || "
+    "sha256(algorithm) || sha256(protocol) || sha256(kernel_class)) = "
+    "sha256(sha256(?1) || sha256(?2) || sha256(?3) || sha256(?6) || sha256(?9) || sha256(?10) || sha256(?11) || "
+    "sha256(?13))";
 // Another writer may have added the same key since it was looked for.
 constexpr const char* kAddKey =
     "INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, "
@@ -44,12 +50,16 @@ Row values_of(const CostKey& key) {
           key.kernel_class};
 }
 
+std::string find_key_in(const Database& database) {
+  return names_server(database.name()) ? std::string(kFindKey) + kByDigest : kFindKey;
+}
+
 // Finds what is there of `keys`; returns the others.
 Result<std::vector<CostKey>> find_keys(const Database& database, const std::vector<CostKey>& keys,
                                        std::map<CostKey, std::int64_t>& ids) {
   Rows arguments;
   for (const CostKey& key : keys) arguments.push_back(values_of(key));
-  TRIMTAB_TRY(const auto found, database.query_each(kFindKey, arguments));
+  TRIMTAB_TRY(const auto found, database.query_each(find_key_in(database), arguments));
   std::vector<CostKey> missing;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (found[i].empty()) {
@@ -89,7 +99,7 @@ Result<CostKey> parse_key(const Row& row, std::size_t first) {
 }
 
 Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key) {
-  TRIMTAB_TRY(const auto rows, database.query(kFindKey, values_of(key)));
+  TRIMTAB_TRY(const auto rows, database.query(find_key_in(database), values_of(key)));
   if (rows.empty()) return std::optional<std::int64_t>();
   return std::optional(as_integer(rows[0][0]));
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "coordinator/daemon.hpp"
@@ -64,7 +65,8 @@ TEST_CASE("what an agent sends to two coordinators that share their costs counts
   }
   const CostDatabase costs = CostDatabase::open(place.name("costs"), OpenMode::kReadOnly).value();
   std::map<std::string, std::uint64_t> counts;
-  for (const CostRow& row : costs.rows().value()) counts[row.cost.key.subject] += row.cost.statistics.count();
+  const std::vector<CostRow> rows = costs.rows().value();
+  for (const CostRow& row : rows) counts[row.cost.key.subject] += row.cost.statistics.count();
   CHECK(counts.size() == kBatches);
   for (const auto& [subject, count] : counts) CHECK(count == counts["batch1"]);
   CHECK(counts["batch1"] == 2);  // as FakeAgent sends them

@@ -196,6 +196,27 @@ TEST_CASE("a statement that takes too long is stopped", "[postgresql]") {
   CHECK(bounds.value().at(0) == Row{std::string("30s"), std::string("5s"), std::string("1min"), std::string("on")});
 }
 
+TEST_CASE("storing many costs scans no table, also where statistics were taken of empty ones", "[postgresql]") {
+  if (absent()) return;
+  const Place place;
+  { REQUIRE(CostDatabase::open(place.name, OpenMode::kCreate).ok()); }
+  const std::string tables = "FROM pg_stat_all_tables WHERE schemaname = '" + place.schema + "'";
+  for (const char* table : {"cost_keys", "costs", "fingerprints", "origins", "batches"}) {
+    place.server.run("ANALYZE " + place.schema + "." + table);
+  }
+  std::vector<Cost> costs;
+  for (int i = 0; i < 1000; ++i) costs.push_back(forward_cost("op" + std::to_string(i), {i}));
+  {
+    CostDatabase database = CostDatabase::open(place.name, OpenMode::kReadWrite).value();
+    REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", costs).value());
+    REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint(), "active", costs).value());
+  }
+  (void)place.server.end_connections();  // what they counted is told when they end
+  CHECK(place.server.run("SELECT sum(n_tup_ins) >= 3000 " + tables).at(0) == "t");
+  // A scan for each cost would read a million rows.
+  CHECK(place.server.run("SELECT sum(seq_tup_read) < 10000 " + tables).at(0) == "t");
+}
+
 TEST_CASE("an owner whose connection was lost owns again, unless another was there meanwhile", "[postgresql]") {
   if (absent()) return;
   const Place place;

@@ -36,14 +36,11 @@ CREATE TABLE cost_keys (
   channels BIGINT NOT NULL,
   kernel_class BYTEA NOT NULL
 );
--- Kernels have longer names than a btree holds: unique are the digests. Operators are found by their subject, collectives,
--- of which many share one, by their sizes.
+-- Kernels have longer names than a btree holds: the digest of a key's texts stands for them, and keys are looked up by it.
 CREATE UNIQUE INDEX cost_keys_once ON cost_keys (
   sha256(sha256(kind) || sha256(subject) || sha256(dtype) || sha256(sharding) || sha256(placement) || sha256(algorithm) ||
          sha256(protocol) || sha256(kernel_class)),
   samples, tp, bytes, group_size, channels);
-CREATE INDEX cost_keys_by_subject ON cost_keys USING hash (subject);
-CREATE INDEX cost_keys_by_size ON cost_keys (bytes, group_size, samples, tp, channels);
 
 CREATE TABLE costs (
   fingerprint BYTEA NOT NULL REFERENCES fingerprints (hash),

@@ -19,9 +19,11 @@ constexpr std::size_t kMaxPrepared = 128;
 constexpr std::size_t kMostAtOnce = 128;
 constexpr int kBinary = 1;
 
+// libpq's messages have several lines, and a full stop at the end of some.
 std::string one_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
   std::replace(text.begin(), text.end(), '\n', ' ');
+  std::erase(text, '\t');
+  while (text.ends_with(' ') || text.ends_with('.')) text.pop_back();
   return text;
 }
 
