@@ -72,6 +72,7 @@ class PostgresDatabase : public DatabaseBackend {
   Result<PostgresSession> connect();
   Result<PostgresSession> try_connect() const;
   Status connected();  // again, where the connection was lost
+  Status reconnect();
   Attempt attempt(const std::function<Status()>& body);
   Status begin();
   Attempt commit();
@@ -130,6 +131,12 @@ Status PostgresDatabase::open() {
 Status PostgresDatabase::connected() {
   if (session_ && !session_->lost()) return {};
   session_.reset();
+  const Status again = reconnect();
+  // Whatever it is: what was asked for is in order, and may be stored later.
+  return again.ok() ? Status() : unavailable(again.error().message);
+}
+
+Status PostgresDatabase::reconnect() {
   TRIMTAB_TRY(PostgresSession session, connect());
   TRIMTAB_TRY_STATUS(tables_.recognize(session));
   if (exclusive_) TRIMTAB_TRY_STATUS(tables_.own(session, owner_));
@@ -209,9 +216,9 @@ PostgresDatabase::Attempt PostgresDatabase::attempt(const std::function<Status()
 Status PostgresDatabase::begin() {
   TRIMTAB_TRY(const auto answers, ask(tables_.begin_change()));
   const Rows& tables = answers.back();
-  if (tables.empty()) return tables_.check_version(0);
-  transaction_id_ = as_integer(tables[0][0]);
-  return tables_.check_version(as_integer(tables[0][1]));
+  if (!tables.empty()) transaction_id_ = as_integer(tables[0][0]);
+  const Status version = tables_.check_version(tables.empty() ? 0 : as_integer(tables[0][1]));
+  return version.ok() ? Status() : unavailable(version.error().message);
 }
 
 PostgresDatabase::Attempt PostgresDatabase::commit() {

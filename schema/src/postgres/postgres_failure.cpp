@@ -61,7 +61,7 @@ Error postgres_error(const PostgresFailure& failure, const std::string& subject)
   for (const Advice& advice : kAdvice) {
     if (failure.state.starts_with(advice.state)) return {advice.kind, reason + ": " + advice.text};
   }
-  return bad_input(reason);
+  return unavailable(reason + ". See the server's log");
 }
 
 }  // namespace trimtab
