@@ -187,6 +187,7 @@ void scale(OperatorCosts& costs, double passes, double memory) {
   for (Value* const pass : {&costs.forward, &costs.backward}) {
     pass->mean *= passes;
     pass->error *= passes;
+    pass->spread *= passes;
   }
   for (Value* const bytes : {&costs.stored, &costs.working}) {
     bytes->mean *= memory;
@@ -314,6 +315,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
                      tables->group_names.front() + ", ...) among " + std::to_string(costs.size()) +
                      " costs; profile the model on this hardware first");
   }
+  tables->device_share = options.device_share;
   fill_parameters(measured, options.allow_estimates, *tables);
   if (options.passes_only) leave_out_optimizer(*tables);
   fill_process(costs, options.allow_estimates, *tables);
