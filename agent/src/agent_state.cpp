@@ -32,6 +32,9 @@ net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr
   net::LinkOptions options;
   options.host = chosen.coordinator_host;
   options.port = chosen.coordinator_port;
+  options.max_frame_bytes = static_cast<std::size_t>(chosen.max_frame);
+  options.max_frames_per_second = chosen.max_message_rate;
+  options.max_queued_bytes = static_cast<std::size_t>(chosen.link_queue);
   options.tls = tls;
   options.token = std::move(token);
   return options;
@@ -53,7 +56,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       jobs(chosen.state, facts.fingerprint),
       // A trace leaves half of the link's queue to everything else.
       traces({[this](const wire::FromAgent& message) {
-                return link.queued_bytes() < net::LinkOptions{}.max_queued_bytes / 2 && send(message);
+                return link.queued_bytes() < static_cast<std::size_t>(configuration.link_queue) / 2 && send(message);
               },
               [this](const std::string& job) { return rings.rings_of(job); },
               [this](net::LocalPeerId peer, std::uint64_t until_ns) { rings.ask_full_detail(peer, until_ns); }, clock,
@@ -113,7 +116,7 @@ Status Agent::Implementation::open() {
                                           [this](const wire::FromAgent& message) { return send(message); }));
   costs.emplace(std::move(store));
   follow_kill_switch();
-  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket));
+  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
   if (facts.inject_library.empty()) {
@@ -226,7 +229,7 @@ void Agent::Implementation::look_after() {
   ranks.bound_logs(configuration.rank_log_limit);
   if (!welcome) return;
   news.retry();
-  costs->pump();
+  costs->look_after(clock.monotonic());
 }
 
 // Once per change, not every two seconds.
@@ -303,7 +306,9 @@ Status Agent::Implementation::serve_metrics() {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
     return {200, "text/plain; version=0.0.4; charset=utf-8", render_metrics(metrics())};
   };
-  auto server = net::Server::start(loop, std::move(options), {answer, {}, {}, {}});
+  net::ServerHandlers handlers{answer, {}, {}, {}};
+  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
+  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
   if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
   metrics_server = std::move(server).value();
   return {};
@@ -355,11 +360,23 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       gauge("rings", "Rings that are read.", static_cast<double>(rings.size())),
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
+      count("frames_delayed", "Times that a process' frames came faster than max_message_rate and were read later.",
+            sessions.counters().delayed),
+      count("link_frames_delayed", "The same of the coordinator's.", link.counters().delayed),
+      count("link_frames_refused", "Frames of the coordinator that were too large or no messages: the link ended.",
+            link.counters().too_large + frames_malformed),
+      count("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused),
+      gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
+            static_cast<double>(link.queued_bytes())),
+      count("metrics_requests_refused", "Requests for metrics that were too large, too slow or malformed.",
+            requests_refused),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
       count("processes_refused", "Connections of other users' processes that were refused.",
             sessions.counters().refused_processes),
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
+      count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
+            batches_refused),
       count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),

@@ -49,6 +49,7 @@ struct Agent::Implementation {
   void welcomed(const wire::Welcome& welcome);
   void refused(const wire::Refused& refusal);
   void dispatch(const wire::ToAgent& message);
+  void batch_answered(const wire::BatchAck& answer);
   void beat();
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
@@ -103,6 +104,9 @@ struct Agent::Implementation {
   std::uint64_t storage_failures_told = 0;
   std::uint64_t collectives_sent = 0;
   std::uint64_t collectives_unsent = 0;
+  std::uint64_t batches_refused = 0;
+  std::uint64_t frames_malformed = 0;  // from the coordinator
+  std::uint64_t requests_refused = 0;  // of metrics
   Nanoseconds last_drain{0};
   Nanoseconds loop_lag{0};
   net::EventLoop::Timer heartbeat;

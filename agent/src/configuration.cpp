@@ -17,6 +17,9 @@ namespace trimtab::agent {
 
 namespace {
 
+// The longest message that agent and coordinator send each other fits.
+constexpr Bytes kSmallestFrame = Bytes{8} << 20;
+
 template <typename Integer>
 Status set_integer(Integer& field, const std::string& text, Integer low, Integer high) {
   Integer value{};
@@ -29,9 +32,10 @@ Status set_integer(Integer& field, const std::string& text, Integer low, Integer
   return {};
 }
 
-Status set_bytes(Bytes& field, const std::string& text, Bytes low) {
+Status set_bytes(Bytes& field, const std::string& text, Bytes low, Bytes high = std::numeric_limits<Bytes>::max()) {
   TRIMTAB_TRY(const Bytes bytes, parse_bytes(text));
   if (bytes < low) return bad_input("must be at least " + format_bytes(low) + ", but it is " + text);
+  if (bytes > high) return bad_input("must be at most " + format_bytes(high) + ", but it is " + text);
   field = bytes;
   return {};
 }
@@ -122,6 +126,14 @@ constexpr std::array kKeys{
                      [](C& c, Text text) { return set_bytes(c.spool_limit, text, Bytes{1} << 20); }},
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
                      [](C& c, Text text) { return set_bytes(c.rank_log_limit, text, Bytes{64} << 10); }},
+    ConfigurationKey{"max_frame", "BYTES", "the largest frame of the coordinator",
+                     [](C& c, Text text) { return set_bytes(c.max_frame, text, kSmallestFrame, Bytes{256} << 20); }},
+    ConfigurationKey{
+        "max_message_rate", "N",
+        "messages a second that are read of the coordinator and of each process; more wait on their side",
+        [](C& c, Text text) { return set_integer<std::uint32_t>(c.max_message_rate, text, 1, 1'000'000); }},
+    ConfigurationKey{"link_queue", "BYTES", "what may wait for a slow coordinator in memory; costs wait in the spool",
+                     [](C& c, Text text) { return set_bytes(c.link_queue, text, kSmallestFrame, Bytes{1} << 30); }},
     ConfigurationKey{"kill_grace", "TIME", "from SIGTERM to SIGKILL, such as 5s", set_grace},
     ConfigurationKey{"sample_period", "TIME", "how often the machine's metrics are read, such as 5s; 0s = off",
                      set_period},

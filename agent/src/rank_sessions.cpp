@@ -51,7 +51,7 @@ wire::RankEvent event_of(const ByeFrame& frame) {
 
 }  // namespace
 
-Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
+Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second) {
   net::LocalServerHandlers handlers;
   handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
@@ -60,7 +60,8 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
     // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
     if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("process {} is refused: {}", pid, reason);
   };
-  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers)));
+  handlers.delayed = [this](Peer) { ++counters_.delayed; };
+  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
   return {};
 }
 

@@ -37,7 +37,8 @@ class RankSessions final {
   explicit RankSessions(Parts parts) : parts_(std::move(parts)) {}
 
   // Listens; the error says why it cannot.
-  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path);
+  // Of each process so many frames a second are read.
+  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second = 0);
   void stop();
 
   // From the coordinator, for the job's ranks on this node.
@@ -59,6 +60,7 @@ class RankSessions final {
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
     std::uint64_t refused_processes = 0;  // of other users
+    std::uint64_t delayed = 0;            // times that frames came too fast
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;

@@ -116,6 +116,10 @@ struct Daemon::Implementation {
     options.address = settings.address;
     options.port = settings.port;
     options.tls = tls;
+    options.max_body_bytes = options.max_frame_bytes = static_cast<std::size_t>(settings.max_frame);
+    options.max_queued_bytes = static_cast<std::size_t>(settings.peer_queue);
+    options.max_frames_per_second = settings.max_message_rate;
+    options.max_connections = settings.max_connections;
     net::ServerHandlers handlers;
     handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
     handlers.refused = [this](const net::Refusal& refusal) {
@@ -123,6 +127,7 @@ struct Daemon::Implementation {
     };
     handlers.http = [this](const net::HttpRequest& request) { return api.handle(request); };
     handlers.opened = [](net::PeerId) {};
+    handlers.delayed = [this](net::PeerId) { ++services.counters.frames_delayed; };
     handlers.message = [this](net::PeerId peer, std::string_view frame) { agents.message(peer, frame); };
     handlers.closed = [this](net::PeerId peer, const std::string& reason) { agents.closed(peer, reason); };
     TRIMTAB_TRY(server, net::Server::start(loop, options, std::move(handlers)));

@@ -147,12 +147,16 @@ void counter_metrics(Page& page, const Counters& counters) {
   page.labelled("trimtab_cost_batches_total", "counter", "Batches of costs from agents.", "outcome",
                 {{"stored", static_cast<double>(counters.batches_stored)},
                  {"repeated", static_cast<double>(counters.batches_repeated)},
-                 {"refused", static_cast<double>(counters.batches_refused)}});
+                 {"refused", static_cast<double>(counters.batches_refused)},
+                 {"failed", static_cast<double>(counters.batches_failed)}});
   page.labelled("trimtab_cost_entries_total", "counter", "Costs in those batches.", "outcome",
                 {{"read", static_cast<double>(counters.cost_entries)},
                  {"refused", static_cast<double>(counters.cost_entries_refused)}});
   page.single("trimtab_frames_malformed_total", "counter", "Frames from agents that could not be read.",
               static_cast<double>(counters.frames_malformed));
+  page.single("trimtab_frames_delayed_total", "counter",
+              "Times that an agent's frames came faster than max_message_rate and were read later.",
+              static_cast<double>(counters.frames_delayed));
   page.single("trimtab_rank_events_total", "counter", "What ranks said or did.",
               static_cast<double>(counters.rank_events));
   page.single("trimtab_searches_total", "counter", "Searches asked of the tuner.",

@@ -44,10 +44,12 @@ struct RankWaiting {
 struct Counters {
   std::uint64_t batches_stored = 0;
   std::uint64_t batches_repeated = 0;
-  std::uint64_t batches_refused = 0;
+  std::uint64_t batches_refused = 0;  // that can never be stored
+  std::uint64_t batches_failed = 0;   // attempts to store one that did not succeed
   std::uint64_t cost_entries = 0;
   std::uint64_t cost_entries_refused = 0;
   std::uint64_t frames_malformed = 0;
+  std::uint64_t frames_delayed = 0;
   std::uint64_t rank_events = 0;
   std::uint64_t state_failures = 0;
   std::uint64_t searches = 0;

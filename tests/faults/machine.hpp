@@ -17,6 +17,7 @@ class Machine {
 
   // Until the next end, which is at most so many changes of the disk away.
   void prepare_end(std::uint64_t changes) {
+    calm();
     disk.cut_after(random_.below(changes));
     full_ = random_.below(4) == 0;
     if (full_) disk.fill_after(random_.below(changes), 1 + random_.below(40));

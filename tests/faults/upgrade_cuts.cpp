@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "machine.hpp"
@@ -50,6 +51,14 @@ std::int64_t count_old(const std::string& path) {
   return rows.ok() && sound.ok() && as_text((*sound)[0][0]) == "ok" ? as_integer((*rows)[0][0]) : -1;
 }
 
+// A program of the earlier release that has written to the database and has it open: what it made the disk keep, an
+// upgrade beside it need not do again.
+std::optional<Database> earlier_program(const std::string& path) {
+  auto old = Database::open(path, DatabaseMode::kReadWrite, first_release());
+  if (!old.ok() || !old->execute("UPDATE origins SET folded = folded").ok()) return std::nullopt;
+  return std::move(old).value();
+}
+
 bool complete(const CostDatabase& costs) {
   for (std::int64_t i = 1; i <= kRows; ++i) {
     const auto found = costs.find(hash(sample_fingerprint()), forward_key("op" + std::to_string(i)));
@@ -67,9 +76,10 @@ void upgrade_cuts(std::uint64_t seed) {
   const std::string backup = path + ".v1.backup";
   write_old(path);
   for (int attempt = 0; attempt < 3; ++attempt) {
-    machine.prepare_end(120);
     bool upgraded = false;
     {
+      const auto beside = random.below(2) == 0 ? earlier_program(path) : std::nullopt;
+      machine.prepare_end(120);
       const auto costs = CostDatabase::open(path, OpenMode::kReadWrite);
       upgraded = costs.ok();
       if (!upgraded) expect(machine.may_fail(), "the upgrade succeeds: " + costs.error().message);

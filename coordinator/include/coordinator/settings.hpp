@@ -13,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "net/credentials.hpp"
 
 namespace trimtab::coordinator {
@@ -25,6 +26,10 @@ struct Settings {
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
   std::uint64_t search_evaluations = 200'000;
+  Bytes max_frame = Bytes{8} << 20;         // of an agent, and the body of a request
+  std::uint32_t max_message_rate = 10'000;  // of each agent, per second
+  Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
+  std::uint32_t max_connections = 4096;
   net::CredentialFiles tls;  // all empty = no TLS
   std::string tokens;        // file of the tokens' hashes; empty = everybody may everything
 };
