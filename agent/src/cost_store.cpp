@@ -59,6 +59,7 @@ void CostStore::link_opened() {
 }
 
 void CostStore::look_after(Nanoseconds now) {
+  std::erase_if(to_let_go_, [this](std::uint64_t batch) { return let_go(batch).ok(); });
   const bool moves = in_flight_.empty() || answers_ != answers_seen_;
   answers_seen_ = answers_;
   if (moves || !waits_since_) waits_since_ = now;
@@ -84,7 +85,7 @@ void CostStore::pump() {
   }
 }
 
-// A batch that we cannot enter now stays in the spool; it is sent again, and acknowledged again.
+// A batch that we cannot enter now stays in the spool.
 Status CostStore::let_go(std::uint64_t batch) {
   if (not_entered_.contains(batch)) {
     TRIMTAB_TRY(const auto batches, spool_.next(batch - 1, 1));
@@ -98,7 +99,10 @@ Status CostStore::let_go(std::uint64_t batch) {
 }
 
 void CostStore::acknowledged(std::uint64_t batch) {
-  if (const auto gone = let_go(batch); !gone.ok()) failed(gone.error());
+  if (const auto gone = let_go(batch); !gone.ok()) {
+    failed(gone.error());
+    to_let_go_.insert(batch);
+  }
   ++answers_;
   if (in_flight_.erase(batch) > 0) ++counters_.acknowledged;
   pump();

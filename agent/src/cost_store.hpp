@@ -31,7 +31,7 @@ class CostStore {
 
   void link_opened();
   // Sends what may be sent. What was sent and has waited for an answer since kAnswerTime is sent again: the coordinator
-  // does not acknowledge what it could not store. `now` is monotonic.
+  // does not acknowledge what it could not store. What our own disk had no room for is tried again. `now` is monotonic.
   void look_after(Nanoseconds now);
   void acknowledged(std::uint64_t batch);
 
@@ -58,6 +58,7 @@ class CostStore {
   std::string instance_;
   Send send_;
   std::set<std::uint64_t> in_flight_;
+  std::set<std::uint64_t> to_let_go_;    // acknowledged: the disk had no room for forgetting them
   std::set<std::uint64_t> not_entered_;  // of the spool: our own database could not store them
   std::uint64_t last_sent_ = 0;
   std::uint64_t answers_ = 0;
