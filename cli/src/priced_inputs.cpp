@@ -21,6 +21,11 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional) {
             "Correct predictions by what this job's trials have taught");
   verb->add_flag("--allow-estimates", flags.allow_estimates,
                  "Scale the nearest measured point where a cost is missing");
+  verb->add_option("--device-share", flags.device_share,
+                   "Of the variance of measured times, the share that each device always has, 0 to 1")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
 }
 
 Result<PricedInputs> read_priced_inputs(const PricedFlags& flags) {
@@ -28,8 +33,8 @@ Result<PricedInputs> read_priced_inputs(const PricedFlags& flags) {
   TRIMTAB_TRY(const Model model, read_model(flags.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(flags.cluster));
   TRIMTAB_TRY(Costs costs, read_costs(flags.costs, flags.fingerprint, &cluster, flags.calibration));
-  auto cost_model =
-      tuner::make_cost_model(flags.cost_model, model, cluster, costs.costs, {flags.allow_estimates}, costs.calibration);
+  const tuner::CostTableOptions options{.allow_estimates = flags.allow_estimates, .device_share = flags.device_share};
+  auto cost_model = tuner::make_cost_model(flags.cost_model, model, cluster, costs.costs, options, costs.calibration);
   if (!cost_model.ok()) return wrap(flags.costs, cost_model.error());
   return PricedInputs{std::move(costs.fingerprint), std::move(cost_model).value()};
 }

@@ -21,10 +21,11 @@ struct PricedFlags {
   std::string cost_model = "native";
   std::string calibration;  // a job's name
   bool allow_estimates = false;
+  double device_share = 0;
 };
 
 // --model, --cluster (required), --costs (required unless `costs_optional`), --fingerprint, --cost-model,
-// --calibration, --allow-estimates.
+// --calibration, --allow-estimates, --device-share.
 void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional);
 
 // Everything that a plan's price is made of.

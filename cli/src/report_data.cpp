@@ -150,10 +150,10 @@ std::int64_t read_integer(Reader& reader, const json& parent, const char* field,
   return fits ? static_cast<std::int64_t>(value) : 0;
 }
 
-std::optional<Interval> read_speedup(Reader& reader, const json& parent, const std::string& path) {
-  const json* value = reader.object(parent, "speedup", path);
+std::optional<Interval> read_ratio(Reader& reader, const json& parent, const char* field, const std::string& path) {
+  const json* value = reader.object(parent, field, path);
   if (value == nullptr) return std::nullopt;
-  const std::string where = path + ".speedup";
+  const std::string where = path + "." + field;
   const auto ratio = reader.number(*value, "ratio", where);
   if (!ratio) return std::nullopt;
   return Interval{*ratio, reader.number(*value, "low", where), reader.number(*value, "high", where)};
@@ -178,7 +178,7 @@ std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
       trial.steps = reader.number(*cost, "steps", path + ".cost");
       trial.overhead_ms = reader.number(*cost, "overhead_ms", path + ".cost");
     }
-    if (trial.run.measured) trial.speedup = read_speedup(reader, value, path);
+    if (trial.run.measured) trial.speedup = read_ratio(reader, value, "speedup", path);
     trial.break_even_steps = read_integer(reader, value, "break_even_steps", path);
     trials.push_back(std::move(trial));
   }
@@ -275,7 +275,8 @@ ReportData read_report(Reader& reader, const json& root) {
   report.mode = reader.text(root, "mode", "$");
   read_plans(reader, root, report);
   report.compared = reader.boolean(root, "compared", "$").value_or(true);
-  report.speedup = read_speedup(reader, root, "$");
+  report.speedup = read_ratio(reader, root, "speedup", "$");
+  report.retuned = read_ratio(reader, root, "retuned", "$");
   report.loss = read_loss(reader, root);
   report.trials = read_trials(reader, root);
   report.not_tried = read_not_tried(reader, root);

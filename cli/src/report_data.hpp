@@ -105,6 +105,7 @@ struct ReportData {
   std::optional<Plan> recommended;
   bool compared = true;  // initial and adopted plan were measured in turn
   std::optional<Interval> speedup;
+  std::optional<Interval> retuned;  // by plans adopted since the last of `drifts`, beside the plan before it
   std::optional<LossCheck> loss;
   std::vector<ReportTrial> trials;
   std::vector<ReportNotTried> not_tried;

@@ -23,7 +23,8 @@ section { padding:30px 0 4px; border-top:1px solid var(--rule); margin-top:26px 
 table { border-collapse:collapse; width:100%; font-size:14px; font-variant-numeric:tabular-nums }
 th { text-align:left; color:var(--soft); font-weight:500; font-size:13px; white-space:nowrap }
 th, td { padding:7px 12px 7px 0; border-bottom:1px solid var(--rule); vertical-align:top } .number { text-align:right }
-td.number, td.tight { white-space:nowrap } td.plan { font-size:13px; min-width:260px }
+td.number, td.tight { white-space:nowrap } td.plan { font-size:13px; min-width:220px }
+td.why { min-width:150px; overflow-wrap:anywhere } td.spread { text-align:right; min-width:118px }
 .good { color:var(--good) } .bad { color:var(--bad) } .soft { color:var(--soft) }
 tr.won td { font-weight:600 } tr.won td.plan { font-weight:500 }
 svg { width:100%; height:auto; display:block } figure { margin:0 0 18px } figure.half { max-width:480px }

@@ -18,8 +18,14 @@ bool kept_initial(const ReportData& report) {
   return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
 }
 
+// Since the machine changed under the job.
+bool gained_again(const ReportData& report) {
+  return report.retuned && !report.drifts.empty() && report.retuned->low.value_or(report.retuned->value) > 1.0;
+}
+
 std::string headline(const ReportData& report) {
   if (!report.failure.empty()) return "The job failed";
+  if (gained_again(report)) return "Tuned again: " + format_fixed(report.retuned->value, 2) + "× faster";
   if (is_gain(report)) return format_fixed(report.speedup->value, 2) + "× faster";
   if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
   return report.compared && report.speedup ? "No certain gain" : "No speed-up was measured";
@@ -35,6 +41,12 @@ std::string lead(const ReportData& report) {
   if (kept_initial(report))
     return report.conclusion.empty() ? "No other plan was adopted." : "Tuning ended: " + report.conclusion + ".";
   std::string text;
+  if (gained_again(report)) {
+    const ReportDrift& drift = report.drifts.back();
+    return "The machine changed: from step " + std::to_string(drift.since_step) + " on a step took " +
+           format_ms(drift.after_ms) + " instead of " + format_ms(drift.before_ms) + ". What was adopted since is " +
+           speedup_text(*report.retuned) + " as fast as the plan before, measured in turn.";
+  }
   if (report.adopted)
     text = "An iteration took " + time_of(report.initial) + ", now " + time_of(*report.adopted) + ". ";
   if (report.speedup && report.compared)
@@ -92,7 +104,7 @@ bool is_gain(const ReportData& report) {
 }
 
 std::string headline_section(const ReportData& report) {
-  const std::string css = is_gain(report) ? " class=\"good\"" : "";
+  const std::string css = is_gain(report) || gained_again(report) ? " class=\"good\"" : "";
   return "<header>\n<p class=\"brand\">Trimtab <span>report of the job</span> " + escape(report.job) + "</p>\n<h1" +
          css + ">" + escape(headline(report)) + "</h1>\n<p class=\"lead\">" + escape(lead(report)) + "</p>\n" +
          tiles(report) + "</header>\n";

@@ -55,6 +55,7 @@ std::string report_text(const ReportData& report) {
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
   if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
   text += "speed-up          " + gain_text(report) + "\n";
+  if (report.retuned) text += "tuned again       " + speedup_text(*report.retuned) + " as fast as the plan before\n";
   text += error_text(report);
   if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
   if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";

@@ -32,9 +32,9 @@ std::string row(const ReportTrial& trial) {
   std::string text = trial.state == "adopted" ? "<tr class=\"won\">" : "<tr>";
   text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
   text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
-  text += cell(run.measured ? measured_text(run.measured) : "–", "number");
-  text += cell(trial.speedup ? speedup(*trial.speedup) : "–", "number");
-  text += verdict(trial) + cell(why(trial), "");
+  text += cell(run.measured ? measured_text(run.measured) : "–", "spread");
+  text += cell(trial.speedup ? speedup(*trial.speedup) : "–", "spread");
+  text += verdict(trial) + cell(why(trial), "why");
   return text + cell(trial.switch_ms ? format_ms(*trial.switch_ms) : "–", "number") + "</tr>\n";
 }
 

@@ -4,6 +4,7 @@
 
 #include "embedded.hpp"
 #include "job_state.hpp"
+#include "status_text.hpp"
 
 namespace trimtab::cli {
 
@@ -93,6 +94,12 @@ Session::~Session() {
   if (!released.ok()) {
     console_.err << "trimtab: couldn't stop the embedded daemons: " << released.error().message << "\n";
   }
+}
+
+Result<std::string> chosen_job(const CoordinatorClient& client, const std::string& wanted) {
+  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
+  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  return choose_job(cluster, wanted);
 }
 
 }  // namespace trimtab::cli

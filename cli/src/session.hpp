@@ -53,4 +53,7 @@ class Session {
 // For verbs that only ask: the coordinator that is named or up.
 [[nodiscard]] Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags);
 
+// The name of the coordinator's job that is `wanted`, or of its only one where that is empty.
+[[nodiscard]] Result<std::string> chosen_job(const CoordinatorClient& client, const std::string& wanted);
+
 }  // namespace trimtab::cli

@@ -33,9 +33,7 @@ constexpr std::array kOrders{
 
 Result<int> give(const Order& order, const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
-  TRIMTAB_TRY(const std::string status_body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(status_body));
-  TRIMTAB_TRY(const std::string name, choose_job(cluster, arguments.job));
+  TRIMTAB_TRY(const std::string name, chosen_job(client, arguments.job));
   TRIMTAB_TRY(const std::string body, client.post(job_target(name, order.path), "", arguments.why));
   TRIMTAB_TRY(const JobState job, parse_job_state(body));
   const std::string held = job.held_by.empty() ? "" : " (" + printable(job.held_by) + ")";

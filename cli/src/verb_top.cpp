@@ -26,16 +26,10 @@ std::string page_of(const JobState& job, const std::vector<LiveRank>& ranks) {
   return describe(job) + "\n" + describe(ranks);
 }
 
-Result<std::string> job_of(const CoordinatorClient& client, const std::string& wanted) {
-  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
-  return choose_job(cluster, wanted);
-}
-
 Result<int> top(const Arguments& arguments, Console& console) {
   const InterruptGuard guard;
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
-  TRIMTAB_TRY(const std::string name, job_of(client, arguments.job));
+  TRIMTAB_TRY(const std::string name, chosen_job(client, arguments.job));
   while (!InterruptGuard::interrupted()) {
     TRIMTAB_TRY(const std::string body, client.get(job_target(name)));
     TRIMTAB_TRY(const std::string live, client.get(job_target(name, "/live")));

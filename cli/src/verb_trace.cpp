@@ -156,9 +156,7 @@ void put_on_one_clock(const json& begun, TraceEvents& events) {
 Result<int> trace(const Arguments& arguments, Console& console) {
   const InterruptGuard guard;
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
-  TRIMTAB_TRY(const std::string status_body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(status_body));
-  TRIMTAB_TRY(const std::string job, choose_job(cluster, arguments.job));
+  TRIMTAB_TRY(const std::string job, chosen_job(client, arguments.job));
   WholeFile file(arguments.file);
   if (!file.out()) return bad_input("-o: cannot write " + arguments.file + "; is there such a directory?");
   const double seconds = arguments.seconds > 0 ? arguments.seconds : kDefaultSeconds;

@@ -17,9 +17,7 @@ struct Arguments {
 
 Result<int> trials(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
-  TRIMTAB_TRY(const std::string status_body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(status_body));
-  TRIMTAB_TRY(const std::string job, choose_job(cluster, arguments.job));
+  TRIMTAB_TRY(const std::string job, chosen_job(client, arguments.job));
   TRIMTAB_TRY(const std::string body, client.get(job_target(job, "/trials?all=1")));
   TRIMTAB_TRY(const std::vector<TrialState> list, parse_trials(body));
   console.out << (arguments.json ? body + "\n" : "job " + job + "\n" + describe(list));

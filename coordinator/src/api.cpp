@@ -254,8 +254,7 @@ net::HttpResponse get_trace(const Call& call) {
 }
 
 net::HttpResponse get_trace_chunk(const Call& call) {
-  const auto found = call.request.query.find("number");
-  const auto wanted = found == call.request.query.end() ? std::nullopt : number(found->second);
+  const auto wanted = number(argument(call, "number"));
   if (!wanted) return failure(400, "number: which chunk is needed, from 0");
   auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
   if (!chunk) return no_trace(call);

@@ -5,7 +5,6 @@
 // themselves.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "tuning/action.hpp"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -28,6 +29,12 @@ std::vector<CostKind> priced_kinds() {
   return kinds;
 }
 
+// Of which adopted plan a job's timelines are; empty = there are none.
+std::string adopted_in(const std::string& timelines_json) {
+  const auto timelines = nlohmann::json::parse(timelines_json, nullptr, false);
+  return timelines.is_object() ? timelines.value("adopted_hash", "") : "";
+}
+
 }  // namespace
 
 JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services)
@@ -35,6 +42,8 @@ JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, 
       services_(services),
       tuning_(std::move(state)),
       timelines_json_(std::move(timelines_json)),
+      priced_(adopted_in(timelines_json_)),
+      reported_(!priced_.empty()),
       self_(std::make_shared<JobRun*>(this)) {}
 
 JobRun::~JobRun() {
@@ -63,15 +72,16 @@ void JobRun::obey(Order order, AuditEntry entry) {
 }
 
 void JobRun::tick() {
-  if (active() && services_.members.kill_switches() != tuning_.kill_switches()) {
-    feed(KillSwitches{services_.members.kill_switches()});
+  if (active()) {
+    std::set<std::string> thrown = services_.members.kill_switches();
+    if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
   }
   if (active()) feed(Tick{});
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting) place();
   const bool settled = !active() || state().phase == Phase::kTraining;
-  if (settled && !priced_ && !state().initial.empty()) price_plans();
+  if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
 }
 
 void JobRun::take(std::vector<Action> actions) {
@@ -296,8 +306,7 @@ void JobRun::offer_nodes() {
 void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
   if (!tuning_.takes_nodes()) return;  // looked at again when it does
   offered_ = larger.key;
-  NodesOffered offered = describe_joining(larger, probed.probes);
-  feed(std::move(offered));
+  feed(describe_joining(larger, probed.probes));
 }
 
 void JobRun::remember(const std::string& fact, const std::string& json) {
@@ -331,9 +340,8 @@ Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t be
 
 // For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.
 void JobRun::price_plans() {
-  priced_ = true;
-  reported_ = timelines_json_ != "{}" && !timelines_json_.empty();
-  if (reported_) return;
+  priced_ = state().incumbent.hash;
+  reported_ = false;
   SearchTask task = tuning_.search_task();
   task.costs = known_costs();
   task.price_only = true;
@@ -344,11 +352,12 @@ void JobRun::price_plans() {
 
 void JobRun::priced(const SearchReply& reply) {
   reported_ = true;
+  timelines_json_ = "{}";  // those of an earlier plan would be taken for this one's
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
   const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
-  timelines_json_ = R"({"initial":)" + reply.initial_timeline_json + R"(,"adopted":)" + reply.incumbent_timeline_json +
-                    R"(,"initial_measured":)" + measured(state().initial) + R"(,"adopted_measured":)" +
-                    measured(state().incumbent) + "}";
+  timelines_json_ = R"({"adopted_hash":")" + state().incumbent.hash + R"(","initial":)" + reply.initial_timeline_json +
+                    R"(,"adopted":)" + reply.incumbent_timeline_json + R"(,"initial_measured":)" +
+                    measured(state().initial) + R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
   const Status stored = services_.store.save_timelines(run_, timelines_json_);
   if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
 }

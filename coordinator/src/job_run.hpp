@@ -111,7 +111,7 @@ class JobRun {
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool offering_ = false;  // their devices are being probed
   bool draining_ = false;
-  bool priced_ = false;
+  std::string priced_;  // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
   std::string unplaced_fingerprint_;  // the hardware's own, where the job's benchmarks name another
   std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction

@@ -55,16 +55,13 @@ Status check_delivery(const Job& job, bool tune) {
 
 Status check_strategy(const Job& job) {
   if (job.strategy.empty()) return {};
-  std::string known;
-  for (const std::string_view one : tuner::strategies()) {
-    if (one == job.strategy) known = one;
+  const std::vector<std::string_view> known = tuner::strategies();
+  if (std::find(known.begin(), known.end(), job.strategy) == known.end()) {
+    std::string names;
+    for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
+    return bad_input("job " + job.name + ": strategy: one of " + names + " is needed, found '" + job.strategy + "'");
   }
-  if (known.empty()) {
-    for (const std::string_view one : tuner::strategies()) known += (known.empty() ? "" : ", ") + std::string(one);
-    return bad_input("job " + job.name + ": strategy: one of " + known + " is needed, found '" + job.strategy + "'");
-  }
-  const bool limited = !job.target.empty() && job.target != "trainer";
-  if (limited == (known == "target")) return {};
+  if (limits_plans(job.target) == (job.strategy == "target")) return {};
   return bad_input("job " + job.name + ": strategy: '" + job.strategy + "' does not go with target = '" + job.target +
                    "'; plans of a target are found by strategy 'target', which is used where none is named");
 }
@@ -104,10 +101,11 @@ Status JobTable::restore() {
 
 Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
-  if (JobRun* present = find(job.name); present != nullptr && present->state().tenant != tenant) {
+  JobRun* const present = find(job.name);
+  if (present != nullptr && present->state().tenant != tenant) {
     return no("the job name " + job.name + " is taken by another tenant; choose another name");
   }
-  if (JobRun* present = find(job.name); present != nullptr && present->active()) {
+  if (present != nullptr && present->active()) {
     TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
     present->feed(Order::kResume);
     return Submitted{present, true};
@@ -115,7 +113,6 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
-  state.elastic = job.elastic;
   state.tenant = tenant;
   state.job = std::move(job);
   const std::string name = state.job.name;

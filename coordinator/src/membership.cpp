@@ -24,6 +24,10 @@ Status check(const Introduction& hello) {
   return {};
 }
 
+bool is_live(const Member& member) {
+  return !member.lost && member.peer != 0;
+}
+
 // Of a device.
 Bytes memory_of(const Member& member, const Job& job) {
   return job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
@@ -106,24 +110,20 @@ const Member* Membership::by_node(const std::string& node) const {
   return found == members_.end() ? nullptr : &found->second;
 }
 
-const Member* Membership::live(const std::string& node) const {
-  const Member* member = by_node(node);
-  return member == nullptr || member->lost || member->peer == 0 ? nullptr : member;
-}
-
 std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::vector<NodeShare>& present) const {
   LargerPlacement larger;
   larger.nodes = present;
   std::int32_t wanted = job.world_size;
   std::set<std::string> own;
   for (const NodeShare& share : present) {
-    if (live(share.node) == nullptr) return std::nullopt;
+    const Member* member = by_node(share.node);
+    if (member == nullptr || !is_live(*member)) return std::nullopt;
     own.insert(share.node);
     wanted -= share.ranks;
   }
   for (const auto& [name, member] : members_) {
     if (wanted <= 0) break;
-    if (own.contains(name) || live(name) == nullptr) continue;
+    if (own.contains(name) || !is_live(member)) continue;
     const std::int32_t ranks = std::min(member.devices, wanted);
     larger.joined.push_back({name, job.world_size - wanted, ranks});
     larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
@@ -144,7 +144,7 @@ Result<std::optional<Placement>> Membership::place(const Job& job) const {
   std::int32_t wanted = job.world_size;
   for (const auto& [name, member] : members_) {
     if (wanted == 0) break;
-    if (member.lost || member.peer == 0) continue;
+    if (!is_live(member)) continue;
     const std::int32_t devices = std::min(member.devices, wanted);
     placement.nodes.push_back({name, job.world_size - wanted, devices});
     placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory_of(member, job), 0});

@@ -92,8 +92,6 @@ class Membership {
   [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::vector<NodeShare>& present) const;
 
  private:
-  [[nodiscard]] const Member* live(const std::string& node) const;
-
   const Clock& clock_;
   std::map<std::string, Member> members_;
 };

@@ -174,11 +174,11 @@ void counter_metrics(Page& page, const Counters& counters) {
 std::string metrics_text(const Services& services, const JobTable& jobs) {
   Page page;
   std::map<std::string, double> nodes = {{"connected", 0}, {"disconnected", 0}, {"lost", 0}};
+  std::map<std::string, double> switches;
   for (const auto& [name, member] : services.members.members()) {
     ++nodes[member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected"];
+    switches[escaped(name)] = member.kill_switch ? 1 : 0;
   }
-  std::map<std::string, double> switches;
-  for (const auto& [name, member] : services.members.members()) switches[escaped(name)] = member.kill_switch ? 1 : 0;
   page.labelled("trimtab_node_kill_switch", "gauge", "1 while a node's kill switch is thrown.", "node", switches);
   page.labelled("trimtab_nodes", "gauge", "Nodes by state.", "state", nodes);
   job_metrics(page, jobs);

@@ -176,6 +176,23 @@ json speedup_json(const TuningState& state) {
   return ratio_json(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
 }
 
+// What tuning again has gained since the machine changed: each plan was compared in turn with the one before it, and
+// what one comparison does not know is independent of the others. Null where no plan was adopted since.
+json retuned_json(const TuningState& state) {
+  if (state.drifts.empty()) return {};
+  Ratio gain;
+  double above = 0;
+  double below = 0;
+  for (const Trial& trial : state.trials) {
+    if (trial.id <= state.trials_before_drift || trial.state != TrialState::kAdopted) continue;
+    gain.ratio *= trial.ratio.ratio;
+    above = std::hypot(above, std::log(trial.ratio.high / trial.ratio.ratio));
+    below = std::hypot(below, std::log(trial.ratio.ratio / trial.ratio.low));
+  }
+  if (gain.ratio == 1) return {};
+  return ratio_json({gain.ratio, gain.ratio * std::exp(-below), gain.ratio * std::exp(above)});
+}
+
 }  // namespace
 
 PredictionError prediction_error(const TuningState& state) {
@@ -213,6 +230,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                             compared ? state.final_adopted : state.incumbent_measured)},
       {"speedup", speedup_json(state)},
       {"compared", compared},
+      {"retuned", retuned_json(state)},
       {"loss", loss_json(state)},
       {"trials", json::array()},
       {"prediction_error",

@@ -64,14 +64,8 @@ class Exchange {
   }
 
   void secure(const http::request<http::string_body>& request) {
-    stream_.secure(endpoint_.tls->contexts()->client);
-    if (const Status named = expect_host(stream_.tls(), endpoint_.host); !named.ok()) return end(named.error().message);
-    stream_.tls().async_handshake(TlsStream::client, [&](error_code failure) {
-      if (failure) return end(where() + ": " + handshake_failure(stream_, failure));
-      if (const auto peer = peer_identity(stream_); !peer || peer->kind != CertificateKind::kCoordinator) {
-        return end(where() + ": its certificate is not a coordinator's");
-      }
-      write(request);
+    secure_client(stream_, *endpoint_.tls, endpoint_.host, [&](const std::string& objection) {
+      objection.empty() ? write(request) : end(where() + ": " + objection);
     });
   }
 

@@ -51,7 +51,7 @@ std::string_view without_port(std::string_view host) {
 
 bool names_loopback(std::string_view host) {
   const auto name = without_port(host);
-  return name == "[::1]" || (name != "::1" && is_loopback_host(name));
+  return name == "[::1]" || is_loopback_host(name);
 }
 
 }  // namespace

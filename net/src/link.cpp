@@ -2,14 +2,12 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
-#include <optional>
 #include <utility>
 
 #include "backoff.hpp"
@@ -103,19 +101,11 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   void secure(const ConnectionPointer& connection) {
     if (!options.tls) return shake_hands(connection);
     auto& stream = beast::get_lowest_layer(connection->socket);
-    stream.secure(options.tls->contexts()->client);
-    if (const Status named = expect_host(stream.tls(), options.host); !named.ok()) {
-      return lost(connection, named.error().message);
-    }
-    stream.tls().async_handshake(TlsStream::client, [self = shared_from_this(), connection](error_code failure) {
+    const auto secured = [self = shared_from_this(), connection](const std::string& objection) {
       if (!self->is_current(connection)) return;
-      auto& secured = beast::get_lowest_layer(connection->socket);
-      if (failure) return self->lost(connection, handshake_failure(secured, failure));
-      if (const auto peer = peer_identity(secured); !peer || peer->kind != CertificateKind::kCoordinator) {
-        return self->lost(connection, "its certificate is not a coordinator's");
-      }
-      self->shake_hands(connection);
-    });
+      objection.empty() ? self->shake_hands(connection) : self->lost(connection, objection);
+    };
+    secure_client(stream, *options.tls, options.host, secured);
   }
 
   void shake_hands(const ConnectionPointer& connection) {

@@ -84,6 +84,13 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   CHECK(contains(page, "From step 120 on a step took 95.0 ms instead of 80.0 ms"));
   CHECK(contains(page, "node n3 link to n4 &lt;slow&gt;"));
   CHECK(contains(page, "; stale are 3 of 9 costs."));
+  CHECK_FALSE(contains(page, "Tuned again"));
+  report["retuned"] = {{"ratio", 1.58}, {"low", 1.37}, {"high", 1.82}};
+  const std::string again = page_of(report);
+  CHECK(contains(again, "Tuned again: 1.58× faster"));
+  CHECK(contains(again, "What was adopted since is 1.58× (95 % interval 1.37 to 1.82) as fast as the plan before"));
+  report["retuned"]["low"] = 0.99;
+  CHECK_FALSE(contains(page_of(report), "Tuned again"));
   CHECK(contains(page, "without n2, on 6 devices."));
   CHECK(contains(page, "with n7, on 8 devices: left: it is no faster."));
   CHECK_FALSE(contains(page_of(fixture()), "What changed on the machine"));

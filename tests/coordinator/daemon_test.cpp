@@ -402,7 +402,9 @@ TEST_CASE("a job that trains on after tuning has a whole report") {
   REQUIRE(one.http("POST", "/v1/jobs", submission(job)).status == 201);
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["phase"] == "training"; }));
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["report_complete"].get<bool>(); }));
-  CHECK_FALSE(one.get("/v1/jobs/small/report")["timeline"]["adopted"].empty());
+  const json report = one.get("/v1/jobs/small/report");
+  CHECK_FALSE(report["timeline"]["adopted"].empty());
+  CHECK(report["timeline"]["adopted_hash"] == report["adopted"]["hash"]);
   CHECK(one.get("/v1/jobs/small")["active"] == true);
 }
 

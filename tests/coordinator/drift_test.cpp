@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fake_world.hpp"
+#include "report.hpp"
 #include "simulated_job.hpp"
 
 using namespace trimtab;
@@ -84,7 +87,7 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   state.job = fake_job();
   state.job.world_size = 4;
   state.phase = Phase::kTraining;
-  state.elastic = true;
+  state.job.elastic = true;
   state.nodes = {{"n0", 0, 2}, {"n1", 2, 2}};
   state.cluster_json = small_input(1, 2).cluster_json;
   state.initial = state.incumbent = {"initial", "initial"};
@@ -111,4 +114,28 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   (void)feed(Tick{});
   CHECK(tuning.state().world_size() == 2);
   CHECK(tuning.state().incumbent.hash == "small");
+}
+
+TEST_CASE("the report tells what tuning again has gained, over all plans that were adopted since") {
+  TuningState state;
+  const auto retuned = [&state] { return nlohmann::json::parse(report_json(state, "{}", {}, {}))["retuned"]; };
+  const auto trial = [&state](TrialState verdict, Ratio ratio) {
+    Trial one;
+    one.id = static_cast<std::int32_t>(state.trials.size()) + 1;
+    one.state = verdict;
+    one.ratio = ratio;
+    state.trials.push_back(one);
+  };
+  trial(TrialState::kAdopted, {2, 1.9, 2.1});
+  CHECK(retuned().is_null());
+  state.drifts.push_back({});
+  state.trials_before_drift = 1;
+  CHECK(retuned().is_null());
+  trial(TrialState::kAdopted, {1.5, 1.2, 1.8});
+  trial(TrialState::kRejected, {0.9, 0.8, 1.0});
+  trial(TrialState::kAdopted, {1.2, 1.1, 1.3});
+  CHECK(retuned()["ratio"].get<double>() == Approx(1.8));
+  CHECK(std::log(1.8 / retuned()["low"].get<double>()) == Approx(std::hypot(std::log(1.5 / 1.2), std::log(1.2 / 1.1))));
+  CHECK(std::log(retuned()["high"].get<double>() / 1.8) ==
+        Approx(std::hypot(std::log(1.8 / 1.5), std::log(1.3 / 1.2))));
 }

@@ -92,7 +92,7 @@ class ElasticJob {
     state.job.trials.stop_after = false;
     state.ranks = 2;
     state.phase = Phase::kTraining;
-    state.elastic = true;
+    state.job.elastic = true;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.cluster_json = cluster_of(2);
     state.initial = state.incumbent = {"small", "small"};

@@ -122,6 +122,21 @@ TEST_CASE("the end of a submitted rank waits for its submission to say what it m
   CHECK_THAT(one.history(), Catch::Contains("Slurm job 3 ended as FAILED; rank 1 ended; its last output: last words"));
 }
 
+TEST_CASE("what a scheduler says of a halted job's last launch does not launch it again") {
+  Job job = submitted_job();
+  job.crashes = {0, std::chrono::hours(1), 200};
+  FakeWorld one = world(job);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kMeasuring && one.own_steps().size() > 2; }, 100000));
+  const std::uint64_t launch = one.state().launch;
+  one.feed(FromRank{0, launch, RankSubmission{SubmissionState::kFailed, "Slurm job 3 ended as FAILED"}});
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kHalted; }, 1000));
+  one.feed(FromRank{0, launch, RankSubmission{SubmissionState::kRequeued, "Slurm job 3 was requeued"}});
+  (void)one.run([] { return false; }, 500);
+  CHECK(one.state().doing == Doing::kHalted);
+  CHECK(one.launches() == 1);
+}
+
 TEST_CASE("rank 0's node is told where all ranks belong, and no other") {
   LaunchOn launch;
   launch.nodes = {{"n0", 0, 4}, {"n1", 4, 4}};

@@ -187,6 +187,8 @@ class SwitchedJob:
         if self.runs:
             self._post("/v1/jobs/switched/stop", b"")
             wait_until(lambda: (self._state() or {}).get("active") is False, "the end of a tuned job", 60)
+            # The disk is as small as a few snapshots: those of runs that are over would fill it for good.
+            shutil.rmtree(self.directory / "disk" / f"run{self.runs}", ignore_errors=True)
         self.runs += 1
         run = f"run{self.runs}"
         # Failures of trials are remembered by the memory limit: what was blamed for a fault may be tried again.

@@ -1,4 +1,6 @@
-"""kill -9 of everything that a tune has started: the same command again takes the job up and ends with a report."""
+"""kill -9 of everything that a tune has started: the same command again takes the job up and ends with a report.
+
+TRIMTAB_TEST_LONG=1 adds the deaths that take less with them."""
 
 import json
 import os
@@ -6,6 +8,8 @@ import signal
 import unittest
 
 from installation import Installation, kill_hard, rank_processes, wait_until
+
+LONG = os.environ.get("TRIMTAB_TEST_LONG") == "1"
 
 
 class KilledTune(unittest.TestCase):
@@ -37,9 +41,11 @@ class KilledTune(unittest.TestCase):
         for name in ("coordinator", "agent"):
             kill_hard(daemons[name])
 
+    @unittest.skipUnless(LONG, "TRIMTAB_TEST_LONG=1 runs it")
     def test_the_process_group_of_the_command_is_killed(self):
         self.tune_again(lambda trimtab, tune: os.killpg(tune.pid, signal.SIGKILL))
 
+    @unittest.skipUnless(LONG, "TRIMTAB_TEST_LONG=1 runs it")
     def test_its_daemons_are_killed_with_it(self):
         self.tune_again(self.kill_daemons)
 

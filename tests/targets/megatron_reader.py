@@ -37,7 +37,7 @@ def parser():
     out.add_argument("--ckpt-format", default="torch_dist",
                      choices=["torch", "torch_dist", "torch_dcp", "fsdp_dtensor"])
     for name in ("sequence-parallel", "use-distributed-optimizer", "use-megatron-fsdp", "optimizer-cpu-offload",
-                 "overlap-grad-reduce"):
+                 "overlap-grad-reduce", "overlap-param-gather"):
         out.add_argument("--" + name, action="store_true")
     return out
 
@@ -68,6 +68,8 @@ def validate(args, world_size, layers):
         args.use_distributed_optimizer = True
     if args.optimizer_cpu_offload:
         assert args.use_distributed_optimizer
+    if args.overlap_param_gather:
+        assert args.use_distributed_optimizer and args.overlap_grad_reduce
     if args.recompute_granularity == "full":
         assert args.recompute_method in ("uniform", "block") and args.recompute_num_layers is not None
     if args.recompute_granularity == "selective":
@@ -150,6 +152,8 @@ def read(arguments, world_size, shape):
     if args.ddp_bucket_size is not None:
         assert args.overlap_grad_reduce
         knobs["bucket_bytes"] = 4 * args.ddp_bucket_size
+    if args.overlap_param_gather:
+        knobs["overlap_parameter_gather"] = True
     size = args.pipeline_model_parallel_size
     return PlanMeaning(
         args.global_batch_size, args.micro_batch_size * args.data_parallel_size,

@@ -102,6 +102,8 @@ def megatron(random, shape):
         knobs["sequence_parallel"] = True
     if random.random() < 0.3:
         knobs["bucket_bytes"] = 4 * random.randint(1, 1 << 26)
+        if sharded == "optimizer" and random.random() < 0.5:
+            knobs["overlap_parameter_gather"] = True
     return _plan(batch, microbatch, out, "interleaved" if rounds > 1 else "1f1b", knobs)
 
 

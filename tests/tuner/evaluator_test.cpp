@@ -54,6 +54,12 @@ test::World linked_world(Random& random) {
   world.cluster.links = {{"intra_node", std::nullopt, 1e6, 20}, {"inter_node", std::nullopt, 2e5, 100}};
   const auto last = static_cast<std::int32_t>(world.model.operators.size()) - 1;
   if (random.below(3) == 0) world.model.tied_parameters.push_back({{0, last}, 500});
+  // Replicas wait for the slowest.
+  const bool varies = random.below(2) == 0;
+  for (Cost& cost : world.costs) {
+    if (!varies || cost.key.kind > CostKind::kOperatorBackward) continue;
+    cost.statistics.add(static_cast<std::int64_t>(cost.statistics.mean() * (1 + random.uniform())));
+  }
   return world;
 }
 

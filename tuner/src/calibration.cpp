@@ -283,7 +283,10 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
     take(fit_time(rows, prior), calibration);
     calibration.observations = static_cast<int>(rows.size());
   }
-  for (int round = 0; round < kLinearizations; ++round) {
+  const bool tells_memory = std::ranges::any_of(observations, [](const Observation& seen) {
+    return !seen.measured_memory_bytes.empty() && seen.prediction.missing_costs.empty();
+  });
+  for (int round = 0; round < kLinearizations && tells_memory; ++round) {
     fit_memory(memory_rows_at(table, observations, calibration), prior, calibration);
   }
   return calibration;

@@ -45,7 +45,7 @@ StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step
   stage.backward_ms = times.backward;
   stage.recompute_ms = times.recompute;
   stage.exposed_communication_ms = step.exposed[s] / microbatches + times.forward_wait + times.backward_wait;
-  stage.gradient_sync_ms = std::max(0.0, times.exposed_sync()) + tied_ms(priced, step, s);
+  stage.gradient_sync_ms = std::max(0.0, times.exposed_sync()) + priced.straggler_waits[s] + tied_ms(priced, step, s);
   stage.optimizer_ms = times.optimizer;
   set_memory(priced.bytes[s], stage);
   stage.memory_bytes = static_cast<Bytes>(std::llround(priced.device_bytes[s]));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gradient_buckets.hpp"
 #include "layout_change.hpp"
 #include "plan_rules.hpp"
 #include "schema/cost.hpp"
@@ -42,6 +43,9 @@ class StageNames {
       name_segment(shape_.segments[g]);
       if (g > 0)
         name_change(shape_.segments[g - 1].split, shape_.segments[g].split, shape_.segments[g].operators.begin);
+    }
+    for (const GradientBucket& bucket : gradient_buckets(tables_, shape_)) {
+      name_uses(collective_uses(tables_, *bucket.split, bucket.parameters));
     }
   }
 
@@ -126,8 +130,11 @@ class StageNames {
     optimizer.tp = 1;
     optimizer.sharding = "default";
     put(tables_.optimizer_of_group[group].quality, optimizer, "optimizer " + tables_.group_names[group], names_);
-    if (split.split.dp < 2 || tables_.passes_only) return;
-    const CollectiveUses uses = collective_uses(tables_, split, costs.parameters);
+    if (split.split.dp < 2 || tables_.passes_only || shape_.bucket_bytes > 0) return;
+    name_uses(collective_uses(tables_, split, costs.parameters));
+  }
+
+  void name_uses(const CollectiveUses& uses) {
     for (const CollectiveUse& use : {uses.gather, uses.scatter, uses.last, uses.last_copies, uses.after}) {
       put_collective(tables_, use, names_);
     }
@@ -192,6 +199,19 @@ void name_target_features(const Plan& plan, Texts& names) {
     if (other && plan.schedule.sub_batches > 1) {
       unpriced(std::string("target_knobs.") + knob, "another than the default beside sub-batches", names);
     }
+  }
+  if (plan.target_knobs.count(kBucketBytes) == 0) return;
+  if (plan.schedule.sub_batches > 1) unpriced("target_knobs.bucket_bytes", "a bucket beside sub-batches", names);
+  const auto any = [&plan](auto&& of) {
+    return std::any_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
+      return std::any_of(stage.segments.begin(), stage.segments.end(), of);
+    });
+  };
+  if (any([](const Segment& of) { return of.sharded == ShardedLevel::kParameters; })) {
+    unpriced("target_knobs.bucket_bytes", "a bucket of sharded parameters", names);
+  }
+  if (any([](const Segment& of) { return has_switches(of.switches); })) {
+    unpriced("target_knobs.bucket_bytes", "a bucket beside memory switches", names);
   }
 }
 

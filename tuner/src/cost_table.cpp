@@ -187,6 +187,7 @@ void scale(OperatorCosts& costs, double passes, double memory) {
   for (Value* const pass : {&costs.forward, &costs.backward}) {
     pass->mean *= passes;
     pass->error *= passes;
+    pass->spread *= passes;
   }
   for (Value* const bytes : {&costs.stored, &costs.working}) {
     bytes->mean *= memory;
@@ -314,6 +315,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
                      tables->group_names.front() + ", ...) among " + std::to_string(costs.size()) +
                      " costs; profile the model on this hardware first");
   }
+  tables->device_share = options.device_share;
   fill_parameters(measured, options.allow_estimates, *tables);
   if (options.passes_only) leave_out_optimizer(*tables);
   fill_process(costs, options.allow_estimates, *tables);
@@ -330,11 +332,13 @@ CostTable CostTable::on(const Cluster& cluster) const {
 
 CostTable CostTable::scaled(const std::map<std::string, double>& passes, double memory) const {
   auto tables = std::make_shared<Tables>(*tables_);
+  std::vector<double> factors;
+  for (const std::string& group : tables->group_names) {
+    const auto found = passes.find(group);
+    factors.push_back(found == passes.end() ? 1 : found->second);
+  }
   for (OperatorTable& table : tables->operator_tables) {
-    for (std::size_t g = 0; g < tables->group_names.size(); ++g) {
-      const auto found = passes.find(tables->group_names[g]);
-      scale(table.of_group[g], found == passes.end() ? 1 : found->second, memory);
-    }
+    for (std::size_t g = 0; g < factors.size(); ++g) scale(table.of_group[g], factors[g], memory);
     spread_over_operators(tables->group_of, table);
   }
   return CostTable(std::move(tables));

@@ -16,7 +16,8 @@ Value measured(const Statistics& statistics, double unit) {
   const double mean = statistics.mean();
   double error = statistics.count() > 1 ? statistics.standard_error() : kSpreadOfOne * mean;
   if (!std::isfinite(error)) error = kSpreadOfOne * mean;
-  return {mean * unit, error * unit, Quality::kMeasured};
+  const double spread = statistics.count() > 1 ? std::sqrt(statistics.variance()) : 0;
+  return {mean * unit, error * unit, Quality::kMeasured, std::isfinite(spread) ? spread * unit : 0};
 }
 
 Curve::Curve(const std::map<std::int64_t, Statistics>& points, double unit) {
@@ -34,7 +35,8 @@ Value Curve::at(std::int64_t x) const {
   const Point& low = *(above - 1);
   const double share = static_cast<double>(x - low.x) / static_cast<double>(above->x - low.x);
   const auto blend = [share](double a, double b) { return a + share * (b - a); };
-  return {blend(low.value.mean, above->value.mean), blend(low.value.error, above->value.error), Quality::kMeasured};
+  return {blend(low.value.mean, above->value.mean), blend(low.value.error, above->value.error), Quality::kMeasured,
+          blend(low.value.spread, above->value.spread)};
 }
 
 Value Curve::nearest(std::int64_t x) const {

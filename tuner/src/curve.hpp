@@ -17,9 +17,11 @@ struct Value {
   double mean = 0;
   double error = 0;  // standard error of the mean
   Quality quality = Quality::kMissing;
+  double spread = 0;  // standard deviation of one measurement; 0 where only one is known, or none
 };
 
-// The mean and its standard error in units of `unit`. One value alone says nothing of its spread: 5 % is taken then.
+// The mean, its standard error and the spread in units of `unit`. One value alone says nothing of its spread: 5 % is
+// taken then.
 [[nodiscard]] Value measured(const Statistics& statistics, double unit);
 
 class Curve {

@@ -24,13 +24,16 @@ namespace trimtab::tuner {
   return slowness;
 }
 
-// As it holds on these devices: the slowest decides how long a stage computes.
-[[nodiscard]] inline Calibration slowed(Calibration calibration, const std::vector<double>& slowness,
+// What a stage's price takes of a calibration, as it holds on these devices: the slowest decides how long a stage
+// computes. The operators' own factors are in the cost table already, and are not copied.
+[[nodiscard]] inline Calibration slowed(const Calibration& calibration, const std::vector<double>& slowness,
                                         const std::int32_t* devices, std::int32_t count) {
   double slowest = 1;
   for (std::int32_t i = 0; i < count && !slowness.empty(); ++i) slowest = std::max(slowest, slowness[devices[i]]);
-  calibration.computation.value *= slowest;
-  return calibration;
+  Calibration result;
+  result.computation = {calibration.computation.value * slowest, calibration.computation.log_sigma};
+  result.communication = calibration.communication;
+  return result;
 }
 
 }  // namespace trimtab::tuner

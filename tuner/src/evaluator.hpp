@@ -14,6 +14,7 @@
 
 #include "candidate.hpp"
 #include "stage_chain.hpp"
+#include "stragglers.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
@@ -52,6 +53,7 @@ struct StagePrice {
   double last_backward = 0;  // of the last microbatch, all that slows it down included
   double tail = 0;           // from the begin of the last backward to the end of the stage's step
   double after = 0;          // of the tail, what follows the reduction of tied parameters: the optimizer
+  ReplicaSpread spread;      // what its replicas' passes of a microbatch differ by
   double step_ms = 0;        // what this stage alone bounds the iteration by: ranks bottlenecks
 
   double memory_bytes = 0;

@@ -1,6 +1,7 @@
 #include "infeasible.hpp"
 
 #include "remedies.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -22,7 +23,7 @@ std::string explain_infeasible(SearchRun& run) {
   if (excess.empty()) return "every plan that fits has failed before and is excluded";
   // What would help is looked for with strategies that know no target's limits.
   const std::string& target = run.options().target;
-  if (!target.empty() && target != "trainer") {
+  if (limits_plans(target)) {
     return "no plan that target " + target + " runs fits; the closest, " + shape_text(*run.closest()) + ", fails on " +
            excess + "; search without --target for what would";
   }

@@ -86,6 +86,7 @@ void put_times(const StageTimes& times, StagePrice& price) {
   price.last_backward = times.last_backward;
   price.tail = times.tail();
   price.after = times.optimizer + times.gather_after;
+  price.spread = times.spread;
 }
 
 double beyond(double bytes, double limit) {
@@ -307,6 +308,7 @@ bool NativeEvaluator::pipeline_of(const Candidate& candidate, std::vector<Pipeli
                                   double& excess_bytes) {
   const std::size_t stages = candidate.stages.size();
   pipeline.resize(stages);
+  spreads_.resize(stages);
   excess_bytes = 0;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < stages; ++s) {
@@ -318,10 +320,13 @@ bool NativeEvaluator::pipeline_of(const Candidate& candidate, std::vector<Pipeli
                    price.tail,
                    0,
                    price.after};
+    spreads_[s] = price.spread;
     excess_bytes = std::max(excess_bytes, price.excess_bytes);
     if (s + 1 < stages) pipeline[s].transfer = transfer(candidate, s, first_device, candidate.microbatch);
     first_device += candidate.stages[s].devices;
   }
+  add_step_waits(pipeline, spreads_, static_cast<std::int32_t>(stages), model().global_batch / candidate.microbatch,
+                 nullptr);
   return true;
 }
 

@@ -102,6 +102,7 @@ class NativeEvaluator final : public Evaluator {
   LookupKey key_;      // the one looked up
   StagePrice answer_;  // of stage()
   std::vector<PipelineStage> pipeline_;
+  std::vector<ReplicaSpread> spreads_;
   std::vector<HalfPass> halves_;
   PipelineScratch scratch_;
   TiedReductions ties_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stragglers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -37,6 +39,10 @@ class Pricing {
     const SplitShape& shape = of_.shape;
     price_.forward = costs.forward.mean;
     price_.backward = costs.backward.mean;
+    if (shape.split.dp > 1) {
+      price_.forward_variance = costs.forward.spread * costs.forward.spread;
+      price_.backward_variance = costs.backward.spread * costs.backward.spread;
+    }
     price_.stored = costs.stored.mean;
     price_.working = costs.working.mean;
     price_.forward_reserve = costs.forward_reserve;
@@ -136,6 +142,10 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
   for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
     of.of_group.push_back(Pricing(*tables_, of).at(static_cast<std::int32_t>(g)));
   }
+  const bool varies = std::any_of(of.of_group.begin(), of.of_group.end(), [](const OperatorPrice& price) {
+    return price.forward_variance + price.backward_variance > 0;
+  });
+  if (varies && !tables_->passes_only) of.slowest = expected_maximum(shape.split.dp);
   const std::int32_t group = shape.sharded() ? shape.split.sharded_degree : shape.split.dp;
   of.overlap = tables_->links.overlap(group, shape.sharded() ? shape.shards : shape.replicas);
   if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor);

@@ -33,6 +33,9 @@ struct OperatorPrice {
   double on_link = 0;  // of either pass, on the link that the replicas use too: nothing else is sent then
   double gather = 0;   // of parameters, before either pass
   double scatter = 0;  // of gradients, after every backward
+  // ms^2, of one replica's pass of one microbatch; 0 without other replicas.
+  double forward_variance = 0;
+  double backward_variance = 0;
   // Milliseconds of a step.
   double last = 0;   // of gradients, after the last backward
   double after = 0;  // of parameters, after the optimizer
@@ -62,6 +65,7 @@ struct SplitPrices {
   std::vector<OperatorPrice> of_group;
   OverlapSlowdown overlap;
   OverlapSlowdown tensor_overlap;  // beside all-reduces of tensor-parallel ranks
+  double slowest = 0;              // expected maximum over the replicas (stragglers.hpp); 0 where no cost has a spread
 };
 
 // One collective that a group's operators cause.

@@ -1,10 +1,22 @@
 #include "plan_rules.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 namespace trimtab::tuner {
 
 bool target_says(const Plan& plan, const char* knob, std::string_view json) {
   const auto found = plan.target_knobs.find(knob);
   return found != plan.target_knobs.end() && found->second == json;
+}
+
+std::int64_t bucket_bytes_of(const Plan& plan) {
+  const auto found = plan.target_knobs.find(kBucketBytes);
+  if (found == plan.target_knobs.end()) return 0;
+  std::int64_t bytes = 0;
+  const char* const end = found->second.data() + found->second.size();
+  const auto read = std::from_chars(found->second.data(), end, bytes);
+  return read.ec == std::errc() && read.ptr == end ? std::max<std::int64_t>(bytes, 0) : 0;
 }
 
 std::int32_t seats_of(const Plan& plan) {

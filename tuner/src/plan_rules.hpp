@@ -26,12 +26,16 @@ class Rules {
 inline constexpr const char* kTransfersMeet = "transfers_meet";                // false (default) or true
 inline constexpr const char* kParameterPrefetch = "parameter_prefetch";        // true (default) or false
 inline constexpr const char* kGradientAccumulation = "gradient_accumulation";  // "sharded" (default) or "whole"
+inline constexpr const char* kBucketBytes = "bucket_bytes";                    // of parameters; 1 or more
+inline constexpr const char* kGatherAhead = "overlap_parameter_gather";        // false (default) or true
 
 // What memory switches ask of a plan (validate_switches.cpp).
 void check_switches(const Plan& plan, const Model& model, Rules& rules);
 
 // Whether the plan's target says so: `json` is the value's text.
 [[nodiscard]] bool target_says(const Plan& plan, const char* knob, std::string_view json);
+// The plan's bucket_bytes; 0 where it has none, or no number above 0.
+[[nodiscard]] std::int64_t bucket_bytes_of(const Plan& plan);
 // Groups of devices that the stages go round: as many as stages but for the interleaved schedule.
 [[nodiscard]] std::int32_t seats_of(const Plan& plan);
 // Of a step, over all stages; a plan file may ask for any number.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "device_speed.hpp"
 #include "plan_rules.hpp"
@@ -23,6 +24,11 @@ StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
   shape.operators = stage.operators();
   shape.in_flight = in_flight(plan.schedule.kind, stages, static_cast<std::int32_t>(s), plan.microbatches());
   shape.prefetches = !target_says(plan, kParameterPrefetch, "false");
+  // Pipelines whose gradients go in buckets (Megatron-LM's) divide the first stage's alone: the others have time.
+  if (const std::int64_t bytes = bucket_bytes_of(plan); bytes > 0) {
+    shape.bucket_bytes = s == 0 ? static_cast<double>(bytes) : std::numeric_limits<double>::infinity();
+    shape.gathers_ahead = target_says(plan, kGatherAhead, "true");
+  }
   shape.whole_gradients = target_says(plan, kGradientAccumulation, "\"whole\"");
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
@@ -60,6 +66,7 @@ class Pricing {
     if (priced_.kind == ScheduleKind::kInterleaved) add_up_seats();
     for (std::size_t s = 0; s + 1 < plan_.stages.size(); ++s) add_transfer(s);
     if (plan_.schedule.sliced_microbatches > 0) add_halves();
+    wait_for_stragglers();
     add_ties();
     name_process_cost(tables_, priced_.names);
     for (std::string& name : unpriced_features(plan_)) priced_.names.missing.insert(std::move(name));
@@ -188,6 +195,13 @@ class Pricing {
   void add_transfer(std::size_t s) {
     priced_.transfers.push_back(transfer_value(s, plan_.microbatch));
     priced_.pipeline[s].transfer = priced_.transfers.back().mean;
+  }
+
+  void wait_for_stragglers() {
+    std::vector<ReplicaSpread> spreads;
+    for (const StageTimes& times : priced_.times) spreads.push_back(times.spread);
+    priced_.straggler_waits.assign(spreads.size(), 0);
+    add_step_waits(priced_.pipeline, spreads, priced_.seats, priced_.microbatches, priced_.straggler_waits.data());
   }
 
   void add_ties() {

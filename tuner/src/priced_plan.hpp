@@ -29,6 +29,8 @@ struct PricedPlan {
   std::vector<double> limits;        // memory of a stage's smallest device; 0 = unlimited
   std::vector<Value> transfers;      // to the next stage; one fewer than stages
   std::vector<PipelineStage> pipeline;
+  std::vector<double>
+      straggler_waits;  // ms of a step, by stage: for the slowest of its replicas, before they synchronize
   // Of half a microbatch, by stage; empty without sliced microbatches or sub-batches.
   std::vector<StageShape> half_shapes;
   std::vector<StageInputs> half_inputs;

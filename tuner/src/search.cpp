@@ -80,7 +80,7 @@ bool usable(const CostModel& cost_model, const Plan& start, const PlanSpace& spa
 
 // Other strategies choose stage by stage, which no target with knobs for the whole job can run.
 Status check_target(const SearchOptions& options) {
-  if (options.target.empty() || options.target == "trainer" || options.strategy == "target") return {};
+  if (!limits_plans(options.target) || options.strategy == "target") return {};
   return bad_input("strategy: plans of target '" + options.target + "' are found by strategy 'target' alone, found '" +
                    options.strategy + "'");
 }

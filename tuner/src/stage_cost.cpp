@@ -24,6 +24,10 @@ class Resolver {
       add_segment(shape_.segments[g]);
       if (g > 0) add_change(shape_.segments[g - 1].split, shape_.segments[g]);
     }
+    if (shape_.bucket_bytes > 0) {
+      price_buckets(tables_, shape_, inputs_.buckets);
+      inputs_.complete = inputs_.complete && inputs_.buckets.complete;
+    }
     const std::int32_t first = shape_.operators.begin;
     if (first > 0) inputs_.input_bytes = tables_.output[first - 1] * shape_.segments.front().split.samples;
   }
@@ -32,7 +36,8 @@ class Resolver {
   void reset() {
     inputs_.operators = shape_.operators;
     inputs_.in_flight = shape_.in_flight;
-    inputs_.input_bytes = inputs_.change_error = 0;
+    inputs_.input_bytes = inputs_.change_error = inputs_.slowest = 0;
+    inputs_.device_share = tables_.device_share;
     inputs_.prices.clear();
     inputs_.groups.clear();
     inputs_.kept_output.clear();
@@ -42,6 +47,8 @@ class Resolver {
     inputs_.change_backward.clear();
     inputs_.overlap = inputs_.tensor_overlap = {};
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
+    if (!inputs_.buckets.empty()) inputs_.buckets = {};
+    inputs_.gathers_ahead = shape_.gathers_ahead;
     inputs_.prefetches = shape_.prefetches;
     inputs_.whole_gradients = shape_.whole_gradients;
     inputs_.process_bytes = tables_.process_bytes.mean;
@@ -55,6 +62,7 @@ class Resolver {
     inputs_.synchronizes = inputs_.synchronizes || replicas;
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
+    inputs_.slowest = std::max({inputs_.slowest, prices.slowest, others.slowest});
     take_worst(prices.overlap, inputs_.overlap);
     take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
     bool before = false;
@@ -142,6 +150,11 @@ class Pass {
   void change(const std::vector<double>& changes, std::size_t i) {
     if (!changes.empty()) pass_.block(changes[i] * moving_);
   }
+  // Waits for what was fetched before.
+  void fetch_next(const std::vector<double>& gathers, std::size_t& next) {
+    pass_.wait();
+    if (next < gathers.size()) pass_.fetch(gathers[next++]);
+  }
   void send(double length) { pass_.communicate(length * moving_); }
   [[nodiscard]] const OverlappedPass& result() const { return pass_; }
 
@@ -179,12 +192,85 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
     const bool again = recompute[begin + i] != 0;
     pass.compute(price, price.backward + (again ? price.forward : 0), again ? 2 : 1);
     pass.change(inputs.change_backward, i);
-    pass.send((shards ? price.scatter : 0) + (last ? price.last : 0));
+    pass.send((shards ? inputs.scatter(i) : 0) + (last ? inputs.last(i) : 0));
   }
   return pass.result();
 }
 
+// What buckets of parameters that arrive during the next step's first forward delay it by: the first one's arrival, and
+// waits for the others, each fetched when the one before is needed.
+double gather_delay(const Calibration& calibration, const StageInputs& inputs, double forward) {
+  std::vector<double> gathers;
+  for (const double ms : inputs.buckets.after) {
+    if (ms > 0) gathers.push_back(ms * calibration.communication.value);
+  }
+  Pass pass(calibration, inputs, false);
+  std::size_t next = 0;
+  pass.fetch_next(gathers, next);
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    pass.change(inputs.change_forward, i);
+    if (inputs.buckets.after[i] > 0) pass.fetch_next(gathers, next);
+    pass.compute(*inputs.prices[i], inputs.prices[i]->forward, 1);
+  }
+  return pass.result().computation_end() - forward;
+}
+
+// What the replicas' passes of one microbatch differ by, and what they wait where they synchronize before every
+// operator.
+class PassSpread {
+ public:
+  PassSpread(const StageInputs& part, int parts, const RecomputeFlags& recompute, bool every_operator)
+      : both_(part.device_share) {
+    for (std::size_t i = 0; i < part.prices.size(); ++i) {
+      const OperatorPrice& price = *part.prices[i];
+      SpreadSum forward(part.device_share);
+      forward.add(price.forward_variance);
+      SpreadSum backward(part.device_share);
+      backward.add(price.backward_variance);
+      if (recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0) backward.add(price.forward_variance);
+      for (int k = 0; k < parts; ++k) {
+        both_.add(forward);
+        both_.add(backward);
+      }
+      synchronizes_ = synchronizes_ || price.gradient_buffer > 0;
+      if (!every_operator) continue;
+      forward_wait_ += parts * forward.wait(part.slowest);
+      backward_wait_ += parts * backward.wait(part.slowest);
+    }
+  }
+
+  [[nodiscard]] bool synchronizes() const { return synchronizes_; }
+  [[nodiscard]] const SpreadSum& both() const { return both_; }
+  [[nodiscard]] double forward_wait() const { return forward_wait_; }
+  [[nodiscard]] double backward_wait() const { return backward_wait_; }
+
+ private:
+  SpreadSum both_;
+  double forward_wait_ = 0;
+  double backward_wait_ = 0;
+  bool synchronizes_ = false;
+};
+
 }  // namespace
+
+void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
+                    const RecomputeFlags& recompute, StageTimes& times) {
+  if (part.slowest <= 0) return;
+  const bool every_operator = stage.gathers && !stage.prefetches && !stage.whole_gradients;
+  const bool every_microbatch = stage.gathers || (stage.scatters && !stage.whole_gradients);
+  const PassSpread spread(part, parts, recompute, every_operator);
+  if (!spread.synchronizes()) return;
+  const double factor = calibration.computation.value;
+  if (!every_operator && !every_microbatch) {
+    times.spread = spread.both().times(factor, part.slowest);
+    return;
+  }
+  if (every_operator) times.forward_wait += spread.forward_wait() * factor;
+  const double wait = (every_operator ? spread.backward_wait() : spread.both().wait(part.slowest)) * factor;
+  times.backward_wait += wait;
+  times.last_backward += wait;
+  times.sync_end += wait;
+}
 
 void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs) {
   Resolver(tables, shape, catalog, inputs).run();
@@ -199,7 +285,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
     times.backward += price.backward;
     times.recompute += recompute[static_cast<std::size_t>(begin) + i] != 0 ? price.forward : 0;
     times.optimizer += price.optimizer;
-    times.gather_after += price.after;
+    times.gather_after += inputs.after(i);
   }
   times.forward *= calibration.computation.value;
   times.backward *= calibration.computation.value;
@@ -209,6 +295,9 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
   if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;
+  if (inputs.gathers_ahead && times.gather_after > 0) {
+    times.gather_after = gather_delay(calibration, inputs, times.forward_pass());
+  }
   const bool shards = inputs.scatters && !inputs.whole_gradients;
   if (shards || changes) {
     const OverlappedPass pass = backward_pass(calibration, inputs, recompute, false);
@@ -219,6 +308,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   const OverlappedPass last = backward_pass(calibration, inputs, recompute, true);
   times.last_backward = last.computation_end();
   times.sync_end = inputs.synchronizes ? last.communication_end() : 0;
+  add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
   return times;
 }
 
@@ -248,6 +338,7 @@ StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recomput
     const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
+  bytes.gradient_buffer = std::max(bytes.gradient_buffer, inputs.buckets.gradient_buffer);
   bytes.activations = kept * inputs.in_flight;
   bytes.working = std::max(working, forward_reserve + backward_reserve);
   bytes.process = inputs.process_bytes;

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradient_buckets.hpp"
 #include "operator_price.hpp"
 #include "schema/plan.hpp"
 #include "stage_shape.hpp"
+#include "stragglers.hpp"
 #include "tables.hpp"
 #include "tuner/calibration.hpp"
 
@@ -29,9 +31,13 @@ struct StageInputs {
   std::vector<double> change_forward;  // ms of the layout change before the operator; empty where there is none
   std::vector<double> change_backward;
   double change_error = 0;
+  BucketPrices buckets;  // in place of what the prices say of gradients, and of parameters after the optimizer
+  bool gathers_ahead = false;
   OverlapSlowdown overlap;  // the worst of the segments'
   OverlapSlowdown tensor_overlap;
   double process_bytes = 0;
+  double slowest = 0;  // of replicas, the most segments' expected maximum; 0 where nobody waits
+  double device_share = 0;
   bool synchronizes = false;  // some segment has replicas
   bool gathers = false;       // some segment shards parameters
   bool scatters = false;      // or gradients
@@ -44,6 +50,12 @@ struct StageInputs {
   [[nodiscard]] double recompute_peak(std::size_t k) const {
     return brought_back.empty() ? prices[k]->stored : brought_back[k];
   }
+  // Gradients sent after the operator at place k, in every backward pass and in the last.
+  [[nodiscard]] double scatter(std::size_t k) const {
+    return buckets.empty() ? prices[k]->scatter : buckets.scatter[k];
+  }
+  [[nodiscard]] double last(std::size_t k) const { return buckets.empty() ? prices[k]->last : buckets.last[k]; }
+  [[nodiscard]] double after(std::size_t k) const { return buckets.empty() ? prices[k]->after : buckets.after[k]; }
   [[nodiscard]] bool communicates() const { return synchronizes || !change_forward.empty(); }
 };
 
@@ -59,7 +71,8 @@ struct StageTimes {
   double last_backward = 0;  // recompute, collectives and slowdown by synchronization included
   double sync_end = 0;       // from the begin of the last backward; 0 without synchronization
   double optimizer = 0;
-  double gather_after = 0;  // of parameters, after the optimizer
+  double gather_after = 0;  // of parameters, after the optimizer: all, or what delays the next step's forward
+  ReplicaSpread spread;     // where replicas synchronize once a step; 0 where they do more often
 
   [[nodiscard]] double forward_pass() const { return forward + forward_wait; }
   [[nodiscard]] double backward_pass() const { return backward + recompute + backward_wait; }
@@ -87,6 +100,11 @@ struct StageBytes {
 
 // Which operators are recomputed: one byte each, indexed by operator.
 using RecomputeFlags = std::vector<std::uint8_t>;
+
+// Adds what replicas wait for the slowest of them: to the passes where they synchronize in every microbatch, else the
+// spread to `times`. `parts` of a microbatch, with the prices of `part`, are computed one after the other.
+void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
+                    const RecomputeFlags& recompute, StageTimes& times);
 
 // A missing cost counts as 0.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,

@@ -38,6 +38,8 @@ struct StageShape {
   std::vector<Range> alternate;        // operators split along their second choice
   std::int32_t in_flight = 1;
   bool prefetches = true;        // sharded parameters are gathered one operator ahead
+  double bucket_bytes = 0;       // of parameters, whose gradients are reduced together; 0: each operator's alone
+  bool gathers_ahead = false;    // buckets of parameters arrive during the next step's first forward
   bool whole_gradients = false;  // sharded gradients stay whole until the last microbatch
 };
 

@@ -184,6 +184,7 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   const OverlappedPass last = backward(true);
   times.last_backward = last.computation_end();
   times.sync_end = last.communication_end();
+  add_pass_waits(calibration, whole, half, 2, recompute, times);
   return times;
 }
 

@@ -180,6 +180,7 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
   times.backward_wait = ms_of(simulator.passes() - simulator.forward_pass()) - times.backward - times.recompute;
   times.last_backward = times.backward_pass();
   times.optimizer = ms_of(step.runtime - simulator.passes());
+  add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
   out.host_bytes = static_cast<double>(step.host + (inputs.in_flight - 1) * offloaded);
   out.bytes.states = static_cast<double>(resident);
   out.bytes.activations = static_cast<double>(inputs.in_flight * retained);

@@ -66,6 +66,7 @@ struct CostTable::Tables {
   Value process_bytes;
   double step_overhead_ms = 0;
   bool passes_only = false;  // CostTableOptions
+  double device_share = 0;   // CostTableOptions
   bool alternates = false;   // some operator has a second sharding choice
 
   std::vector<OperatorTable> operator_tables;  // [samples][tp][default, alternate]

@@ -71,12 +71,13 @@ class ErrorSum {
 
 // Of a stage's collectives together: one wrong cost is wrong for all of them.
 double relative_error(const StageInputs& inputs) {
-  double mean = 0;
-  double error = inputs.change_error;
+  const bool buckets = !inputs.buckets.empty();
+  double mean = inputs.buckets.mean;
+  double error = inputs.change_error + inputs.buckets.error;
   for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
     const OperatorPrice& price = *inputs.prices[i];
-    mean += price.gather + price.scatter + price.last + price.after;
-    error += price.link_error;
+    mean += price.gather + (buckets ? 0 : price.scatter + price.last + price.after);
+    error += buckets ? 0 : price.link_error;
   }
   for (const double change : inputs.change_forward) mean += change;
   for (const double change : inputs.change_backward) mean += change;

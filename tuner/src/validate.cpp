@@ -246,6 +246,26 @@ void check_target_knob(const Plan& plan, const char* knob, const std::array<std:
                std::string(values[1]) + ", found " + found->second);
 }
 
+void check_buckets(const Plan& plan, Rules& rules) {
+  const auto found = plan.target_knobs.find(kBucketBytes);
+  if (found != plan.target_knobs.end() && bucket_bytes_of(plan) == 0) {
+    rules.broken("target_knobs.bucket_bytes: must be a positive integer of bytes, found " + found->second);
+  }
+  check_target_knob(plan, kGatherAhead, {"false", "true"}, rules);
+  if (!target_says(plan, kGatherAhead, "true")) return;
+  if (found == plan.target_knobs.end()) {
+    rules.broken("target_knobs.overlap_parameter_gather: needs target_knobs.bucket_bytes");
+  }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const ShardedLevel level = plan.stages[s].segments[g].sharded;
+      if (level == ShardedLevel::kOptimizer || level == ShardedLevel::kGradients) continue;
+      rules.broken("target_knobs.overlap_parameter_gather: needs sharded optimizer or gradients, found otherwise in " +
+                   segment_text(s, g));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster) {
@@ -269,6 +289,7 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
   }
   check_target_knob(plan, kParameterPrefetch, {"true", "false"}, rules);
   check_target_knob(plan, kGradientAccumulation, {"\"sharded\"", "\"whole\""}, rules);
+  check_buckets(plan, rules);
   return rules.take();
 }
 

@@ -53,7 +53,7 @@ class Simulation {
   static TuningState begin_state(const SimulationInput& input, std::int32_t devices) {
     TuningState state;
     state.job = input.job;
-    state.elastic = input.elastic;
+    state.job.elastic = input.elastic;
     state.job.world_size = devices;
     state.job.model_json = input.model_json;
     return state;

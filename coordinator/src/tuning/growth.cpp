@@ -24,7 +24,7 @@ bool Tuning::takes_nodes() const {
   const bool calm = state_.phase == Phase::kTraining && state_.doing == Doing::kNothing && lost_.empty();
   const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
   const bool fewer = world_size() < state_.job.world_size;
-  return state_.elastic && calm && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
+  return state_.job.elastic && calm && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
 }
 
 void Tuning::on(const NodesOffered& offered) {

@@ -32,16 +32,12 @@ struct Setting {
   Plan incumbent;
 };
 
-bool limited(const std::string& target) {
-  return !target.empty() && target != "trainer";
-}
-
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
   if (task.initial_plan_json.empty()) {
     plan = tuner::usual_guess(model, cluster, task.knobs);
     // Targets recompute layers alone, if anything; nothing recomputed is what every target runs.
-    if (limited(task.target)) plan = layout_of(plan);
+    if (limits_plans(task.target)) plan = layout_of(plan);
   } else {
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
@@ -229,7 +225,7 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
   options.distinct = kLeastDifference;
   options.excluded = task.excluded;
   options.target = task.target;
-  if (limited(task.target)) {
+  if (limits_plans(task.target)) {
     options.strategy = "target";
     options.space = "all";
   }
@@ -269,7 +265,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
     TRIMTAB_TRY(const tuner::SearchOutcome outcome,
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
-      const bool judged = limited(task.target);  // by the search for the target
+      const bool judged = limits_plans(task.target);  // by the search for the target
       if (!judged && !tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
       Candidate one = candidate(ranked.plan, raw, calibrated);
       if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));

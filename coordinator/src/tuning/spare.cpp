@@ -65,7 +65,7 @@ std::string listed(const std::set<std::string>& nodes) {
 
 // Which node will be lost nobody knows: the last stands for its like.
 void Tuning::prepare_spare() {
-  if (!state_.elastic || state_.nodes.size() < 2 || state_.job.mode == JobMode::kObserve) return;
+  if (!state_.job.elastic || state_.nodes.size() < 2 || state_.job.mode == JobMode::kObserve) return;
   const std::set<std::string> missing = lost_.empty() ? std::set{state_.nodes.back().node} : lost_;
   if (!has_no_spare(without(parsed(state_.cluster_json), missing))) search_spare(missing);
 }
@@ -122,7 +122,7 @@ void Tuning::take_spare(const SearchReply& reply) {
 // Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  if (!state_.elastic || !steered || held()) return;
+  if (!state_.job.elastic || !steered || held()) return;
   if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
   const Cluster left = without(parsed(state_.cluster_json), lost_);

@@ -201,7 +201,6 @@ struct TuningState {
   std::vector<Resize> resizes;
   Before before;
   double launch_ms = 0;                   // what the last launch took, until its first step
-  bool elastic = false;                   // the job may go on with fewer ranks when a node is lost for good
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
   std::string calibration_json;

@@ -181,7 +181,6 @@ void each_later_field(State& s, const Visit& visit) {
   visit("resizes", s.resizes);
   visit("before", s.before);
   visit("launch_ms", s.launch_ms);
-  visit("elastic", s.elastic);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
   visit("crashes", s.crashes);

@@ -62,7 +62,7 @@ bool Tuning::is_submitted() const {
 }
 
 void Tuning::news(std::int32_t, const RankSubmission& submission) {
-  if (state_.doing == Doing::kKilling || !has_ranks()) return;
+  if (wants_no_ranks() || !has_ranks()) return;
   switch (submission.state) {
     case SubmissionState::kQueued:
     case SubmissionState::kStarted:

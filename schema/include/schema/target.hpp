@@ -48,6 +48,8 @@ struct ExportedPlan {
 
 // "trainer", the reference trainer, reads plan.json itself.
 [[nodiscard]] std::vector<std::string_view> targets();
+// Whether naming it leaves less than the knobs that the job honours: not for "trainer", nor for no name.
+[[nodiscard]] bool limits_plans(std::string_view target);
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
 [[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);

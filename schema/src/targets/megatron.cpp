@@ -11,6 +11,7 @@ namespace trimtab {
 namespace {
 
 constexpr const char* kSequence = "sequence_parallel";
+constexpr const char* kGatherAhead = "overlap_parameter_gather";
 
 // What --recompute-* can say.
 struct Recompute {
@@ -104,11 +105,17 @@ void check_sharding(const PlanLayers& view, Complaints& complaints) {
 }
 
 void check_knobs(const PlanLayers& view, Complaints& complaints) {
-  need_known_knobs(view, {kBucketKnob, kSequence}, complaints);
+  need_known_knobs(view, {kBucketKnob, kGatherAhead, kSequence}, complaints);
   if (flag_knob(view, kSequence, complaints) && view.operators.front().tp == 1) {
     complaints.add("target_knobs.sequence_parallel: needs tp above 1");
   }
-  (void)bucket_elements(view, complaints);
+  const std::int64_t elements = bucket_elements(view, complaints);
+  if (flag_knob(view, kGatherAhead, complaints)) {
+    if (elements == 0) complaints.add("target_knobs.overlap_parameter_gather: needs target_knobs.bucket_bytes");
+    if (view.operators.front().sharded != ShardedLevel::kOptimizer) {
+      complaints.add("target_knobs.overlap_parameter_gather: needs sharded \"optimizer\"");
+    }
+  }
   if (offloads_optimizer(*view.plan) && view.operators.front().sharded != ShardedLevel::kOptimizer) {
     complaints.add("stages[0].segments[0].switches.offload_optimizer: needs sharded \"optimizer\"");
   }
@@ -211,6 +218,7 @@ ExportedPlan write(const PlanLayers& view) {
   if (const std::int64_t elements = bucket_elements(view, none); elements > 0) {
     out.emplace_back("--overlap-grad-reduce");
     add(out, "--ddp-bucket-size", elements);
+    if (flag_knob(view, kGatherAhead, none)) out.emplace_back("--overlap-param-gather");
   }
   return {std::move(out), "", ""};
 }
@@ -239,7 +247,8 @@ TargetEntry megatron_target() {
        "layers of each stage, or the mlp of every layer"},
       {"switches.offload_optimizer", "--optimizer-cpu-offload, with sharded optimizer"},
       {"target_knobs.sequence_parallel", "--sequence-parallel"},
-      {"target_knobs.bucket_bytes", "--overlap-grad-reduce --ddp-bucket-size, in elements of the model's dtype"}};
+      {"target_knobs.bucket_bytes", "--overlap-grad-reduce --ddp-bucket-size, in elements of the model's dtype"},
+      {"target_knobs.overlap_parameter_gather", "--overlap-param-gather, with buckets and sharded optimizer"}};
   TargetLimits& limits = entry.limits;
   limits.pipeline = true;
   limits.tensor_parallel = limits.sharded = limits.recompute = Reach::kJob;

@@ -46,6 +46,10 @@ Result<std::vector<TargetKnob>> target_knobs(std::string_view target) {
   return entry->knobs;
 }
 
+bool limits_plans(std::string_view target) {
+  return !target.empty() && target != "trainer";
+}
+
 Result<TargetLimits> target_limits(std::string_view target) {
   TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
   return entry->limits;

@@ -22,6 +22,9 @@ struct CostTableOptions {
   // For models that price forward and backward passes alone: gradient synchronization, the reduction of tied parameters
   // and the optimizer step take no time, and none of their costs is missed.
   bool passes_only = false;
+  // Of the variance of an operator's times, the share that is a device's own slowness, the same in every microbatch;
+  // the rest is independent from pass to pass. 0 to 1. Costs are merged over devices and cannot say it.
+  double device_share = 0;
 };
 
 class CostTable {

@@ -285,7 +285,7 @@ class TargetSearch {
 
 StrategyEnd run_target(SearchRun& run, const std::optional<Candidate>& /*start*/) {
   const std::string& target = run.options().target;
-  if (target.empty() || target == "trainer") {
+  if (!limits_plans(target)) {
     return {.stopped = "converged", .refusal = "needs a target with limits of its own (search --target)"};
   }
   auto limits = target_limits(target);
