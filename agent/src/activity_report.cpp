@@ -40,8 +40,8 @@ std::vector<StreamShares> first_streams(const RankActivity& activity) {
 }
 
 std::string labels_of(const RankIdentity& id, std::string_view share = {}) {
-  std::string labels = "{job=\"" + label_value(id.job) + "\"";
-  if (!id.variant.empty()) labels += ",variant=\"" + label_value(id.variant) + "\"";
+  std::string labels = "{job=\"" + net::label_value(id.job) + "\"";
+  if (!id.variant.empty()) labels += ",variant=\"" + net::label_value(id.variant) + "\"";
   labels += ",rank=\"" + std::to_string(id.rank) + "\"";
   if (!share.empty()) labels += ",share=\"" + std::string(share) + "\"";
   return labels + "}";
@@ -88,7 +88,13 @@ wire::RankActivity to_wire(const RankIdentity& id, const RankActivity& activity)
   return message;
 }
 
-void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities, std::vector<Metric>& into) {
+void add_step_times(const std::map<RankIdentity, net::Histogram>& times, std::vector<net::Metric>& into) {
+  for (const auto& [id, histogram] : times) {
+    histogram.append(into, "trimtab_rank_step_duration_seconds", "Time of a rank's steps, as it says.", labels_of(id));
+  }
+}
+
+void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities, std::vector<net::Metric>& into) {
   const auto add = [&](const char* name, bool is_counter, const char* help, const auto& value_of) {
     for (const auto& [id, activity] : activities) {
       into.push_back({name, is_counter, help, static_cast<double>(value_of(activity)), labels_of(id)});

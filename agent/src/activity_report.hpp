@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "metrics.hpp"
+#include "net/metric_text.hpp"
 #include "rank_activity.hpp"
 #include "rank_identity.hpp"
 #include "wire/agent.pb.h"
@@ -15,6 +15,8 @@ namespace trimtab::agent {
 [[nodiscard]] wire::RankActivity to_wire(const RankIdentity& id, const RankActivity& activity);
 
 // By job, variant and rank; `share` is one of five words. There are as many series as ranks run, not as were ever seen.
-void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities, std::vector<Metric>& into);
+// How long steps took, as ranks say.
+void add_step_times(const std::map<RankIdentity, net::Histogram>& times, std::vector<net::Metric>& into);
+void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities, std::vector<net::Metric>& into);
 
 }  // namespace trimtab::agent

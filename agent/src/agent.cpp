@@ -38,6 +38,16 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
   return std::unique_ptr<Agent>(new Agent(std::move(implementation)));
 }
 
+std::string Agent::status() const {
+  const Implementation& self = *implementation_;
+  const Configuration& chosen = self.configuration;
+  std::string text = "coordinator " + chosen.coordinator_host + ":" + std::to_string(chosen.coordinator_port) +
+                     (self.welcome ? " connected" : " absent") + ", " + std::to_string(self.ranks.running()) +
+                     " ranks run";
+  if (self.kill_switch.thrown()) text += ", kill switch thrown";
+  return text;
+}
+
 void Agent::reload() {
   implementation_->reload(true);
 }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "agent_state.hpp"
+#include "printable_text.hpp"
+#include "schema/protocol_version.hpp"
 
 #ifndef TRIMTAB_RELEASE
 #define TRIMTAB_RELEASE "unknown"
@@ -15,22 +17,27 @@ namespace trimtab::agent {
 
 namespace {
 
-constexpr std::uint32_t kProtocolVersion = 1;
 constexpr std::uint32_t kDefaultHeartbeatMs = 2000;
 constexpr std::uint32_t kShortestHeartbeatMs = 50;
 constexpr std::uint32_t kLongestHeartbeatMs = 60'000;
 
+// The coordinator's own words, for the log.
+std::string said(const std::string& words) {
+  constexpr std::size_t kMost = 1000;
+  return printable_text(words.substr(0, kMost));
+}
+
 }  // namespace
 
 void Agent::Implementation::link_opened() {
-  last_link_reason.clear();
   link.send(hello().SerializeAsString());
 }
 
 wire::FromAgent Agent::Implementation::hello() const {
   wire::FromAgent message;
   auto& hello = *message.mutable_hello();
-  hello.set_protocol_version(kProtocolVersion);
+  hello.set_protocol_version(kSpokenVersions.newest);
+  hello.set_oldest_version(kSpokenVersions.oldest);
   hello.set_release(TRIMTAB_RELEASE);
   hello.set_node(configuration.node);
   hello.set_instance(state.instance);
@@ -62,9 +69,9 @@ void Agent::Implementation::link_closed(const std::string& reason) {
 void Agent::Implementation::received(std::string_view frame) {
   wire::ToAgent message;
   if (!message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
-    spdlog::error("the coordinator sent a frame of {} bytes that is no message of protocol version {}", frame.size(),
-                  kProtocolVersion);
-    return;
+    ++frames_malformed;
+    return link.drop("it sent a frame of " + std::to_string(frame.size()) +
+                     " bytes that is no message of protocol version " + std::to_string(kSpokenVersions.newest));
   }
   dispatch(message);
 }
@@ -76,7 +83,7 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
     case wire::ToAgent::kRefused:
       return refused(message.refused());
     case wire::ToAgent::kBatchAck:
-      return costs->acknowledged(message.batch_ack().batch());
+      return batch_answered(message.batch_ack());
     case wire::ToAgent::kCommand:
       return stopping ? void() : commands.run(message.command());
     case wire::ToAgent::kPlanPropose: {
@@ -110,10 +117,24 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
   }
 }
 
+void Agent::Implementation::batch_answered(const wire::BatchAck& answer) {
+  if (!answer.refused().empty()) {
+    ++batches_refused;
+    spdlog::error("the coordinator cannot take batch {} of costs: {}. It stays in costs.db of this agent alone",
+                  answer.batch(), said(answer.refused()));
+  }
+  costs->acknowledged(answer.batch());
+}
+
 void Agent::Implementation::welcomed(const wire::Welcome& message) {
+  const ProtocolVersions theirs{message.protocol_version(), message.protocol_version()};
+  const auto version = common_version({"this agent", TRIMTAB_RELEASE, kSpokenVersions},
+                                      {"the coordinator", said(message.release()), theirs});
+  if (!version.ok()) return link.drop(version.error().message);
   spdlog::info("the coordinator (release {}) knows this agent", message.release());
   commands.serve(message.coordinator());
   welcome = true;
+  last_link_reason.clear();
   const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
   heartbeat = loop.every(std::chrono::milliseconds(std::clamp(asked, kShortestHeartbeatMs, kLongestHeartbeatMs)),
                          [this] { beat(); });
@@ -124,8 +145,7 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
 }
 
 void Agent::Implementation::refused(const wire::Refused& refusal) {
-  spdlog::error("the coordinator at {}:{} refuses this agent: {}", configuration.coordinator_host,
-                configuration.coordinator_port, refusal.reason());
+  link.drop("the coordinator refuses this agent: " + said(refusal.reason()));
 }
 
 void Agent::Implementation::beat() {

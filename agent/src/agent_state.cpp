@@ -13,6 +13,7 @@
 #include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
+#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
@@ -32,6 +33,9 @@ net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr
   net::LinkOptions options;
   options.host = chosen.coordinator_host;
   options.port = chosen.coordinator_port;
+  options.max_frame_bytes = static_cast<std::size_t>(chosen.max_frame);
+  options.max_frames_per_second = chosen.max_message_rate;
+  options.max_queued_bytes = static_cast<std::size_t>(chosen.link_queue);
   options.tls = tls;
   options.token = std::move(token);
   return options;
@@ -53,7 +57,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       jobs(chosen.state, facts.fingerprint),
       // A trace leaves half of the link's queue to everything else.
       traces({[this](const wire::FromAgent& message) {
-                return link.queued_bytes() < net::LinkOptions{}.max_queued_bytes / 2 && send(message);
+                return link.queued_bytes() < static_cast<std::size_t>(configuration.link_queue) / 2 && send(message);
               },
               [this](const std::string& job) { return rings.rings_of(job); },
               [this](net::LocalPeerId peer, std::uint64_t until_ns) { rings.ask_full_detail(peer, until_ns); }, clock,
@@ -113,7 +117,7 @@ Status Agent::Implementation::open() {
                                           [this](const wire::FromAgent& message) { return send(message); }));
   costs.emplace(std::move(store));
   follow_kill_switch();
-  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket));
+  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
   if (facts.inject_library.empty()) {
@@ -186,6 +190,7 @@ void Agent::Implementation::flush_costs() {
 // What cannot be sent now is dropped: the other ranks' stamps will not wait for it.
 void Agent::Implementation::send_collectives() {
   rings.take_collectives([this](const RankRings::RankCollectives& rank) {
+    collective_times.add(rank.origin.job, rank.stamps);
     const bool sent = send(stamps_message(rank.origin, rank.rank, rank.stamps));
     (sent ? collectives_sent : collectives_unsent) += rank.stamps.size();
   });
@@ -226,7 +231,7 @@ void Agent::Implementation::look_after() {
   ranks.bound_logs(configuration.rank_log_limit);
   if (!welcome) return;
   news.retry();
-  costs->pump();
+  costs->look_after(clock.monotonic());
 }
 
 // Once per change, not every two seconds.
@@ -296,30 +301,40 @@ void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
 Status Agent::Implementation::serve_metrics() {
   if (configuration.metrics_port == 0) return {};
   net::ServerOptions options;
+  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
+  options.address = configuration.metrics_address;
   options.port = configuration.metrics_port;
+  if (for_others) options.tls = tls;
   options.max_connections = 64;
   options.max_body_bytes = 4096;
   const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", render_metrics(metrics())};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(metrics())};
   };
-  auto server = net::Server::start(loop, std::move(options), {answer, {}, {}, {}});
+  net::ServerHandlers handlers{answer, {}, {}, {}};
+  // Another node's agent has no business here.
+  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
+    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
+  };
+  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
+  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
   if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
   metrics_server = std::move(server).value();
   return {};
 }
 
-std::vector<Metric> Agent::Implementation::metrics() const {
+std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto& ring = rings.counters();
   const auto& store = costs->counters();
   const auto self = host::read_process_facts("/", ::getpid());
   const auto count = [](const char* name, const char* help, std::uint64_t value) {
-    return Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
+    return net::Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
   };
   const auto gauge = [](const char* name, const char* help, double value) {
-    return Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
+    return net::Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
   };
-  std::vector<Metric> all{
+  std::vector<net::Metric> all{
       count("records", "Records read from rings.", ring.records),
       count("records_dropped", "Records that found their ring full.", ring.dropped),
       count("records_skipped", "Records that were claimed and never published.", ring.skipped),
@@ -355,11 +370,23 @@ std::vector<Metric> Agent::Implementation::metrics() const {
       gauge("rings", "Rings that are read.", static_cast<double>(rings.size())),
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
+      count("frames_delayed", "Times that a process' frames came faster than max_message_rate and were read later.",
+            sessions.counters().delayed),
+      count("link_frames_delayed", "The same of the coordinator's.", link.counters().delayed),
+      count("link_frames_refused", "Frames of the coordinator that were too large or no messages: the link ended.",
+            link.counters().too_large + frames_malformed),
+      count("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused),
+      gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
+            static_cast<double>(link.queued_bytes())),
+      count("metrics_requests_refused", "Requests for metrics that were too large, too slow or malformed.",
+            requests_refused),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
       count("processes_refused", "Connections of other users' processes that were refused.",
             sessions.counters().refused_processes),
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
+      count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
+            batches_refused),
       count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
@@ -377,15 +404,17 @@ std::vector<Metric> Agent::Implementation::metrics() const {
     all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
                    std::chrono::duration<double>(self->cpu_time).count(), ""});
   }
-  const auto append = [&all](std::vector<Metric> more) {
+  const auto append = [&all](std::vector<net::Metric> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));
   add_activity_metrics(activities, all);
+  add_step_times(sessions.step_times(), all);
+  collective_times.append(all);
   for (const auto& [key, value] : sessions.reports()) {
-    const std::string labels = "{job=\"" + label_value(key.first.job) + "\",rank=\"" + std::to_string(key.first.rank) +
-                               "\",name=\"" + label_value(key.second) + "\"}";
+    const std::string labels = "{job=\"" + net::label_value(key.first.job) + "\",rank=\"" +
+                               std::to_string(key.first.rank) + "\",name=\"" + net::label_value(key.second) + "\"}";
     all.push_back({"trimtab_agent_rank_report", false, "What ranks reported, by name.", value, labels});
   }
   return all;

@@ -13,6 +13,7 @@
 #include "agent/agent.hpp"
 #include "agent_database.hpp"
 #include "base/clock.hpp"
+#include "collective_times.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
 #include "hardware_probe.hpp"
@@ -21,8 +22,8 @@
 #include "job_context.hpp"
 #include "kill_switch.hpp"
 #include "launched_ranks.hpp"
-#include "metrics.hpp"
 #include "net/link.hpp"
+#include "net/metric_text.hpp"
 #include "net/server.hpp"
 #include "node_facts.hpp"
 #include "rank_news.hpp"
@@ -49,6 +50,7 @@ struct Agent::Implementation {
   void welcomed(const wire::Welcome& welcome);
   void refused(const wire::Refused& refusal);
   void dispatch(const wire::ToAgent& message);
+  void batch_answered(const wire::BatchAck& answer);
   void beat();
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
@@ -71,7 +73,7 @@ struct Agent::Implementation {
   void follow_kill_switch();
 
   Status serve_metrics();
-  [[nodiscard]] std::vector<Metric> metrics() const;
+  [[nodiscard]] std::vector<net::Metric> metrics() const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -101,8 +103,12 @@ struct Agent::Implementation {
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;
+  CollectiveTimes collective_times;
   std::uint64_t collectives_sent = 0;
   std::uint64_t collectives_unsent = 0;
+  std::uint64_t batches_refused = 0;
+  std::uint64_t frames_malformed = 0;  // from the coordinator
+  std::uint64_t requests_refused = 0;  // of metrics
   Nanoseconds last_drain{0};
   Nanoseconds loop_lag{0};
   net::EventLoop::Timer heartbeat;

@@ -24,9 +24,10 @@ Result<std::uint64_t> BatchSpool::put(bool active, const std::string& payload) {
       ++dropped_;
       return {};
     }
-    TRIMTAB_TRY_STATUS(database_->execute("INSERT INTO batches (active, bytes, payload) VALUES (?, ?, ?)",
-                                          {std::int64_t{active ? 1 : 0}, size, payload}));
-    id = static_cast<std::uint64_t>(database_->last_insert_id());
+    TRIMTAB_TRY(const auto rows, database_->execute_returning(
+                                     "INSERT INTO batches (active, bytes, payload) VALUES (?, ?, ?) RETURNING id",
+                                     {std::int64_t{active ? 1 : 0}, size, payload}));
+    id = static_cast<std::uint64_t>(as_integer(rows.at(0).at(0)));
     bytes_ += size;
     return {};
   });

@@ -116,11 +116,17 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 void CommandRunner::serve(const std::string& coordinator) {
   const auto is_another = ledger_.serve(coordinator);
   if (!is_another.ok()) return spdlog::error("{}", is_another.error().message);
-  if (*is_another) parts_.ranks.forget_ended();
+  if (!*is_another) return;
+  unrecorded_.clear();
+  parts_.ranks.forget_ended();
 }
 
 void CommandRunner::run(const wire::Command& command) {
   if (running_.contains(command.id())) return;  // its reply will come
+  record_late();
+  if (const auto late = unrecorded_.find(command.id()); late != unrecorded_.end()) {
+    if (late->second.command.SerializeAsString() == command.SerializeAsString()) return reply(late->second.done);
+  }
   const auto known = ledger_.reply(command);
   if (!known.ok()) return finish(command.id(), failed_reply(known.error().message));
   if (*known) return reply(**known);
@@ -347,15 +353,26 @@ void CommandRunner::finish(std::uint64_t id, const CommandReply& answer) {
   done.set_output(answer.output);
   done.set_exit_code(answer.exit_code);
   if (const auto found = running_.find(id); found != running_.end()) {
-    if (const auto stored = ledger_.done(found->second.command, done); !stored.ok()) {
-      spdlog::error("couldn't remember the reply to command {}: {}", id, stored.error().message);
-    }
+    record(found->second.command, done);
     // The work that called us must not be destroyed under its own feet.
     parts_.loop.post([work = std::shared_ptr<RunningCommand>(std::move(found->second.work))] {});
     running_.erase(found);
   }
   if (!answer.ok) spdlog::warn("command {} failed: {}", id, answer.error);
   reply(done);
+}
+
+void CommandRunner::record(const wire::Command& command, const wire::CommandDone& done) {
+  const auto stored = ledger_.done(command, done);
+  if (stored.ok()) return;
+  spdlog::error("the reply to command {} is not written down yet: {}", done.id(), stored.error().message);
+  unrecorded_[done.id()] = {command, done};
+  if (unrecorded_.size() > CommandLedger::kKept) unrecorded_.erase(unrecorded_.begin());
+}
+
+void CommandRunner::record_late() {
+  std::erase_if(unrecorded_,
+                [this](const auto& late) { return ledger_.done(late.second.command, late.second.done).ok(); });
 }
 
 void CommandRunner::reply(const wire::CommandDone& done) {
@@ -365,6 +382,7 @@ void CommandRunner::reply(const wire::CommandDone& done) {
 }
 
 void CommandRunner::link_opened() {
+  record_late();
   const auto waiting = std::exchange(unsent_, {});
   for (const auto& [id, done] : waiting) reply(done);
 }

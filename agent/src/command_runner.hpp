@@ -69,12 +69,20 @@ class CommandRunner final {
   CommandCallbacks callbacks(std::uint64_t id);
   void described(const std::string& job, const CommandReply& reply);
   void finish(std::uint64_t id, const CommandReply& reply);
+  void record(const wire::Command& command, const wire::CommandDone& done);
+  void record_late();
   void reply(const wire::CommandDone& done);
 
   Parts parts_;
   CommandLedger ledger_;
   std::map<std::uint64_t, Running> running_;
   std::map<std::uint64_t, wire::CommandDone> unsent_;
+  // Replies for which the disk had no room: remembered here, and written down later.
+  struct Unrecorded {
+    wire::Command command;
+    wire::CommandDone done;
+  };
+  std::map<std::uint64_t, Unrecorded> unrecorded_;
 };
 
 }  // namespace trimtab::agent

@@ -17,6 +17,9 @@ namespace trimtab::agent {
 
 namespace {
 
+// The longest message that agent and coordinator send each other fits.
+constexpr Bytes kSmallestFrame = Bytes{8} << 20;
+
 template <typename Integer>
 Status set_integer(Integer& field, const std::string& text, Integer low, Integer high) {
   Integer value{};
@@ -29,9 +32,10 @@ Status set_integer(Integer& field, const std::string& text, Integer low, Integer
   return {};
 }
 
-Status set_bytes(Bytes& field, const std::string& text, Bytes low) {
+Status set_bytes(Bytes& field, const std::string& text, Bytes low, Bytes high = std::numeric_limits<Bytes>::max()) {
   TRIMTAB_TRY(const Bytes bytes, parse_bytes(text));
   if (bytes < low) return bad_input("must be at least " + format_bytes(low) + ", but it is " + text);
+  if (bytes > high) return bad_input("must be at most " + format_bytes(high) + ", but it is " + text);
   field = bytes;
   return {};
 }
@@ -86,6 +90,12 @@ Status set_period(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_metrics_address(Configuration& c, const std::string& text) {
+  if (text.empty()) return bad_input("needs an IP address such as 0.0.0.0, but it is empty");
+  c.metrics_address = text;
+  return {};
+}
+
 Status set_nvml(Configuration& c, const std::string& text) {
   if (text.empty()) return bad_input("needs a library's name or path, but it is empty");
   c.nvml = text;
@@ -113,7 +123,9 @@ constexpr std::array kKeys{
     ConfigurationKey{"memory", "BYTES", "memory of one device, such as 700MiB",
                      [](C& c, Text text) { return set_bytes(c.memory, text, 1); }},
     ConfigurationKey{"log_level", "LEVEL", "trace, debug, info, warn, error or off", set_log_level},
-    ConfigurationKey{"metrics_port", "PORT", "Prometheus metrics on loopback; 0 = off",
+    ConfigurationKey{"metrics_address", "IP", "address of the metrics (default 127.0.0.1), beyond loopback under TLS",
+                     set_metrics_address},
+    ConfigurationKey{"metrics_port", "PORT", "port of the Prometheus metrics; 0 = off",
                      [](C& c, Text text) { return set_integer<std::uint16_t>(c.metrics_port, text, 0, 65535); }},
     ConfigurationKey{"inject", "PATH", "libtrimtab-inject.so",
                      [](C& c, Text text) { return set_path(c.inject_library, text); }},
@@ -122,6 +134,14 @@ constexpr std::array kKeys{
                      [](C& c, Text text) { return set_bytes(c.spool_limit, text, Bytes{1} << 20); }},
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
                      [](C& c, Text text) { return set_bytes(c.rank_log_limit, text, Bytes{64} << 10); }},
+    ConfigurationKey{"max_frame", "BYTES", "the largest frame of the coordinator",
+                     [](C& c, Text text) { return set_bytes(c.max_frame, text, kSmallestFrame, Bytes{256} << 20); }},
+    ConfigurationKey{
+        "max_message_rate", "N",
+        "messages a second that are read of the coordinator and of each process; more wait on their side",
+        [](C& c, Text text) { return set_integer<std::uint32_t>(c.max_message_rate, text, 1, 1'000'000); }},
+    ConfigurationKey{"link_queue", "BYTES", "what may wait for a slow coordinator in memory; costs wait in the spool",
+                     [](C& c, Text text) { return set_bytes(c.link_queue, text, kSmallestFrame, Bytes{1} << 30); }},
     ConfigurationKey{"kill_grace", "TIME", "from SIGTERM to SIGKILL, such as 5s", set_grace},
     ConfigurationKey{"sample_period", "TIME", "how often the machine's metrics are read, such as 5s; 0s = off",
                      set_period},
@@ -225,6 +245,11 @@ Status check_configuration(const Configuration& configuration) {
   const net::CredentialFiles& tls = configuration.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");
+  }
+  if (!net::is_loopback_host(configuration.metrics_address) && configuration.metrics_port != 0 && tls.empty()) {
+    return bad_input("metrics_address = \"" + configuration.metrics_address +
+                     "\" shows metrics to other machines and needs TLS: give tls_authority, tls_certificate and "
+                     "tls_key ('trimtab cert issue node NAME --host HOST'), or leave it at 127.0.0.1");
   }
   const std::string& host = configuration.coordinator_host;
   if (net::is_loopback_host(host) || !tls.empty()) return {};

@@ -36,8 +36,11 @@ bool CostStore::store(const CostOrigin& origin, const std::vector<Cost>& costs) 
   if (!id.ok()) return failed(id.error());
   if (*id == 0) return true;  // dropped and counted
   ++counters_.spooled;
-  // Our own copy is second: what is in the spool is entered at the next start, if not now.
-  if (const auto entered = enter(*id, origin, costs); !entered.ok()) failed(entered.error());
+  // Our own copy is second: it is made before the batch leaves the spool, if not now.
+  if (const auto entered = enter(*id, origin, costs); !entered.ok()) {
+    failed(entered.error());
+    not_entered_.insert(*id);
+  }
   pump();
   return true;
 }
@@ -51,6 +54,16 @@ bool CostStore::failed(const Error& error) {
 void CostStore::link_opened() {
   in_flight_.clear();
   last_sent_ = 0;
+  waits_since_.reset();
+  pump();
+}
+
+void CostStore::look_after(Nanoseconds now) {
+  std::erase_if(to_let_go_, [this](std::uint64_t batch) { return let_go(batch).ok(); });
+  const bool moves = in_flight_.empty() || answers_ != answers_seen_;
+  answers_seen_ = answers_;
+  if (moves || !waits_since_) waits_since_ = now;
+  if (now - *waits_since_ >= kAnswerTime) return link_opened();
   pump();
 }
 
@@ -72,8 +85,25 @@ void CostStore::pump() {
   }
 }
 
+// A batch that we cannot enter now stays in the spool.
+Status CostStore::let_go(std::uint64_t batch) {
+  if (not_entered_.contains(batch)) {
+    TRIMTAB_TRY(const auto batches, spool_.next(batch - 1, 1));
+    if (!batches.empty() && batches.front().id == batch) {
+      TRIMTAB_TRY(const auto decoded, decode_batch(batches.front().payload));
+      TRIMTAB_TRY_STATUS(enter(batch, decoded.origin, decoded.costs));
+    }
+    not_entered_.erase(batch);
+  }
+  return spool_.acknowledge(batch);
+}
+
 void CostStore::acknowledged(std::uint64_t batch) {
-  if (const auto deleted = spool_.acknowledge(batch); !deleted.ok()) failed(deleted.error());
+  if (const auto gone = let_go(batch); !gone.ok()) {
+    failed(gone.error());
+    to_let_go_.insert(batch);
+  }
+  ++answers_;
   if (in_flight_.erase(batch) > 0) ++counters_.acknowledged;
   pump();
 }

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 
+#include "base/clock.hpp"
 #include "batch_spool.hpp"
 #include "cost_batches.hpp"
 #include "schema/cost_database.hpp"
@@ -18,6 +20,7 @@ class CostStore {
   // False when the link does not take it now.
   using Send = std::function<bool(const wire::FromAgent&)>;
   static constexpr std::size_t kMaxInFlight = 8;
+  static constexpr Nanoseconds kAnswerTime = std::chrono::seconds(30);
 
   // Batches that were spooled and not entered when the agent died are entered now.
   [[nodiscard]] static Result<CostStore> open(Database& database, const std::string& costs_path, std::string instance,
@@ -27,8 +30,9 @@ class CostStore {
   [[nodiscard]] bool store(const CostOrigin& origin, const std::vector<Cost>& costs);
 
   void link_opened();
-  // Sends what may be sent.
-  void pump();
+  // Sends what may be sent. What was sent and has waited for an answer since kAnswerTime is sent again: the coordinator
+  // does not acknowledge what it could not store. What our own disk had no room for is tried again. `now` is monotonic.
+  void look_after(Nanoseconds now);
   void acknowledged(std::uint64_t batch);
 
   [[nodiscard]] const BatchSpool& spool() const { return spool_; }
@@ -45,14 +49,21 @@ class CostStore {
       : spool_(std::move(spool)), costs_(std::move(costs)), instance_(std::move(instance)), send_(std::move(send)) {}
   Status enter(std::uint64_t batch, const CostOrigin& origin, const std::vector<Cost>& costs);
   Status enter_spooled();
+  Status let_go(std::uint64_t batch);
   bool failed(const Error& error);
+  void pump();
 
   BatchSpool spool_;
   CostDatabase costs_;
   std::string instance_;
   Send send_;
   std::set<std::uint64_t> in_flight_;
+  std::set<std::uint64_t> to_let_go_;    // acknowledged: the disk had no room for forgetting them
+  std::set<std::uint64_t> not_entered_;  // of the spool: our own database could not store them
   std::uint64_t last_sent_ = 0;
+  std::uint64_t answers_ = 0;
+  std::uint64_t answers_seen_ = 0;
+  std::optional<Nanoseconds> waits_since_;
   Counters counters_;
 };
 

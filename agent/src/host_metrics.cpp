@@ -9,20 +9,20 @@ namespace {
 std::string label_text(const host::Sample& sample) {
   std::string text;
   for (const auto& [name, value] : sample.labels) {
-    text += (text.empty() ? "{" : ",") + std::string(name) + "=\"" + label_value(value) + "\"";
+    text += (text.empty() ? "{" : ",") + std::string(name) + "=\"" + net::label_value(value) + "\"";
   }
   return text.empty() ? text : text + "}";
 }
 
 std::string label_text(const RankIdentity& id) {
-  return "{job=\"" + label_value(id.job) + "\",variant=\"" + label_value(id.variant) + "\",rank=\"" +
+  return "{job=\"" + net::label_value(id.job) + "\",variant=\"" + net::label_value(id.variant) + "\",rank=\"" +
          std::to_string(id.rank) + "\"}";
 }
 
 }  // namespace
 
-std::vector<Metric> host_metrics(const host::Samples& samples) {
-  std::vector<Metric> metrics;
+std::vector<net::Metric> host_metrics(const host::Samples& samples) {
+  std::vector<net::Metric> metrics;
   for (const host::Sample& sample : samples) {
     metrics.push_back(
         {sample.measure->name, sample.measure->is_counter, sample.measure->help, sample.value, label_text(sample)});
@@ -30,10 +30,10 @@ std::vector<Metric> host_metrics(const host::Samples& samples) {
   return metrics;
 }
 
-std::vector<Metric> rank_process_metrics(const std::vector<LedgerRank>& ranks, const std::string& root) {
-  std::vector<Metric> memory;
-  std::vector<Metric> time;
-  std::vector<Metric> threads;
+std::vector<net::Metric> rank_process_metrics(const std::vector<LedgerRank>& ranks, const std::string& root) {
+  std::vector<net::Metric> memory;
+  std::vector<net::Metric> time;
+  std::vector<net::Metric> threads;
   for (const LedgerRank& rank : ranks) {
     if (rank.ended) continue;
     const auto facts = host::read_process_facts(root, rank.pid);

@@ -19,6 +19,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/configuration.hpp"
+#include "net/service_notice.hpp"
 
 namespace {
 
@@ -107,21 +108,25 @@ int fail(const Error& error) {
   return exit_code(error.kind);
 }
 
-int run(const Configuration& configuration) {
+int run(const Configuration& configuration, const net::ServiceVariables& manager) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("trimtab-agent"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   net::EventLoop loop;
+  net::ServiceNotice notice(loop, manager);
+  if (!notice.problem().empty()) spdlog::warn("the service manager hears nothing of this agent: {}", notice.problem());
   std::unique_ptr<Agent> agent;
   // Before anybody can know that it runs; a signal that comes while it starts is answered when it has.
   loop.on_signals(/*with_child_signal=*/false, [&](int number) {
-    if (number == SIGHUP) return agent->reload();
+    if (number == SIGHUP) return notice.reload([&] { agent->reload(); });
     spdlog::info("stops on signal {}", number);
+    notice.stopping();
     agent->stop([&] { loop.stop(); });
   });
   auto started = Agent::start(loop, configuration, program_directory());
   if (!started.ok()) return fail(started.error());
   agent = std::move(started).value();
+  notice.ready([&] { return agent->status(); });
   loop.run();
   return 0;
 }
@@ -130,6 +135,7 @@ int run(const Configuration& configuration) {
 
 int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
+  const net::ServiceVariables manager = net::take_service_variables();
   CLI::App app("Looks after the training processes of one node: measures, launches, reports to the coordinator.");
   app.set_version_flag("--version", TRIMTAB_RELEASE);
   const Options options(app);
@@ -140,5 +146,5 @@ int main(int argc, char** argv) {
   }
   const auto configuration = load(options.read());
   if (!configuration.ok()) return fail(configuration.error());
-  return run(*configuration);
+  return run(*configuration, manager);
 }

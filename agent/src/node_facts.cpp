@@ -8,6 +8,7 @@
 
 #include "host/fingerprint_probe.hpp"
 #include "host/process_facts.hpp"
+#include "host/release_library.hpp"
 
 namespace trimtab::agent {
 
@@ -44,8 +45,8 @@ Result<NodeFacts> node_facts(const Configuration& configuration, const std::stri
   facts.memory = configuration.memory > 0 ? configuration.memory
                                           : gpu_memory(input.gpus).value_or(machine_memory() / configuration.devices);
   const bool chosen = !configuration.inject_library.empty();
-  const std::filesystem::path library =
-      chosen ? configuration.inject_library : program_directory + "/../lib/libtrimtab-inject.so";
+  const std::filesystem::path library = chosen ? std::filesystem::path(configuration.inject_library)
+                                               : host::release_library(program_directory, "libtrimtab-inject.so");
   std::error_code failure;
   if (std::filesystem::exists(library, failure)) {
     facts.inject_library = std::filesystem::weakly_canonical(library, failure).string();

@@ -51,7 +51,7 @@ wire::RankEvent event_of(const ByeFrame& frame) {
 
 }  // namespace
 
-Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
+Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second) {
   net::LocalServerHandlers handlers;
   handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
@@ -60,7 +60,8 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path) {
     // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
     if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("process {} is refused: {}", pid, reason);
   };
-  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers)));
+  handlers.delayed = [this](Peer) { ++counters_.delayed; };
+  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
   return {};
 }
 
@@ -183,6 +184,8 @@ Status RankSessions::say(Session& session, const RankFrame& frame) {
 }
 
 void RankSessions::said_step(const Session& session, const StepFrame& frame) {
+  step_times_.try_emplace(session.rank->id, net::Histogram(net::kSecondBounds))
+      .first->second.observe(static_cast<double>(frame.wall_ns) / 1e9);
   wire::RankEvent event;
   auto& step = *event.mutable_step();
   step.set_step(frame.step);
@@ -243,7 +246,11 @@ void RankSessions::closed(Peer peer) {
   const Session session = std::move(found->second);
   sessions_.erase(found);
   if (session.is_ring) return parts_.rings.producer_ended(peer);
-  if (session.rank && !is_connected(session.rank->id)) parts_.news.disconnected(session.rank->id);
+  if (!session.rank || is_connected(session.rank->id)) return;
+  const RankIdentity& id = session.rank->id;
+  parts_.news.disconnected(id);
+  step_times_.erase(id);
+  std::erase_if(reports_, [&](const auto& report) { return report.first.first == id; });
 }
 
 // A process that a rank started may have introduced itself as that rank, too.

@@ -15,6 +15,7 @@
 #include "job_context.hpp"
 #include "launched_ranks.hpp"
 #include "net/local_server.hpp"
+#include "net/metric_text.hpp"
 #include "plan_relay.hpp"
 #include "rank_frame.hpp"
 #include "rank_news.hpp"
@@ -37,7 +38,8 @@ class RankSessions final {
   explicit RankSessions(Parts parts) : parts_(std::move(parts)) {}
 
   // Listens; the error says why it cannot.
-  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path);
+  // Of each process so many frames a second are read.
+  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second = 0);
   void stop();
 
   // From the coordinator, for the job's ranks on this node.
@@ -59,12 +61,16 @@ class RankSessions final {
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
     std::uint64_t refused_processes = 0;  // of other users
+    std::uint64_t delayed = 0;            // times that frames came too fast
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;
-  // The latest values that ranks reported, by rank and name.
+  // The latest values that ranks reported, by rank and name, while they are connected.
   using Reports = std::map<std::pair<RankIdentity, std::string>, double>;
   [[nodiscard]] const Reports& reports() const { return reports_; }
+  // How long the steps of ranks that are connected took, as they say.
+  using StepTimes = std::map<RankIdentity, net::Histogram>;
+  [[nodiscard]] const StepTimes& step_times() const { return step_times_; }
 
  private:
   struct Session {
@@ -104,6 +110,7 @@ class RankSessions final {
   bool held_ = false;
   Counters counters_;
   Reports reports_;
+  StepTimes step_times_;
 };
 
 }  // namespace trimtab::agent

@@ -6,6 +6,7 @@
 
 #include "files.hpp"
 #include "nearest.hpp"
+#include "schema/database.hpp"
 
 namespace trimtab::cli {
 
@@ -53,7 +54,7 @@ Result<Plan> read_plan(const std::string& path) {
 
 Result<CostDatabase> open_costs(const std::string& path) {
   std::error_code failure;
-  if (!std::filesystem::exists(path, failure)) {
+  if (!names_server(path) && !std::filesystem::exists(path, failure)) {
     return bad_input("cannot read the cost database " + path + ": " +
                      (failure ? failure.message() : "No such file or directory"));
   }

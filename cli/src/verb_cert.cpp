@@ -182,7 +182,8 @@ void add_cert(CLI::App& root, Selection& selection) {
   add_value(verb, "name", arguments->name, "NAME", "Of the node as its agent says it, of the person as the token does")
       ->required();
   add_directory(verb, *arguments);
-  verb->add_option("--host", arguments->hosts, "DNS name or IP address that a coordinator is asked under; repeat it")
+  verb->add_option("--host", arguments->hosts,
+                   "DNS name or IP address that a coordinator, or a node's metrics, are asked under; repeat it")
       ->type_name("HOST")
       ->allow_extra_args(false);
   add_value(verb, "--days", arguments->days, "N", "How long it is valid, at most as long as the authority")

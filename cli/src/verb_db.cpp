@@ -267,7 +267,9 @@ void add_fingerprint(CLI::App* verb, Arguments& arguments) {
 
 void add_db(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* db = add_verb(root, "db", "Look at, merge and export cost databases", "trimtab db show costs.db");
+  CLI::App* db =
+      add_verb(root, "db", "Look at, merge and export cost databases: files, or postgresql://USER@HOST/DATABASE",
+               "trimtab db show costs.db");
   db->require_subcommand(1);
   CLI::App* verb = add_part(db, selection, arguments, show, "show", "Print fingerprints, counts and the longest costs",
                             "trimtab db show costs.db --top 20");

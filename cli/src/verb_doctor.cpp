@@ -10,15 +10,19 @@
 #include <optional>
 #include <thread>
 
+#include "budget.hpp"
 #include "coordinator_client.hpp"
 #include "doctor_checks.hpp"
 #include "doctor_gpu.hpp"
+#include "doctor_services.hpp"
 #include "embedded.hpp"
 #include "host/fingerprint_probe.hpp"
 #include "host/profiling_facts.hpp"
+#include "host/release_library.hpp"
 #include "json_text.hpp"
 #include "net/http_client.hpp"
 #include "schema/job.hpp"
+#include "session.hpp"
 #include "text_table.hpp"
 #include "verb.hpp"
 
@@ -30,7 +34,9 @@ namespace fs = std::filesystem;
 
 struct Arguments {
   std::string job;
-  std::string state;
+  SessionFlags session;
+  std::string configuration = "/etc/trimtab";
+  std::string metrics_port = "7421";
   bool json = false;
 };
 
@@ -85,17 +91,16 @@ std::string environment(const std::optional<Job>& job, const std::string& name) 
 
 std::vector<Check> installation_checks() {
   const std::string programs = program_directory();
-  const std::string libraries = fs::path(programs).parent_path().string() + "/lib";
   std::vector<Check> checks;
   for (const char* name : {"trimtab-coordinator", "trimtab-agent"}) {
     const std::string path = programs + "/" + name;
     checks.push_back(check_program(name, path, access(path.c_str(), X_OK) == 0));
   }
-  const std::string inject = libraries + "/libtrimtab-inject.so";
+  const std::string inject = host::release_library(programs, "libtrimtab-inject.so").string();
   checks.push_back(check_library("recorder library", inject, access(inject.c_str(), R_OK) == 0,
                                  "nothing is measured inside running jobs"));
   if (checks.back().health != Health::kOk) checks.back().remains = Detail::kOff;
-  const std::string shim = libraries + "/libtrimtab-nvtx.so";
+  const std::string shim = host::release_library(programs, "libtrimtab-nvtx.so").string();
   checks.push_back(
       check_library("NVTX shim", shim, access(shim.c_str(), R_OK) == 0,
                     "the Python client writes its ranges without NVTX; build with the NVTX headers to have it"));
@@ -103,7 +108,7 @@ std::vector<Check> installation_checks() {
 }
 
 std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job) {
-  const std::string state = state_directory(arguments.state);
+  const std::string state = state_directory(arguments.session.state);
   const std::string parent = existing_parent(state);
   const std::string sockets = existing_parent(fs::path(agent_socket(state, 0)).parent_path());
   const std::int32_t ranks = job ? job->world_size : 1;
@@ -192,15 +197,31 @@ void print(const std::vector<Check>& checks, bool as_json, Console& console) {
   console.out << table.str() << "\ndetail that remains on this node: " << to_string(detail) << "\n";
 }
 
+// Of daemons that are here, or that are named.
+std::vector<Check> service_checks(const Arguments& arguments, std::uint64_t metrics_port) {
+  std::vector<Check> checks = configuration_checks(arguments.configuration);
+  const auto append = [&checks](std::vector<Check> more) {
+    for (Check& check : more) checks.push_back(std::move(check));
+  };
+  if (metrics_port != 0) append(running_agent_checks(static_cast<std::uint16_t>(metrics_port)));
+  const auto client = existing_coordinator(arguments.session);
+  if (client.ok()) append(running_coordinator_checks(*client, !arguments.session.coordinator.empty()));
+  return checks;
+}
+
 Result<int> doctor(const Arguments& arguments, Console& console) {
   std::optional<Job> job;
   if (!arguments.job.empty()) {
     TRIMTAB_TRY(job, load_job(arguments.job));
   }
+  const auto port = parse_count("--metrics-port", arguments.metrics_port);
+  if (!port.ok()) return port.error();
+  if (*port > 65535) return bad_input("--metrics-port: expected at most 65535, but found " + arguments.metrics_port);
   std::vector<Check> checks = installation_checks();
   for (Check& check : machine_checks(arguments, job)) checks.push_back(std::move(check));
   for (Check& check : job_checks(job)) checks.push_back(std::move(check));
   for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
+  for (Check& check : service_checks(arguments, *port)) checks.push_back(std::move(check));
   print(checks, arguments.json, console);
   return overall(checks) == Health::kFail ? 1 : 0;
 }
@@ -214,7 +235,11 @@ void add_doctor(CLI::App& root, Selection& selection) {
       "Say what is missing on this machine, and what restricts profiling (exit 1: something needed is missing)",
       "trimtab doctor --job job.toml");
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
-  add_value(verb, "--state", arguments->state, "DIR", "State directory (default: $XDG_STATE_HOME/trimtab)");
+  add_coordinator_flags(verb, arguments->session);
+  add_value(verb, "--configuration", arguments->configuration, "DIR", "Where agent.toml and coordinator.toml are")
+      ->capture_default_str();
+  add_value(verb, "--metrics-port", arguments->metrics_port, "N", "Of this machine's agent; 0 = do not ask it")
+      ->capture_default_str();
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return doctor(*arguments, console); };

@@ -30,7 +30,7 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
       frame.size() < std::size_t{1} << 30 && from.ParseFromArray(frame.data(), static_cast<int>(frame.size()));
   if (!parsed || from.body_case() == Body::BODY_NOT_SET) {
     ++services_.counters.frames_malformed;
-    return refuse(peer, "a frame is not a message of protocol version " + std::to_string(kProtocolVersion));
+    return refuse(peer, "a frame is not a message of protocol version " + std::to_string(kSpokenVersions.newest));
   }
   if (from.body_case() == Body::kHello) return hello(peer, from.hello());
   const Member* member = services_.members.by_peer(peer);
@@ -85,7 +85,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
                hello.release());
   wire::ToAgent answer;
-  answer.mutable_welcome()->set_protocol_version(kProtocolVersion);
+  answer.mutable_welcome()->set_protocol_version(services_.members.by_peer(peer)->protocol_version);
   answer.mutable_welcome()->set_release(TRIMTAB_RELEASE);
   answer.mutable_welcome()->set_coordinator(services_.store.identity());
   answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
@@ -136,16 +136,17 @@ void Agents::kill_switch(const Member& member) {
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
+  const Nanoseconds begin = services_.clock.monotonic();
   const auto stored = store_batch(services_.costs, member.instance, batch, services_.counters);
-  if (!stored.ok()) {
-    spdlog::error("node {}: {}", member.node, stored.error().message);
-    // A full disk may be emptied: the agent keeps the batch and sends it again. A broken batch stays broken.
-    if (stored.error().kind == ErrorKind::kBadInput) port_.close(peer);
-    return;
-  }
+  services_.counters.commit_times.observe(std::chrono::duration<double>(services_.clock.monotonic() - begin).count());
   wire::ToAgent answer;
   answer.mutable_batch_ack()->set_batch(batch.batch());
+  // A full disk may be emptied: the agent keeps the batch and sends it again. A broken batch stays broken.
+  if (!stored.ok()) return spdlog::error("node {}: {}", member.node, stored.error().message);
+  if (!stored->refused.empty()) spdlog::error("node {}: a batch of costs is refused: {}", member.node, stored->refused);
+  answer.mutable_batch_ack()->set_refused(stored->refused);
   reply(peer, answer);
+  if (!stored->refused.empty()) return;
   if (JobRun* job = jobs_.find(batch.job())) job->costs_stored(stored->fingerprint, stored->has_active);
 }
 

@@ -1,5 +1,6 @@
 #include "cost_intake.hpp"
 
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 
 namespace trimtab::coordinator {
 namespace {
+
+constexpr auto kLargestNumber = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 std::map<std::string, std::vector<Cost>> by_source(const wire::CostBatch& batch, Counters& counters) {
   std::map<std::string, std::vector<Cost>> sources;
@@ -33,24 +36,29 @@ std::map<std::string, std::vector<Cost>> by_source(const wire::CostBatch& batch,
 
 Result<Intake> store_batch(CostDatabase& costs, const std::string& instance, const wire::CostBatch& batch,
                            Counters& counters) {
-  auto fingerprint = parse_fingerprint(batch.fingerprint_json(), "batch " + std::to_string(batch.batch()));
-  if (!fingerprint.ok()) {
+  const std::string name = "batch " + std::to_string(batch.batch());
+  const auto fingerprint = parse_fingerprint(batch.fingerprint_json(), name);
+  Intake intake;
+  if (batch.batch() > kLargestNumber) intake.refused = name + ": batches are numbered below 2^63";
+  if (!fingerprint.ok()) intake.refused = fingerprint.error().message;
+  if (!intake.refused.empty()) {
     ++counters.batches_refused;
-    return wrap("cannot store the costs of agent instance " + instance, std::move(fingerprint).error());
+    return intake;
   }
-  Intake intake{hash(*fingerprint), false, false};
+  intake.fingerprint = hash(*fingerprint);
   // A stored batch has one source, so a mixed batch is stored as two; the first keeps the agent's own name for it.
-  std::string origin = instance;
-  for (const auto& [source, entries] : by_source(batch, counters)) {
-    auto stored = costs.add_batch({origin, batch.batch()}, *fingerprint, source, entries);
-    if (!stored.ok()) {
-      ++counters.batches_refused;
-      return wrap("cannot store batch " + std::to_string(batch.batch()), std::move(stored).error());
-    }
-    intake.is_new = intake.is_new || *stored;
+  std::vector<CostBatch> parts;
+  for (auto& [source, entries] : by_source(batch, counters)) {
+    const std::string origin = parts.empty() ? instance : instance + "/" + "passive";
+    parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
     intake.has_active = intake.has_active || source == "active";
-    origin = instance + "/" + "passive";
   }
+  auto stored = costs.add_batches(parts);
+  if (!stored.ok()) {
+    ++counters.batches_failed;
+    return wrap("cannot store " + name, std::move(stored).error());
+  }
+  intake.is_new = *stored > 0;
   ++(intake.is_new ? counters.batches_stored : counters.batches_repeated);
   return intake;
 }

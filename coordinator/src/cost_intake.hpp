@@ -18,11 +18,12 @@ struct Intake {
   std::string fingerprint;  // hash
   bool is_new = false;
   bool has_active = false;  // costs that a benchmark measured
+  std::string refused;      // why the batch can never be stored; empty: it is
 };
 
 // Entries that cannot be read are left out and counted; the batch is stored without them, since the agent could only
-// send the same again. Fails, with nothing stored or a part that the repetition leaves alone, when the fingerprint
-// cannot be read (kBadInput) or the database cannot store (kUnavailable): then there must be no acknowledgement.
+// send the same again. Fails, with nothing stored, when the database cannot store: then there must be no
+// acknowledgement, and the agent sends the batch again.
 [[nodiscard]] Result<Intake> store_batch(CostDatabase& costs, const std::string& instance, const wire::CostBatch& batch,
                                          Counters& counters);
 

@@ -31,6 +31,10 @@ std::string default_state_directory() {
   return std::string(home != nullptr ? home : "/tmp") + "/.local/state/trimtab";
 }
 
+const std::string& or_else(const std::string& setting, const std::string& fallback) {
+  return setting.empty() ? fallback : setting;
+}
+
 Result<std::string> make_state_directory(const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -116,6 +120,10 @@ struct Daemon::Implementation {
     options.address = settings.address;
     options.port = settings.port;
     options.tls = tls;
+    options.max_body_bytes = options.max_frame_bytes = static_cast<std::size_t>(settings.max_frame);
+    options.max_queued_bytes = static_cast<std::size_t>(settings.peer_queue);
+    options.max_frames_per_second = settings.max_message_rate;
+    options.max_connections = settings.max_connections;
     net::ServerHandlers handlers;
     handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
     handlers.refused = [this](const net::Refusal& refusal) {
@@ -123,6 +131,7 @@ struct Daemon::Implementation {
     };
     handlers.http = [this](const net::HttpRequest& request) { return api.handle(request); };
     handlers.opened = [](net::PeerId) {};
+    handlers.delayed = [this](net::PeerId) { ++services.counters.frames_delayed; };
     handlers.message = [this](net::PeerId peer, std::string_view frame) { agents.message(peer, frame); };
     handlers.closed = [this](net::PeerId peer, const std::string& reason) { agents.closed(peer, reason); };
     TRIMTAB_TRY(server, net::Server::start(loop, options, std::move(handlers)));
@@ -173,8 +182,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
   TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));
-  TRIMTAB_TRY(StateStore store, StateStore::open(directory + "/coordinator.db"));
-  TRIMTAB_TRY(CostDatabase costs, CostDatabase::open(directory + "/costs.db", OpenMode::kCreate));
+  TRIMTAB_TRY(StateStore store, StateStore::open(or_else(settings.state_database, directory + "/coordinator.db")));
+  TRIMTAB_TRY(CostDatabase costs,
+              CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
   auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
                                                  std::move(credentials), std::move(tokens));
   TRIMTAB_TRY_STATUS(inside->listen(settings));
@@ -196,6 +206,15 @@ Daemon::~Daemon() {
 
 std::uint16_t Daemon::port() const {
   return implementation_->server->port();
+}
+
+std::string Daemon::status() const {
+  const auto& members = implementation_->members.members();
+  const auto& jobs = implementation_->jobs.jobs();
+  const auto connected = std::ranges::count_if(members, [](const auto& one) { return one.second.peer != 0; });
+  const auto active = std::ranges::count_if(jobs, [](const auto& one) { return one.second->active(); });
+  return std::to_string(connected) + " of " + std::to_string(members.size()) + " nodes connected, " +
+         std::to_string(active) + " jobs active";
 }
 
 void Daemon::reload() {

@@ -142,7 +142,7 @@ std::string error_document(const std::string& message) {
 
 std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up, const Caller& caller) {
   return text({{"release", TRIMTAB_RELEASE},
-               {"protocol_version", kProtocolVersion},
+               {"protocol_version", kSpokenVersions.newest},
                {"uptime_s", std::chrono::duration<double>(up).count()},
                {"nodes", nodes_json(services)},
                {"jobs", jobs_json(jobs, caller)}});

@@ -42,6 +42,7 @@ JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, 
       services_(services),
       tuning_(std::move(state)),
       timelines_json_(std::move(timelines_json)),
+      timed_step_(tuning_.state().step),
       priced_(adopted_in(timelines_json_)),
       reported_(!priced_.empty()),
       self_(std::make_shared<JobRun*>(this)) {}
@@ -88,6 +89,7 @@ void JobRun::take(std::vector<Action> actions) {
   audit(actions);
   for (Action& action : actions) actions_.push_back(std::move(action));
   if (tuning_.take_transition()) unstored_.state_changed = true;
+  if (std::exchange(timed_step_, state().step) != state().step) step_times_.observe(state().step_ms / 1e3);
   for (Note& note : tuning_.take_notes()) {
     spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
     unstored_.notes.push_back(std::move(note));
@@ -245,8 +247,12 @@ void JobRun::carry_out(const SearchPlans& action) {
   task.time_budget = services_.budget.time;
   task.max_evaluations = services_.budget.evaluations;
   ++services_.counters.searches;
-  services_.worker.enqueue(std::move(task), [self = self_, number = action.number](SearchReply reply) {
-    if (*self != nullptr) (*self)->feed(SearchFinished{number, std::move(reply)});
+  const Nanoseconds asked = services_.clock.monotonic();
+  services_.worker.enqueue(std::move(task), [self = self_, number = action.number, asked](SearchReply reply) {
+    if (*self == nullptr) return;
+    Services& services = (*self)->services_;
+    services.counters.search_times.observe(std::chrono::duration<double>(services.clock.monotonic() - asked).count());
+    (*self)->feed(SearchFinished{number, std::move(reply)});
   });
 }
 

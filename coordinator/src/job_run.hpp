@@ -50,6 +50,8 @@ class JobRun {
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
   // False while the report's timelines are still being made.
   [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
+  // How long the job's steps took, since this coordinator knows it.
+  [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
   // What plans can be priced with. Empty when the database cannot be read.
   [[nodiscard]] std::vector<Cost> known_costs() const;
@@ -111,7 +113,9 @@ class JobRun {
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool offering_ = false;  // their devices are being probed
   bool draining_ = false;
-  std::string priced_;  // the incumbent that timelines were made of last, or are being made of
+  net::Histogram step_times_{net::kSecondBounds};
+  std::int64_t timed_step_ = 0;  // the last of those
+  std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
   std::string unplaced_fingerprint_;  // the hardware's own, where the job's benchmarks name another
   std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction

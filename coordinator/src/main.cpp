@@ -18,6 +18,7 @@
 
 #include "coordinator/daemon.hpp"
 #include "coordinator/settings.hpp"
+#include "net/service_notice.hpp"
 
 namespace {
 
@@ -58,23 +59,27 @@ int report(const Error& error) {
   return exit_code(error.kind);
 }
 
-int run(const Settings& settings) {
+int run(const Settings& settings, const net::ServiceVariables& manager) {
   ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
   const SystemClock clock;
   net::EventLoop loop;
+  net::ServiceNotice notice(loop, manager);
+  if (!notice.problem().empty()) spdlog::warn("the service manager hears nothing of this daemon: {}", notice.problem());
   std::unique_ptr<Daemon> daemon;
   // Before anybody can know that it runs; a signal that comes while it starts is answered when it has.
   loop.on_signals(false, [&](int signal) {
-    if (signal == SIGHUP) return daemon->reload();
+    if (signal == SIGHUP) return notice.reload([&] { daemon->reload(); });
     spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
+    notice.stopping();
     daemon->stop();
     loop.stop();
   });
   auto started = Daemon::start(loop, clock, settings);
   if (!started.ok()) return report(started.error());
   daemon = std::move(started).value();
+  notice.ready([&] { return daemon->status(); });
   loop.run();
   return 0;
 }
@@ -82,6 +87,7 @@ int run(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const net::ServiceVariables manager = net::take_service_variables();
   CLI::App app{"Trimtab's coordinator: one per cluster. Agents and people connect to its port."};
   app.set_version_flag("--version", TRIMTAB_RELEASE);
   std::string config;
@@ -100,5 +106,5 @@ int main(int argc, char** argv) {
   }
   const auto settings = read_settings(config, flags);
   if (!settings.ok()) return report(settings.error());
-  return run(*settings);
+  return run(*settings, manager);
 }

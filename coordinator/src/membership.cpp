@@ -14,12 +14,6 @@ namespace trimtab::coordinator {
 namespace {
 
 Status check(const Introduction& hello) {
-  if (hello.protocol_version != kProtocolVersion) {
-    return bad_input("this coordinator (release " TRIMTAB_RELEASE ") speaks protocol version " +
-                     std::to_string(kProtocolVersion) + ", but the agent (release " + hello.release +
-                     ") speaks version " + std::to_string(hello.protocol_version) +
-                     ". Install the same release on both");
-  }
   if (hello.node.empty() || hello.node.size() > 255 || hello.instance.empty()) {
     return bad_input("an agent needs a node name of 1 to 255 bytes and an instance id");
   }
@@ -42,6 +36,8 @@ Bytes memory_of(const Member& member, const Job& job) {
 }  // namespace
 
 Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t peer) {
+  TRIMTAB_TRY(const std::uint32_t version, common_version({"this coordinator", TRIMTAB_RELEASE, kSpokenVersions},
+                                                          {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
   Member& member = members_[hello.node];
@@ -50,11 +46,17 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                      "name of its own");
   }
   const std::uint64_t former = member.peer == peer ? 0 : member.peer;
-  member = Member{hello.node,         hello.instance,
-                  hello.release,      static_cast<std::int32_t>(hello.devices),
-                  hello.memory_bytes, hello.fingerprint_json,
-                  hash(fingerprint),  peer,
-                  clock_.monotonic(), false,
+  member = Member{hello.node,
+                  hello.instance,
+                  hello.release,
+                  version,
+                  static_cast<std::int32_t>(hello.devices),
+                  hello.memory_bytes,
+                  hello.fingerprint_json,
+                  hash(fingerprint),
+                  peer,
+                  clock_.monotonic(),
+                  false,
                   member.kill_switch};
   return former;
 }

@@ -15,11 +15,11 @@
 #include "base/units.hpp"
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
+#include "schema/protocol_version.hpp"
 #include "tuning/event.hpp"
 
 namespace trimtab::coordinator {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
 // A node that has been silent for longer is lost.
 inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
 
@@ -27,6 +27,7 @@ struct Member {
   std::string node;
   std::string instance;
   std::string release;
+  std::uint32_t protocol_version = 0;  // what is spoken with it
   std::int32_t devices = 1;
   Bytes memory_bytes = 0;  // per device
   std::string fingerprint_json;
@@ -39,7 +40,7 @@ struct Member {
 
 // What an agent says of itself, as it came over the wire.
 struct Introduction {
-  std::uint32_t protocol_version = 0;
+  ProtocolVersions versions{0, 0};
   std::string release;
   std::string node;
   std::string instance;

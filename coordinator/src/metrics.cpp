@@ -6,6 +6,9 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <vector>
+
+#include "net/metric_text.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -16,7 +19,7 @@ class Page {
     out_ << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
   }
   void sample(const char* name, const std::string& labels, double value) {
-    out_ << name << labels << ' ' << value << '\n';
+    out_ << name << labels << ' ' << net::metric_number(value) << '\n';
   }
   void single(const char* name, const char* type, const char* help, double value) {
     family(name, type, help);
@@ -29,6 +32,12 @@ class Page {
       sample(name, "{" + std::string(label) + "=\"" + value + "\"}", count);
     }
   }
+  void histogram(const char* name, const char* help, const net::Histogram& values) {
+    std::vector<net::Metric> samples;
+    values.append(samples, name, help);
+    append(samples);
+  }
+  void append(const std::vector<net::Metric>& samples) { out_ << net::render_metrics(samples); }
   [[nodiscard]] std::string text() const { return out_.str(); }
 
  private:
@@ -88,6 +97,16 @@ void job_metrics(Page& page, const JobTable& jobs) {
                 "job", held);
 }
 
+void step_metrics(Page& page, const JobTable& jobs) {
+  std::vector<net::Metric> samples;
+  for (const auto& [name, job] : jobs.jobs()) {
+    if (!job->active()) continue;
+    job->step_times().append(samples, "trimtab_job_step_duration_seconds", "Training steps of the jobs that run.",
+                             "{job=\"" + name + "\"}");
+  }
+  page.append(samples);
+}
+
 void collective_metrics(Page& page, const Counters& counters) {
   const JoinCounters& join = counters.collectives;
   page.labelled("trimtab_collectives_total", "counter", "Sampled collectives, by what became of their join over ranks.",
@@ -121,21 +140,12 @@ void collective_metrics(Page& page, const Counters& counters) {
         [](const RankWaiting& rank) { return static_cast<double>(rank.late); });
 }
 
-std::string escaped(const std::string& label) {
-  std::string text;
-  for (const char byte : label) {
-    if (byte == '"' || byte == '\\') text += '\\';
-    text += byte == '\n' ? ' ' : byte;
-  }
-  return text;
-}
-
 void clock_metrics(Page& page, const NodeClocks& clocks) {
   std::map<std::string, double> ahead;
   std::map<std::string, double> unsure;
   for (const auto& [node, offset] : clocks.latest()) {
-    ahead[escaped(node)] = static_cast<double>(offset.ns) / 1e9;
-    unsure[escaped(node)] = static_cast<double>(offset.uncertainty_ns) / 1e9;
+    ahead[net::label_value(node)] = static_cast<double>(offset.ns) / 1e9;
+    unsure[net::label_value(node)] = static_cast<double>(offset.uncertainty_ns) / 1e9;
   }
   page.labelled("trimtab_node_clock_ahead_seconds", "gauge", "A node's clock less the coordinator's, by heartbeats.",
                 "node", ahead);
@@ -147,16 +157,24 @@ void counter_metrics(Page& page, const Counters& counters) {
   page.labelled("trimtab_cost_batches_total", "counter", "Batches of costs from agents.", "outcome",
                 {{"stored", static_cast<double>(counters.batches_stored)},
                  {"repeated", static_cast<double>(counters.batches_repeated)},
-                 {"refused", static_cast<double>(counters.batches_refused)}});
+                 {"refused", static_cast<double>(counters.batches_refused)},
+                 {"failed", static_cast<double>(counters.batches_failed)}});
   page.labelled("trimtab_cost_entries_total", "counter", "Costs in those batches.", "outcome",
                 {{"read", static_cast<double>(counters.cost_entries)},
                  {"refused", static_cast<double>(counters.cost_entries_refused)}});
   page.single("trimtab_frames_malformed_total", "counter", "Frames from agents that could not be read.",
               static_cast<double>(counters.frames_malformed));
+  page.single("trimtab_frames_delayed_total", "counter",
+              "Times that an agent's frames came faster than max_message_rate and were read later.",
+              static_cast<double>(counters.frames_delayed));
   page.single("trimtab_rank_events_total", "counter", "What ranks said or did.",
               static_cast<double>(counters.rank_events));
   page.single("trimtab_searches_total", "counter", "Searches asked of the tuner.",
               static_cast<double>(counters.searches));
+  page.histogram("trimtab_search_seconds", "How long searches took, waiting for others included.",
+                 counters.search_times);
+  page.histogram("trimtab_cost_batch_commit_seconds", "How long it took to store a batch of costs.",
+                 counters.commit_times);
   page.single("trimtab_state_failures_total", "counter", "Transitions that could not be stored at once.",
               static_cast<double>(counters.state_failures));
   page.single("trimtab_loop_lag_seconds", "gauge", "How late the event loop's last timer was.",
@@ -173,16 +191,21 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   std::map<std::string, double> switches;
   for (const auto& [name, member] : services.members.members()) {
     ++nodes[member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected"];
-    switches[escaped(name)] = member.kill_switch ? 1 : 0;
+    switches[net::label_value(name)] = member.kill_switch ? 1 : 0;
   }
   page.labelled("trimtab_node_kill_switch", "gauge", "1 while a node's kill switch is thrown.", "node", switches);
   page.labelled("trimtab_nodes", "gauge", "Nodes by state.", "state", nodes);
   job_metrics(page, jobs);
+  step_metrics(page, jobs);
   counter_metrics(page, services.counters);
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
+  // All from the first scrape on: a counter that appears with its first event hides it.
+  std::map<std::string, double> refusals = {{"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"foreign", 0},
+                                            {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0}};
+  for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
-                services.refusals.counts());
+                refusals);
   const auto costs = services.costs.cost_count();
   if (costs.ok()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));

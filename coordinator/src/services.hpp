@@ -13,6 +13,7 @@
 #include "hardware_probing.hpp"
 #include "live_ranks.hpp"
 #include "membership.hpp"
+#include "net/metric_text.hpp"
 #include "node_clocks.hpp"
 #include "probe_token.hpp"
 #include "refusal_log.hpp"
@@ -44,13 +45,17 @@ struct RankWaiting {
 struct Counters {
   std::uint64_t batches_stored = 0;
   std::uint64_t batches_repeated = 0;
-  std::uint64_t batches_refused = 0;
+  std::uint64_t batches_refused = 0;  // that can never be stored
+  std::uint64_t batches_failed = 0;   // attempts to store one that did not succeed
   std::uint64_t cost_entries = 0;
   std::uint64_t cost_entries_refused = 0;
   std::uint64_t frames_malformed = 0;
+  std::uint64_t frames_delayed = 0;
   std::uint64_t rank_events = 0;
   std::uint64_t state_failures = 0;
   std::uint64_t searches = 0;
+  net::Histogram search_times{net::kSecondBounds};
+  net::Histogram commit_times{net::kSecondBounds};
   JoinCounters collectives;
   std::uint64_t collective_costs_dropped = 0;
   std::map<std::pair<std::string, std::uint32_t>, RankWaiting> waiting;  // of jobs that run, by job and rank

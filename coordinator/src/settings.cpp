@@ -43,6 +43,12 @@ Status apply_state(Settings& settings, const std::string& value) {
   return {};
 }
 
+template <std::string Settings::*database>
+Status apply_database(Settings& settings, const std::string& value) {
+  settings.*database = value;
+  return {};
+}
+
 Status apply_log_level(Settings& settings, const std::string& value) {
   static constexpr const char* kLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), value) == std::end(kLevels)) {
@@ -64,6 +70,30 @@ Status apply_search_time(Settings& settings, const std::string& value) {
 
 Status apply_search_evaluations(Settings& settings, const std::string& value) {
   return number(value, std::numeric_limits<std::uint64_t>::max(), settings.search_evaluations);
+}
+
+// Less would not hold the longest model that an agent sends.
+constexpr Bytes kSmallestFrame = Bytes{8} << 20;
+constexpr Bytes kLargestFrame = Bytes{256} << 20;
+constexpr Bytes kLargestQueue = Bytes{4} << 30;
+
+template <Bytes Settings::*field, Bytes high>
+Status apply_bytes(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
+  if (bytes < kSmallestFrame || bytes > high) {
+    return bad_input("from " + format_bytes(kSmallestFrame) + " to " + format_bytes(high) + " are needed");
+  }
+  settings.*field = bytes;
+  return {};
+}
+
+template <std::uint32_t Settings::*field>
+Status apply_limit(Settings& settings, const std::string& value) {
+  std::uint64_t limit = 0;
+  TRIMTAB_TRY_STATUS(number(value, 1'000'000, limit));
+  if (limit == 0) return bad_input("a whole number from 1 is needed");
+  settings.*field = static_cast<std::uint32_t>(limit);
+  return {};
 }
 
 template <std::string net::CredentialFiles::*file>
@@ -97,11 +127,25 @@ const std::vector<SettingKey>& setting_keys() {
       {"listen", "127.0.0.1:7420",
        "HOST:PORT to listen on, beyond loopback only with TLS and tokens; port 0 takes any free one", apply_listen},
       {"state", "$XDG_STATE_HOME/trimtab", "directory of the state and the cost database", apply_state},
+      {"cost_database", "costs.db in the state directory",
+       "where costs are kept: a file, or postgresql://... that several coordinators share",
+       apply_database<&Settings::cost_database>},
+      {"state_database", "coordinator.db in the state directory",
+       "where jobs, trials and their history are kept: a file, or postgresql://... of this coordinator alone",
+       apply_database<&Settings::state_database>},
       {"log_level", "info", "trace, debug, info, warn, error or off", apply_log_level},
       {"port_file", "none", "file that the bound port is written to", apply_port_file},
       {"search_time", "5s", "the most time that one search takes", apply_search_time},
       {"search_evaluations", "200000", "the most plans that one search evaluates; 0 = no limit",
        apply_search_evaluations},
+      {"max_frame", "8MiB", "the largest frame of an agent and body of a request",
+       apply_bytes<&Settings::max_frame, kLargestFrame>},
+      {"max_message_rate", "10000", "messages a second that are read of each agent; more wait on its side",
+       apply_limit<&Settings::max_message_rate>},
+      {"peer_queue", "32MiB", "what may wait for an agent that does not read; beyond it the connection ends",
+       apply_bytes<&Settings::peer_queue, kLargestQueue>},
+      {"max_connections", "4096", "connections at a time, of agents and people together",
+       apply_limit<&Settings::max_connections>},
       {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
        apply_tls<&net::CredentialFiles::authority>},
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",
@@ -122,6 +166,10 @@ Status apply_setting(Settings& settings, std::string_view name, const std::strin
 }
 
 Status check_settings(const Settings& settings) {
+  if (settings.peer_queue < settings.max_frame) {
+    return bad_input("peer_queue (" + format_bytes(settings.peer_queue) + ") must hold one frame of max_frame (" +
+                     format_bytes(settings.max_frame) + ")");
+  }
   const net::CredentialFiles& tls = settings.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");

@@ -1,9 +1,11 @@
 #include "state_store.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "coordinator_migrations.hpp"
+#include "coordinator_server_migrations.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -15,23 +17,28 @@ std::int64_t integer(std::uint64_t value) {
 }
 
 Migrations migrations() {
-  return {kApplicationId, "coordinator state", {std::begin(kCoordinatorMigrations), std::end(kCoordinatorMigrations)}};
+  return {kApplicationId,
+          "coordinator state",
+          {std::begin(kCoordinatorMigrations), std::end(kCoordinatorMigrations)},
+          {std::begin(kCoordinatorServerMigrations), std::end(kCoordinatorServerMigrations)}};
 }
 
 }  // namespace
 
-Result<StateStore> StateStore::open(const std::string& path) {
-  TRIMTAB_TRY(Database database, Database::open(path, DatabaseMode::kCreate, migrations(), true));
+Result<StateStore> StateStore::open(const std::string& name) {
+  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kCreate, migrations(), true));
   TRIMTAB_TRY(const auto rows, database.query("SELECT coordinator FROM identity"));
-  if (rows.size() != 1) return unavailable("the coordinator state " + path + " has lost its identity: it is damaged");
+  if (rows.size() != 1) return unavailable("the coordinator state " + name + " has lost its identity: it is damaged");
   return StateStore(std::move(database), as_text(rows[0][0]));
 }
 
 Result<std::int64_t> StateStore::add_job(const TuningState& state, std::int64_t now_ns) {
-  TRIMTAB_TRY_STATUS(database_.execute(
-      "INSERT INTO jobs (name, phase, active, state, created_ns, changed_ns) VALUES (?, ?, 1, ?, ?, ?)",
-      {state.job.name, std::string(to_string(state.phase)), to_json(state), now_ns, now_ns}));
-  return database_.last_insert_id();
+  TRIMTAB_TRY(const auto rows,
+              database_.execute_returning(
+                  "INSERT INTO jobs (name, phase, active, state, created_ns, changed_ns) "
+                  "VALUES (?, ?, 1, ?, ?, ?) RETURNING run",
+                  {state.job.name, std::string(to_string(state.phase)), to_json(state), now_ns, now_ns}));
+  return as_integer(rows.at(0)[0]);
 }
 
 Status StateStore::save(std::int64_t run, const TuningState& state, const Transition& transition, std::int64_t now_ns) {
@@ -43,17 +50,26 @@ Status StateStore::write(std::int64_t run, const TuningState& state, const Trans
                          std::int64_t now_ns) {
   for (const Note& note : transition.notes) TRIMTAB_TRY_STATUS(write_note(run, note, now_ns));
   for (const AuditEntry& entry : transition.audit) TRIMTAB_TRY_STATUS(add_audit(entry, now_ns));
-  for (const MeasuredStep& step : transition.steps) {
-    TRIMTAB_TRY_STATUS(
-        database_.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                          {run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
-                           std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss}));
-  }
+  TRIMTAB_TRY_STATUS(write_steps(run, transition.steps));
   TRIMTAB_TRY_STATUS(write_trials(run, state, transition, now_ns));
   if (!transition.state_changed) return {};
   return database_.execute(
       "UPDATE jobs SET phase = ?, active = ?, state = ?, changed_ns = ? WHERE run = ?",
       {std::string(to_string(state.phase)), std::int64_t{is_final(state.phase) ? 0 : 1}, to_json(state), now_ns, run});
+}
+
+Status StateStore::write_steps(std::int64_t run, const std::vector<MeasuredStep>& steps) {
+  Rows rows;
+  for (const MeasuredStep& step : steps) {
+    rows.push_back({run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
+                    std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss});
+  }
+  return database_.execute_each(
+      "INSERT INTO steps (run, launch, step, epoch, trial, block, warmup, wall_ms, loss) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, launch, step) DO UPDATE SET epoch = excluded.epoch, "
+      "trial = excluded.trial, block = excluded.block, warmup = excluded.warmup, wall_ms = excluded.wall_ms, "
+      "loss = excluded.loss",
+      rows);
 }
 
 Status StateStore::write_note(std::int64_t run, const Note& note, std::int64_t now_ns) {
@@ -83,9 +99,13 @@ Status StateStore::write_trials(std::int64_t run, const TuningState& state, cons
 }
 
 Status StateStore::write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns) {
-  return database_.execute("INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                           {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason,
-                            trial.plan.hash, trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
+  return database_.execute(
+      "INSERT INTO trials (run, trial, state, reason, plan_hash, plan, predicted_ms, measured_ms, changed_ns) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, trial) DO UPDATE SET state = excluded.state, "
+      "reason = excluded.reason, plan_hash = excluded.plan_hash, plan = excluded.plan, "
+      "predicted_ms = excluded.predicted_ms, measured_ms = excluded.measured_ms, changed_ns = excluded.changed_ns",
+      {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason, trial.plan.hash, trial.plan.json,
+       trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
 }
 
 Status StateStore::save_timelines(std::int64_t run, const std::string& json) {
@@ -116,9 +136,12 @@ Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
 }
 
 Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string& tag, const std::string& node) {
-  TRIMTAB_TRY_STATUS(
-      database_.execute("INSERT OR IGNORE INTO commands (run, tag, node) VALUES (?, ?, ?)", {run, tag, node}));
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT id FROM commands WHERE run = ? AND tag = ?", {run, tag}));
+  constexpr const char* kFind = "SELECT id FROM commands WHERE run = ? AND tag = ?";
+  TRIMTAB_TRY(auto rows, database_.query(kFind, {run, tag}));
+  if (rows.empty()) {
+    TRIMTAB_TRY(rows, database_.execute_returning("INSERT INTO commands (run, tag, node) VALUES (?, ?, ?) RETURNING id",
+                                                  {run, tag, node}));
+  }
   return static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's state on disk (sql/): jobs, phases, trials, measured steps, command ids, events, the audit log.
-// A transition of a job is one transaction. Not thread-safe: the event loop's.
+// The coordinator's state on disk or on a server (sql/): jobs, phases, trials, measured steps, command ids, events, the
+// audit log. A transition of a job is one transaction. Not thread-safe: the event loop's.
 
 #include <cstdint>
 #include <optional>
@@ -53,8 +53,8 @@ struct Transition {
 
 class StateStore {
  public:
-  // Refuses a state that another coordinator has open.
-  [[nodiscard]] static Result<StateStore> open(const std::string& path);
+  // Refuses a state that another coordinator has open. `name`: a path or a server's (schema/database.hpp).
+  [[nodiscard]] static Result<StateStore> open(const std::string& name);
 
   // Made with the database; agents keep the command ids of two states apart by it.
   [[nodiscard]] const std::string& identity() const { return identity_; }
@@ -91,6 +91,7 @@ class StateStore {
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
                              std::int64_t now_ns);
   [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
+  [[nodiscard]] Status write_steps(std::int64_t run, const std::vector<MeasuredStep>& steps);
   [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, const Transition& transition,
                                     std::int64_t now_ns);
   [[nodiscard]] Status write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns);

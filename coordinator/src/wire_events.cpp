@@ -57,7 +57,8 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
 
 Introduction introduction(const wire::Hello& hello) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  return {hello.protocol_version(),
+  const std::uint32_t oldest = hello.oldest_version() == 0 ? hello.protocol_version() : hello.oldest_version();
+  return {{oldest, hello.protocol_version()},
           hello.release(),
           hello.node(),
           hello.instance(),

@@ -104,7 +104,8 @@ bool add_purpose(X509* certificate, X509* issuer, const CertificateRequest& requ
     return add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
            add(NID_key_usage, "critical,keyCertSign,cRLSign");
   }
-  const bool serves = request.kind == CertificateKind::kCoordinator;
+  // A node with hosts serves its metrics. Nobody takes it for a coordinator: clients look at the kind.
+  const bool serves = !request.hosts.empty() && request.kind != CertificateKind::kPerson;
   return add(NID_basic_constraints, "critical,CA:FALSE") && add(NID_key_usage, "critical,digitalSignature") &&
          add(NID_ext_key_usage, serves ? "serverAuth,clientAuth" : "clientAuth") &&
          add(NID_authority_key_identifier, "keyid:always");

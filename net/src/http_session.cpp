@@ -58,6 +58,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
  private:
   void shaken(error_code failure) {
     if (core_->stopped) return finish();
+    if (failure && closed_in_silence(stream_, failure)) return finish();
     if (failure) return hang_up(handshake_failure(stream_, failure));
     peer_ = peer_identity(stream_);
     read();
@@ -146,7 +147,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     if (request_.path != core_->options.websocket_path) {
       return turn_down(plain(404, "there is no WebSocket at " + request_.path));
     }
-    accept_websocket(core_, std::move(stream_), std::move(request), peer_);
+    accept_websocket(core_, std::move(stream_), std::move(request), {address_, peer_});
     core_->sessions.erase(id_);
   }
 

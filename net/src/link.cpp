@@ -13,6 +13,7 @@
 #include "backoff.hpp"
 #include "context.hpp"
 #include "http_target.hpp"
+#include "rate_limit.hpp"
 #include "stream.hpp"
 #include "tls.hpp"
 
@@ -28,6 +29,8 @@ namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
 constexpr std::size_t kMostOfRefusal = 512;
+// A large frame's memory is given back.
+constexpr std::size_t kKeptBytes = 64 * 1024;
 using WebSocket = websocket::stream<Stream, /*deflateSupported=*/false>;
 
 struct LinkState {
@@ -45,6 +48,7 @@ struct LinkState {
   tcp::resolver resolver;
   asio::steady_timer retry;
   Backoff backoff;
+  Link::Counters counters;
   bool stopped = true;
 };
 
@@ -56,8 +60,11 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   // One attempt and, where it succeeds, the connection that came of it. A new one for each attempt: a late callback of
   // an old one finds that it is no longer `current`.
   struct Connection {
-    explicit Connection(asio::io_context& io_context) : socket(io_context) {}
+    Connection(asio::io_context& io_context, std::uint32_t frames_per_second)
+        : socket(io_context), pause(io_context), rate(frames_per_second) {}
     WebSocket socket;
+    asio::steady_timer pause;
+    RateLimit rate;
     websocket::response_type answer;  // of the server to the handshake
     beast::flat_buffer buffer;
     std::deque<std::string> queue;
@@ -71,7 +78,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   [[nodiscard]] std::string where() const { return authority(options.host, options.port); }
 
   void attempt() {
-    current = std::make_shared<Connection>(io);
+    current = std::make_shared<Connection>(io, options.max_frames_per_second);
     resolver.async_resolve(
         options.host, std::to_string(options.port),
         [self = shared_from_this(), connection = current](error_code failure, tcp::resolver::results_type found) {
@@ -144,7 +151,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     connection->socket.async_read(connection->buffer,
                                   [self = shared_from_this(), connection](error_code failure, std::size_t) {
                                     if (!self->is_current(connection)) return;
-                                    if (failure) return self->lost(connection, self->explain(failure));
+                                    if (failure) return self->broken(connection, failure);
                                     self->received(connection);
                                   });
   }
@@ -154,12 +161,27 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     if (handlers.message) handlers.message({static_cast<const char*>(bytes.data()), bytes.size()});
     if (!is_current(connection)) return;
     connection->buffer.consume(connection->buffer.size());
-    read(connection);
+    if (connection->buffer.capacity() > kKeptBytes) connection->buffer.shrink_to_fit();
+    const Nanoseconds wait = connection->rate.take(std::chrono::steady_clock::now().time_since_epoch());
+    if (wait.count() == 0) return read(connection);
+    ++counters.delayed;
+    connection->pause.expires_after(wait);
+    connection->pause.async_wait([self = shared_from_this(), connection](error_code cancelled) {
+      if (!cancelled && self->is_current(connection)) self->read(connection);
+    });
+  }
+
+  void broken(const ConnectionPointer& connection, error_code failure) {
+    if (failure == websocket::error::message_too_big) ++counters.too_large;
+    lost(connection, explain(failure));
   }
 
   bool send(std::string frame) {
     if (!current || !current->opened) return false;
-    if (current->queued_bytes + frame.size() > options.max_queued_bytes) return false;
+    if (current->queued_bytes + frame.size() > options.max_queued_bytes) {
+      ++counters.refused;
+      return false;
+    }
     current->queued_bytes += frame.size();
     current->queue.push_back(std::move(frame));
     if (current->queue.size() == 1) write(current);
@@ -180,6 +202,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   }
 
   void lost(const ConnectionPointer& connection, const std::string& reason) {
+    connection->pause.cancel();
     beast::get_lowest_layer(connection->socket).close();
     current.reset();
     const auto open_for = connection->opened ? std::chrono::steady_clock::now() - connection->opened_at
@@ -198,6 +221,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     resolver.cancel();
     const auto connection = std::exchange(current, nullptr);
     if (!connection) return;
+    connection->pause.cancel();
     if (!connection->opened) return beast::get_lowest_layer(connection->socket).close();
     connection->socket.async_close(websocket::close_code::going_away, [connection](error_code) {});
   }
@@ -243,6 +267,15 @@ bool Link::send(std::string frame) {
 
 std::size_t Link::queued_bytes() const {
   return implementation_->queued_bytes();
+}
+
+void Link::drop(const std::string& reason) {
+  const auto connection = implementation_->current;
+  if (open()) implementation_->lost(connection, reason);
+}
+
+const Link::Counters& Link::counters() const {
+  return implementation_->counters;
 }
 
 }  // namespace trimtab::net

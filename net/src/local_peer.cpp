@@ -24,8 +24,8 @@ constexpr std::size_t kMaxDescriptorsPerMessage = 4;
 
 }  // namespace
 
-LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers)
-    : io_(io), socket_(io, descriptor), handlers_(std::move(handlers)) {}
+LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers, std::uint32_t max_frames_per_second)
+    : io_(io), socket_(io, descriptor), pause_(io), handlers_(std::move(handlers)), rate_(max_frames_per_second) {}
 
 LocalPeer::~LocalPeer() {
   drop_descriptor();
@@ -50,6 +50,7 @@ void LocalPeer::close(std::string reason) {
 
 void LocalPeer::abort() {
   ended_ = true;
+  pause_.cancel();
   error_code ignored;
   socket_.close(ignored);
 }
@@ -64,9 +65,23 @@ void LocalPeer::readable() {
   for (int turn = 0; turn < kReadsPerTurn; ++turn) {
     const Read read = receive();
     if (read == Read::kEnded || ended_) return;
-    if (read == Read::kNothingYet) break;
+    if (read == Read::kNothingYet || wait_.count() > 0) break;
   }
-  wait_to_read();
+  read_on();
+}
+
+void LocalPeer::read_on() {
+  wait_.count() > 0 ? read_later() : wait_to_read();
+}
+
+void LocalPeer::read_later() {
+  handlers_.delayed();
+  pause_.expires_after(std::exchange(wait_, Nanoseconds(0)));
+  pause_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (cancelled || self->ended_) return;
+    self->deliver();
+    if (!self->ended_) self->read_on();
+  });
 }
 
 LocalPeer::Read LocalPeer::receive() {
@@ -115,9 +130,10 @@ void LocalPeer::keep_descriptors(const msghdr& message) {
 
 // The kernel ends a read behind the bytes that carried a descriptor, so it belongs to the frame of the last byte.
 void LocalPeer::deliver() {
-  while (!ended_ && !closing_) {
+  while (!ended_ && !closing_ && wait_.count() == 0) {
     auto frame = cutter_.next();
     if (!frame) break;
+    wait_ = rate_.take(std::chrono::steady_clock::now().time_since_epoch());
     handlers_.frame(frame->json, frame->ends_the_bytes ? std::exchange(received_descriptor_, -1) : -1);
   }
   if (!cutter_.broken().empty()) close(cutter_.broken());

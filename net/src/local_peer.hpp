@@ -12,8 +12,10 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "local_frames.hpp"
+#include "rate_limit.hpp"
 
 namespace trimtab::net {
 
@@ -24,10 +26,11 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   struct Handlers {
     std::function<void(std::string_view json, int descriptor)> frame;
     std::function<void(const std::string& reason)> ended;  // once, unless abort() came first
+    std::function<void()> delayed;                         // its frames come too fast
   };
 
   // Takes over `descriptor`, a connected non-blocking socket.
-  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers);
+  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers, std::uint32_t max_frames_per_second);
   ~LocalPeer();
   LocalPeer(const LocalPeer&) = delete;
   LocalPeer& operator=(const LocalPeer&) = delete;
@@ -43,6 +46,8 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   enum class Read { kAgain, kNothingYet, kEnded };
 
   void wait_to_read();
+  void read_on();
+  void read_later();
   void readable();
   Read receive();
   void keep_descriptors(const struct msghdr& message);
@@ -54,8 +59,11 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
 
   boost::asio::io_context& io_;
   boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer pause_;
   Handlers handlers_;
   LocalFrameCutter cutter_;
+  RateLimit rate_;
+  Nanoseconds wait_{0};  // before more is read
   int received_descriptor_ = -1;
   std::string outgoing_;
   bool writing_ = false;

@@ -26,12 +26,14 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 }  // namespace
 
 struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::Implementation> {
-  Implementation(asio::io_context& io_context, SocketFile socket_file, LocalServerHandlers server_handlers)
+  Implementation(asio::io_context& io_context, SocketFile socket_file, LocalServerHandlers server_handlers,
+                 std::uint32_t frames_per_second)
       : io(io_context),
         file(std::move(socket_file)),
         listener(io_context, file.descriptor()),
         pause(io_context),
-        handlers(std::move(server_handlers)) {}
+        handlers(std::move(server_handlers)),
+        max_frames_per_second(frames_per_second) {}
   ~Implementation() {
     if (!stopped) listener.release();
   }
@@ -82,7 +84,9 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     auto peer = std::make_shared<LocalPeer>(
         io, descriptor,
         LocalPeer::Handlers{[weak, id](std::string_view json, int received) { deliver(weak, id, json, received); },
-                            [weak, id](const std::string& reason) { ended(weak, id, reason); }});
+                            [weak, id](const std::string& reason) { ended(weak, id, reason); },
+                            [weak, id] { delayed(weak, id); }},
+        max_frames_per_second);
     peers.emplace(id, peer);
     if (handlers.opened) handlers.opened(id, credentials.pid, credentials.uid);
     peer->start();
@@ -98,6 +102,11 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     const auto self = weak.lock();
     if (!self || self->peers.erase(id) == 0) return;
     if (self->handlers.closed) self->handlers.closed(id, reason);
+  }
+
+  static void delayed(const std::weak_ptr<Implementation>& weak, LocalPeerId id) {
+    const auto self = weak.lock();
+    if (self && !self->stopped && self->handlers.delayed) self->handlers.delayed(id);
   }
 
   void stop() {
@@ -118,15 +127,18 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
   asio::posix::stream_descriptor listener;
   asio::steady_timer pause;
   LocalServerHandlers handlers;
+  std::uint32_t max_frames_per_second;
   LocalPeerId last_id = 0;
   std::map<LocalPeerId, std::shared_ptr<LocalPeer>> peers;
   bool stopped = false;
 };
 
 Result<std::unique_ptr<LocalServer>> LocalServer::start(EventLoop& loop, const std::string& path,
-                                                        LocalServerHandlers handlers) {
+                                                        LocalServerHandlers handlers,
+                                                        std::uint32_t max_frames_per_second) {
   TRIMTAB_TRY(auto file, SocketFile::listen(path));
-  auto implementation = std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers));
+  auto implementation =
+      std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers), max_frames_per_second);
   implementation->accept();
   return std::unique_ptr<LocalServer>(new LocalServer(std::move(implementation)));
 }

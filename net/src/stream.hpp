@@ -80,6 +80,8 @@ class Stream {  // not final: Asio derives from it to look at it
 
 // Who is at the other end, by certificate. Nothing without TLS, or where none was shown.
 [[nodiscard]] std::optional<PeerIdentity> peer_identity(Stream& stream);
+// The other side closed before it said anything: somebody who only looked whether the port is served.
+[[nodiscard]] bool closed_in_silence(Stream& stream, const boost::system::error_code& failure);
 // Why a handshake failed, in words; `failure` is what Asio says.
 [[nodiscard]] std::string handshake_failure(Stream& stream, const boost::system::error_code& failure);
 

@@ -49,6 +49,11 @@ std::string connection_failure(const boost::system::error_code& failure) {
   }
 }
 
+bool closed_in_silence(Stream& stream, const boost::system::error_code& failure) {
+  const bool closed = failure == boost::asio::ssl::error::stream_truncated || failure == boost::asio::error::eof;
+  return closed && BIO_number_read(SSL_get_rbio(stream.tls().native_handle())) == 0;
+}
+
 std::string handshake_failure(Stream& stream, const boost::system::error_code& failure) {
   ERR_clear_error();
   if (failure == boost::beast::error::timeout) return "the TLS handshake took too long";

@@ -1,10 +1,13 @@
 #include "websocket_peer.hpp"
 
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
 #include <utility>
+
+#include "rate_limit.hpp"
 
 namespace trimtab::net {
 
@@ -15,15 +18,18 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
+// A peer that has once sent a large frame does not keep its memory.
+constexpr std::size_t kKeptBytes = 64 * 1024;
 
 class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_this<BeastPeer> {
  public:
-  BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request,
-            std::optional<PeerIdentity> identity)
+  BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request, PeerOrigin origin)
       : core_(std::move(core)),
         socket_(std::move(stream)),
+        pause_(socket_.get_executor()),
         request_(std::move(request)),
-        identity_(std::move(identity)),
+        origin_(std::move(origin)),
+        rate_(core_->options.max_frames_per_second),
         id_(++core_->last_id) {}
 
   void accept() {
@@ -40,8 +46,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     if (closing_ || finished_) return false;
     queued_bytes_ += frame.size();
     if (queued_bytes_ > core_->options.max_queued_bytes) {
-      fail("it does not read: " + std::to_string(queued_bytes_) + " bytes waited for it");
-      return false;
+      return refuse(Refusal::Kind::kSlow,
+                    "it does not read: " + std::to_string(queued_bytes_) + " bytes waited for it");
     }
     queue_.push_back(std::move(frame));
     if (queue_.size() == 1) write();
@@ -57,10 +63,11 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void abort() override {
     finished_ = true;
+    pause_.cancel();
     beast::get_lowest_layer(socket_).close();
   }
 
-  [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return identity_; }
+  [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
 
  private:
   void accepted(error_code failure) {
@@ -78,12 +85,32 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void received(error_code failure) {
     if (finished_) return;
-    if (failure) return finish(reason_.empty() ? explain(failure) : reason_);
-    if (!socket_.got_binary()) return fail("it sent a text frame where only binary frames are spoken");
+    if (failure) return broken(failure);
+    if (!socket_.got_binary()) {
+      refuse(Refusal::Kind::kMalformed, "it sent a text frame where only binary frames are spoken");
+      return;
+    }
     const auto bytes = buffer_.cdata();
     if (!closing_) core_->peer_message(id_, {static_cast<const char*>(bytes.data()), bytes.size()});
     buffer_.consume(buffer_.size());
-    read();
+    if (buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();
+    read_on();
+  }
+
+  void read_on() {
+    const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch());
+    if (wait.count() == 0 || finished_) return read();
+    if (!core_->stopped && core_->handlers.delayed) core_->handlers.delayed(id_);
+    pause_.expires_after(wait);
+    pause_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled) self->read();
+    });
+  }
+
+  void broken(error_code failure) {
+    const bool too_large = failure == websocket::error::message_too_big || failure == websocket::error::buffer_overflow;
+    if (too_large) core_->refused(Refusal::Kind::kTooLarge, origin_.address, explain(failure));
+    finish(reason_.empty() ? explain(failure) : reason_);
   }
 
   void write() {
@@ -105,17 +132,20 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
                         [self = shared_from_this()](error_code) { self->finish(self->reason_); });
   }
 
-  // Not from within the caller's own call: `closed` comes later, on the loop.
-  void fail(std::string reason) {
+  // Ends the connection. Not from within the caller's own call: `closed` comes later, on the loop.
+  bool refuse(Refusal::Kind kind, std::string reason) {
+    core_->refused(kind, origin_.address, reason);
     reason_ = std::move(reason);
     closing_ = true;
     beast::get_lowest_layer(socket_).close();
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(self->reason_); });
+    return false;
   }
 
   void finish(const std::string& reason) {
     if (finished_) return;
     finished_ = true;
+    pause_.cancel();
     beast::get_lowest_layer(socket_).close();
     core_->peer_closed(id_, reason);
   }
@@ -131,8 +161,10 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   std::shared_ptr<ServerCore> core_;
   websocket::stream<Stream, /*deflateSupported=*/false> socket_;
+  boost::asio::steady_timer pause_;
   UpgradeRequest request_;
-  std::optional<PeerIdentity> identity_;
+  PeerOrigin origin_;
+  RateLimit rate_;
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
@@ -145,8 +177,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 }  // namespace
 
 void accept_websocket(const std::shared_ptr<ServerCore>& core, Stream stream, UpgradeRequest request,
-                      std::optional<PeerIdentity> identity) {
-  std::make_shared<BeastPeer>(core, std::move(stream), std::move(request), std::move(identity))->accept();
+                      PeerOrigin origin) {
+  std::make_shared<BeastPeer>(core, std::move(stream), std::move(request), std::move(origin))->accept();
 }
 
 }  // namespace trimtab::net

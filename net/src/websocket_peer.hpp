@@ -6,6 +6,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "server_core.hpp"
 #include "stream.hpp"
@@ -14,8 +15,13 @@ namespace trimtab::net {
 
 using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_body>;
 
+struct PeerOrigin {
+  std::string address;
+  std::optional<PeerIdentity> identity;  // by certificate
+};
+
 // Answers the upgrade request; the peer is reported as opened when the handshake is done.
 void accept_websocket(const std::shared_ptr<ServerCore>& core, Stream stream, UpgradeRequest request,
-                      std::optional<PeerIdentity> identity);
+                      PeerOrigin origin);
 
 }  // namespace trimtab::net

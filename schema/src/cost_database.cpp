@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "cost_merge.hpp"
@@ -12,7 +13,7 @@ namespace trimtab {
 
 namespace {
 
-using cost_tables::CostPlace;
+using cost_tables::StoredCost;
 
 DatabaseMode database_mode(OpenMode mode) {
   return mode == OpenMode::kCreate      ? DatabaseMode::kCreate
@@ -20,11 +21,19 @@ DatabaseMode database_mode(OpenMode mode) {
                                         : DatabaseMode::kReadOnly;
 }
 
-// One cost a key, also where the caller names a key twice or spells it in two ways.
+// One cost a key, also where the caller names a key twice or spells it in two ways; without those that have no values.
 std::map<CostKey, Statistics> by_key(const std::vector<Cost>& costs) {
   std::map<CostKey, Statistics> result;
-  for (const Cost& cost : costs) result[canonical(cost.key)].merge(cost.statistics);
+  for (const Cost& cost : costs) {
+    if (!cost.statistics.empty()) result[canonical(cost.key)].merge(cost.statistics);
+  }
   return result;
+}
+
+std::set<CostKey> keys_of(const std::map<CostKey, Statistics>& values) {
+  std::set<CostKey> keys;
+  for (const auto& [key, statistics] : values) keys.insert(key);
+  return keys;
 }
 
 std::string placeholders(std::size_t count) {
@@ -70,18 +79,19 @@ Status CostDatabase::Implementation::insert(const BatchId& batch, const Fingerpr
   TRIMTAB_TRY(const bool known, cost_tables::has_batch(database, origin, number));
   added = !known;
   if (known) return {};
-  TRIMTAB_TRY_STATUS(cost_tables::insert_batch(database, origin, number));
-  CostPlace place{hash(fingerprint), 0, source};
-  TRIMTAB_TRY_STATUS(database.execute("INSERT OR IGNORE INTO fingerprints (hash, json) VALUES (?, ?)",
-                                      {place.fingerprint, to_json(fingerprint)}));
-  for (const auto& [key, statistics] : by_key(costs)) {
-    if (statistics.empty()) continue;
-    TRIMTAB_TRY(place.key, cost_tables::intern_key(database, key));
-    TRIMTAB_TRY_STATUS(cost_tables::put_cost(database, place, origin, number, statistics.encode()));
+  TRIMTAB_TRY_STATUS(cost_tables::insert_batches(database, origin, {number}));
+  const std::string fingerprint_hash = hash(fingerprint);
+  TRIMTAB_TRY_STATUS(cost_tables::put_fingerprint(database, fingerprint_hash, to_json(fingerprint)));
+  const std::map<CostKey, Statistics> values = by_key(costs);
+  TRIMTAB_TRY(const auto ids, cost_tables::intern_keys(database, keys_of(values)));
+  std::vector<StoredCost> stored;
+  for (const auto& [key, statistics] : values) {
+    stored.push_back({{fingerprint_hash, ids.at(key), source}, number, statistics.encode()});
   }
+  TRIMTAB_TRY_STATUS(cost_tables::put_costs(database, origin, stored));
   // Asking at every batch would read all single batches each time.
   constexpr std::int64_t kFoldEvery = 64;
-  return number % kFoldEvery == 0 ? cost_tables::fold(database, batch.origin) : Status();
+  return number % kFoldEvery == 0 ? cost_tables::fold(database, origin) : Status();
 }
 
 CostDatabase::CostDatabase(std::unique_ptr<Implementation> implementation)
@@ -90,8 +100,8 @@ CostDatabase::CostDatabase(CostDatabase&&) noexcept = default;
 CostDatabase& CostDatabase::operator=(CostDatabase&&) noexcept = default;
 CostDatabase::~CostDatabase() = default;
 
-Result<CostDatabase> CostDatabase::open(const std::string& path, OpenMode mode) {
-  TRIMTAB_TRY(Database database, Database::open(path, database_mode(mode), cost_tables::migrations()));
+Result<CostDatabase> CostDatabase::open(const std::string& name, OpenMode mode) {
+  TRIMTAB_TRY(Database database, Database::open(name, database_mode(mode), cost_tables::migrations()));
   return CostDatabase(std::make_unique<Implementation>(Implementation{std::move(database)}));
 }
 
@@ -108,6 +118,7 @@ Result<std::uint64_t> CostDatabase::add_batches(const std::vector<CostBatch>& ba
   for (const CostBatch& batch : batches) TRIMTAB_TRY_STATUS(check_batch(batch.id, batch.source));
   std::uint64_t count = 0;
   const auto insert_all = [&]() -> Status {
+    count = 0;
     for (const CostBatch& batch : batches) {
       bool added = false;
       TRIMTAB_TRY_STATUS(implementation_->insert(batch.id, batch.fingerprint, batch.source, batch.costs, added));
@@ -123,7 +134,7 @@ Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_has
                                               const std::string& source) const {
   std::string sql = std::string("SELECT c.statistics, c.source, ") + cost_tables::kKeyColumns +
                     " FROM costs c JOIN cost_keys k ON k.id = c.cost_key WHERE c.fingerprint = ?";
-  std::vector<Value> arguments{fingerprint_hash};
+  Row arguments{fingerprint_hash};
   if (!kinds.empty()) sql += " AND k.kind IN (" + placeholders(kinds.size()) + ")";
   for (const CostKind kind : kinds) arguments.emplace_back(std::string(to_string(kind)));
   if (!source.empty()) {
@@ -181,35 +192,36 @@ Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
   TRIMTAB_TRY(const auto rows, implementation_->database.query("SELECT json FROM fingerprints ORDER BY hash"));
   std::vector<Fingerprint> result;
   for (const Row& row : rows) {
-    TRIMTAB_TRY(Fingerprint fingerprint, parse_fingerprint(as_text(row[0]), implementation_->database.path()));
+    TRIMTAB_TRY(Fingerprint fingerprint, parse_fingerprint(as_text(row[0]), implementation_->database.name()));
     result.push_back(std::move(fingerprint));
   }
   return result;
 }
 
 Result<std::uint64_t> CostDatabase::cost_count() const {
-  TRIMTAB_TRY(const auto rows, implementation_->database.query(
-                                   "SELECT count(*) FROM (SELECT DISTINCT fingerprint, cost_key, source FROM costs)"));
+  TRIMTAB_TRY(const auto rows,
+              implementation_->database.query(
+                  "SELECT count(*) FROM (SELECT DISTINCT fingerprint, cost_key, source FROM costs) AS places"));
   return static_cast<std::uint64_t>(as_integer(rows[0][0]));
 }
 
-Result<std::uint64_t> CostDatabase::merge_from(const std::string& other_path) {
-  TRIMTAB_TRY(Database theirs, Database::open(other_path, DatabaseMode::kReadOnly, cost_tables::migrations()));
-  // One read transaction: their writer may go on, we see one moment.
-  TRIMTAB_TRY_STATUS(theirs.execute("BEGIN"));
+Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
+  TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
+  Database& ours = implementation_->database;
   std::uint64_t added = 0;
-  TRIMTAB_TRY_STATUS(implementation_->database.transaction([&]() -> Status {
-    TRIMTAB_TRY(added, merge_costs(implementation_->database, theirs));
+  const auto merge = [&]() -> Status {
+    TRIMTAB_TRY(added, merge_costs(ours, theirs));
     return {};
-  }));
-  TRIMTAB_TRY_STATUS(theirs.execute("COMMIT"));
+  };
+  // Their writer may go on, we see one moment.
+  TRIMTAB_TRY_STATUS(theirs.snapshot([&] { return ours.transaction(merge); }));
   return added;
 }
 
 Status CostDatabase::put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json) {
   return implementation_->database.execute(
       "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 1, ?) ON CONFLICT (fingerprint, name) "
-      "DO UPDATE SET revision = revision + 1, json = excluded.json",
+      "DO UPDATE SET revision = facts.revision + 1, json = excluded.json",
       {fingerprint_hash, name, json});
 }
 

@@ -35,20 +35,18 @@ Result<std::map<CostPlace, Statistics>> sums_until(const Database& database, con
 
 }  // namespace
 
-Status fold(Database& database, const std::string& origin_name) {
-  TRIMTAB_TRY(const auto origin, find_origin(database, origin_name));
-  if (!origin) return {};
-  TRIMTAB_TRY(const std::int64_t end, end_of_run(database, *origin));
-  if (end - origin->folded < kFoldAtLeast) return {};
-  TRIMTAB_TRY(const auto sums, sums_until(database, *origin, end));
-  for (const auto& [place, statistics] : sums) {
-    TRIMTAB_TRY_STATUS(put_cost(database, place, *origin, kFolded, statistics.encode()));
-  }
+Status fold(Database& database, const Origin& origin) {
+  TRIMTAB_TRY(const std::int64_t end, end_of_run(database, origin));
+  if (end - origin.folded < kFoldAtLeast) return {};
+  TRIMTAB_TRY(const auto sums, sums_until(database, origin, end));
+  std::vector<StoredCost> folded;
+  for (const auto& [place, statistics] : sums) folded.push_back({place, kFolded, statistics.encode()});
+  TRIMTAB_TRY_STATUS(put_costs(database, origin, folded));
   TRIMTAB_TRY_STATUS(database.execute("DELETE FROM costs WHERE origin = ? AND number > ? AND number <= ?",
-                                      {origin->id, origin->folded, end}));
+                                      {origin.id, origin.folded, end}));
   TRIMTAB_TRY_STATUS(database.execute("DELETE FROM batches WHERE origin = ? AND number > ? AND number <= ?",
-                                      {origin->id, origin->folded, end}));
-  return database.execute("UPDATE origins SET folded = ? WHERE id = ?", {end, origin->id});
+                                      {origin.id, origin.folded, end}));
+  return database.execute("UPDATE origins SET folded = ? WHERE id = ?", {end, origin.id});
 }
 
 }  // namespace trimtab::cost_tables

@@ -1,7 +1,9 @@
 #include "cost_merge.hpp"
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cost_tables.hpp"
 #include "schema/fingerprint.hpp"
@@ -10,8 +12,8 @@ namespace trimtab {
 
 namespace {
 
-using cost_tables::CostPlace;
 using cost_tables::Origin;
+using cost_tables::StoredCost;
 
 class Merge {
  public:
@@ -30,14 +32,14 @@ class Merge {
 
  private:
   Status merge_fingerprints() {
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT hash, json FROM fingerprints"));
+    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT hash, json FROM fingerprints ORDER BY hash"));
     for (const Row& row : rows) {
-      TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), theirs_.path()));
+      TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), theirs_.name()));
       if (hash(fingerprint) != as_text(row[0])) {
-        return bad_input(theirs_.path() + ": fingerprint " + as_text(row[0]) + " does not match its hash " +
-                         hash(fingerprint) + "; the file was not written by this program");
+        return bad_input(theirs_.name() + ": fingerprint " + as_text(row[0]) + " does not match its hash " +
+                         hash(fingerprint) + "; it was not written by this program");
       }
-      TRIMTAB_TRY_STATUS(ours_.execute("INSERT OR IGNORE INTO fingerprints (hash, json) VALUES (?, ?)", row));
+      TRIMTAB_TRY_STATUS(cost_tables::put_fingerprint(ours_, as_text(row[0]), as_text(row[1])));
     }
     return {};
   }
@@ -46,73 +48,85 @@ class Merge {
   Status read_keys() {
     TRIMTAB_TRY(const auto rows,
                 theirs_.query(std::string("SELECT k.id, ") + cost_tables::kKeyColumns + " FROM cost_keys k"));
+    std::map<std::int64_t, CostKey> keys;
+    std::set<CostKey> all;
     for (const Row& row : rows) {
       TRIMTAB_TRY(const CostKey key, cost_tables::parse_key(row, 1));
-      TRIMTAB_TRY(keys_[as_integer(row[0])], cost_tables::intern_key(ours_, canonical(key)));
+      all.insert(keys[as_integer(row[0])] = canonical(key));
     }
+    TRIMTAB_TRY(const auto ids, cost_tables::intern_keys(ours_, all));
+    for (const auto& [their_id, key] : keys) keys_[their_id] = ids.at(key);
     return {};
   }
 
   Status merge_origin(const Origin& their, const std::string& name) {
     TRIMTAB_TRY(Origin our, cost_tables::intern_origin(ours_, name));
-    TRIMTAB_TRY(const std::uint64_t before, batch_count(our));
-    if (their.folded > our.folded) TRIMTAB_TRY_STATUS(adopt_folded(our, their));
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT number FROM batches WHERE origin = ?", {their.id}));
-    for (const Row& row : rows) {
-      TRIMTAB_TRY_STATUS(merge_batch(our, their, as_integer(row[0])));
+    TRIMTAB_TRY(std::set<std::int64_t> known, numbers_of(ours_, our));
+    const std::uint64_t before = static_cast<std::uint64_t>(our.folded) + known.size();
+    if (their.folded > our.folded) TRIMTAB_TRY_STATUS(adopt_folded(our, their, known));
+    TRIMTAB_TRY(const std::set<std::int64_t> numbers, numbers_of(theirs_, their));
+    std::vector<std::int64_t> fresh;
+    for (const std::int64_t number : numbers) {
+      const bool folded = number >= 1 && number <= our.folded;
+      if (!folded && !known.contains(number)) fresh.push_back(number);
     }
-    TRIMTAB_TRY(const std::uint64_t after, batch_count(our));
+    TRIMTAB_TRY_STATUS(copy_batches(our, their, fresh));
+    const std::uint64_t after = static_cast<std::uint64_t>(our.folded) + known.size() + fresh.size();
     added_ += after - before;
-    return after > before ? cost_tables::fold(ours_, name) : Status();
+    return after > before ? cost_tables::fold(ours_, our) : Status();
   }
 
-  Result<std::uint64_t> batch_count(const Origin& our) {
-    TRIMTAB_TRY(const auto rows, ours_.query("SELECT count(*) FROM batches WHERE origin = ?", {our.id}));
-    return static_cast<std::uint64_t>(our.folded) + static_cast<std::uint64_t>(as_integer(rows[0][0]));
+  // Of the batches that are stored one by one.
+  static Result<std::set<std::int64_t>> numbers_of(const Database& database, const Origin& origin) {
+    TRIMTAB_TRY(const auto rows, database.query("SELECT number FROM batches WHERE origin = ?", {origin.id}));
+    std::set<std::int64_t> numbers;
+    for (const Row& row : rows) numbers.insert(as_integer(row[0]));
+    return numbers;
   }
 
   // Their folded sum holds 1 ... n for a greater n than ours, so it contains ours and takes its place.
-  Status adopt_folded(Origin& our, const Origin& their) {
+  Status adopt_folded(Origin& our, const Origin& their, std::set<std::int64_t>& known) {
     TRIMTAB_TRY_STATUS(
         ours_.execute("DELETE FROM costs WHERE origin = ? AND number <> 0 AND number <= ?", {our.id, their.folded}));
     TRIMTAB_TRY_STATUS(
         ours_.execute("DELETE FROM batches WHERE origin = ? AND number <> 0 AND number <= ?", {our.id, their.folded}));
     our.folded = their.folded;
+    std::erase_if(known, [&](std::int64_t number) { return number != 0 && number <= our.folded; });
     TRIMTAB_TRY_STATUS(ours_.execute("UPDATE origins SET folded = ? WHERE id = ?", {our.folded, our.id}));
-    return copy_costs(our, their, cost_tables::kFolded);
+    return copy_costs(our, their, {cost_tables::kFolded});
   }
 
-  Status merge_batch(const Origin& our, const Origin& their, std::int64_t number) {
-    TRIMTAB_TRY(const bool known, cost_tables::has_batch(ours_, our, number));
-    if (known) return {};
-    TRIMTAB_TRY_STATUS(cost_tables::insert_batch(ours_, our, number));
-    return copy_costs(our, their, number);
+  Status copy_batches(const Origin& our, const Origin& their, const std::vector<std::int64_t>& numbers) {
+    TRIMTAB_TRY_STATUS(cost_tables::insert_batches(ours_, our, numbers));
+    return copy_costs(our, their, numbers);
   }
 
-  Status copy_costs(const Origin& our, const Origin& their, std::int64_t number) {
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT fingerprint, cost_key, source, statistics FROM costs "
-                                               "WHERE origin = ? AND number = ?",
-                                               {their.id, number}));
-    for (const Row& row : rows) {
-      const auto key = keys_.find(as_integer(row[1]));
-      if (key == keys_.end()) return bad_input(theirs_.path() + ": a cost has no key; the file is damaged");
-      TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[3])));
-      const CostPlace place{as_text(row[0]), key->second, as_text(row[2])};
-      TRIMTAB_TRY_STATUS(cost_tables::put_cost(ours_, place, our, number, statistics.encode()));
+  // Batch by batch, so that memory does not grow with their number.
+  Status copy_costs(const Origin& our, const Origin& their, const std::vector<std::int64_t>& numbers) {
+    for (const std::int64_t number : numbers) {
+      TRIMTAB_TRY(const auto rows, theirs_.query("SELECT fingerprint, cost_key, source, statistics FROM costs "
+                                                 "WHERE origin = ? AND number = ?",
+                                                 {their.id, number}));
+      std::vector<StoredCost> costs;
+      for (const Row& row : rows) {
+        const auto key = keys_.find(as_integer(row[1]));
+        if (key == keys_.end()) return bad_input(theirs_.name() + ": a cost has no key; the database is damaged");
+        TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[3])));
+        costs.push_back({{as_text(row[0]), key->second, as_text(row[2])}, number, statistics.encode()});
+      }
+      TRIMTAB_TRY_STATUS(cost_tables::put_costs(ours_, our, costs));
     }
     return {};
   }
 
   Status merge_facts() {
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT fingerprint, name, revision, json FROM facts"));
-    for (const Row& row : rows) {
-      TRIMTAB_TRY_STATUS(ours_.execute(
-          "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint, name) "
-          "DO UPDATE SET revision = excluded.revision, json = excluded.json "
-          "WHERE (excluded.revision, excluded.json) > (revision, json)",
-          row));
-    }
-    return {};
+    TRIMTAB_TRY(const auto rows,
+                theirs_.query("SELECT fingerprint, name, revision, json FROM facts ORDER BY fingerprint, name"));
+    return ours_.execute_each(
+        "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint, name) "
+        "DO UPDATE SET revision = excluded.revision, json = excluded.json "
+        "WHERE (excluded.revision, excluded.json) > (facts.revision, facts.json)",
+        rows);
   }
 
   Database& ours_;

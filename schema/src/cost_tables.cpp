@@ -1,15 +1,32 @@
 #include "cost_tables.hpp"
 
+#include <iterator>
 #include <limits>
 #include <utility>
 
+#include "base/check.hpp"
 #include "cost_migrations.hpp"
+#include "cost_server_migrations.hpp"
 
 namespace trimtab::cost_tables {
 
 namespace {
 
 constexpr std::uint32_t kApplicationId = 0x74724331;  // "trC1"
+constexpr const char* kFindKey =
+    "SELECT id FROM cost_keys WHERE kind = ?1 AND subject = ?2 AND dtype = ?3 AND samples = ?4 AND tp = ?5 "
+    "AND sharding = ?6 AND bytes = ?7 AND group_size = ?8 AND placement = ?9 AND algorithm = ?10 AND protocol = ?11 "
+    "AND channels = ?12 AND kernel_class = ?13";
+// The index of a server's keys holds this instead of their texts.
+constexpr const char* kByDigest =
+    " AND sha256(sha256(kind) || sha256(subject) || sha256(dtype) || sha256(sharding) || sha256(placement) || "
+    "sha256(algorithm) || sha256(protocol) || sha256(kernel_class)) = "
+    "sha256(sha256(?1) || sha256(?2) || sha256(?3) || sha256(?6) || sha256(?9) || sha256(?10) || sha256(?11) || "
+    "sha256(?13))";
+// Another writer may have added the same key since it was looked for.
+constexpr const char* kAddKey =
+    "INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, "
+    "protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
 
 Result<std::int32_t> int32_of(const Value& value) {
   const std::int64_t number = as_integer(value);
@@ -17,7 +34,7 @@ Result<std::int32_t> int32_of(const Value& value) {
   return bad_input("a stored cost key has the number " + std::to_string(number) + ", which is out of range");
 }
 
-std::vector<Value> values_of(const CostKey& key) {
+Row values_of(const CostKey& key) {
   return {std::string(to_string(key.kind)),
           key.subject,
           key.dtype,
@@ -33,12 +50,34 @@ std::vector<Value> values_of(const CostKey& key) {
           key.kernel_class};
 }
 
+std::string find_key_in(const Database& database) {
+  return names_server(database.name()) ? std::string(kFindKey) + kByDigest : kFindKey;
+}
+
+// Finds what is there of `keys`; returns the others.
+Result<std::vector<CostKey>> find_keys(const Database& database, const std::vector<CostKey>& keys,
+                                       std::map<CostKey, std::int64_t>& ids) {
+  Rows arguments;
+  for (const CostKey& key : keys) arguments.push_back(values_of(key));
+  TRIMTAB_TRY(const auto found, database.query_each(find_key_in(database), arguments));
+  std::vector<CostKey> missing;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (found[i].empty()) {
+      missing.push_back(keys[i]);
+    } else {
+      ids[keys[i]] = as_integer(found[i][0][0]);
+    }
+  }
+  return missing;
+}
+
 }  // namespace
 
 Migrations migrations() {
-  Migrations all{kApplicationId, "cost database", {}};
-  for (const char* step : kCostMigrations) all.steps.emplace_back(step);
-  return all;
+  return {kApplicationId,
+          "cost database",
+          {std::begin(kCostMigrations), std::end(kCostMigrations)},
+          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)}};
 }
 
 Result<CostKey> parse_key(const Row& row, std::size_t first) {
@@ -60,37 +99,32 @@ Result<CostKey> parse_key(const Row& row, std::size_t first) {
 }
 
 Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key) {
-  TRIMTAB_TRY(const auto rows, database.query("SELECT id FROM cost_keys WHERE kind = ? AND subject = ? AND dtype = ? "
-                                              "AND samples = ? AND tp = ? AND sharding = ? AND bytes = ? "
-                                              "AND group_size = ? AND placement = ? AND algorithm = ? AND protocol = ? "
-                                              "AND channels = ? AND kernel_class = ?",
-                                              values_of(key)));
+  TRIMTAB_TRY(const auto rows, database.query(find_key_in(database), values_of(key)));
   if (rows.empty()) return std::optional<std::int64_t>();
   return std::optional(as_integer(rows[0][0]));
 }
 
-Result<std::int64_t> intern_key(Database& database, const CostKey& key) {
-  TRIMTAB_TRY(const auto found, find_key(database, key));
-  if (found) return *found;
-  TRIMTAB_TRY_STATUS(
-      database.execute("INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, "
-                       "group_size, placement, algorithm, protocol, channels, kernel_class) "
-                       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                       values_of(key)));
-  return database.last_insert_id();
-}
-
-Result<std::optional<Origin>> find_origin(const Database& database, const std::string& name) {
-  TRIMTAB_TRY(const auto rows, database.query("SELECT id, folded FROM origins WHERE name = ?", {name}));
-  if (rows.empty()) return std::optional<Origin>();
-  return std::optional(Origin{as_integer(rows[0][0]), as_integer(rows[0][1])});
+Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys) {
+  std::map<CostKey, std::int64_t> ids;
+  TRIMTAB_TRY(const auto missing, find_keys(database, {keys.begin(), keys.end()}, ids));
+  if (missing.empty()) return ids;
+  Rows arguments;
+  for (const CostKey& key : missing) arguments.push_back(values_of(key));
+  TRIMTAB_TRY_STATUS(database.execute_each(kAddKey, arguments));
+  TRIMTAB_TRY(const auto still_missing, find_keys(database, missing, ids));
+  TRIMTAB_ASSERT(still_missing.empty(), "a key that was just stored is found");
+  return ids;
 }
 
 Result<Origin> intern_origin(Database& database, const std::string& name) {
-  TRIMTAB_TRY(const auto found, find_origin(database, name));
-  if (found) return *found;
-  TRIMTAB_TRY_STATUS(database.execute("INSERT INTO origins (name) VALUES (?)", {name}));
-  return Origin{database.last_insert_id(), 0};
+  const std::string find = "SELECT id, folded FROM origins WHERE name = ?" + database.row_lock();
+  TRIMTAB_TRY(auto rows, database.query(find, {name}));
+  if (rows.empty()) {
+    TRIMTAB_TRY_STATUS(database.execute("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", {name}));
+    TRIMTAB_TRY(rows, database.query(find, {name}));
+  }
+  TRIMTAB_ASSERT(rows.size() == 1, "an origin that was just stored is found");
+  return Origin{as_integer(rows[0][0]), as_integer(rows[0][1])};
 }
 
 Result<bool> has_batch(const Database& database, const Origin& origin, std::int64_t number) {
@@ -100,16 +134,26 @@ Result<bool> has_batch(const Database& database, const Origin& origin, std::int6
   return !rows.empty();
 }
 
-Status insert_batch(Database& database, const Origin& origin, std::int64_t number) {
-  return database.execute("INSERT INTO batches (origin, number) VALUES (?, ?)", {origin.id, number});
+Status insert_batches(Database& database, const Origin& origin, const std::vector<std::int64_t>& numbers) {
+  Rows arguments;
+  for (const std::int64_t number : numbers) arguments.push_back({origin.id, number});
+  return database.execute_each("INSERT INTO batches (origin, number) VALUES (?, ?)", arguments);
 }
 
-Status put_cost(Database& database, const CostPlace& place, const Origin& origin, std::int64_t number,
-                const std::string& statistics) {
-  return database.execute(
-      "INSERT OR REPLACE INTO costs (fingerprint, cost_key, source, origin, number, statistics) "
-      "VALUES (?, ?, ?, ?, ?, ?)",
-      {place.fingerprint, place.key, place.source, origin.id, number, statistics});
+Status put_costs(Database& database, const Origin& origin, const std::vector<StoredCost>& costs) {
+  Rows arguments;
+  for (const StoredCost& cost : costs) {
+    const CostPlace& place = cost.place;
+    arguments.push_back({place.fingerprint, place.key, place.source, origin.id, cost.number, cost.statistics});
+  }
+  return database.execute_each(
+      "INSERT INTO costs (fingerprint, cost_key, source, origin, number, statistics) VALUES (?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT (fingerprint, cost_key, source, origin, number) DO UPDATE SET statistics = excluded.statistics",
+      arguments);
+}
+
+Status put_fingerprint(Database& database, const std::string& hash, const std::string& json) {
+  return database.execute("INSERT INTO fingerprints (hash, json) VALUES (?, ?) ON CONFLICT DO NOTHING", {hash, json});
 }
 
 }  // namespace trimtab::cost_tables

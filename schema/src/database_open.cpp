@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include <SQLiteCpp/Statement.h>
@@ -58,14 +60,16 @@ void create(SQLite::Database& connection, const Migrations& migrations) {
   transaction.commit();
 }
 
-// Makes the rename durable; a failure only means that the copy could be lost together with the power.
-void sync_path(const std::string& path) {
+// Of a file's bytes, or of a directory's names.
+bool reaches_disk(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  fsync(file);
+  if (file < 0) return false;
+  const bool synced = fsync(file) == 0;
   close(file);
+  return synced;
 }
 
+// On the disk before the upgrade is: else a power cut could leave the new file and no copy of the old one.
 Result<std::string> back_up(SQLite::Database& connection, const std::string& path, std::int64_t version) {
   const std::string backup = path + ".v" + std::to_string(version) + ".backup";
   const std::string unfinished = backup + ".tmp";
@@ -73,10 +77,12 @@ Result<std::string> back_up(SQLite::Database& connection, const std::string& pat
   SQLite::Statement copy(connection, "VACUUM INTO ?");
   copy.bind(1, unfinished);
   copy.exec();
-  sync_path(unfinished);
-  if (std::rename(unfinished.c_str(), backup.c_str()) != 0) return unavailable("cannot write the backup " + backup);
-  sync_path(std::filesystem::absolute(path).parent_path().string());
-  return backup;
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  if (reaches_disk(unfinished) && std::rename(unfinished.c_str(), backup.c_str()) == 0 && reaches_disk(directory)) {
+    return backup;
+  }
+  return unavailable("cannot write the backup " + backup + ", so the database was not upgraded: " +
+                     std::strerror(errno) + ". Check the disk and its free space, then try again");
 }
 
 Status upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {

@@ -35,6 +35,9 @@ Operator read_operator(const JsonReader& in) {
   if (const JsonReader reduces = in.at("tensor_all_reduces"); reduces.present()) {
     op.tensor_all_reduces = reduces.integer32(kNonNegative32);
   }
+  if (const JsonReader bytes = in.at("key_value_bytes"); bytes.present()) {
+    op.key_value_bytes = bytes.integer(kNonNegative);
+  }
   return op;
 }
 
@@ -99,6 +102,7 @@ OrderedJson write_operator(const Operator& op) {
                    {"forward_flops", op.forward_flops},
                    {"shardings", op.shardings}};
   if (op.tensor_all_reduces) json["tensor_all_reduces"] = *op.tensor_all_reduces;
+  if (op.key_value_bytes) json["key_value_bytes"] = *op.key_value_bytes;
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+using namespace trimtab;
 using namespace trimtab::agent;
 
 namespace {
@@ -42,9 +43,9 @@ TEST_CASE("what a rank does is told with its shares, streams and busiest kernels
 }
 
 TEST_CASE("metrics of ranks have bounded labels, and one family after the other") {
-  std::vector<Metric> metrics;
+  std::vector<net::Metric> metrics;
   add_activity_metrics({{{"j\"x", "", 0}, sample()}, {{"j\"x", "untuned", 1}, sample()}}, metrics);
-  const std::string text = render_metrics(metrics);
+  const std::string text = net::render_metrics(metrics);
   INFO(text);
   CHECK(metrics.size() == 2 * (4 + 6 + 5 + 3 + 2));
   CHECK(text.find("trimtab_rank_steps_total{job=\"j\\\"x\",rank=\"0\"} 12\n") != std::string::npos);

@@ -28,6 +28,7 @@ TEST_CASE("an agent introduces itself, and keeps telling that it lives") {
   coordinator.wait_for_hello();
   const auto& hello = coordinator.last_hello();
   CHECK(hello.protocol_version() == 1);
+  CHECK(hello.oldest_version() == 1);
   CHECK(hello.node() == "n0");
   CHECK(hello.instance().size() == 16);
   CHECK(hello.devices() == 2);
@@ -37,6 +38,16 @@ TEST_CASE("an agent introduces itself, and keeps telling that it lives") {
   coordinator.wait_for("a heartbeat", [](const auto& message) { return message.has_heartbeat(); });
   coordinator.kill_agent(SIGTERM);
   CHECK(coordinator.wait_for_agent() == 0);
+}
+
+TEST_CASE("an agent does not serve a coordinator of a version that it does not speak, and asks again later") {
+  FakeCoordinator coordinator;
+  coordinator.protocol_version = 9;
+  coordinator.start_agent();
+  coordinator.wait_for_hello(2);
+  CHECK(coordinator.count([](const auto& message) { return message.has_heartbeat(); }) == 0);
+  coordinator.protocol_version = 1;
+  coordinator.wait_for("a heartbeat", [](const auto& message) { return message.has_heartbeat(); });
 }
 
 TEST_CASE("describe returns what the command prints, and asked twice it runs once") {

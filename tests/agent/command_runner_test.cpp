@@ -138,3 +138,27 @@ TEST_CASE("no checkpoint is copied under ranks of another launch") {
   CHECK_FALSE(one.done(2).ok());
   CHECK(read_file(one.weights()).value() == "trial's");
 }
+
+TEST_CASE("a command runs once although its reply could not be written down, and is written down when there is room") {
+  Runner one;
+  one.job.describe = {"sh", "-c", "echo x >> ran; head -c 20000 /dev/zero | tr '\\0' y"};
+  one.job.working_directory = one.directory.path();
+  wire::Command command;
+  command.set_id(1);
+  command.mutable_describe()->set_job_json(to_json(one.job));
+  auto& database = one.state.database;
+  const auto pages = as_integer(database.query("PRAGMA page_count").value()[0][0]);
+  REQUIRE(database.query("PRAGMA max_page_count = " + std::to_string(pages)).ok());
+  one.runner.run(command);
+  const std::string output = one.done(1).output();
+  REQUIRE(output.size() == 20000);
+  CHECK_FALSE(CommandLedger(database).reply(command).value().has_value());
+  one.replies.clear();
+  one.runner.run(command);
+  CHECK(one.done(1).output() == output);
+  CHECK(read_file(one.directory / "ran").value() == "x\n");
+  REQUIRE(database.query("PRAGMA max_page_count = 100000").ok());
+  one.runner.link_opened();
+  REQUIRE(CommandLedger(database).reply(command).value().has_value());
+  CHECK(CommandLedger(database).reply(command).value()->output() == output);
+}

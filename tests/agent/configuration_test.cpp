@@ -38,6 +38,17 @@ TEST_CASE("the period of the machine's metrics is 0 or sensible") {
   CHECK(from_file("nvml = \"/opt/libnvidia-ml.so.1\"\n")->nvml == "/opt/libnvidia-ml.so.1");
 }
 
+TEST_CASE("limits of peers have sensible bounds") {
+  const auto chosen = from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nlink_queue = \"32MiB\"\n");
+  REQUIRE(chosen.ok());
+  CHECK(chosen->max_frame == Bytes{16} << 20);
+  CHECK(chosen->max_message_rate == 200);
+  CHECK(chosen->link_queue == Bytes{32} << 20);
+  CHECK(error_of(from_file("max_frame = \"1MiB\"\n")).find("at least 8") != std::string::npos);
+  CHECK(error_of(from_file("max_frame = \"1GiB\"\n")).find("at most 256") != std::string::npos);
+  CHECK(error_of(from_file("max_message_rate = 0\n")).find("from 1 to 1000000") != std::string::npos);
+}
+
 TEST_CASE("values are written with their units") {
   const auto result =
       from_file("memory = \"700MiB\"\nspool_limit = 2097152\nkill_grace = \"250ms\"\nstop_ranks_on_exit = true\n");
@@ -104,4 +115,7 @@ TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {
   CHECK(message("tls_key = \"k\"\n").find("not all three") != std::string::npos);
   const std::string tls = "tls_authority = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\n";
   CHECK(message("coordinator = \"c0.lab:7420\"\n" + tls).empty());
+  CHECK(message("metrics_address = \"0.0.0.0\"\n").find("needs TLS") != std::string::npos);
+  CHECK(message("metrics_address = \"0.0.0.0\"\n" + tls).empty());
+  CHECK(message("metrics_address = \"0.0.0.0\"\nmetrics_port = 0\n").empty());
 }

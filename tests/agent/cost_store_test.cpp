@@ -116,6 +116,27 @@ TEST_CASE("only a few batches are in flight at a time") {
   CHECK(fixture.sent.size() == CostStore::kMaxInFlight + 1);
 }
 
+TEST_CASE("what a coordinator did not answer, because its disk was full, is sent again while the link stands") {
+  Fixture fixture;
+  for (int i = 0; i < 10; ++i) REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", i)}));
+  REQUIRE(fixture.sent.size() == CostStore::kMaxInFlight);
+  Nanoseconds now = std::chrono::hours(1);
+  fixture.store->look_after(now);
+  fixture.store->look_after(now += CostStore::kAnswerTime / 2);
+  CHECK(fixture.sent.size() == CostStore::kMaxInFlight);
+  // One answer shows that it goes on storing.
+  fixture.store->acknowledged(fixture.sent[0].batch());
+  fixture.store->look_after(now += CostStore::kAnswerTime);
+  CHECK(fixture.sent.size() == CostStore::kMaxInFlight + 1);
+  fixture.store->look_after(now += CostStore::kAnswerTime);
+  REQUIRE(fixture.sent.size() == 2 * CostStore::kMaxInFlight + 1);
+  CHECK(fixture.sent.at(CostStore::kMaxInFlight + 1).batch() == 2);
+  // A link that was down meanwhile begins anew, too.
+  fixture.store->link_opened();
+  fixture.store->look_after(now += std::chrono::hours(5));
+  CHECK(fixture.sent.size() == 3 * CostStore::kMaxInFlight + 1);
+}
+
 TEST_CASE("collected costs merge by key and are kept when they cannot be stored") {
   CostCollection collection;
   const CostOrigin origin{"j", kFingerprint, false};

@@ -110,7 +110,7 @@ void FakeCoordinator::received(net::PeerId peer, std::string_view frame) {
   wire::ToAgent answer;
   if (message.has_hello()) {
     ++hellos_;
-    answer.mutable_welcome()->set_protocol_version(1);
+    answer.mutable_welcome()->set_protocol_version(protocol_version);
     answer.mutable_welcome()->set_heartbeat_ms(100);
     answer.mutable_welcome()->set_coordinator("test");
   } else if (message.has_cost_batch() && acknowledge_batches) {

@@ -48,6 +48,7 @@ class FakeCoordinator final {
   // From the agent, in order.
   std::vector<wire::FromAgent> messages;
   bool acknowledge_batches = true;
+  std::uint32_t protocol_version = 1;
   TemporaryDirectory directory;
 
   [[nodiscard]] std::size_t count(const std::function<bool(const wire::FromAgent&)>& wanted) const;

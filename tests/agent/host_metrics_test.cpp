@@ -11,7 +11,7 @@ TEST_CASE("samples become metrics with their labels escaped") {
   static constexpr host::Measure kMeasure{"trimtab_test_bytes", "A test.", true};
   const auto metrics =
       host_metrics({{&kMeasure, {{"device", "0"}, {"name", "a\"b"}}, 3.5}, {&kMeasure, {{"device", "1"}}, 4}});
-  CHECK(render_metrics(metrics) ==
+  CHECK(net::render_metrics(metrics) ==
         "# HELP trimtab_test_bytes A test.\n# TYPE trimtab_test_bytes counter\n"
         "trimtab_test_bytes{device=\"0\",name=\"a\\\"b\"} 3.5\ntrimtab_test_bytes{device=\"1\"} 4\n");
 }

@@ -11,8 +11,9 @@ import sys
 # A header prefix may be included only under these folders.
 OWNERS = {
     "boost/": ["net/"],
-    "sqlite3.h": ["schema/"],
+    "sqlite3.h": ["schema/", "tests/faults/"],
     "SQLiteCpp/": ["schema/"],
+    "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
     "nlohmann/": ["schema/src", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],

@@ -38,6 +38,24 @@ json check_named(const json& report, const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("doctor names what is wrong in the files of services, and a coordinator that is not there") {
+  const Scratch scratch;
+  scratch.file("agent.toml", "coordinater = \"c0:7420\"\n");
+  scratch.file("coordinator.toml", "tokens = \"" + scratch.path("tokens") + "\"\n");
+  const Outcome outcome = ::trimtab_program(
+      {"doctor", "--json", "--configuration", scratch.path(""), "--metrics-port", "0", "--coordinator", "127.0.0.1:1"});
+  REQUIRE(outcome.exit_code == 1);
+  const json report = json::parse(outcome.out);
+  std::string found;
+  for (const json& check : report.at("checks")) {
+    if (check.at("health") == "fail") found += check.at("found").get<std::string>() + "\n";
+  }
+  CHECK(found.find("agent.toml:1") != std::string::npos);
+  CHECK(found.find("Did you mean 'coordinator'?") != std::string::npos);
+  CHECK(found.find("trimtab token add") != std::string::npos);
+  CHECK(check_named(report, "coordinator").at("found").get<std::string>().find("127.0.0.1:1") != std::string::npos);
+}
+
 TEST_CASE("doctor says that a machine without GPUs has none and what is seen there") {
   const Variable nvml("TRIMTAB_NVML", "libnvidia-ml-that-is-not-there.so.1");
   if (std::filesystem::exists("/dev/nvidia0")) return;

@@ -58,7 +58,7 @@ struct World {
   void hello(const std::string& node, std::uint64_t peer) {
     wire::FromAgent from;
     wire::Hello& hello = *from.mutable_hello();
-    hello.set_protocol_version(kProtocolVersion);
+    hello.set_protocol_version(kSpokenVersions.newest);
     hello.set_node(node);
     hello.set_instance("of " + node);
     hello.set_devices(1);

@@ -2,25 +2,25 @@
 
 #include <catch2/catch.hpp>
 
-#include "fake_agent.hpp"
 #include "schema/database.hpp"
 #include "state_store.hpp"
+#include "tested_backends.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
 namespace {
 
-// The same file without its owner's rules; the two tables' texts are not run again.
-Result<Database> raw(const std::string& path) {
-  return Database::open(path, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", ""}});
+// The same database without its owner's rules; its steps' texts are not run again.
+Result<Database> raw(const std::string& name) {
+  return Database::open(name, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", ""}, {""}});
 }
 
 }  // namespace
 
 TEST_CASE("the audit log keeps entries in order and gives them by job") {
-  TemporaryDirectory directory;
-  auto store = StateStore::open(directory.path() + "/state.db");
+  const test::DatabasePlace place(GENERATE(from_range(test::backends())));
+  auto store = StateStore::open(place.name("state"));
   REQUIRE(store.ok());
   REQUIRE(store->add_audit({"ana@login1", "freeze the job", "a", 1, "night"}, 5).ok());
   REQUIRE(store->add_audit({kCoordinatorActor, "hold the plan", "a", 1, "frozen"}, 6).ok());
@@ -39,22 +39,22 @@ TEST_CASE("the audit log keeps entries in order and gives them by job") {
 }
 
 TEST_CASE("entries of the audit log can be neither changed nor removed") {
-  TemporaryDirectory directory;
-  const std::string path = directory.path() + "/state.db";
+  const test::DatabasePlace place(GENERATE(from_range(test::backends())));
+  const std::string name = place.name("state");
   {
-    auto store = StateStore::open(path);
+    auto store = StateStore::open(name);
     REQUIRE(store.ok());
     REQUIRE(store->add_audit({"ana", "freeze the job", "a", 1, ""}, 5).ok());
   }
   {
-    auto database = raw(path);
+    auto database = raw(name);
     REQUIRE(database.ok());
     CHECK_FALSE(database->execute("UPDATE audit SET who = 'bob'").ok());
     const Status removed = database->execute("DELETE FROM audit");
     REQUIRE_FALSE(removed.ok());
     CHECK(removed.error().message.find("only added to") != std::string::npos);
   }
-  auto store = StateStore::open(path);
+  auto store = StateStore::open(name);
   REQUIRE(store.ok());
   const auto all = store->audit("", 0, 10);
   REQUIRE(all.ok());

@@ -34,6 +34,7 @@ struct Fixture {
   SystemClock clock;
   net::EventLoop loop;
   std::unique_ptr<Daemon> daemon;
+  std::uint32_t max_message_rate = 10'000;
 
   explicit Fixture(bool on_small_disk = false) {
     spdlog::set_level(spdlog::level::off);
@@ -45,6 +46,7 @@ struct Fixture {
     settings.port = 0;
     settings.state_directory = directory.path();
     settings.search_evaluations = 2000;
+    settings.max_message_rate = max_message_rate;
     auto started = Daemon::start(loop, clock, settings);
     REQUIRE(started.ok());
     daemon = std::move(started).value();
@@ -178,7 +180,7 @@ TEST_CASE("an agent joins, and is listed with its devices") {
   REQUIRE(one.until([&] { return one.get("/v1/nodes")["nodes"][0]["state"] == "disconnected"; }));
 }
 
-TEST_CASE("an agent of another protocol version is refused and both versions are named") {
+TEST_CASE("an agent of another protocol version is refused, both versions are named, and what to do") {
   Fixture one;
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.protocol_version = 77;
@@ -186,6 +188,8 @@ TEST_CASE("an agent of another protocol version is refused and both versions are
   REQUIRE(run_until(one.loop, [&] { return !agent.refusals.empty(); }));
   CHECK(agent.refusals[0].find("speaks protocol version 1") != std::string::npos);
   CHECK(agent.refusals[0].find("speaks version 77") != std::string::npos);
+  CHECK(agent.refusals[0].find("Bring this coordinator to a release that speaks version 77, such as 9.9") !=
+        std::string::npos);
   REQUIRE(run_until(one.loop, [&] { return agent.closes > 0; }));
   CHECK(one.get("/v1/nodes")["nodes"].empty());
 }
@@ -232,6 +236,52 @@ TEST_CASE("an entry that cannot be read is left out and the rest of its batch is
   REQUIRE(run_until(one.loop, [&] { return agent.acknowledged.contains(5); }));
   CHECK(one.http("GET", "/metrics").body.find("trimtab_cost_entries_total{outcome=\"refused\"} 1") !=
         std::string::npos);
+}
+
+TEST_CASE("a batch that can never be stored is answered with the reason, so that the agent need not send it for ever") {
+  Fixture one;
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  wire::FromAgent from;
+  from.mutable_cost_batch()->set_batch(3);
+  from.mutable_cost_batch()->set_fingerprint_json("nonsense");
+  agent.send(from);
+  REQUIRE(run_until(one.loop, [&] { return agent.refused_batches.contains(3); }));
+  from.mutable_cost_batch()->set_batch(UINT64_MAX);
+  from.mutable_cost_batch()->set_fingerprint_json(fingerprint_json());
+  agent.send(from);
+  REQUIRE(run_until(one.loop, [&] { return agent.refused_batches.contains(UINT64_MAX); }));
+  CHECK_THAT(agent.refused_batches[UINT64_MAX], Catch::Contains("below 2^63"));
+  CHECK(agent.closes == 0);
+  CHECK_THAT(one.http("GET", "/metrics").body, Catch::Contains("trimtab_cost_batches_total{outcome=\"refused\"} 2"));
+}
+
+TEST_CASE(
+    "an agent that floods the coordinator is read at its rate, one with too large a frame is closed, both are "
+    "counted") {
+  Fixture one;
+  one.daemon.reset();
+  one.max_message_rate = 500;
+  one.start();
+  FakeAgent flood(one.loop, one.daemon->port(), "n0", "i0");
+  FakeAgent large(one.loop, one.daemon->port(), "n1", "i1");
+  flood.start();
+  large.start();
+  REQUIRE(run_until(one.loop, [&] { return flood.welcomes == 1 && large.welcomes == 1; }));
+  wire::FromAgent beat;
+  beat.mutable_heartbeat()->set_sent_ns(1);
+  for (int i = 0; i < 800; ++i) flood.send(beat);
+  flood.send_batch(1, cost_key(1), 100);
+  wire::FromAgent from;
+  from.mutable_command_progress()->set_what(std::string(9 << 20, 'x'));
+  large.send(from);
+  REQUIRE(run_until(one.loop, [&] { return large.closes == 1 && flood.acknowledged.contains(1); }));
+  CHECK(flood.closes == 0);
+  const std::string metrics = one.http("GET", "/metrics").body;
+  CHECK_THAT(metrics, Catch::Contains("trimtab_refused_total{reason=\"too_large\"} 1"));
+  CHECK_THAT(metrics, Catch::Contains("trimtab_frames_delayed_total"));
+  CHECK_THAT(metrics, !Catch::Contains("trimtab_frames_delayed_total 0\n"));
 }
 
 TEST_CASE("requests that cannot be answered say why") {

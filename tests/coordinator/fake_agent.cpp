@@ -102,7 +102,8 @@ void FakeAgent::send_batch(std::uint64_t number, const std::string& key_json, in
 void FakeAgent::message(const wire::ToAgent& to) {
   if (to.has_welcome()) ++welcomes;
   if (to.has_refused()) refusals.push_back(to.refused().reason());
-  if (to.has_batch_ack()) acknowledged.insert(to.batch_ack().batch());
+  if (to.has_batch_ack() && to.batch_ack().refused().empty()) acknowledged.insert(to.batch_ack().batch());
+  if (!to.batch_ack().refused().empty()) refused_batches[to.batch_ack().batch()] = to.batch_ack().refused();
   if (to.has_command()) command(to.command());
   if (to.has_plan_propose()) {
     plans_[to.plan_propose().epoch()] = to.plan_propose().plan_json();

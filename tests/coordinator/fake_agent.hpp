@@ -52,6 +52,7 @@ class FakeAgent {
   std::string model_json = "{}";
 
   std::set<std::uint64_t> acknowledged;
+  std::map<std::uint64_t, std::string> refused_batches;  // with the reason
   std::vector<std::string> refusals;
   bool kill_switch = false;  // what heartbeats say
   int welcomes = 0;

@@ -16,7 +16,7 @@ std::string fingerprint(const std::string& cpu) {
 }
 
 Introduction hello(const std::string& node, const std::string& instance = "i", const std::string& cpu = "fast") {
-  return {kProtocolVersion, "1.0", node, instance, 2, 1000, fingerprint(cpu)};
+  return {kSpokenVersions, "1.0", node, instance, 2, 1000, fingerprint(cpu)};
 }
 
 Job job(std::int32_t ranks, Bytes limit = 0) {
@@ -78,7 +78,7 @@ TEST_CASE("introductions that cannot be are refused") {
   ManualClock clock;
   Membership members(clock);
   Introduction one = hello("n0");
-  one.protocol_version = 2;
+  one.versions = {2, 2};
   CHECK_FALSE(members.join(one, 1).ok());
   one = hello("");
   CHECK_FALSE(members.join(one, 1).ok());

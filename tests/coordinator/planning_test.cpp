@@ -129,6 +129,31 @@ TEST_CASE("when nothing is left that needs less, the search says so") {
   if (reply.candidates.empty()) CHECK_FALSE(reply.infeasible.empty());
 }
 
+TEST_CASE("an initial plan whose ranks share sequences needs a target that runs it") {
+  World world = small_world();
+  SearchTask task = task_of(world);
+  task.price_only = true;
+  const ManualClock clock;
+  const auto error_of = [&](const Plan& plan) {
+    task.initial_plan_json = to_json(plan);
+    return plan_search(task, clock, [] { return false; }).error;
+  };
+  Plan plan = make_plan(world.model, 2, {6}, {2});
+  CHECK(error_of(plan).empty());
+  plan.stages[0].segments[0].dp = 1;
+  plan.stages[0].segments[0].cp = 2;
+  CHECK_THAT(error_of(plan), Catch::Contains("the initial plan cannot be executed: its ranks share sequences"));
+  plan.stages[0].segments[0].cp = 1;
+  plan.stages[0].segments[0].tp = 2;
+  CHECK(error_of(plan).find("share sequences") == std::string::npos);
+  plan.target_knobs["sequence_parallel"] = "true";
+  CHECK_THAT(error_of(plan), Catch::Contains("its ranks share sequences"));
+  task.target = "megatron";
+  CHECK(error_of(plan).find("share sequences") == std::string::npos);
+  task.target = "trainer";
+  CHECK_THAT(error_of(plan), Catch::Contains("target_knobs.sequence_parallel: is not known to this target"));
+}
+
 TEST_CASE("a plan that ran out of memory and cannot be read is an error that says which") {
   SearchTask task = task_of(small_world());
   task.too_big = {{"{"}};

@@ -57,6 +57,35 @@ TEST_CASE("the environment wins over the file, and values are checked alike") {
   CHECK(refused.error().message.find("TRIMTAB_SEARCH_EVALUATIONS") != std::string::npos);
 }
 
+TEST_CASE("costs and state are files of the state directory unless a key names another place") {
+  Settings settings;
+  CHECK((settings.cost_database.empty() && settings.state_database.empty()));
+  const std::string text =
+      "cost_database = \"postgresql://db.lab/costs?passfile=/etc/trimtab/pgpass\"\nstate_database = "
+      "\"/srv/state.db\"\n";
+  REQUIRE(apply_toml(settings, text, "f").ok());
+  CHECK(settings.cost_database == "postgresql://db.lab/costs?passfile=/etc/trimtab/pgpass");
+  CHECK(settings.state_database == "/srv/state.db");
+}
+
+TEST_CASE("limits of peers have sensible bounds, and a queue holds a frame") {
+  Settings settings;
+  CHECK(check_settings(settings).ok());
+  const char* good = "max_frame = \"16MiB\"\nmax_message_rate = 200\npeer_queue = \"64MiB\"\nmax_connections = 9\n";
+  REQUIRE(apply_toml(settings, good, "f").ok());
+  CHECK(settings.max_frame == Bytes{16} << 20);
+  CHECK(settings.max_message_rate == 200);
+  CHECK(settings.peer_queue == Bytes{64} << 20);
+  CHECK(settings.max_connections == 9);
+  CHECK(check_settings(settings).ok());
+  for (const char* bad : {"max_frame = \"1MiB\"", "max_frame = \"1GiB\"", "max_message_rate = 0", "max_connections = 0",
+                          "max_connections = 5000000", "peer_queue = \"1TiB\""}) {
+    CHECK_FALSE(apply_toml(settings, bad, "f").ok());
+  }
+  REQUIRE(apply_toml(settings, "peer_queue = \"8MiB\"", "f").ok());
+  CHECK(check_settings(settings).error().message.find("must hold one frame") != std::string::npos);
+}
+
 TEST_CASE("a file that is not TOML is an error with its line") {
   Settings settings;
   const Status applied = apply_toml(settings, "\n\nlisten = = 3\n", "c.toml");

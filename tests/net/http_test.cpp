@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "loopback.hpp"
 #include "net/http_client.hpp"
@@ -121,6 +122,28 @@ TEST_CASE("a client that trickles its request is closed after the idle time") {
   options.idle_timeout = 50ms;
   const auto server = start(loop, options);
   CHECK(raw_exchange(loop, *server, "GET / HTTP/1.1\r\nX-Slow: ").empty());
+}
+
+TEST_CASE("a client that goes on trickling is closed all the same, in its header and in its body") {
+  const std::string head = "POST /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n";
+  for (const std::string& begin : {std::string("GET / HTTP/1.1\r\nX-Slow: "), head}) {
+    EventLoop loop;
+    ServerOptions options;
+    options.idle_timeout = 100ms;
+    std::vector<Refusal> refusals;
+    ServerHandlers handlers{answer, {}, {}, {}};
+    handlers.refused = [&](const Refusal& refusal) { refusals.push_back(refusal); };
+    const auto server = Server::start(loop, options, handlers);
+    REQUIRE(server.ok());
+    const auto client = RawClient::tcp((*server)->port());
+    client.send(begin);
+    int sent = 0;
+    const auto trickle = loop.every(5ms, [&] { sent += client.send("x") ? 1 : 0; });
+    CHECK(run_until(loop, [&] { return !refusals.empty(); }));
+    REQUIRE(refusals.size() == 1);
+    CHECK(refusals[0].kind == Refusal::Kind::kSlow);
+    CHECK(sent > 1);
+  }
 }
 
 TEST_CASE("a client that closes its sending half still gets its answer") {

@@ -29,8 +29,10 @@ struct Fixture {
   std::vector<std::string> ends;
   std::unique_ptr<LocalServer> server;
 
-  Fixture() {
-    auto started = LocalServer::start(loop, path, handlers());
+  int delays = 0;
+
+  explicit Fixture(std::uint32_t max_frames_per_second = 0) {
+    auto started = LocalServer::start(loop, path, handlers(), max_frames_per_second);
     REQUIRE(started.ok());
     server = std::move(started).value();
   }
@@ -43,7 +45,9 @@ struct Fixture {
               frames.emplace_back(json, descriptor);
               server->send(peer, "got " + std::string(json));
             },
-            [this](LocalPeerId, const std::string& reason) { ends.push_back(reason); }};
+            [this](LocalPeerId, const std::string& reason) { ends.push_back(reason); },
+            {},
+            [this](LocalPeerId) { ++delays; }};
   }
 };
 
@@ -276,4 +280,25 @@ TEST_CASE("another user's process is refused before anything of what it says is 
   CHECK(refused == std::vector<uid_t>{kOther});
   CHECK(fixture.peers.empty());
   CHECK(fixture.frames.empty());
+}
+
+TEST_CASE("a process that floods the socket is read at its rate, nothing is lost, and others do not wait") {
+  using namespace std::chrono_literals;
+  Fixture fixture(1000);
+  const auto begin = std::chrono::steady_clock::now();
+  while_loop_runs(fixture.loop, [&] {
+    const auto flood = RawClient::unix_socket(fixture.path);
+    std::string bytes;
+    for (int i = 0; i < 1200; ++i) bytes += frame_for("{}");
+    flood.send(bytes);
+    const auto other = RawClient::unix_socket(fixture.path);
+    other.send(frame_for("[]"));
+    static_cast<void>(other.read_exactly(4 + 6));
+    CHECK(std::chrono::steady_clock::now() - begin < 10s);
+    static_cast<void>(flood.read_exactly(1200 * (4 + 6)));
+  });
+  CHECK(fixture.frames.size() == 1201);
+  CHECK(fixture.delays > 0);
+  CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
+  CHECK(fixture.ends.empty());
 }

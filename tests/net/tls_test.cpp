@@ -105,6 +105,19 @@ TEST_CASE("a client without TLS is refused, and it is told of") {
   CHECK(contains(fixture.refusals[0].address, "127.0.0.1:"));
 }
 
+TEST_CASE("whoever only looks whether the port is served is no refusal; whoever breaks off a handshake is one") {
+  Fixture fixture;
+  { const auto probe = RawClient::tcp(fixture.server->port()); }
+  CHECK(fixture.ask(fixture.authority.credentials(CertificateKind::kPerson, "ana")).ok());
+  CHECK(fixture.refusals.empty());
+  {
+    const auto half = RawClient::tcp(fixture.server->port());
+    REQUIRE(half.send(std::string_view("\x16\x03\x01\x02", 4)));
+  }
+  REQUIRE(run_until(fixture.loop, [&] { return !fixture.refusals.empty(); }));
+  CHECK(fixture.refusals[0].kind == Refusal::Kind::kTls);
+}
+
 TEST_CASE("a client without a certificate is refused, and both sides say why") {
   Fixture fixture;
   const std::string command = "echo | openssl s_client -connect 127.0.0.1:" + std::to_string(fixture.server->port()) +
@@ -142,6 +155,16 @@ TEST_CASE("an expired certificate is refused by the server, and not even loaded 
   CHECK_FALSE(fixture.ask(*believed).ok());
   REQUIRE(run_until(fixture.loop, [&] { return !fixture.refusals.empty(); }));
   CHECK(contains(fixture.refusals[0].reason, "expired"));
+}
+
+TEST_CASE("a node that has hosts can serve, but not stand for the coordinator") {
+  Fixture fixture;
+  fixture.server.reset();
+  fixture.own = fixture.authority.credentials(CertificateKind::kNode, "n0", nullptr, {"127.0.0.1", "localhost"});
+  fixture.start({});
+  CHECK(contains(fixture.link_end(fixture.authority.credentials(CertificateKind::kNode, "n1")), "not a coordinator's"));
+  CHECK_FALSE(fixture.ask(fixture.authority.credentials(CertificateKind::kPerson, "ana")).ok());
+  CHECK(fixture.peers.empty());
 }
 
 TEST_CASE("a node cannot stand for the coordinator") {

@@ -19,6 +19,8 @@ struct Pair {
   std::unique_ptr<Link> link;
   std::vector<PeerId> opened;
   std::vector<std::string> peer_ends;
+  std::vector<Refusal> refusals;
+  int delays = 0;
   int link_opened = 0;
   std::vector<std::string> received;
   std::vector<std::string> link_ends;
@@ -27,11 +29,13 @@ struct Pair {
   };
 
   void serve(ServerOptions options = {}) {
-    auto started = Server::start(loop, std::move(options),
-                                 {{},
-                                  [this](PeerId peer) { opened.push_back(peer); },
-                                  [this](PeerId peer, std::string_view frame) { on_message(peer, frame); },
-                                  [this](PeerId, const std::string& reason) { peer_ends.push_back(reason); }});
+    ServerHandlers handlers{{},
+                            [this](PeerId peer) { opened.push_back(peer); },
+                            [this](PeerId peer, std::string_view frame) { on_message(peer, frame); },
+                            [this](PeerId, const std::string& reason) { peer_ends.push_back(reason); }};
+    handlers.refused = [this](const Refusal& refusal) { refusals.push_back(refusal); };
+    handlers.delayed = [this](PeerId) { ++delays; };
+    auto started = Server::start(loop, std::move(options), std::move(handlers));
     REQUIRE(started.ok());
     server = std::move(started).value();
   }
@@ -124,6 +128,9 @@ TEST_CASE("a frame beyond the limit closes that peer only") {
   pair.link->send(std::string(101, 'x'));
   REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
   CHECK(pair.peer_ends[0].find("100 bytes") != std::string::npos);
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kTooLarge);
+  CHECK(pair.refusals[0].address.starts_with("127.0.0.1:"));
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 2; }));
 }
 
@@ -201,6 +208,57 @@ TEST_CASE("a peer that does not read is closed when its queue is full") {
   CHECK(run_until(pair.loop, [&] { return !pair.server->send(pair.opened[0], block); }));
   REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
   CHECK(pair.peer_ends[0].find("does not read") != std::string::npos);
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kSlow);
+}
+
+TEST_CASE("frames beyond the rate are read later, and none is lost") {
+  Pair pair;
+  ServerOptions options;
+  options.max_frames_per_second = 1000;
+  pair.serve(options);
+  pair.connect();
+  std::size_t heard = 0;
+  pair.on_message = [&](PeerId, std::string_view) { ++heard; };
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1200; ++i) REQUIRE(pair.link->send("frame"));
+  REQUIRE(run_until(pair.loop, [&] { return heard == 1200; }));
+  // A second's worth comes at once, the last 200 at their rate.
+  CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
+  CHECK(pair.delays > 0);
+  CHECK(pair.peer_ends.empty());
+}
+
+TEST_CASE("a link reads a server that floods it at its own rate") {
+  Pair pair;
+  pair.serve();
+  LinkOptions options;
+  options.max_frames_per_second = 1000;
+  pair.connect(options);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1 && pair.opened.size() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1200; ++i) REQUIRE(pair.server->send(pair.opened[0], "frame"));
+  REQUIRE(run_until(pair.loop, [&] { return pair.received.size() == 1200; }));
+  CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
+  CHECK(pair.link->counters().delayed > 0);
+}
+
+TEST_CASE("a link refuses a frame beyond its limit, and what it is told to drop, and comes back") {
+  Pair pair;
+  pair.serve();
+  LinkOptions options;
+  options.max_frame_bytes = 100;
+  pair.connect(options);
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 1; }));
+  CHECK(pair.server->send(pair.opened[0], std::string(101, 'x')));
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_ends.size() == 1 && pair.opened.size() == 2; }));
+  CHECK(pair.link->counters().too_large == 1);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 2; }));
+  pair.link->drop("its words make no sense");
+  CHECK_FALSE(pair.link->open());
+  CHECK(pair.link_ends.at(1).find("its words make no sense") != std::string::npos);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 3; }));
 }
 
 TEST_CASE("stopping the server reports each peer as closed, once") {

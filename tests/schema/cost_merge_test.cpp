@@ -6,7 +6,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sample_batches.hpp"
 #include "sample_costs.hpp"
+#include "tested_backends.hpp"
 
 using namespace trimtab;
 using namespace trimtab::test;
@@ -15,51 +17,6 @@ namespace {
 
 CostDatabase create(const std::string& path) {
   return CostDatabase::open(path, OpenMode::kCreate).value();
-}
-
-struct Batch {
-  BatchId id;
-  std::string cpu;
-  std::string source;
-  std::vector<Cost> costs;
-};
-
-// Batches of several origins, some of them with gaps in their numbers, most from 1 on without one.
-std::vector<Batch> random_batches(Random& random) {
-  std::vector<Batch> batches;
-  for (const char* origin : {"a", "b", "c"}) {
-    const bool gaps = random.below(3) == 0;
-    const std::uint64_t count = random.below(200);
-    std::uint64_t number = random.below(2);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      batches.push_back({{origin, number},
-                         random.below(4) == 0 ? "x" : "y",
-                         random.below(2) == 0 ? "active" : "passive",
-                         random_costs(random, 2)});
-      number += gaps ? 1 + random.below(3) : 1;
-    }
-  }
-  return batches;
-}
-
-void store(CostDatabase& database, const Batch& batch) {
-  REQUIRE(database.add_batch(batch.id, sample_fingerprint(batch.cpu), batch.source, batch.costs).ok());
-}
-
-// What all batches together must give, by the statistics alone.
-std::vector<std::string> expected_contents(const std::vector<Batch>& batches) {
-  std::map<std::tuple<std::string, std::string, CostKey>, Statistics> sums;
-  for (const Batch& batch : batches) {
-    for (const Cost& cost : batch.costs) {
-      sums[{hash(sample_fingerprint(batch.cpu)), batch.source, cost.key}].merge(cost.statistics);
-    }
-  }
-  std::vector<std::string> lines;
-  for (const auto& [place, statistics] : sums) {
-    const auto& [fingerprint, source, key] = place;
-    lines.push_back(fingerprint + " " + source + " " + describe(key) + " " + statistics.encode());
-  }
-  return lines;
 }
 
 // Gives each batch to one database or to several, each database its batches in their order or shuffled.
@@ -82,19 +39,28 @@ void spread(Random& random, const std::vector<Batch>& batches, std::vector<CostD
   }
 }
 
+// Where the three databases are: all of one kind, or mixed.
+std::vector<std::vector<Backend>> mixes() {
+  constexpr Backend kFile = Backend::kSqlite;
+  constexpr Backend kServer = Backend::kPostgres;
+  if (backends().size() == 1) return {{kFile, kFile, kFile}};
+  return {{kFile, kFile, kFile}, {kServer, kServer, kServer}, {kFile, kServer, kFile}};
+}
+
 }  // namespace
 
 TEST_CASE("merging in any order, any number of times, gives the same bits everywhere") {
   const std::uint64_t seed = Catch::rngSeed() == 0 ? 4242 : Catch::rngSeed();
+  const std::vector<Backend> mix = GENERATE(from_range(mixes()));
   Random random(seed);
   for (int round = 0; round < 4; ++round) {
     INFO("seed " << seed << ", round " << round);
-    const TemporaryDirectory directory;
+    const DatabasePlace place(Backend::kSqlite);
     const std::vector<Batch> batches = random_batches(random);
     std::vector<CostDatabase> databases;
     std::vector<std::string> paths;
-    for (const char* name : {"0.db", "1.db", "2.db"}) {
-      paths.push_back(directory.file(name));
+    for (std::size_t i = 0; i < mix.size(); ++i) {
+      paths.push_back(place.name(std::to_string(i), mix[i]));
       databases.push_back(create(paths.back()));
     }
     spread(random, batches, databases);
@@ -120,49 +86,49 @@ TEST_CASE("merging in any order, any number of times, gives the same bits everyw
 }
 
 TEST_CASE("merging counts the batches that were new") {
-  const TemporaryDirectory directory;
-  CostDatabase ours = create(directory.file("a.db"));
-  CostDatabase theirs = create(directory.file("b.db"));
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase ours = create(place.name("a"));
+  CostDatabase theirs = create(place.name("b"));
   for (std::uint64_t number = 1; number <= 100; ++number) {
     const Batch batch{{"agent", number}, "x", "active", {forward_cost("a", {1})}};
     store(theirs, batch);
     if (number <= 10 || number == 90) store(ours, batch);
   }
-  CHECK(ours.merge_from(directory.file("b.db")).value() == 89);
-  CHECK(ours.merge_from(directory.file("b.db")).value() == 0);
-  CHECK(ours.merge_from(directory.file("a.db")).value() == 0);
-  CHECK(theirs.merge_from(directory.file("a.db")).value() == 0);
+  CHECK(ours.merge_from(place.name("b")).value() == 89);
+  CHECK(ours.merge_from(place.name("b")).value() == 0);
+  CHECK(ours.merge_from(place.name("a")).value() == 0);
+  CHECK(theirs.merge_from(place.name("a")).value() == 0);
   CHECK(contents(ours) == contents(theirs));
 }
 
 TEST_CASE("a shorter folded part does not replace a longer one") {
-  const TemporaryDirectory directory;
-  CostDatabase longer = create(directory.file("long.db"));
-  CostDatabase shorter = create(directory.file("short.db"));
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase longer = create(place.name("long"));
+  CostDatabase shorter = create(place.name("short"));
   for (std::uint64_t number = 1; number <= 128; ++number) {
     const Batch batch{{"agent", number}, "x", "active", {forward_cost("a", {static_cast<std::int64_t>(number)})}};
     store(longer, batch);
     if (number <= 64) store(shorter, batch);
   }
   const std::vector<std::string> expected = contents(longer);
-  CHECK(longer.merge_from(directory.file("short.db")).value() == 0);
+  CHECK(longer.merge_from(place.name("short")).value() == 0);
   CHECK(contents(longer) == expected);
-  CHECK(shorter.merge_from(directory.file("long.db")).value() == 64);
+  CHECK(shorter.merge_from(place.name("long")).value() == 64);
   CHECK(contents(shorter) == expected);
 }
 
 TEST_CASE("facts merge to the same whatever the order") {
-  const TemporaryDirectory directory;
-  CostDatabase one = create(directory.file("a.db"));
-  CostDatabase other = create(directory.file("b.db"));
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase one = create(place.name("a"));
+  CostDatabase other = create(place.name("b"));
   REQUIRE(one.put_fact("f", "newer", "1").ok());
   REQUIRE(one.put_fact("f", "newer", "2").ok());
   REQUIRE(other.put_fact("f", "newer", "9").ok());
   REQUIRE(one.put_fact("f", "tie", "3").ok());
   REQUIRE(other.put_fact("f", "tie", "4").ok());
   REQUIRE(other.put_fact("f", "theirs", "5").ok());
-  REQUIRE(one.merge_from(directory.file("b.db")).ok());
-  REQUIRE(other.merge_from(directory.file("a.db")).ok());
+  REQUIRE(one.merge_from(place.name("b")).ok());
+  REQUIRE(other.merge_from(place.name("a")).ok());
   for (const CostDatabase* database : {&one, &other}) {
     CHECK(database->fact("f", "newer").value() == "2");
     CHECK(database->fact("f", "tie").value() == "4");
@@ -171,10 +137,11 @@ TEST_CASE("facts merge to the same whatever the order") {
 }
 
 TEST_CASE("merging what is no cost database is refused and changes nothing") {
-  const TemporaryDirectory directory;
-  CostDatabase database = create(directory.file("a.db"));
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = create(place.name("a"));
   store(database, {{"agent", 1}, "x", "active", {forward_cost("a", {1})}});
   const std::vector<std::string> before = contents(database);
+  const TemporaryDirectory directory;
   write_bytes(directory.file("text"),
               "not a database, but longer than the one hundred bytes of the header of an SQLite "
               "file, which are read before anything else");

@@ -32,6 +32,7 @@ TEST_CASE("every field of a model is read") {
   CHECK(op.parameter_bytes == 8192);
   CHECK(op.activation_bytes == 8388608);
   CHECK(op.shardings == std::vector<std::string>{"default", "alternate"});
+  CHECK(op.key_value_bytes == 4096);
   CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
   REQUIRE(model.aceso);
   CHECK(*model.aceso == AcesoFacts{2.0, Bytes{1000} << 20, false, true});
@@ -45,6 +46,7 @@ TEST_CASE("missing fields of an operator mean the defaults, and its name is its 
   CHECK(op.cost_key == "head");
   CHECK_FALSE(op.cut_before);
   CHECK(op.activation_bytes == 0);
+  CHECK_FALSE(op.key_value_bytes);
   CHECK(op.shardings == std::vector<std::string>{"default"});
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 namespace trimtab::test {
 
@@ -52,6 +53,12 @@ std::vector<Cost> random_costs(Random& random, std::size_t most) {
     costs.push_back(forward_cost("op" + std::to_string(random.below(5)), values));
   }
   return costs;
+}
+
+CostDatabase open_costs(const std::string& name, OpenMode mode) {
+  auto database = CostDatabase::open(name, mode);
+  if (!database.ok()) throw std::runtime_error(database.error().message);
+  return std::move(database).value();
 }
 
 std::vector<std::string> contents(const CostDatabase& database) {

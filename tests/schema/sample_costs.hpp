@@ -33,6 +33,9 @@ class TemporaryDirectory {
 // Up to `most` costs of different keys.
 [[nodiscard]] std::vector<Cost> random_costs(Random& random, std::size_t most);
 
+// Requires success.
+[[nodiscard]] CostDatabase open_costs(const std::string& name, OpenMode mode = OpenMode::kCreate);
+
 // Every stored cost as one line of text, sorted: databases are equal when these are.
 [[nodiscard]] std::vector<std::string> contents(const CostDatabase& database);
 

@@ -33,7 +33,8 @@ constexpr const char* kModel = R"({
   "operators": [
     { "name": "enc-1st-layernorm", "kind": "layernorm", "layer": 0, "cost_key": "layernorm-2048", "cut_before": true,
       "shape": { "sequence": 2048, "hidden": 2048 }, "parameter_bytes": 8192, "activation_bytes": 8388608,
-      "output_bytes": 8388608, "forward_flops": 20971520, "shardings": ["default", "alternate"] },
+      "output_bytes": 8388608, "forward_flops": 20971520, "shardings": ["default", "alternate"],
+      "key_value_bytes": 4096 },
     { "name": "head", "kind": "linear", "layer": 24, "cut_before": false } ],
   "aceso": { "main_parameter_bytes_per_parameter_byte": 2.0, "recompute_headroom_bytes": 1048576000, "resharding": false, "mixed_splits": true },
   "galvatron": { "family": "t5", "overhead_ms": 60, "node": { "states_mib": 900, "activation_mib": 350 },

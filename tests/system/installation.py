@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,12 @@ def wait_until(condition, what, seconds):
             return value
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Installation:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from installation import BUILD, TRIMTAB, wait_until
+from installation import BUILD, TRIMTAB, free_port, wait_until
 
 
 class Cluster:
@@ -22,7 +22,7 @@ class Cluster:
         self.started = []
         self.run("cert", "init", "--dir", self.path("ca"), "--cluster", "lab")
         self.issue("coordinator", "c0", "--host", "127.0.0.1", "--host", "localhost")
-        self.issue("node", "n0")
+        self.issue("node", "n0", "--host", "127.0.0.1")
         self.issue("node", "n1")
         self.issue("person", "ana")
         self.issue("person", "wall")
@@ -67,26 +67,29 @@ class Cluster:
                                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         return self.started[-1]
 
-    def start_agent(self, certificate, node):
+    def start_agent(self, certificate, node, metrics_port=0):
         return self.start("agent", "--coordinator", f"127.0.0.1:{self.port}", "--node", node, "--state", self.path(node),
-                          "--socket", self.path(f"{node}.sock"), "--metrics-port", "0", "--sample-period", "0s",
-                          "--memory", "1GiB", *self.tls(certificate), name=node)
+                          "--socket", self.path(f"{node}.sock"), "--metrics-address", "0.0.0.0", "--metrics-port",
+                          str(metrics_port), "--sample-period", "0s", "--memory", "1GiB", *self.tls(certificate), name=node)
 
     def ask(self, person, *arguments, token=None, code=0):
         return self.run(*arguments, "--coordinator", f"127.0.0.1:{self.port}", "--state", self.path("none"),
                         "--token-file", self.path(f"{token or person}.token"), *self.tls(person), code=code)
 
     def status_of(self, person, method, target):
-        """What another TLS library gets."""
-        context = ssl.create_default_context(cafile=self.path("ca/ca.crt"))
-        context.load_cert_chain(self.path(f"ca/{person}.crt"), self.path(f"ca/{person}.key"))
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=context)
         token = (self.directory / f"{person}.token").read_text().strip()
-        connection.request(method, target, headers={"Authorization": f"Bearer {token}"})
+        return self.request(person, self.port, method, target, {"Authorization": f"Bearer {token}"})[0]
+
+    def request(self, owner, port, method, target, headers):
+        """What another TLS library gets, with the certificate of `owner`: status and body."""
+        context = ssl.create_default_context(cafile=self.path("ca/ca.crt"))
+        context.load_cert_chain(self.path(f"ca/{owner}.crt"), self.path(f"ca/{owner}.key"))
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        connection.request(method, target, headers=headers)
         answer = connection.getresponse()
-        answer.read()
+        body = answer.read()
         connection.close()
-        return answer.status
+        return answer.status, body.decode()
 
     def nodes(self):
         return [node["name"] for node in json.loads(self.ask("wall", "status", "--json").stdout)["nodes"]]
@@ -95,8 +98,18 @@ class Cluster:
 class Security(unittest.TestCase):
     def test_a_cluster_under_tls(self):
         with Cluster() as cluster:
-            cluster.start_agent("n0", "n0")
+            metrics_port = free_port()
+            cluster.start_agent("n0", "n0", metrics_port)
             wait_until(lambda: cluster.nodes() == ["n0"], "the agent's joining", 30)
+
+            with self.subTest("an agent's metrics are for people, under TLS"):
+                status, text = cluster.request("wall", metrics_port, "GET", "/metrics", {})
+                self.assertEqual(status, 200)
+                self.assertIn("trimtab_agent_coordinator_connected 1", text)
+                self.assertEqual(cluster.request("n1", metrics_port, "GET", "/metrics", {})[0], 403)
+                with socket.create_connection(("127.0.0.1", metrics_port), timeout=10) as plain:
+                    plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    self.assertNotIn(b"HTTP/1.1", plain.recv(100))
 
             with self.subTest("a node's certificate under another name"):
                 impostor = cluster.start_agent("n0", "n1")

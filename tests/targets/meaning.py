@@ -62,6 +62,7 @@ class Shape:
     before: int = 1
     after: int = 1
     width: int = 2
+    sequence: int = 64
 
     @property
     def operators(self):
@@ -85,7 +86,7 @@ class Shape:
 
         def add(kind, layer):
             operators.append({"name": f"{kind}{len(operators)}", "kind": kind, "layer": layer, "cost_key": kind,
-                              "shape": {}, "parameter_bytes": 64, "activation_bytes": 64, "output_bytes": 64,
+                              "shape": {"sequence": self.sequence}, "parameter_bytes": 64, "activation_bytes": 64, "output_bytes": 64,
                               "forward_flops": 1, "shardings": ["default", "alternate"]})
 
         for _ in range(self.before):

@@ -53,7 +53,7 @@ def layer_layout(text):
     return stages
 
 
-def validate(args, world_size, layers):
+def validate(args, world_size, layers, sequence):
     """Returns layers by stage, in the order of the layers, and the number of groups of devices."""
     model_size = args.tensor_model_parallel_size * args.pipeline_model_parallel_size * args.context_parallel_size
     assert world_size % model_size == 0
@@ -63,6 +63,10 @@ def validate(args, world_size, layers):
     size = args.pipeline_model_parallel_size
     if args.tensor_model_parallel_size == 1:
         assert not args.sequence_parallel
+    if args.context_parallel_size > 1:
+        assert sequence % (2 * args.context_parallel_size) == 0
+    if args.sequence_parallel:
+        assert sequence // args.context_parallel_size % args.tensor_model_parallel_size == 0
     if args.use_megatron_fsdp:
         assert args.ckpt_format == "fsdp_dtensor"
         args.use_distributed_optimizer = True
@@ -132,7 +136,7 @@ def sharding(args):
 
 def read(arguments, world_size, shape):
     args = parser().parse_args(arguments)
-    counts = validate(args, world_size, shape.layers)
+    counts = validate(args, world_size, shape.layers, shape.sequence)
     devices = stage_devices(args, world_size)
     stage_of_layer = [stage for stage, count in enumerate(counts) for _ in range(count)]
     recompute = recomputed_operators(args, shape, counts)

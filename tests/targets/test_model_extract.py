@@ -71,6 +71,8 @@ class FromMegatron(ProgramTest):
             model = json.loads(done.stdout)
             layers = gpt_module.layers_of(shape)
             self.assertEqual([op["parameter_bytes"] for op in model["operators"]], measured_bytes(layers, width), about)
+            keys_and_values = width * shape["sequence"] * 2 * shape["groups"] * shape["channels"]
+            self.assertEqual({op.get("key_value_bytes", 0) for op in model["operators"]}, {0, keys_and_values}, about)
             shared = width * shape["vocabulary"] * shape["hidden"]
             tied = [{"operators": [0, len(layers) - 1], "bytes": shared}] if shape["tied"] else []
             self.assertEqual(model.get("tied_parameters", []), tied, about)

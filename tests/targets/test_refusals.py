@@ -108,6 +108,22 @@ class Refusals(ProgramTest):
                 plan["schedule"]["cross_pass"] = True
                 self.refuse(plan, target, "cross_pass")
 
+    def test_sequences_that_megatron_cannot_share(self):
+        model = {tokens: meaning.Shape(4, sequence=tokens).document(8) for tokens in (8, 12, 14)}
+        plan = copy.deepcopy(BASE)
+        segment(plan).update(dp=1, cp=2)
+        self.assertEqual(self.export(plan, model[12], "megatron").returncode, 0)
+        self.assertIn(".cp: needs a sequence of a multiple of 4, found 14", self.export(plan, model[14], "megatron").stderr)
+        plan["stages"][0]["devices"] = list(range(8))
+        plan["target_knobs"] = {"sequence_parallel": True}
+        segment(plan).update(tp=4)
+        self.assertEqual(self.export(plan, model[8], "megatron").returncode, 0)
+        self.assertIn("multiple of 8, found 12", self.export(plan, model[12], "megatron").stderr)
+        segment(plan).update(cp=1, dp=2)
+        self.assertIn("sequence_parallel: needs a sequence of a multiple of 4, found 14",
+                      self.export(plan, model[14], "megatron").stderr)
+        self.refuse(plan, "trainer", "sequence_parallel")
+
     def test_unknown_target_and_missing_model(self):
         plan = self.write("plan.json", BASE)
         done = run("plan", "export", plan, "--to", "megatron")

@@ -208,12 +208,15 @@ TEST_CASE("what the native model does not price is said to be missing") {
   plan.stages[0].segments[0].dp = 1;
   plan.stages[0].segments[0].cp = 2;
   plan.schedule.sub_batches = 4;
+  plan.target_knobs["virtual_stages"] = "2";
   const NativeCostModel model(table);
   const std::vector<std::string> unpriced = model.unpriced(plan);
-  REQUIRE(unpriced.size() == 2);
-  CHECK_THAT(unpriced[0], Catch::Contains("schedule.sub_batches: a microbatch in more than two sub-batches"));
-  CHECK_THAT(unpriced[1], Catch::Contains("stages[0].segments[0].cp: context parallelism is not priced"));
-  CHECK(model.evaluate(plan).missing_costs.size() == 2);
+  REQUIRE(unpriced.size() == 3);
+  CHECK_THAT(unpriced[0], Catch::Contains("target_knobs.virtual_stages: a stage in several parts"));
+  CHECK_THAT(unpriced[1], Catch::Contains("schedule.sub_batches: a sub-batch beside context parallelism"));
+  CHECK_THAT(unpriced[2], Catch::Contains("schedule.sub_batches: a microbatch in more than two sub-batches"));
+  const std::vector<std::string> missing = model.evaluate(plan).missing_costs;
+  for (const std::string& name : unpriced) CHECK(std::count(missing.begin(), missing.end(), name) == 1);
   CHECK(model.unpriced(make_plan(world.model, 4, {1}, {2})).empty());
 }
 

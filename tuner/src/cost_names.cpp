@@ -7,8 +7,10 @@
 #include "layout_change.hpp"
 #include "plan_rules.hpp"
 #include "schema/cost.hpp"
+#include "sequence_costs.hpp"
 #include "step_graph.hpp"
 #include "switch_stage.hpp"
+#include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -92,12 +94,27 @@ class StageNames {
       if (named.insert({group, second}).second) name_group(segment.split, group, second);
     }
     if (segment.split.split.tp > 1 && segment.split.tensor == Placement::kInterNode) {
-      names_.missing.insert("operators " + std::to_string(segment.operators.begin) + " to " +
-                            std::to_string(segment.operators.end - 1) +
-                            ": tp=" + std::to_string(segment.split.split.tp) +
-                            " over two nodes: operators are measured on the ranks of one node");
+      names_.missing.insert(over_two_nodes(segment, "tp=" + std::to_string(segment.split.split.tp)));
     }
-    if (segment.split.split.dp > 1 && trained && !tables_.passes_only) name_overlap(segment.split);
+    if (segment.split.cp > 1) name_context(segment);
+    if (segment.split.replica_ranks() > 1 && trained && !tables_.passes_only) name_overlap(segment.split);
+  }
+
+  [[nodiscard]] static std::string over_two_nodes(const SegmentShape& segment, const std::string& ranks) {
+    return "operators " + std::to_string(segment.operators.begin) + " to " + std::to_string(segment.operators.end - 1) +
+           ": " + ranks + " over two nodes: operators are measured on the ranks of one node";
+  }
+
+  // What stands in the way of context parallelism's costs where they are not measured.
+  void name_context(const SegmentShape& segment) {
+    const std::string ranks = "cp=" + std::to_string(segment.split.cp);
+    const bool estimates = tables_.links.allows_estimates();
+    if (segment.split.context == Placement::kInterNode) {
+      (estimates ? names_.estimated : names_.missing).insert(over_two_nodes(segment, ranks));
+    }
+    if (estimates && !knows_keys_and_values(tables_.model)) {
+      names_.missing.insert(ranks + ": the model's key_value_bytes, what context-parallel ranks exchange");
+    }
   }
 
   [[nodiscard]] CostKey key_of(CostKind kind, std::int32_t group, const SplitShape& split, bool second) const {
@@ -108,15 +125,17 @@ class StageNames {
     key.samples = split.samples;
     key.tp = split.split.tp;
     if (second) key.sharding = "alternate";
+    if (split.shares_sequence()) key.sharding = sharing_name(split);
     return key;
   }
 
   void name_group(const SplitShape& split, std::int32_t group, bool second) {
-    const OperatorCosts& costs = tables_.at(split.samples, split.split.tp, second).of_group[group];
+    const OperatorCosts costs = costs_under(tables_, split, second, group);
     std::string benchmark =
         "operator " + tables_.group_names[group] + " with " + std::to_string(split.samples) + " samples";
     if (split.split.tp > 1) benchmark += " on " + std::to_string(split.split.tp) + " ranks";
     if (second) benchmark += ", alternate";
+    if (split.shares_sequence()) benchmark += ", " + sharing_name(split);
     const auto put_kind = [&](CostKind kind, const Value& value) {
       put(value.quality, key_of(kind, group, split, second), benchmark, names_);
     };
@@ -124,14 +143,23 @@ class StageNames {
     put_kind(CostKind::kOperatorBackward, costs.backward);
     put_kind(CostKind::kOperatorStoredBytes, costs.stored);
     put_kind(CostKind::kOperatorWorkingBytes, costs.working);
+    if (split.shares_sequence()) name_sharing(split, group, costs);
     if (tables_.operator_of(group).parameter_bytes == 0) return;
     CostKey optimizer = key_of(CostKind::kOptimizerStep, group, split, second);
     optimizer.samples = 0;
     optimizer.tp = 1;
     optimizer.sharding = "default";
     put(tables_.optimizer_of_group[group].quality, optimizer, "optimizer " + tables_.group_names[group], names_);
-    if (split.split.dp < 2 || tables_.passes_only || shape_.bucket_bytes > 0) return;
+    if (split.replica_ranks() < 2 || tables_.passes_only || shape_.bucket_bytes > 0) return;
     name_uses(collective_uses(tables_, split, costs.parameters));
+  }
+
+  // What estimates of its times are made of.
+  void name_sharing(const SplitShape& split, std::int32_t group, const OperatorCosts& costs) {
+    const bool measured = costs.forward.quality == Quality::kMeasured && costs.backward.quality == Quality::kMeasured;
+    if (measured || !tables_.links.allows_estimates()) return;
+    for (const CollectiveUse& use : sharing_uses(tables_, split, group)) put_collective(tables_, use, names_);
+    if (split.cp > 1 && key_value_bytes(tables_.operator_of(group)) > 0) name_overlap_of(split.cp, split.context);
   }
 
   void name_uses(const CollectiveUses& uses) {
@@ -141,7 +169,7 @@ class StageNames {
   }
 
   void name_overlap(const SplitShape& split) {
-    name_overlap_of(split.sharded() ? split.split.sharded_degree : split.split.dp,
+    name_overlap_of(split.sharded() ? split.shard_ranks() : split.replica_ranks(),
                     split.sharded() ? split.shards : split.replicas);
   }
 
@@ -175,18 +203,38 @@ void unpriced(const std::string& where, const std::string& what, Texts& names) {
   names.push_back(where + ": " + what + " is not priced by the native cost model");
 }
 
+// Beside ranks that share sequences.
+void name_sharing_features(const Plan& plan, Texts& names) {
+  if (!shares_sequences(plan)) return;
+  const std::string which =
+      target_says(plan, kSequenceParallel, "true") ? "sequence parallelism" : "context parallelism";
+  if (plan.schedule.sub_batches > 1) unpriced("schedule.sub_batches", "a sub-batch beside " + which, names);
+  const Segment& first = plan.stages.front().segments.front();
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const Segment& segment = plan.stages[s].segments[g];
+      const std::string where = segment_text(s, g);
+      if (segment.tp != first.tp || segment.cp != first.cp) {
+        unpriced(where, "another tp or cp than the first segment's beside " + which, names);
+      }
+      if (!segment.alternate_dimension.empty()) {
+        unpriced(where + ".alternate_dimension", "a second sharding choice beside " + which, names);
+      }
+      if (has_switches(segment.switches)) {
+        unpriced(where + ".switches", "a memory switch beside " + which, names);
+      }
+    }
+  }
+}
+
 void name_segment_features(const Segment& segment, const std::string& where, Texts& names) {
-  if (segment.cp > 1) unpriced(where + ".cp", "context parallelism", names);
-  if (segment.tp > 1 && segment.dp > 1 && !segment.tp_consecutive) {
+  if (segment.tp > 1 && segment.dp * segment.cp > 1 && !segment.tp_consecutive) {
     unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
   }
 }
 
 // What a target may do otherwise that changes times or memory.
 void name_target_features(const Plan& plan, Texts& names) {
-  if (target_says(plan, "sequence_parallel", "true")) {
-    unpriced("target_knobs.sequence_parallel", "sequence parallelism", names);
-  }
   const auto virtual_stages = plan.target_knobs.find("virtual_stages");
   if (virtual_stages != plan.target_knobs.end() && virtual_stages->second != "1") {
     unpriced("target_knobs.virtual_stages", "a stage in several parts (schedule.kind interleaved is)", names);
@@ -229,8 +277,8 @@ void name_transfer_costs(const CostTable::Tables& tables, const std::vector<std:
                          const TransferSide& from, const TransferSide& to, double bytes_per_sample,
                          std::int32_t microbatch, CostNames& names) {
   for_each_message(from.dp, to.dp, microbatch, [&](const Message& message) {
-    const std::int32_t from_node = node_of[from.devices[message.from * from.tp]];
-    const std::int32_t to_node = node_of[to.devices[message.to * to.tp]];
+    const std::int32_t from_node = node_of[from.first_device(message.from)];
+    const std::int32_t to_node = node_of[to.first_device(message.to)];
     CostKey key;
     key.kind = CostKind::kPointToPoint;
     key.subject = "send_recv";
@@ -281,6 +329,7 @@ std::vector<std::string> unpriced_features(const Plan& plan) {
     unpriced("schedule.sliced_microbatches", "slicing outside of 1f1b", names);
   }
   name_target_features(plan, names);
+  name_sharing_features(plan, names);
   if (schedule.sub_batches > 2) unpriced("schedule.sub_batches", "a microbatch in more than two sub-batches", names);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<Segment>& segments = plan.stages[s].segments;

@@ -8,6 +8,7 @@
 #include "measured_points.hpp"
 #include "operator_price.hpp"
 #include "plan_space.hpp"
+#include "sequence_costs.hpp"
 #include "tables.hpp"
 
 namespace trimtab::tuner {
@@ -19,12 +20,13 @@ constexpr std::int32_t kEveryDegree = 16;  // up to here every tensor-parallel d
 using Measured = std::map<std::string, MeasuredOperator>;
 
 void number_groups(const Model& model, CostTable::Tables& tables) {
-  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, std::int32_t>, std::int32_t> number;
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, std::int32_t>, std::int32_t> number;
   for (std::size_t i = 0; i < model.operators.size(); ++i) {
     const Operator& op = model.operators[i];
-    const auto [position, fresh] = number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes,
-                                                             op.output_bytes, tensor_all_reduces(op).value_or(-1)),
-                                                  static_cast<std::int32_t>(number.size()));
+    const auto [position, fresh] =
+        number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes, op.output_bytes,
+                                  key_value_bytes(op), tensor_all_reduces(op).value_or(-1)),
+                       static_cast<std::int32_t>(number.size()));
     tables.group_of.push_back(position->second);
     tables.alternates = tables.alternates || op.shardings.size() > 1;
     if (!fresh) continue;
@@ -245,6 +247,15 @@ void fill_operators(const Measured& measured, const std::vector<std::int32_t>& s
   spread_over_operators(tables.group_of, tables.unknown);
 }
 
+void fill_sharing(const Measured& measured, CostTable::Tables& tables) {
+  tables.pass_factors.assign(tables.group_names.size(), 1.0);
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    for (const auto& [at, curves] : measured.at(tables.group_names[g]).sharing) {
+      tables.sharing_curves[{static_cast<std::int32_t>(g), at.first, at.second}] = curves;
+    }
+  }
+}
+
 void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::Tables& tables) {
   const Model& model = tables.model;
   for (const std::string& name : tables.group_names) {
@@ -316,6 +327,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
                      " costs; profile the model on this hardware first");
   }
   tables->device_share = options.device_share;
+  fill_sharing(measured, *tables);
   fill_parameters(measured, options.allow_estimates, *tables);
   if (options.passes_only) leave_out_optimizer(*tables);
   fill_process(costs, options.allow_estimates, *tables);
@@ -341,6 +353,8 @@ CostTable CostTable::scaled(const std::map<std::string, double>& passes, double 
     for (std::size_t g = 0; g < factors.size(); ++g) scale(table.of_group[g], factors[g], memory);
     spread_over_operators(tables->group_of, table);
   }
+  for (std::size_t g = 0; g < factors.size(); ++g) tables->pass_factors[g] *= factors[g];
+  tables->memory_factor *= memory;
   return CostTable(std::move(tables));
 }
 

@@ -34,7 +34,7 @@ std::vector<GradientBucket> gradient_buckets(const CostTable::Tables& tables, co
   std::vector<GradientBucket> buckets;
   if (shape.bucket_bytes <= 0 || tables.passes_only) return buckets;
   for (auto segment = shape.segments.rbegin(); segment != shape.segments.rend(); ++segment) {
-    if (segment->split.split.dp > 1) put_buckets(tables, shape, *segment, buckets);
+    if (segment->split.replica_ranks() > 1) put_buckets(tables, shape, *segment, buckets);
   }
   return buckets;
 }

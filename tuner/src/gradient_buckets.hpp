@@ -6,6 +6,7 @@
 // are sharded, the same buckets bring the parameters back. Pure.
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "operator_price.hpp"
@@ -32,6 +33,7 @@ struct BucketPrices {
   bool complete = true;
 
   [[nodiscard]] bool empty() const { return last.empty(); }
+  [[nodiscard]] double all_after() const { return std::accumulate(after.begin(), after.end(), 0.0); }
 };
 
 // Empty where the shape has none.

@@ -2,13 +2,15 @@
 
 #include <tuple>
 
+#include "sequence_costs.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
 constexpr double kMsPerNs = 1e-6;
 
 using Points = std::map<std::int64_t, Statistics>;
-using PointsKey = std::tuple<std::string, std::int32_t, bool>;
+using PointsKey = std::tuple<std::string, std::int32_t, std::string>;
 static_assert(static_cast<std::size_t>(CostKind::kOperatorBackwardReserveBytes) + 1 == kOperatorParts);
 
 }  // namespace
@@ -27,14 +29,16 @@ std::map<std::string, MeasuredOperator> measured_operators(const Model& model, c
       (on_host ? found->second.host_optimizer : found->second.optimizer).merge(cost.statistics);
     }
     if (key.kind > CostKind::kOperatorBackwardReserveBytes) continue;
-    const bool alternate = key.sharding == "alternate";
-    if (!alternate && !key.sharding.empty() && key.sharding != "default") continue;
-    std::array<Points, kOperatorParts>& of = points[{key.subject, key.tp == 0 ? 1 : key.tp, alternate}];
+    const std::string sharding = key.sharding.empty() ? "default" : key.sharding;
+    if (sharding != "default" && sharding != "alternate" && !is_sharing_name(sharding)) continue;
+    std::array<Points, kOperatorParts>& of = points[{key.subject, key.tp == 0 ? 1 : key.tp, sharding}];
     of[static_cast<std::size_t>(key.kind)][key.samples].merge(cost.statistics);
   }
   for (const auto& [key, parts] : points) {
-    const auto& [subject, tp, alternate] = key;
-    OperatorCurves& curves = operators[subject].at[{tp, alternate}];
+    const auto& [subject, tp, sharding] = key;
+    MeasuredOperator& of = operators[subject];
+    OperatorCurves& curves =
+        is_sharing_name(sharding) ? of.sharing[{tp, sharding}] : of.at[{tp, sharding == "alternate"}];
     for (std::size_t part = 0; part < kOperatorParts; ++part) {
       curves.of_part[part] = Curve(parts[part], part < 2 ? kMsPerNs : 1);
     }

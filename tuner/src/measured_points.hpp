@@ -37,7 +37,8 @@ struct OperatorCurves {
 
 // One cost key's.
 struct MeasuredOperator {
-  std::map<std::pair<std::int32_t, bool>, OperatorCurves> at;  // (tp, alternate)
+  std::map<std::pair<std::int32_t, bool>, OperatorCurves> at;              // (tp, alternate)
+  std::map<std::pair<std::int32_t, std::string>, OperatorCurves> sharing;  // sequences: (tp, sharding)
   Statistics optimizer;
   Statistics host_optimizer;  // of an update on the host
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tables.hpp"
+#include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -85,6 +86,7 @@ std::size_t Filter::place_of(const std::string& key) {
 
 void Filter::add(const Observation& seen, std::size_t stage) {
   const Plan& plan = seen.plan;
+  if (shares_sequences(plan)) return;  // the table's costs are of whole sequences
   Row row{{}, seen.measured_pass_ms[stage], std::hypot(seen.measured_pass_sigma, kPriceNoise), observations_};
   for (const Segment& segment : plan.stages[stage].segments) {
     const std::int32_t samples = plan.microbatch / std::max(segment.dp, 1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sequence_costs.hpp"
 #include "stragglers.hpp"
 
 namespace trimtab::tuner {
@@ -14,7 +15,7 @@ std::int64_t whole(double bytes) {
 
 // Parameters, gradients and optimizer states of one byte of parameters.
 double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
-  const double degree = shape.sharded() ? shape.split.sharded_degree : 1;
+  const double degree = shape.sharded() ? shape.shard_ranks() : 1;
   const double gradient = tables.gradient_factor;
   const double optimizer = tables.optimizer_factor;
   switch (shape.split.sharded) {
@@ -48,7 +49,8 @@ class Pricing {
     price_.forward_reserve = costs.forward_reserve;
     price_.backward_reserve = costs.backward_reserve;
     price_.states = costs.parameters * states_per_byte(tables_, shape);
-    price_.output = static_cast<double>(tables_.operator_of(group).output_bytes) * shape.samples;
+    price_.output =
+        static_cast<double>(tables_.operator_of(group).output_bytes) * shape.samples / shape.output_shares();
     price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor == Placement::kIntraNode);
     if (costs.parameters > 0) add_parameters(group, costs.parameters);
     if (shape.split.tp > 1) add_reduces(group);
@@ -59,12 +61,13 @@ class Pricing {
   void add_reduces(std::int32_t group) {
     price_.reduces = tensor_all_reduces(tables_.operator_of(group)).value_or(0);
     if (price_.reduces == 0) return;
-    const CollectiveUse use = tensor_use(tables_, of_.shape, group);
-    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
-    price_.reduce_missing = value.quality == Quality::kMissing;
-    price_.reduce = value.mean;
+    for (const CollectiveUse& use : output_sums(tables_, of_.shape, group)) {
+      const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+      price_.reduce_missing = price_.reduce_missing || value.quality == Quality::kMissing;
+      price_.reduce += value.mean;
+    }
     const SplitShape& shape = of_.shape;
-    if (shape.split.dp < 2 || shape.tensor != (shape.sharded() ? shape.shards : shape.replicas)) return;
+    if (shape.replica_ranks() < 2 || shape.tensor != (shape.sharded() ? shape.shards : shape.replicas)) return;
     price_.on_link = std::min({price_.reduce * price_.reduces, price_.forward, price_.backward});
   }
 
@@ -74,12 +77,12 @@ class Pricing {
     price_.complete = price_.complete && optimizer.quality != Quality::kMissing;
     const double whole_parameters = static_cast<double>(tables_.operator_of(group).parameter_bytes);
     const double share = whole_parameters > 0 ? parameters / whole_parameters : 1;
-    price_.optimizer = optimizer.mean * share / (shape.sharded() ? shape.split.sharded_degree : 1);
-    if (shape.split.dp < 2) return;
+    price_.optimizer = optimizer.mean * share / (shape.sharded() ? shape.shard_ranks() : 1);
+    if (shape.replica_ranks() < 2) return;
     price_.gradient_buffer = parameters * tables_.gradient_factor;
     if (shape.split.sharded == ShardedLevel::kParameters) price_.gathered = parameters;
     if (shape.split.sharded >= ShardedLevel::kGradients) {
-      price_.whole = (price_.gradient_buffer + price_.gathered) * (1 - 1.0 / shape.split.sharded_degree);
+      price_.whole = (price_.gradient_buffer + price_.gathered) * (1 - 1.0 / shape.shard_ranks());
     }
     if (tables_.passes_only) return;
     const CollectiveUses uses = collective_uses(tables_, shape, parameters);
@@ -107,10 +110,10 @@ CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape
   CollectiveUses uses;
   const double gradient = parameter_bytes * tables.gradient_factor;
   if (!shape.sharded()) {
-    uses.last = {Primitive::kAllReduce, whole(gradient), shape.split.dp, shape.replicas};
+    uses.last = {Primitive::kAllReduce, whole(gradient), shape.replica_ranks(), shape.replicas};
     return uses;
   }
-  const std::int32_t degree = shape.split.sharded_degree;
+  const std::int32_t degree = shape.shard_ranks();
   const CollectiveUse scatter{Primitive::kReduceScatter, whole(gradient), degree, shape.shards};
   const CollectiveUse gather{Primitive::kAllGather, whole(parameter_bytes / degree), degree, shape.shards};
   (shape.split.sharded == ShardedLevel::kOptimizer ? uses.last : uses.scatter) = scatter;
@@ -139,6 +142,15 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
   of.shape = shape;
   of.alternate = alternate;
   of.table = &tables_->at(shape.samples, shape.split.tp, alternate);
+  if (shape.shares_sequence()) {
+    of.sharing = std::make_unique<OperatorTable>();
+    of.sharing->samples = shape.samples;
+    of.sharing->tp = shape.split.tp;
+    for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
+      of.sharing->of_group.push_back(costs_under(*tables_, shape, false, static_cast<std::int32_t>(g)));
+    }
+    of.table = of.sharing.get();
+  }
   for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
     of.of_group.push_back(Pricing(*tables_, of).at(static_cast<std::int32_t>(g)));
   }
@@ -146,7 +158,7 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
     return price.forward_variance + price.backward_variance > 0;
   });
   if (varies && !tables_->passes_only) of.slowest = expected_maximum(shape.split.dp);
-  const std::int32_t group = shape.sharded() ? shape.split.sharded_degree : shape.split.dp;
+  const std::int32_t group = shape.sharded() ? shape.shard_ranks() : shape.replica_ranks();
   of.overlap = tables_->links.overlap(group, shape.sharded() ? shape.shards : shape.replicas);
   if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor);
   return of;

@@ -4,7 +4,8 @@
 // collectives that data parallelism and its sharding need. Priced once per split, for all groups. One owner; not
 // thread-safe.
 //
-// Sharding levels (ZeRO, Rajbhandari et al. 2020), over D of the dp replicas, dp / D copies:
+// Sharding levels (ZeRO, Rajbhandari et al. 2020), over D of the dp replicas, dp / D copies (context-parallel ranks
+// hold the same parameters too: below, dp and D each stand for cp times as many ranks):
 //   none        the last microbatch all-reduces gradients over dp
 //   optimizer   the last microbatch reduce-scatters gradients over D and all-reduces the shards over the copies; after
 //               the optimizer step parameters are all-gathered over D
@@ -17,6 +18,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -51,7 +53,8 @@ struct OperatorPrice {
   double output = 0;           // of one microbatch
   double whole = 0;            // what whole gradients and parameters take beyond their shards
   bool complete = true;        // no cost is missing
-  // Of the tensor-parallel ranks: one all-reduce of the output, contained in both passes `reduces` times.
+  // Of the tensor-parallel ranks: one all-reduce of the output, or what stands for it where they share sequences,
+  // contained in both passes `reduces` times.
   bool reduce_missing = false;
   std::int32_t reduces = 0;
   double reduce = 0;      // ms of one microbatch
@@ -62,6 +65,7 @@ struct SplitPrices {
   SplitShape shape;
   bool alternate = false;
   const OperatorTable* table = nullptr;
+  std::unique_ptr<OperatorTable> sharing;  // `table` of ranks that share sequences: costs by group alone
   std::vector<OperatorPrice> of_group;
   OverlapSlowdown overlap;
   OverlapSlowdown tensor_overlap;  // beside all-reduces of tensor-parallel ranks

@@ -3,14 +3,26 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tuner/validate.hpp"
+
 namespace trimtab::tuner {
 
 bool target_says(const Plan& plan, const char* knob, std::string_view json) {
+  if (plan.target_knobs.empty()) return false;
   const auto found = plan.target_knobs.find(knob);
   return found != plan.target_knobs.end() && found->second == json;
 }
 
+bool shares_sequences(const Plan& plan) {
+  const bool parallel = target_says(plan, kSequenceParallel, "true");
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [parallel](const Stage& stage) {
+    return std::any_of(stage.segments.begin(), stage.segments.end(),
+                       [parallel](const Segment& of) { return of.cp > 1 || (parallel && of.tp > 1); });
+  });
+}
+
 std::int64_t bucket_bytes_of(const Plan& plan) {
+  if (plan.target_knobs.empty()) return 0;
   const auto found = plan.target_knobs.find(kBucketBytes);
   if (found == plan.target_knobs.end()) return 0;
   std::int64_t bytes = 0;

@@ -27,6 +27,7 @@ inline constexpr const char* kTransfersMeet = "transfers_meet";                /
 inline constexpr const char* kParameterPrefetch = "parameter_prefetch";        // true (default) or false
 inline constexpr const char* kGradientAccumulation = "gradient_accumulation";  // "sharded" (default) or "whole"
 inline constexpr const char* kBucketBytes = "bucket_bytes";                    // of parameters; 1 or more
+inline constexpr const char* kSequenceParallel = "sequence_parallel";          // false (default) or true
 inline constexpr const char* kGatherAhead = "overlap_parameter_gather";        // false (default) or true
 
 // What memory switches ask of a plan (validate_switches.cpp).

@@ -30,10 +30,11 @@ StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
     shape.gathers_ahead = target_says(plan, kGatherAhead, "true");
   }
   shape.whole_gradients = target_says(plan, kGradientAccumulation, "\"whole\"");
+  const bool parallel = target_says(plan, kSequenceParallel, "true");
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
-    shape.segments.push_back(
-        {segment.operators, split_shape(split, microbatch, node_of, stage.devices.data(), devices)});
+    shape.segments.push_back({segment.operators, split_shape(split, microbatch, node_of, stage.devices.data(), devices,
+                                                             {segment.cp, parallel})});
     shape.alternate.insert(shape.alternate.end(), segment.alternate_dimension.begin(),
                            segment.alternate_dimension.end());
   }
@@ -180,9 +181,10 @@ class Pricing {
   Value transfer_value(std::size_t s, std::int32_t microbatch) {
     const Segment& last = plan_.stages[s].segments.back();
     const Segment& first = plan_.stages[s + 1].segments.front();
-    const TransferSide from{plan_.stages[s].devices.data(), last.dp, last.tp};
-    const TransferSide to{plan_.stages[s + 1].devices.data(), first.dp, first.tp};
-    const double output = tables_.output[first.operators.begin - 1];
+    const TransferSide from{plan_.stages[s].devices.data(), last.dp, last.tp, last.cp};
+    const TransferSide to{plan_.stages[s + 1].devices.data(), first.dp, first.tp, first.cp};
+    const double output =
+        tables_.output[first.operators.begin - 1] / priced_.shapes[s + 1].segments.front().split.output_shares();
     Value value = transfer_time(tables_, node_of_, from, to, output, microbatch);
     if (value.quality != Quality::kMeasured) {
       name_transfer_costs(tables_, node_of_, from, to, output, microbatch, priced_.names);

@@ -29,10 +29,13 @@ class Resolver {
       inputs_.complete = inputs_.complete && inputs_.buckets.complete;
     }
     const std::int32_t first = shape_.operators.begin;
-    if (first > 0) inputs_.input_bytes = tables_.output[first - 1] * shape_.segments.front().split.samples;
+    if (first > 0) inputs_.input_bytes = received(shape_.segments.front().split) * tables_.output[first - 1];
   }
 
  private:
+  // Samples, or parts of them, of what a rank receives.
+  static double received(const SplitShape& split) { return static_cast<double>(split.samples) / split.output_shares(); }
+
   void reset() {
     inputs_.operators = shape_.operators;
     inputs_.in_flight = shape_.in_flight;
@@ -58,7 +61,7 @@ class Resolver {
   void add_segment(const SegmentShape& segment) {
     const SplitPrices& prices = catalog_.prices(segment.split, false);
     const SplitPrices& others = shape_.alternate.empty() ? prices : catalog_.prices(segment.split, true);
-    const bool replicas = segment.split.split.dp > 1;
+    const bool replicas = segment.split.replica_ranks() > 1;
     inputs_.synchronizes = inputs_.synchronizes || replicas;
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
@@ -183,6 +186,7 @@ double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
 OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
                              bool last) {
   const bool shards = last || !inputs.whole_gradients;
+  const BucketPrices* const buckets = inputs.buckets.empty() ? nullptr : &inputs.buckets;
   Pass pass(calibration, inputs, shards);
   const auto begin = static_cast<std::size_t>(inputs.operators.begin);
   pass.begin(*inputs.prices.back());
@@ -192,7 +196,9 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
     const bool again = recompute[begin + i] != 0;
     pass.compute(price, price.backward + (again ? price.forward : 0), again ? 2 : 1);
     pass.change(inputs.change_backward, i);
-    pass.send((shards ? inputs.scatter(i) : 0) + (last ? inputs.last(i) : 0));
+    const double scatter = buckets != nullptr ? buckets->scatter[i] : price.scatter;
+    const double sent_last = buckets != nullptr ? buckets->last[i] : price.last;
+    pass.send((shards ? scatter : 0) + (last ? sent_last : 0));
   }
   return pass.result();
 }
@@ -285,8 +291,9 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
     times.backward += price.backward;
     times.recompute += recompute[static_cast<std::size_t>(begin) + i] != 0 ? price.forward : 0;
     times.optimizer += price.optimizer;
-    times.gather_after += inputs.after(i);
+    times.gather_after += price.after;
   }
+  if (!inputs.buckets.empty()) times.gather_after = inputs.buckets.all_after();
   times.forward *= calibration.computation.value;
   times.backward *= calibration.computation.value;
   times.recompute *= calibration.computation.value;

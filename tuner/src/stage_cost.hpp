@@ -50,12 +50,6 @@ struct StageInputs {
   [[nodiscard]] double recompute_peak(std::size_t k) const {
     return brought_back.empty() ? prices[k]->stored : brought_back[k];
   }
-  // Gradients sent after the operator at place k, in every backward pass and in the last.
-  [[nodiscard]] double scatter(std::size_t k) const {
-    return buckets.empty() ? prices[k]->scatter : buckets.scatter[k];
-  }
-  [[nodiscard]] double last(std::size_t k) const { return buckets.empty() ? prices[k]->last : buckets.last[k]; }
-  [[nodiscard]] double after(std::size_t k) const { return buckets.empty() ? prices[k]->after : buckets.after[k]; }
   [[nodiscard]] bool communicates() const { return synchronizes || !change_forward.empty(); }
 };
 

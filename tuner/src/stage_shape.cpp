@@ -20,16 +20,19 @@ Placement of_blocks(const std::vector<std::int32_t>& node_of, const std::int32_t
 }  // namespace
 
 SplitShape split_shape(const Split& split, std::int32_t microbatch, const std::vector<std::int32_t>& node_of,
-                       const std::int32_t* devices, std::int32_t count) {
+                       const std::int32_t* devices, std::int32_t count, SequenceShare share) {
   SplitShape shape;
   shape.samples = microbatch / split.dp;
   shape.split = split;
   if (split.dp < 2) shape.split.sharded = ShardedLevel::kNone;
   shape.split.sharded_degree = 0;
   if (shape.sharded()) shape.split.sharded_degree = split.sharded_degree > 0 ? split.sharded_degree : split.dp;
+  shape.cp = share.cp;
+  shape.sequence = share.parallel && split.tp > 1;
   if (split.tp > 1) shape.tensor = of_blocks(node_of, devices, count, split.tp);
-  if (split.dp > 1) shape.replicas = of_blocks(node_of, devices, count, count);
-  if (shape.sharded()) shape.shards = of_blocks(node_of, devices, count, split.tp * shape.split.sharded_degree);
+  if (share.cp > 1) shape.context = of_blocks(node_of, devices, count, split.tp * share.cp);
+  if (shape.replica_ranks() > 1) shape.replicas = of_blocks(node_of, devices, count, count);
+  if (shape.sharded()) shape.shards = of_blocks(node_of, devices, count, split.tp * shape.shard_ranks());
   return shape;
 }
 

@@ -11,12 +11,15 @@
 // here.
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "curve.hpp"
 #include "link_costs.hpp"
+#include "measured_points.hpp"
 #include "tuner/cost_table.hpp"
 
 namespace trimtab::tuner {
@@ -74,6 +77,12 @@ struct CostTable::Tables {
   std::vector<std::int32_t> tp_index;          // tp to index, -1 where there is no table
   std::int32_t tp_count = 1;
   OperatorTable unknown;  // every cost missing
+
+  // Of ranks that share sequences (sequence_costs.hpp): as measured, by group, tp and sharding; and what `scaled` has
+  // made of passes, by group, and of memory.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::string>, OperatorCurves> sharing_curves;
+  Doubles pass_factors;
+  double memory_factor = 1;
 
   [[nodiscard]] std::int32_t operators() const { return static_cast<std::int32_t>(group_of.size()); }
   [[nodiscard]] const Operator& operator_of(std::int32_t group) const { return model.operators[first_of[group]]; }

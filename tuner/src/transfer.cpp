@@ -22,8 +22,8 @@ Value transfer_time(const CostTable::Tables& tables, const std::vector<std::int3
   for_each_message(from.dp, to.dp, microbatch, [&](const Message& message) {
     if (message.first_of_sender) sending = {};
     if (message.first_of_receiver) receiving = {};
-    const std::int32_t from_node = node_of[from.devices[message.from * from.tp]];
-    const std::int32_t to_node = node_of[to.devices[message.to * to.tp]];
+    const std::int32_t from_node = node_of[from.first_device(message.from)];
+    const std::int32_t to_node = node_of[to.first_device(message.to)];
     if (message.samples != cost_samples || from_node != cost_from || to_node != cost_to) {
       cost_samples = message.samples;
       cost_from = from_node;

@@ -10,11 +10,14 @@
 
 namespace trimtab::tuner {
 
-// One stage's side: replica i begins at devices[i * tp].
+// One stage's side: replica i begins at devices[i * tp * cp].
 struct TransferSide {
   const std::int32_t* devices = nullptr;
   std::int32_t dp = 1;
   std::int32_t tp = 1;
+  std::int32_t cp = 1;
+
+  [[nodiscard]] std::int32_t first_device(std::int32_t replica) const { return devices[replica * tp * cp]; }
 };
 
 // One message from a replica to a replica.
@@ -40,9 +43,9 @@ void for_each_message(std::int32_t from_dp, std::int32_t to_dp, std::int32_t mic
   }
 }
 
-// Milliseconds: the slowest rank's, whose messages to several peers add up. Every rank of a receiving replica gets its
-// samples whole; a replica with fewer ranks than its receiver sends to several. The quality is the worst of the costs
-// used. REQUIRES: both dp divide the microbatch.
+// Milliseconds: the slowest rank's, whose messages to several peers add up. Every rank of a receiving replica gets
+// `bytes_per_sample` of its samples: all, or its part of the sequence; a replica with fewer ranks than its receiver
+// sends to several. The quality is the worst of the costs used. REQUIRES: both dp divide the microbatch.
 [[nodiscard]] Value transfer_time(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
                                   const TransferSide& from, const TransferSide& to, double bytes_per_sample,
                                   std::int32_t microbatch);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sequence_costs.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -95,13 +97,27 @@ std::size_t table_index(const CostTable::Tables& tables, const SplitShape& split
   return static_cast<std::size_t>(table - tables.operator_tables.data());
 }
 
+struct PassErrors {
+  double forward = 0;
+  double backward = 0;
+};
+
+PassErrors pass_errors(const CostTable::Tables& tables, const SplitShape& split, bool alternate, std::int32_t group) {
+  if (split.shares_sequence()) {
+    const OperatorCosts of = costs_under(tables, split, alternate, group);
+    return {of.forward.error, of.backward.error};
+  }
+  const OperatorCosts& of = tables.at(split.samples, split.split.tp, alternate).of_group[group];
+  return {of.forward.error, of.backward.error};
+}
+
 void add_half_errors(const CostTable::Tables& tables, const StageShape& shape, double halves, ErrorSum& errors) {
   for (const SegmentShape& segment : shape.segments) {
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const bool alternate = alternates(shape, i);
       const std::int32_t group = tables.group_of[i];
-      const OperatorCosts& of = tables.at(segment.split.samples, segment.split.split.tp, alternate).of_group[group];
-      errors.add(table_index(tables, segment.split, alternate), group, false, halves * of.forward.error);
+      const PassErrors of = pass_errors(tables, segment.split, alternate, group);
+      errors.add(table_index(tables, segment.split, alternate), group, false, halves * of.forward);
     }
   }
 }
@@ -122,10 +138,10 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
       const bool alternate = alternates(shape, i);
       const std::size_t table = table_index(tables, segment.split, alternate);
       const std::int32_t group = tables.group_of[i];
-      const OperatorCosts& of = tables.at(segment.split.samples, segment.split.split.tp, alternate).of_group[group];
+      const PassErrors of = pass_errors(tables, segment.split, alternate, group);
       const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
-      errors.add(table, group, false, times * forwards * of.forward.error * factor);
-      errors.add(table, group, true, times * backwards * of.backward.error * factor);
+      errors.add(table, group, false, times * forwards * of.forward * factor);
+      errors.add(table, group, true, times * backwards * of.backward * factor);
     }
   }
 }

@@ -266,6 +266,31 @@ void check_buckets(const Plan& plan, Rules& rules) {
   }
 }
 
+// Ranks that share a sample's sequence need equal parts of it.
+void check_sequences(const Plan& plan, const Model& model, Rules& rules) {
+  check_target_knob(plan, kSequenceParallel, {"false", "true"}, rules);
+  const bool parallel = target_says(plan, kSequenceParallel, "true");
+  bool splits = false;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const Segment& segment = plan.stages[s].segments[g];
+      splits = splits || segment.tp > 1;
+      const std::int64_t parts = std::int64_t{segment.cp} * (parallel ? segment.tp : 1);
+      const Range& range = segment.operators;
+      const auto end = std::min(range.end, static_cast<std::int32_t>(model.operators.size()));
+      for (std::int32_t i = std::max(range.begin, 0); i < end && parts > 1; ++i) {
+        const auto length = model.operators[i].shape.find("sequence");
+        if (length == model.operators[i].shape.end() || length->second % parts == 0) continue;
+        rules.broken(segment_text(s, g) + ": ranks share each sequence in " + std::to_string(parts) +
+                     " equal parts (cp" + (parallel ? " * tp" : "") + "), but that of " + operator_text(model, i) +
+                     " is " + std::to_string(length->second) + " long");
+        break;
+      }
+    }
+  }
+  if (parallel && !splits) rules.broken("target_knobs.sequence_parallel: needs tp above 1 in some segment");
+}
+
 }  // namespace
 
 std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster) {
@@ -290,6 +315,7 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
   check_target_knob(plan, kParameterPrefetch, {"true", "false"}, rules);
   check_target_knob(plan, kGradientAccumulation, {"\"sharded\"", "\"whole\""}, rules);
   check_buckets(plan, rules);
+  check_sequences(plan, model, rules);
   return rules.take();
 }
 

@@ -9,6 +9,7 @@ namespace trimtab::tuner {
 namespace {
 
 const char* const kNoKnob = " is not honoured by this job: leave it at its default";
+const char* const kTargetsShare = "a target alone can say that its ranks share sequences";
 
 // A field that is set though the job's knob is off.
 void refuse(const std::string& field, const char* knob, Rules& rules) {
@@ -55,7 +56,7 @@ void check_segment(const Segment& segment, const std::string& where, const Knobs
     rules.broken(where + ".recompute: must be empty; the job does not honour knobs.recompute");
   }
   if (segment.tp > 1 && !knobs.tensor_parallel) refuse(where + ".tp", "tensor_parallel", rules);
-  if (segment.cp > 1) rules.broken(where + ".cp" + kNoKnob);
+  if (segment.cp > 1) rules.broken(where + ".cp" + kNoKnob + ", 1; " + kTargetsShare);
   if (!segment.alternate_dimension.empty()) rules.broken(where + ".alternate_dimension" + kNoKnob);
   if (segment.sharded != ShardedLevel::kNone && !knobs.sharded) refuse(where + ".sharded", "sharded", rules);
   if (segment.switches != Switches{} && !knobs.memory_switches) refuse(where + ".switches", "memory_switches", rules);
@@ -88,7 +89,9 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
       check_segment(plan.stages[s].segments[g], segment_text(s, g), knobs, rules);
     }
   }
-  if (!plan.target_knobs.empty()) {
+  if (target_says(plan, kSequenceParallel, "true")) {
+    rules.broken(std::string("target_knobs.") + kSequenceParallel + kNoKnob + ", false; " + kTargetsShare);
+  } else if (!plan.target_knobs.empty()) {
     rules.broken("target_knobs." + plan.target_knobs.begin()->first + kNoKnob);
   }
   return rules.take();

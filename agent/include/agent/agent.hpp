@@ -22,6 +22,9 @@ class Agent final {
                                                             const std::string& program_directory);
   ~Agent();
 
+  // One line for people: the coordinator and whether it is there, ranks that run.
+  [[nodiscard]] std::string status() const;
+
   // Reads the certificates again; those that cannot be used are logged and change nothing. They are also looked at
   // every few seconds, and a token's file at each connection.
   void reload();

@@ -25,10 +25,14 @@ struct Configuration {
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";
-  std::uint16_t metrics_port = 7421;  // on loopback; 0 = off
-  std::string inject_library;         // empty = beside the executable
+  std::string metrics_address = "127.0.0.1";  // beyond loopback under TLS, for people's certificates
+  std::uint16_t metrics_port = 7421;          // 0 = off
+  std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
   Bytes rank_log_limit = Bytes{16} << 20;
+  Bytes max_frame = Bytes{8} << 20;         // of the coordinator
+  std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
+  Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;
   Nanoseconds sample_period = std::chrono::seconds(5);  // of the machine's metrics; 0 = off
@@ -56,7 +60,8 @@ struct ConfigurationFile {
                                               const std::map<std::string, std::string>& environment,
                                               const std::map<std::string, std::string>& flags);
 
-// What no key can see by itself: TLS is three files, and a coordinator beyond loopback is spoken to under TLS alone.
+// What no key can see by itself: TLS is three files, and beyond loopback a coordinator is spoken to, and metrics are
+// shown, under TLS alone.
 [[nodiscard]] Status check_configuration(const Configuration& configuration);
 
 // The places this user may write to, and this host's name. `system` is true for root.

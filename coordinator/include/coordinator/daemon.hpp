@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
@@ -22,6 +23,8 @@ class Daemon {
                                                              const Settings& settings);
   ~Daemon();
   [[nodiscard]] std::uint16_t port() const;
+  // One line for people: nodes that are connected, jobs that are not over.
+  [[nodiscard]] std::string status() const;
   // Reads certificates and tokens again; what cannot be used is logged and changes nothing. They are also looked at
   // every few seconds.
   void reload();

@@ -13,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "net/credentials.hpp"
 
 namespace trimtab::coordinator {
@@ -21,10 +22,16 @@ struct Settings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 7420;
   std::string state_directory;  // empty = $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab
+  std::string cost_database;    // a file or postgresql://...; empty = costs.db in the state directory
+  std::string state_database;   // the same; empty = coordinator.db there
   std::string log_level = "info";
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
   std::uint64_t search_evaluations = 200'000;
+  Bytes max_frame = Bytes{8} << 20;         // of an agent, and the body of a request
+  std::uint32_t max_message_rate = 10'000;  // of each agent, per second
+  Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
+  std::uint32_t max_connections = 4096;
   net::CredentialFiles tls;  // all empty = no TLS
   std::string tokens;        // file of the tokens' hashes; empty = everybody may everything
 };

@@ -42,6 +42,10 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
   std::vector<std::string> broken = tuner::validate(plan, model, cluster);
+  if (task.target.empty() && tuner::shares_sequences(plan)) {
+    broken.emplace_back(
+        "its ranks share sequences (cp above 1, or sequence_parallel beside tp), which the job must name a target for");
+  }
   if (broken.empty() && !task.target.empty()) {
     TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
   }

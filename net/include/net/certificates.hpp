@@ -29,7 +29,7 @@ struct CertificateRequest {
 
 // Signs itself and others, but no other authority.
 [[nodiscard]] Result<Certificate> make_authority(const CertificateRequest& request);
-// A coordinator's is for servers and clients, the others for clients alone.
+// A coordinator's, and a node's that has hosts, is for servers and clients, the others are for clients alone.
 [[nodiscard]] Result<Certificate> issue_certificate(const Certificate& authority, const CertificateRequest& request);
 
 struct CertificateDescription {

@@ -22,6 +22,7 @@ struct LinkOptions {
   std::string path = "/v1/agent";
   std::size_t max_frame_bytes = 8U << 20;
   std::size_t max_queued_bytes = 16U << 20;
+  std::uint32_t max_frames_per_second = 0;  // that are read; the others wait on their side. 0 = no limit
   Nanoseconds silence_limit = std::chrono::seconds(15);
   std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate for `host`; nothing: no TLS
   std::function<std::string()> token = {};  // asked at each attempt, shown as "Authorization: Bearer …"; empty: none
@@ -44,6 +45,15 @@ class Link final {
   bool send(std::string frame);
   // What waits to be sent; 0 when not open.
   [[nodiscard]] std::size_t queued_bytes() const;
+  // Ends the connection because of what came over it, and tries again later. `closed` is called.
+  void drop(const std::string& reason);
+
+  struct Counters {
+    std::uint64_t refused = 0;    // frames that found the queue full
+    std::uint64_t delayed = 0;    // times that frames came faster than they may
+    std::uint64_t too_large = 0;  // frames beyond the limit: the connection ended
+  };
+  [[nodiscard]] const Counters& counters() const;
 
  private:
   struct Implementation;

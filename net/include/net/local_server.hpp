@@ -26,13 +26,17 @@ struct LocalServerHandlers {
   std::function<void(LocalPeerId, const std::string& reason)> closed;
   // Somebody who may not speak here has connected, and nothing of what it said was read.
   std::function<void(pid_t pid, uid_t uid, const std::string& reason)> refused = {};
+  // Its frames come faster than they may, and are read later.
+  std::function<void(LocalPeerId)> delayed = {};
 };
 
 class LocalServer final {
  public:
-  // Takes over a stale socket file, refuses when another process listens there. Mode 0660.
+  // Takes over a stale socket file, refuses when another process listens there. Mode 0660. `max_frames_per_second` of
+  // each process are read, the others wait on its side; 0 = no limit.
   [[nodiscard]] static Result<std::unique_ptr<LocalServer>> start(EventLoop& loop, const std::string& path,
-                                                                  LocalServerHandlers handlers);
+                                                                  LocalServerHandlers handlers,
+                                                                  std::uint32_t max_frames_per_second = 0);
   ~LocalServer();
   // False when the peer is gone or does not read (its queue is bounded; then it is closed).
   bool send(LocalPeerId peer, std::string_view json);

@@ -2,8 +2,8 @@
 
 // One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path;
 // beyond loopback only under mutual TLS. All callbacks run on the loop's thread. Limits protect the daemon: header and
-// body size, frame size, idle time, number of connections, bytes queued towards a slow peer (then it is closed). Errors
-// of one peer never touch another.
+// body size, frame size and rate, idle time, number of connections, bytes queued towards a slow peer (then it is
+// closed). Errors of one peer never touch another.
 
 #include <cstdint>
 #include <functional>
@@ -44,7 +44,8 @@ struct ServerOptions {
   std::string websocket_path = "/v1/agent";
   std::size_t max_body_bytes = 8U << 20;
   std::size_t max_frame_bytes = 8U << 20;
-  std::size_t max_queued_bytes = 64U << 20;
+  std::size_t max_queued_bytes = 32U << 20;
+  std::uint32_t max_frames_per_second = 0;  // of each WebSocket, read later beyond it; 0 = no limit
   std::size_t max_connections = 4096;
   Nanoseconds idle_timeout = std::chrono::seconds(60);
   std::shared_ptr<Credentials> tls = nullptr;  // needed beyond loopback: then every client shows a certificate
@@ -68,6 +69,7 @@ struct ServerHandlers {
   // everybody is admitted.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> admit = {};
   std::function<void(const Refusal&)> refused = {};  // for the log; whoever reaches the port can cause it
+  std::function<void(PeerId)> delayed = {};          // its frames come faster than they may, and are read later
 };
 
 class Server final {

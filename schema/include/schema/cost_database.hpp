@@ -1,8 +1,9 @@
 #pragma once
 
-// The cost database: an SQLite file of costs by hardware fingerprint. Opened in WAL mode with one writer; refuses a
-// read-only place, a foreign file and a newer schema with a message that says what to do, and changes nothing then.
-// Tables: schema/sql/. Not thread-safe: one owner thread.
+// The cost database: costs by hardware fingerprint, in an SQLite file with one writer, or on a PostgreSQL server that
+// several coordinators share (schema/database.hpp says how either is named). Refuses a read-only place, a foreign file
+// and a newer schema with a message that says what to do, and changes nothing then. Tables: schema/sql/. Not
+// thread-safe: one owner thread.
 //
 // Sources are kept apart: "active" (measured by benchmark), "passive" (seen in a running job), "import:<name>". Reading
 // merges the sources a caller asks for; of a cost that was measured here, imports are left out unless they are asked
@@ -47,7 +48,7 @@ enum class OpenMode { kCreate, kReadWrite, kReadOnly };
 
 class CostDatabase {
  public:
-  [[nodiscard]] static Result<CostDatabase> open(const std::string& path, OpenMode mode);
+  [[nodiscard]] static Result<CostDatabase> open(const std::string& name, OpenMode mode);
   CostDatabase(CostDatabase&&) noexcept;
   CostDatabase& operator=(CostDatabase&&) noexcept;
   ~CostDatabase();
@@ -71,8 +72,8 @@ class CostDatabase {
   [[nodiscard]] Result<std::uint64_t> cost_count() const;
 
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
-  // Returns the number of batches that were new.
-  [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other_path);
+  // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.
+  [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other);
 
   // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging
   // keeps the fact that was put more often, then the greater text.

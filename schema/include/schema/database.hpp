@@ -1,14 +1,19 @@
 #pragma once
 
-// Opening an SQLite file of ours: WAL mode, application id, migrations in a transaction, and the refusals (read-only,
-// foreign, newer, locked by a second owner), each with what to do. Used by the cost database, the agent's spool and
-// the coordinator's state; the only code that names SQLite. Not thread-safe: one owner thread.
+// Opening a database of ours: an SQLite file (the default), or tables in PostgreSQL, which "postgresql://..." names and
+// several coordinators share. Recognizing, creating, upgrading in a transaction, and the refusals (read-only, foreign,
+// newer, owned by another), each with what to do. Used by the cost database, the agent's spool and the coordinator's
+// state; the only code that names SQLite and libpq. Not thread-safe: one owner thread.
+//
+// Statements are those that both understand, with ? or ?1 for arguments; a conflict is resolved by ON CONFLICT. Texts
+// are bytes: any are stored as they are, and compare as such.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,38 +23,62 @@ namespace trimtab {
 
 // One migration: the text of a schema/sql/NNNN_*.sql file. A database's version is how many it has had.
 struct Migrations {
-  std::uint32_t application_id = 0;  // tells our kinds of files apart, and from others'
-  const char* kind = "";             // "cost database", for messages
-  std::vector<std::string> steps;
+  std::uint32_t application_id = 0;            // tells our kinds of files apart, and from others'
+  const char* kind = "";                       // "cost database", for messages
+  std::vector<std::string> steps;              // of a file
+  std::vector<std::string> server_steps = {};  // of PostgreSQL, counted on their own; none: this kind is always a file
 };
 
 using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
 using Row = std::vector<Value>;
+using Rows = std::vector<Row>;
 
 enum class DatabaseMode { kCreate, kReadWrite, kReadOnly };
 
+// Whether a database's name is a server's (postgresql://, postgres://), not a path.
+[[nodiscard]] bool names_server(std::string_view name);
+
+class DatabaseBackend;
+
 class Database {
  public:
-  // `exclusive` also takes a lock file beside the database for this object's lifetime: a second daemon on the same state
-  // is refused, with the pid of the first.
-  [[nodiscard]] static Result<Database> open(const std::string& path, DatabaseMode mode, const Migrations& migrations,
+  // `name`: a path, or postgresql://[USER@]HOST[:PORT]/DATABASE[?PARAMETER=VALUE...] without a password in it (libpq
+  // takes that from a file). `exclusive` also takes ownership for this object's lifetime: a second daemon on the same
+  // state is refused, and told of the first.
+  [[nodiscard]] static Result<Database> open(const std::string& name, DatabaseMode mode, const Migrations& migrations,
                                              bool exclusive = false);
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
   ~Database();
 
-  [[nodiscard]] Status execute(const std::string& sql, const std::vector<Value>& arguments = {});
-  [[nodiscard]] Result<std::vector<Row>> query(const std::string& sql, const std::vector<Value>& arguments = {}) const;
-  // Runs `body` in a transaction; commits when it returns ok, else rolls back and returns its error. Does not nest.
+  // Inside the open transaction, or as one of its own.
+  [[nodiscard]] Status execute(const std::string& sql, const Row& arguments = {});
+  // The same for a change that ends with RETURNING: its rows.
+  [[nodiscard]] Result<Rows> execute_returning(const std::string& sql, const Row& arguments = {});
+  // The same change once for each list of arguments; one round trip for many. REQUIRES: inside transaction().
+  [[nodiscard]] Status execute_each(const std::string& sql, const Rows& arguments);
+
+  // Reads only.
+  [[nodiscard]] Result<Rows> query(const std::string& sql, const Row& arguments = {}) const;
+  // The same question for each list of arguments, answered in their order. For answers of few rows.
+  [[nodiscard]] Result<std::vector<Rows>> query_each(const std::string& sql, const Rows& arguments) const;
+
+  // Runs `body` in a transaction; commits when it returns ok, else rolls back and returns its error. Does not nest. On
+  // a server `body` runs again when the connection was lost or another session was in the way (a deadlock): it must
+  // leave nothing behind that a second run would add to. Whether it was committed is certain, also where the connection
+  // was lost meanwhile: else the error says so. A file has one writer. On a server others' commits become visible
+  // between two statements of `body`: what it reads and then changes must be locked first, by a SELECT that ends with
+  // row_lock().
   [[nodiscard]] Status transaction(const std::function<Status()>& body);
-  [[nodiscard]] std::int64_t last_insert_id() const;
-  [[nodiscard]] std::int64_t changes() const;
-  [[nodiscard]] const std::string& path() const;
+  // Runs `body`, whose queries all see the database as it is at the first one. Other databases may change meanwhile.
+  [[nodiscard]] Status snapshot(const std::function<Status()>& body) const;
+  // " FOR UPDATE" on a server; empty where nobody else can write.
+  [[nodiscard]] std::string row_lock() const;
+  [[nodiscard]] const std::string& name() const;
 
  private:
-  struct Implementation;
-  explicit Database(std::unique_ptr<Implementation> implementation);
-  std::unique_ptr<Implementation> implementation_;
+  explicit Database(std::unique_ptr<DatabaseBackend> backend);
+  std::unique_ptr<DatabaseBackend> backend_;
 };
 
 // REQUIRES: the value holds that type (our own schema says so).

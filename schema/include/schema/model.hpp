@@ -30,6 +30,9 @@ struct Operator {
   // All-reduces of its output that a forward pass on several tensor-parallel ranks ends with, and a backward pass too;
   // none = one for the kinds "attention" and "mlp", else unknown.
   std::optional<std::int32_t> tensor_all_reduces;
+  // Keys and values of one sample, which context-parallel ranks exchange; none = twice the output for the kind
+  // "attention", nothing for others.
+  std::optional<Bytes> key_value_bytes;
 };
 
 struct TiedParameters {

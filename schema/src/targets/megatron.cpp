@@ -2,6 +2,7 @@
 // data- and pipeline-parallel (its order "tp-cp-ep-dp-pp"), as a plan's consecutive devices are.
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "targets/target_entry.hpp"
@@ -104,6 +105,22 @@ void check_sharding(const PlanLayers& view, Complaints& complaints) {
   need_sharding_over_all(view, complaints);
 }
 
+// Under causal masks every context-parallel rank has one part from either end of the sequence.
+void check_sequences(const PlanLayers& view, Complaints& complaints) {
+  const OperatorSetting& first = view.operators.front();
+  Complaints none;
+  const std::int64_t tensor = flag_knob(view, kSequence, none) ? first.tp : 1;
+  const std::int64_t parts = first.cp > 1 ? first.cp * std::lcm(std::int64_t{2}, tensor) : tensor;
+  for (const Operator& op : view.model->operators) {
+    const auto length = op.shape.find("sequence");
+    if (length == op.shape.end() || length->second % parts == 0) continue;
+    complaints.add((first.cp > 1 ? place_of(first) + ".cp" : std::string("target_knobs.") + kSequence) +
+                   ": needs a sequence of a multiple of " + std::to_string(parts) + ", found " +
+                   std::to_string(length->second));
+    return;
+  }
+}
+
 void check_knobs(const PlanLayers& view, Complaints& complaints) {
   need_known_knobs(view, {kBucketKnob, kGatherAhead, kSequence}, complaints);
   if (flag_knob(view, kSequence, complaints) && view.operators.front().tp == 1) {
@@ -134,6 +151,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
   check_schedule(view, complaints);
   check_sharding(view, complaints);
   check_knobs(view, complaints);
+  check_sequences(view, complaints);
   if (recompute_of(view).kind == Recompute::Kind::kOther) {
     complaints.add(
         "segments.recompute: must be no layer, every layer, the first layers of each stage (as many in each), or the "
@@ -236,7 +254,7 @@ TargetEntry megatron_target() {
        "order, cuts between layers"},
       {"schedule.kind", "1f1b, or interleaved where devices have several stages (the layout says so)"},
       {"segments.tp", "--tensor-model-parallel-size, one for the job"},
-      {"segments.cp", "--context-parallel-size, one for the job"},
+      {"segments.cp", "--context-parallel-size, one for the job; 2 * cp divides the sequence"},
       {"segments.dp", "what is left of the ranks"},
       {"segments.sharded",
        "optimizer: --use-distributed-optimizer; gradients, parameters: --use-megatron-fsdp and its "

@@ -207,6 +207,7 @@ class Counting {
     op.output_bytes = rows();
     op.forward_flops = 2 * s_.sequence * s_.hidden * (mixed + queries) + 4 * s_.sequence * s_.sequence * queries;
     op.tensor_all_reduces = 1;
+    op.key_value_bytes = width_ * s_.sequence * 2 * s_.groups * s_.channels;
     return op;
   }
 

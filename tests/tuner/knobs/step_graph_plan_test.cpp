@@ -112,8 +112,8 @@ TEST_CASE("what a target does otherwise and is not priced is named") {
   Plan plan = test::make_plan(world.model, 1, {1, 2}, {1, 1});
   plan.target_knobs = {{"sequence_parallel", "false"}, {"virtual_stages", "1"}, {"precision", "\"bf16\""}};
   CHECK(model.unpriced(plan).empty());
-  plan.target_knobs = {{"sequence_parallel", "true"}, {"virtual_stages", "2"}, {"execution", "\"graphs\""}};
-  CHECK(model.unpriced(plan).size() == 3);
+  plan.target_knobs = {{"virtual_stages", "2"}, {"execution", "\"graphs\""}};
+  CHECK(model.unpriced(plan).size() == 2);
 }
 
 TEST_CASE("sender and receiver that meet are both held up") {

@@ -1,0 +1,33 @@
+#pragma once
+
+// What `trimtab doctor` says of daemons that run, from what they say of themselves at /metrics, and of the files that
+// services read. Judgements over facts that come in as arguments; docs/operating.md says more of each. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "doctor_checks.hpp"
+
+namespace trimtab::cli {
+
+struct MetricSample {
+  std::string name;
+  std::string labels;  // as on the page, without the braces
+  double value = 0;
+};
+// Of a page in Prometheus' text format; a line that makes no sense is left out.
+[[nodiscard]] std::vector<MetricSample> parse_metric_page(std::string_view text);
+
+// One check for what is wrong each; a single good one where nothing is.
+[[nodiscard]] std::vector<Check> agent_checks(const std::vector<MetricSample>& page);
+[[nodiscard]] std::vector<Check> coordinator_checks(const std::vector<MetricSample>& page);
+
+// `problem` is what reading it gave, empty = none.
+[[nodiscard]] Check check_configuration_file(const std::string& path, const std::string& problem);
+// Warns a month before its end.
+[[nodiscard]] Check check_certificate(const std::string& path, const std::string& owner, Nanoseconds expires,
+                                      Nanoseconds now);
+
+}  // namespace trimtab::cli

@@ -1,0 +1,67 @@
+#include "postgres_failure.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace trimtab {
+
+namespace {
+
+struct Advice {
+  std::string_view state;  // or the first two characters of it, a class
+  ErrorKind kind;
+  const char* text;  // after the server's own words
+};
+
+// https://www.postgresql.org/docs/15/errcodes-appendix.html
+constexpr std::array kAdvice{
+    Advice{
+        "25006", ErrorKind::kUnavailable,
+        "a change needs a server and a role that may write; this is a standby or read-only. Name the primary, or add "
+        "target_session_attrs=read-write"},
+    Advice{"40", ErrorKind::kUnavailable,
+           "other coordinators were in the way again and again; nothing of this change was stored. Try again"},
+    Advice{"42501", ErrorKind::kUnavailable,
+           "the role lacks a right. Let the tables' owner GRANT it, or make the role their owner"},
+    Advice{"42P07", ErrorKind::kBadInput,
+           "there is a table of that name that is not ours; nothing was changed. Give the program a schema of its own: "
+           "CREATE SCHEMA trimtab AUTHORIZATION role; ALTER ROLE role SET search_path = trimtab"},
+    Advice{"53100", ErrorKind::kUnavailable,
+           "the server's disk is full; nothing of this change was stored. Free space there, then try again"},
+    Advice{"53300", ErrorKind::kUnavailable,
+           "the server takes no more connections. Close some, or raise max_connections"},
+    Advice{"53", ErrorKind::kUnavailable,
+           "the server lacks resources; nothing of this change was stored. Try again later"},
+    Advice{"54", ErrorKind::kBadInput, "a name is longer than PostgreSQL can keep in order; nothing of it was stored"},
+    Advice{"55P03", ErrorKind::kUnavailable,
+           "another session has kept it locked for as long as lock_timeout allows; nothing of this change was stored. "
+           "Wait "
+           "for it or end it, then try again"},
+    Advice{
+        "57014", ErrorKind::kUnavailable,
+        "the statement took longer than statement_timeout allows, or somebody cancelled it; nothing of this change was "
+        "stored. See what burdens the server, or allow more: ALTER ROLE role SET statement_timeout = '5min'"},
+    Advice{"57", ErrorKind::kUnavailable, "the server was stopped; nothing of this change was stored. Try again"},
+    Advice{"58", ErrorKind::kUnavailable, "the server's disk or system failed. See the server's log"},
+    Advice{"XX", ErrorKind::kUnavailable, "the server found its data damaged. Put a backup in its place"},
+};
+
+}  // namespace
+
+bool may_pass_again(const PostgresFailure& failure) {
+  return failure.lost || failure.state == "40001" || failure.state == "40P01";
+}
+
+Error postgres_error(const PostgresFailure& failure, const std::string& subject) {
+  if (failure.lost) {
+    return unavailable(subject + ": the connection to the server was lost: " + failure.message +
+                       ". See whether the server runs and can be reached, then try again");
+  }
+  const std::string reason = subject + ": " + failure.message + " (PostgreSQL " + failure.state + ")";
+  for (const Advice& advice : kAdvice) {
+    if (failure.state.starts_with(advice.state)) return {advice.kind, reason + ": " + advice.text};
+  }
+  return unavailable(reason + ". See the server's log");
+}
+
+}  // namespace trimtab

@@ -1,0 +1,23 @@
+#pragma once
+
+// PostgreSQL's failures in words that say what to do.
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace trimtab {
+
+struct PostgresFailure {
+  std::string state;    // SQLSTATE; empty where the server did not answer
+  std::string message;  // the server's or libpq's
+  bool lost = false;    // the connection is gone
+};
+
+// Whether the same transaction may succeed when it is run again: others were in the way, or the connection was lost.
+[[nodiscard]] bool may_pass_again(const PostgresFailure& failure);
+
+// `subject`: kind and name of the database ("cost database postgresql://...").
+[[nodiscard]] Error postgres_error(const PostgresFailure& failure, const std::string& subject);
+
+}  // namespace trimtab

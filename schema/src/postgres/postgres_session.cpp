@@ -1,0 +1,193 @@
+#include "postgres_session.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.hpp"
+#include "postgres_placeholders.hpp"
+#include "postgres_values.hpp"
+
+namespace trimtab {
+
+namespace {
+
+// Statement texts come from code, not from data; the bound is for callers who build them all the same.
+constexpr std::size_t kMaxPrepared = 128;
+// Between two waits for the server: its answers to so many fit into the connection's buffers, so that neither side ever
+// waits for the other to read.
+constexpr std::size_t kMostAtOnce = 128;
+constexpr int kBinary = 1;
+
+// libpq's messages have several lines, and a full stop at the end of some.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::erase(text, '\t');
+  while (text.ends_with(' ') || text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string field(const PGresult* result, int code) {
+  const char* text = PQresultErrorField(result, code);
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+Result<PostgresSession> PostgresSession::connect(const PostgresName& name, const std::string& kind) {
+  const std::string subject = kind + " " + name.text;
+  std::vector<const char*> keywords;
+  std::vector<const char*> values;
+  for (const auto& [keyword, value] : name.parameters) {
+    keywords.push_back(keyword.c_str());
+    values.push_back(value.c_str());
+  }
+  keywords.push_back(nullptr);
+  values.push_back(nullptr);
+  PostgresSession session(PQconnectdbParams(keywords.data(), values.data(), 0), subject);
+  PGconn* connection = session.connection_.get();
+  if (session.lost()) {
+    return unavailable(
+        subject + ": cannot connect: " + one_line(PQerrorMessage(connection)) +
+        ". Needed are a server that runs and takes this role, and the role's password, where it has one, "
+        "in ~/.pgpass or the file that PGPASSFILE or ?passfile= names");
+  }
+  PQsetNoticeProcessor(
+      connection, [](void*, const char*) {}, nullptr);
+  if (PQenterPipelineMode(connection) == 0) return unavailable(subject + ": libpq refuses to send several statements");
+  return session;
+}
+
+bool PostgresSession::confidential() const {
+  PGconn* connection = connection_.get();
+  if (PQsslInUse(connection) != 0 || PQgssEncInUse(connection) != 0) return true;
+  const char* address = PQhostaddr(connection);
+  const bool known = address != nullptr && *address != '\0';
+  const char* host = known ? address : PQhost(connection);
+  return host != nullptr && is_local_host(host);
+}
+
+Result<std::vector<Rows>> PostgresSession::run_all(const std::vector<PostgresStatement>& statements) {
+  std::vector<Rows> answers;
+  for (std::size_t i = 0; i < statements.size(); i += kMostAtOnce) {
+    TRIMTAB_TRY(auto some, exchange(statements.data() + i, std::min(kMostAtOnce, statements.size() - i)));
+    std::move(some.begin(), some.end(), std::back_inserter(answers));
+  }
+  return answers;
+}
+
+Result<Rows> PostgresSession::run(const std::string& sql, const Row& arguments) {
+  TRIMTAB_TRY(auto answers, run_all({{sql, arguments}}));
+  return std::move(answers.front());
+}
+
+bool PostgresSession::send(const PostgresStatement& statement, std::vector<Prepared>& preparations,
+                           std::vector<bool>& prepares) {
+  const PostgresArguments arguments(statement.arguments);
+  const std::string key = statement.sql + arguments.signature();
+  const auto same = [&](const Prepared& one) { return one.key == key; };
+  const auto known = prepared_.find(key);
+  const auto underway = std::find_if(preparations.begin(), preparations.end(), same);
+  std::string name;
+  if (known != prepared_.end()) {
+    name = known->second;
+  } else if (underway != preparations.end()) {
+    name = underway->name;
+  } else {
+    name = "s" + std::to_string(++names_);
+    const std::string text = with_dollars(statement.sql);
+    if (PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), arguments.count(), arguments.types()) == 0) {
+      return false;
+    }
+    preparations.push_back({key, name});
+    prepares.push_back(true);
+  }
+  prepares.push_back(false);
+  return PQsendQueryPrepared(connection_.get(), name.c_str(), arguments.count(), arguments.values(),
+                             arguments.lengths(), arguments.formats(), kBinary) == 1;
+}
+
+PostgresSession::ResultHandle PostgresSession::receive() {
+  ResultHandle result(PQgetResult(connection_.get()));
+  // Each answer but the synchronization's ends with a null.
+  if (result != nullptr && PQresultStatus(result.get()) != PGRES_PIPELINE_SYNC) {
+    ResultHandle(PQgetResult(connection_.get()));
+  }
+  return result;
+}
+
+// True where it is one.
+bool PostgresSession::note_failure(const PGresult* result) {
+  const ExecStatusType status = PQresultStatus(result);
+  if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return false;
+  if (status == PGRES_PIPELINE_ABORTED || !failure_.message.empty()) return true;  // what an earlier failure led to
+  failure_ = {field(result, PG_DIAG_SQLSTATE), one_line(field(result, PG_DIAG_MESSAGE_PRIMARY)), false};
+  if (failure_.message.empty()) failure_.message = one_line(PQerrorMessage(connection_.get()));
+  return true;
+}
+
+Result<std::vector<Rows>> PostgresSession::exchange(const PostgresStatement* first, std::size_t count) {
+  failure_ = {};
+  if (lost()) return give_up();
+  if (prepared_.size() >= kMaxPrepared) TRIMTAB_TRY_STATUS(forget_statements());
+  std::vector<Prepared> preparations;
+  std::vector<bool> prepares;  // of what was sent: a preparation, or a statement's run
+  bool sent = true;
+  for (std::size_t i = 0; i < count && sent; ++i) sent = send(first[i], preparations, prepares);
+  if (!sent || PQpipelineSync(connection_.get()) == 0) return give_up();
+  std::vector<Rows> answers;
+  bool failed = false;
+  auto preparation = preparations.begin();
+  for (const bool prepared : prepares) {
+    const ResultHandle result = receive();
+    if (result == nullptr) return give_up();
+    failed = note_failure(result.get()) || failed;
+    if (prepared && !failed) prepared_[preparation->key] = preparation->name;
+    if (prepared) ++preparation;
+    if (prepared || failed) continue;
+    last_tag_ = PQcmdStatus(result.get());
+    answers.push_back(rows_of(*result));
+  }
+  TRIMTAB_TRY(const bool ended, read_end());
+  if (failed || !ended) return error();
+  return answers;
+}
+
+// False when the server could not end it well.
+Result<bool> PostgresSession::read_end() {
+  bool well = true;
+  for (;;) {
+    const ResultHandle end = receive();
+    if (end == nullptr || lost()) return give_up();
+    if (PQresultStatus(end.get()) == PGRES_PIPELINE_SYNC) return well;
+    well = !note_failure(end.get()) && well;
+  }
+}
+
+// The connection cannot be used any more.
+Error PostgresSession::give_up() {
+  std::string reason = one_line(PQerrorMessage(connection_.get()));
+  connection_.reset();
+  failure_.lost = true;
+  if (failure_.message.empty()) failure_.message = reason.empty() ? "it does not answer" : std::move(reason);
+  return error();
+}
+
+Status PostgresSession::script(const std::string& text) {
+  PGconn* connection = connection_.get();
+  if (lost()) return give_up();
+  TRIMTAB_ASSERT(PQexitPipelineMode(connection) == 1, "every statement was answered");
+  failure_ = {};
+  const bool failed = note_failure(ResultHandle(PQexec(connection, text.c_str())).get());
+  if (lost()) return give_up();
+  PQenterPipelineMode(connection);
+  if (failed) return error();
+  return {};
+}
+
+Status PostgresSession::forget_statements() {
+  prepared_.clear();
+  return script("DEALLOCATE ALL");
+}
+
+}  // namespace trimtab

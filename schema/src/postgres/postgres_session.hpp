@@ -1,0 +1,78 @@
+#pragma once
+
+// One connection to a server: statements are prepared once and sent together, so that many of them take one round trip
+// (libpq's pipeline mode). Values never become part of a statement's text. Not thread-safe.
+// https://www.postgresql.org/docs/15/libpq-pipeline-mode.html
+
+#include <libpq-fe.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "postgres_failure.hpp"
+#include "postgres_name.hpp"
+#include "schema/database.hpp"
+
+namespace trimtab {
+
+struct PostgresStatement {
+  std::string sql;
+  Row arguments = {};
+};
+
+class PostgresSession {
+ public:
+  // `kind`: of the database, for messages.
+  [[nodiscard]] static Result<PostgresSession> connect(const PostgresName& name, const std::string& kind);
+
+  // All of them, in order; outside a transaction they are one of their own. The first that fails ends the list.
+  // REQUIRES of more than one: small answers, which the connection's buffers hold.
+  [[nodiscard]] Result<std::vector<Rows>> run_all(const std::vector<PostgresStatement>& statements);
+  [[nodiscard]] Result<Rows> run(const std::string& sql, const Row& arguments = {});
+  // A text of ours with several statements and no arguments.
+  [[nodiscard]] Status script(const std::string& text);
+
+  // Of the last call that failed.
+  [[nodiscard]] const PostgresFailure& failure() const { return failure_; }
+  // What the server says it did last: "COMMIT", "ROLLBACK", "INSERT 0 1".
+  [[nodiscard]] const std::string& last_tag() const { return last_tag_; }
+  [[nodiscard]] bool lost() const { return PQstatus(connection_.get()) != CONNECTION_OK; }
+  // Nobody on the way can read what is sent.
+  [[nodiscard]] bool confidential() const;
+
+ private:
+  struct Close {
+    void operator()(PGconn* connection) const { PQfinish(connection); }
+    void operator()(PGresult* result) const { PQclear(result); }
+  };
+  using ResultHandle = std::unique_ptr<PGresult, Close>;
+  struct Prepared {
+    std::string key;   // text and types
+    std::string name;  // on the server
+  };
+
+  PostgresSession(PGconn* connection, std::string subject) : connection_(connection), subject_(std::move(subject)) {}
+  Result<std::vector<Rows>> exchange(const PostgresStatement* first, std::size_t count);
+  // Whether libpq took the statement; where it is new, a preparation before it, noted in `preparations`.
+  bool send(const PostgresStatement& statement, std::vector<Prepared>& preparations, std::vector<bool>& prepares);
+  // The next answer and its end; null when the connection was lost.
+  ResultHandle receive();
+  bool note_failure(const PGresult* result);
+  Result<bool> read_end();
+  Error give_up();
+  Error error() const { return postgres_error(failure_, subject_); }
+  Status forget_statements();
+
+  std::unique_ptr<PGconn, Close> connection_;
+  std::string subject_;
+  std::map<std::string, std::string> prepared_;  // key to name
+  std::uint64_t names_ = 0;
+  PostgresFailure failure_;
+  std::string last_tag_;
+};
+
+}  // namespace trimtab

@@ -1,0 +1,99 @@
+#include "doctor_daemons.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace trimtab;
+using namespace trimtab::cli;
+
+namespace {
+
+const std::string kAgent =
+    "# HELP trimtab_agent_ranks_running Ranks.\n# TYPE trimtab_agent_ranks_running gauge\n"
+    "trimtab_agent_ranks_running 2\ntrimtab_agent_coordinator_connected 1\ntrimtab_agent_records_total 99\n";
+const std::string kCoordinator = "trimtab_nodes{state=\"connected\"} 3\ntrimtab_nodes{state=\"lost\"} 0\n";
+
+// The one check whose name ends with `what`.
+Check named(const std::vector<Check>& checks, const std::string& what) {
+  const auto found = std::ranges::find_if(checks, [&](const Check& one) { return one.name.ends_with(": " + what); });
+  REQUIRE(found != checks.end());
+  CHECK(found->health != Health::kOk);
+  CHECK_FALSE(found->remedy.empty());
+  return *found;
+}
+
+Check agent_with(const std::string& lines, const std::string& what) {
+  return named(agent_checks(parse_metric_page(kAgent + lines)), what);
+}
+
+Check coordinator_with(const std::string& lines, const std::string& what) {
+  return named(coordinator_checks(parse_metric_page(kCoordinator + lines)), what);
+}
+
+}  // namespace
+
+TEST_CASE("a page of metrics is read, and what makes no sense is left out") {
+  const auto page = parse_metric_page("# TYPE a gauge\na 1\nb{x=\"1 2\",y=\"z\"} 2.5\nnonsense\nc two\nd_total 1e9\n");
+  REQUIRE(page.size() == 3);
+  CHECK(page[0].name == "a");
+  CHECK(page[1].labels == "x=\"1 2\",y=\"z\"");
+  CHECK(page[1].value == 2.5);
+  CHECK(page[2].value == 1e9);
+}
+
+TEST_CASE("daemons without a failure are well, in one line") {
+  const auto agent = agent_checks(parse_metric_page(kAgent));
+  REQUIRE(agent.size() == 1);
+  CHECK(agent[0].health == Health::kOk);
+  CHECK(agent[0].found == "2 ranks, connected to the coordinator");
+  const auto coordinator = coordinator_checks(parse_metric_page(kCoordinator));
+  REQUIRE(coordinator.size() == 1);
+  CHECK(coordinator[0].found == "3 nodes connected");
+}
+
+TEST_CASE("each failure of an agent is named with its remedy") {
+  CHECK(named(agent_checks(parse_metric_page("trimtab_agent_ranks_running 0\n")), "link").health == Health::kWarn);
+  CHECK(agent_with("trimtab_agent_batches_failed_total 3\n", "storage").health == Health::kFail);
+  CHECK(agent_with("trimtab_agent_batches_dropped_total 7\n", "spool").found.starts_with("7 batches"));
+  CHECK(agent_with("trimtab_agent_spool_bytes 2e8\n", "spool").found.find("wait for the coordinator") !=
+        std::string::npos);
+  CHECK(agent_with("trimtab_agent_records_dropped_total 1\n", "rings").found.starts_with("1.0 %"));
+  CHECK(agent_with("trimtab_agent_rings_broken_total 1\n", "rings").remedy.find("libtrimtab-inject.so") !=
+        std::string::npos);
+  CHECK(agent_with("trimtab_agent_frames_refused_total 1\n", "protocol").health == Health::kWarn);
+  CHECK(agent_with("trimtab_agent_processes_refused_total 1\n", "users").remedy.find("trimtab-agent@USER") !=
+        std::string::npos);
+  CHECK(agent_with("trimtab_agent_kill_switch 1\n", "kill switch").remedy == "trimtab kill-switch release");
+  CHECK(agent_with("trimtab_agent_loop_lag_seconds 2.5\n", "loop").found == "2.5 s late");
+  const std::string sources =
+      "trimtab_host_source_stalled{source=\"gpu\"} 1\ntrimtab_host_source_stalled{source=\"cpu\"} 0\n";
+  CHECK(agent_with(sources, "sources").found == "reading hangs: gpu");
+}
+
+TEST_CASE("each failure of a coordinator is named with its remedy") {
+  CHECK(named(coordinator_checks(parse_metric_page("trimtab_nodes{state=\"lost\"} 2\n")), "nodes").found ==
+        "2 are lost");
+  CHECK(coordinator_with("trimtab_state_failures_total 1\n", "storage").health == Health::kFail);
+  CHECK(coordinator_with("trimtab_job_halted{job=\"gpt\"} 1\ntrimtab_job_halted{job=\"t5\"} 0\n", "jobs").found ==
+        "halted: gpt");
+  CHECK(coordinator_with("trimtab_node_kill_switch{node=\"n0\"} 1\n", "kill switch").found == "thrown on n0");
+  const std::string clocks =
+      "trimtab_node_clock_ahead_seconds{node=\"n0\"} 0.01\ntrimtab_node_clock_ahead_seconds{node=\"n1\"} -7\n";
+  CHECK(coordinator_with(clocks, "clocks").found == "more than 1 s off: n1");
+  CHECK(coordinator_with("trimtab_refused_total{reason=\"tls\"} 1000\n", "access").found ==
+        "many were turned away: tls");
+  CHECK(coordinator_checks(parse_metric_page(kCoordinator + "trimtab_refused_total{reason=\"tls\"} 3\n")).size() == 1);
+  CHECK(coordinator_with("trimtab_frames_malformed_total 1\n", "protocol").health == Health::kWarn);
+  CHECK(coordinator_with("trimtab_loop_lag_seconds 9\n", "loop").health == Health::kWarn);
+}
+
+TEST_CASE("a certificate's end is told a month before") {
+  using std::chrono::hours;
+  const Nanoseconds now = hours(24 * 20'000);
+  const auto judged = [&](int days) { return check_certificate("n0.crt", "n0", now + hours(24 * days), now); };
+  CHECK(judged(31).health == Health::kOk);
+  CHECK(judged(29).health == Health::kWarn);
+  CHECK(judged(29).found == "n0.crt of n0 ends in 29 days");
+  CHECK(judged(-1).health == Health::kFail);
+  CHECK(judged(-1).found == "n0.crt of n0 has expired");
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+// A machine with a PowerCutDisk, of a seed: how long it runs until its power goes, whether its disk is full for a
+// while, and whether it was only the program that was killed.
+
+#include <functional>
+#include <string>
+
+#include "../schema/sample_costs.hpp"
+#include "power_cut_disk.hpp"
+
+namespace trimtab::test {
+
+class Machine {
+ public:
+  explicit Machine(Random& random) : random_(random), disk(directory_.path()) {}
+
+  // Until the next end, which is at most so many changes of the disk away.
+  void prepare_end(std::uint64_t changes) {
+    calm();
+    disk.cut_after(random_.below(changes));
+    full_ = random_.below(4) == 0;
+    if (full_) disk.fill_after(random_.below(changes), 1 + random_.below(40));
+  }
+  // The process is gone, and the disk holds what it holds then.
+  void come_up() {
+    disk.come_up(random_, random_.below(3) == 0 ? PowerCutDisk::Loss::kNothing : PowerCutDisk::Loss::kUnsynced);
+    full_ = false;
+  }
+  // Nothing fails from now on.
+  void calm() {
+    disk.calm();
+    full_ = false;
+  }
+  // Whether something may fail by now.
+  [[nodiscard]] bool may_fail() const { return full_ || disk.is_cut(); }
+
+ private:
+  Random& random_;
+  TemporaryDirectory directory_;
+  bool full_ = false;
+
+ public:
+  PowerCutDisk disk;
+};
+
+}  // namespace trimtab::test

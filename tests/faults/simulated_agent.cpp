@@ -1,0 +1,206 @@
+#include "simulated_agent.hpp"
+
+#include <utility>
+
+#include "measurement_counts.hpp"
+#include "schema/protocol_version.hpp"
+#include "seeded_runs.hpp"
+
+namespace trimtab::test {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Bytes kSpoolLimit = Bytes{64} << 20;
+
+}  // namespace
+
+SimulatedAgent::SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network)
+    : index_(index), time_(time), random_(random), network_(network), machine_(random), clock_(time) {}
+
+void SimulatedAgent::boot() {
+  clock_.restart();
+  ++lives_;
+  if (!behaves_ && random_.below(2) == 0) machine_.prepare_end(1500);
+  act([this] { open(); });
+  // A disk that is full at the start: systemd starts the daemon again.
+  if (!life_) return time_.after(1s, [this, life = lives_] { life == lives_ ? boot() : void(); });
+  every(2s, [this] { measure(); });
+  every(500ms, [this] { connect(); });
+}
+
+void SimulatedAgent::open() {
+  auto state = agent::open_agent_database(machine_.disk.file("agent.db"), random_);
+  if (!state.ok()) return expect(machine_.may_fail(), "an agent's database opens: " + state.error().message);
+  auto life = std::make_unique<Life>(Life{std::move(state).value(), {}, {}, {}, {}});
+  auto costs = agent::CostStore::open(life->state.database, machine_.disk.file("costs.db"), life->state.instance,
+                                      kSpoolLimit, [this](const wire::FromAgent& message) { return send(message); });
+  if (!costs.ok()) return expect(machine_.may_fail(), "an agent's costs open: " + costs.error().message);
+  life->costs.emplace(std::move(costs).value());
+  life_ = std::move(life);
+}
+
+void SimulatedAgent::act(const std::function<void()>& work) {
+  work();
+  if (machine_.disk.is_cut()) die();
+}
+
+void SimulatedAgent::kill() {
+  if (life_) die();
+}
+
+void SimulatedAgent::die() {
+  machine_.disk.cut();
+  life_.reset();
+  network_.agent_gone(index_);
+  peer_ = 0;
+  welcome_ = false;
+  machine_.come_up();
+  ++lives_;
+  const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 20'000'000'000));
+  time_.after(away, [this, life = lives_] {
+    if (life == lives_) boot();
+  });
+}
+
+void SimulatedAgent::behave() {
+  behaves_ = true;
+  machine_.calm();
+}
+
+void SimulatedAgent::every(Nanoseconds period, const std::function<void()>& work) {
+  time_.after(period, [this, period, work, life = lives_] {
+    if (life != lives_) return;
+    act(work);
+    if (life == lives_) every(period, work);
+  });
+}
+
+void SimulatedAgent::connect() {
+  if (peer_ != 0) return;
+  peer_ = network_.connect(index_);
+  if (peer_ != 0) network_.send_to_coordinator(peer_, hello().SerializeAsString());
+}
+
+wire::FromAgent SimulatedAgent::hello() const {
+  wire::FromAgent message;
+  wire::Hello& hello = *message.mutable_hello();
+  hello.set_protocol_version(kSpokenVersions.newest);
+  hello.set_node(node());
+  hello.set_instance(life_->state.instance);
+  hello.set_devices(1);
+  hello.set_memory_bytes(1 << 30);
+  hello.set_fingerprint_json(to_json(sample_fingerprint()));
+  return message;
+}
+
+bool SimulatedAgent::send(const wire::FromAgent& message) {
+  return welcome_ && !machine_.disk.is_cut() && network_.send_to_coordinator(peer_, message.SerializeAsString());
+}
+
+// One in two periods something was measured; all that was is tried to be stored.
+void SimulatedAgent::measure() {
+  if (!behaves_ && random_.below(2) == 0) {
+    const std::string subject = node() + "/" + std::to_string(++measured_);
+    life_->collected.add({"job", to_json(sample_fingerprint()), random_.below(3) == 0}, {forward_cost(subject, {1})});
+  }
+  flush();
+  if (!welcome_) return;
+  wire::FromAgent beat;
+  beat.mutable_heartbeat()->set_sent_ns(static_cast<std::uint64_t>(clock_.monotonic().count()));
+  beat.mutable_heartbeat()->set_wall_ns(static_cast<std::uint64_t>(clock_.wall().count()));
+  send(beat);
+  life_->costs->look_after(clock_.monotonic());
+}
+
+void SimulatedAgent::flush() {
+  life_->collected.flush([this](const agent::CostOrigin& origin, const std::vector<Cost>& part) {
+    const bool stored = life_->costs->store(origin, part);
+    expect(stored || machine_.may_fail(), "costs are stored on a disk with room and power");
+    for (const Cost& cost : part) {
+      if (stored) kept.insert(cost.key.subject);
+      if (!stored && machine_.disk.is_cut()) perhaps_kept.insert(cost.key.subject);
+    }
+    return stored;
+  });
+}
+
+void SimulatedAgent::received(SimulatedNetwork::Peer peer, const std::string& frame) {
+  if (!life_ || peer != peer_) return;
+  wire::ToAgent message;
+  expect(message.ParseFromString(frame), "what the coordinator sends can be read");
+  act([&] {
+    if (message.has_welcome()) return welcomed(message.welcome());
+    if (message.has_batch_ack()) {
+      expect(message.batch_ack().refused().empty(), "no batch is refused");
+      return life_->costs->acknowledged(message.batch_ack().batch());
+    }
+    if (message.has_command()) return command(message.command());
+    if (!message.has_refused()) return;
+    network_.close_by_agent(std::exchange(peer_, 0));
+    welcome_ = false;
+  });
+}
+
+void SimulatedAgent::closed(SimulatedNetwork::Peer peer) {
+  if (peer != peer_) return;
+  peer_ = 0;
+  welcome_ = false;
+}
+
+void SimulatedAgent::welcomed(const wire::Welcome& welcome) {
+  const auto served = agent::CommandLedger(life_->state.database).serve(welcome.coordinator());
+  expect(served.ok() || machine_.may_fail(), "the ledger knows its coordinator");
+  welcome_ = true;
+  for (const auto& [id, done] : std::exchange(life_->unsent, {})) reply(done);
+  life_->costs->link_opened();
+}
+
+void SimulatedAgent::command(const wire::Command& asked) {
+  if (life_->running.contains(asked.id())) return;
+  const auto known = agent::CommandLedger(life_->state.database).reply(asked);
+  if (!known.ok()) return expect(machine_.may_fail(), "the ledger can be read");
+  if (*known) return reply(**known);
+  life_->running.insert(asked.id());
+  time_.after(Nanoseconds(random_.between(0, 3'000'000'000)), [this, asked, life = lives_] {
+    if (life == lives_) act([&] { finish(asked); });
+  });
+}
+
+void SimulatedAgent::finish(const wire::Command& asked) {
+  const std::string& tag = asked.describe().job_json();
+  wire::CommandDone done;
+  done.set_id(asked.id());
+  done.set_ok(true);
+  done.set_output(tag + ", run " + std::to_string(++runs[tag]));
+  expect(!recorded.contains(tag), "a command that was written down as done is not done again");
+  const Status stored = agent::CommandLedger(life_->state.database).done(asked, done);
+  expect(stored.ok() || machine_.may_fail(), "a reply is written down on a disk with room and power");
+  if (stored.ok()) recorded[tag] = done.output();
+  if (!stored.ok()) ++runs_lost[tag];
+  life_->running.erase(asked.id());
+  if (!machine_.disk.is_cut()) reply(done);
+}
+
+void SimulatedAgent::reply(const wire::CommandDone& done) {
+  wire::FromAgent message;
+  *message.mutable_command_done() = done;
+  if (!send(message)) life_->unsent[done.id()] = done;
+}
+
+std::string SimulatedAgent::waits_for() const {
+  if (!life_) return "a start";
+  if (!welcome_) return peer_ == 0 ? "a connection" : "a welcome";
+  if (!life_->collected.empty()) return "room for costs: " + life_->costs->counters().last_error;
+  if (life_->costs->spool().bytes() > 0) return "acknowledgements: " + life_->costs->counters().last_error;
+  return life_->running.empty() ? "" : "commands";
+}
+
+std::map<std::string, std::uint64_t> SimulatedAgent::own_costs() const {
+  const auto own = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kReadOnly);
+  expect(own.ok(), "an agent's own costs can be read");
+  return measurement_counts(*own);
+}
+
+}  // namespace trimtab::test

@@ -1,0 +1,159 @@
+#include "simulated_coordinator.hpp"
+
+#include <utility>
+
+#include "measurement_counts.hpp"
+#include "seeded_runs.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::test {
+
+using namespace std::chrono_literals;
+using namespace coordinator;
+
+// What a process of the coordinator holds.
+struct SimulatedCoordinator::Life {
+  Life(const Clock& time, StateStore opened, CostDatabase database, const std::string& directory, PeerPort port)
+      : clock(time),
+        store(std::move(opened)),
+        costs(std::move(database)),
+        services{clock,
+                 store,
+                 costs,
+                 worker,
+                 members,
+                 {},
+                 directory,
+                 directory + "/tables",
+                 [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
+                 {}},
+        agents(services, jobs, std::move(port)) {}
+
+  const Clock& clock;
+  net::EventLoop loop;
+  StateStore store;
+  CostDatabase costs;
+  SearchWorker worker{loop, clock};
+  Membership members{clock};
+  Services services;
+  JobTable jobs{services};
+  Agents agents;
+};
+
+SimulatedCoordinator::SimulatedCoordinator(VirtualTime& time, Random& random, SimulatedNetwork& network)
+    : time_(time), random_(random), network_(network), machine_(random), clock_(time) {}
+SimulatedCoordinator::~SimulatedCoordinator() = default;
+
+void SimulatedCoordinator::boot() {
+  clock_.restart();
+  ++lives_;
+  if (!behaves_ && random_.below(2) == 0) machine_.prepare_end(3000);
+  act([this] { open(); });
+  if (!life_) return time_.after(1s, [this, life = lives_] { life == lives_ ? boot() : void(); });
+  network_.coordinator_back();
+  tick();
+}
+
+void SimulatedCoordinator::open() {
+  auto store = StateStore::open(machine_.disk.file("coordinator.db"));
+  if (!store.ok()) return expect(machine_.may_fail(), "the coordinator's state opens: " + store.error().message);
+  auto costs = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kCreate);
+  if (!costs.ok()) return expect(machine_.may_fail(), "the coordinator's costs open: " + costs.error().message);
+  life_ = std::make_unique<Life>(
+      clock_, std::move(store).value(), std::move(costs).value(), machine_.disk.file("files"),
+      // What a dying process would send does not get out.
+      PeerPort{[this](std::uint64_t peer, std::string frame) {
+                 return !machine_.disk.is_cut() && network_.send_to_agent(peer, std::move(frame));
+               },
+               [this](std::uint64_t peer) { network_.close_by_coordinator(peer); }});
+}
+
+void SimulatedCoordinator::act(const std::function<void()>& work) {
+  work();
+  if (machine_.disk.is_cut()) die();
+}
+
+void SimulatedCoordinator::kill() {
+  if (life_) die();
+}
+
+// Sometimes at once, sometimes another machine takes up the databases later.
+void SimulatedCoordinator::die() {
+  machine_.disk.cut();
+  life_.reset();
+  network_.coordinator_gone();
+  machine_.come_up();
+  ++lives_;
+  const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 30'000'000'000));
+  time_.after(away, [this, life = lives_] {
+    if (life == lives_) boot();
+  });
+}
+
+void SimulatedCoordinator::behave() {
+  behaves_ = true;
+  machine_.calm();
+}
+
+void SimulatedCoordinator::tick() {
+  time_.after(1s, [this, life = lives_] {
+    if (life != lives_) return;
+    act([this] {
+      life_->agents.tick();
+      for (const auto& [tag, node] : wanted_) {
+        if (!outputs.contains(tag) && !machine_.disk.is_cut()) order(tag, node);
+      }
+    });
+    if (life == lives_) tick();
+  });
+}
+
+// A job's orders have the job's run; nothing else of it matters here.
+void SimulatedCoordinator::order(const std::string& tag, const std::string& node) {
+  constexpr std::int64_t kRun = 1;
+  const auto id = life_->store.command_id(kRun, tag, node);
+  if (!id.ok()) return expect(machine_.may_fail(), "a command gets an id");
+  const auto [known, is_new] = ids_.emplace(tag, *id);
+  expect(known->second == *id, "a command keeps its id");
+  if (is_new) expect(tags_.emplace(*id, tag).second, "an id is given once");
+  wire::ToAgent message;
+  message.mutable_command()->set_id(*id);
+  message.mutable_command()->mutable_describe()->set_job_json(tag);
+  static_cast<void>(life_->agents.send(node, message));
+}
+
+void SimulatedCoordinator::received(SimulatedNetwork::Peer peer, const std::string& frame) {
+  if (!life_) return;
+  act([&] {
+    life_->agents.message(peer, frame);
+    wire::FromAgent message;
+    if (message.ParseFromString(frame) && message.has_command_done() && !machine_.disk.is_cut()) {
+      done(message.command_done());
+    }
+  });
+}
+
+void SimulatedCoordinator::done(const wire::CommandDone& done) {
+  const auto tag = tags_.find(done.id());
+  expect(tag != tags_.end(), "nobody answers what was not asked");
+  outputs.emplace(tag->second, done.output());
+}
+
+void SimulatedCoordinator::closed(SimulatedNetwork::Peer peer) {
+  if (life_) life_->agents.closed(peer, "gone");
+}
+
+bool SimulatedCoordinator::idle() const {
+  return life_ && outputs.size() == wanted_.size();
+}
+
+SimulatedNetwork::Peer SimulatedCoordinator::peer_of(const std::string& node) const {
+  const Member* member = life_->members.by_node(node);
+  return member == nullptr || member->lost ? 0 : member->peer;
+}
+
+std::map<std::string, std::uint64_t> SimulatedCoordinator::costs() const {
+  return measurement_counts(life_->costs);
+}
+
+}  // namespace trimtab::test

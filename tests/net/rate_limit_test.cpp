@@ -1,0 +1,37 @@
+#include "rate_limit.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace trimtab;
+using namespace trimtab::net;
+using namespace std::chrono_literals;
+
+TEST_CASE("a second's worth of frames comes at once, and then the rate holds") {
+  RateLimit limit(100);
+  const Nanoseconds begin = 1h;
+  for (int i = 0; i < 100; ++i) CHECK(limit.take(begin) == 0ns);
+  Nanoseconds now = begin;
+  int frames = 0;
+  for (; now < begin + 10s; ++frames) now += limit.take(now);
+  CHECK(frames >= 1000);
+  CHECK(frames <= 1010);
+}
+
+TEST_CASE("who was quiet may send a second's worth again, and no more") {
+  RateLimit limit(100);
+  CHECK(limit.take(0ns) == 0ns);
+  const Nanoseconds later = 1h;
+  int at_once = 0;
+  while (limit.take(later) == 0ns) ++at_once;
+  CHECK(at_once == 100);
+}
+
+TEST_CASE("waiting is worth its timer, and 0 is no limit") {
+  RateLimit fast(1'000'000);
+  int delayed = 0;
+  for (int i = 0; i < 1'000'000; ++i) delayed += fast.take(0ns) == 0ns ? 0 : 1;
+  CHECK(delayed == 0);
+  CHECK(fast.take(0ns) == RateLimit::kShortestPause);
+  RateLimit none(0);
+  for (int i = 0; i < 1000; ++i) CHECK(none.take(0ns) == 0ns);
+}

@@ -1,0 +1,185 @@
+"""The Debian packages in a fresh Debian 12: installed, used, upgraded, removed, purged. Needs root, debootstrap and a mirror."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from installation import ROOT, wait_until
+
+PACKAGES = ["trimtab", "trimtab-agent", "trimtab-coordinator"]
+MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+# Stands for systemd, which does not run in a change of root.
+SYSTEMCTL = "#!/bin/sh\necho \"$*\" >>/systemctl.log\n"
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, **more)
+
+
+def built(revision):
+    """The packages of that revision."""
+    done = run(ROOT / "scripts" / "package", revision)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sorted((ROOT / "build" / "packages").glob("*.deb"))
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="trimtab-debian-"))
+        cls.addClassCleanup(cls.remove_root)
+        cls.root.chmod(0o755)  # it becomes everybody's "/"
+        done = run("debootstrap", "--variant=minbase", "--include=adduser,logrotate", "bookworm", cls.root, MIRROR)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        for place, kind in (("proc", "proc"), ("dev/shm", "tmpfs")):
+            (cls.root / place).mkdir(parents=True, exist_ok=True)
+            done = run("mount", "-t", kind, kind, cls.root / place)
+            assert done.returncode == 0, done.stderr
+        for name in ("resolv.conf", "hosts"):
+            shutil.copy(f"/etc/{name}", cls.root / "etc" / name)
+        (cls.root / "run/systemd/system").mkdir(parents=True)
+        systemctl = cls.root / "usr/bin/systemctl"
+        systemctl.write_text(SYSTEMCTL)
+        systemctl.chmod(0o755)
+        for revision in (1, 2):
+            place = cls.root / f"debs{revision}"
+            place.mkdir()
+            for package in built(revision):
+                shutil.copy(package, place)
+        cls.inside("apt-get", "update", "-qq")
+        cls.before = cls.paths()
+
+    @classmethod
+    def remove_root(cls):
+        for place in ("proc", "dev/shm"):
+            run("umount", cls.root / place)
+        assert str(cls.root) not in pathlib.Path("/proc/mounts").read_text(), f"something is still mounted below {cls.root}"
+        shutil.rmtree(cls.root)
+
+    @classmethod
+    def inside(cls, *words, code=0, **more):
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C",
+                       "DEBIAN_FRONTEND": "noninteractive"}
+        done = run("chroot", cls.root, *words, env=environment, **more)
+        assert done.returncode == code, f"{words} gave {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    @classmethod
+    def paths(cls):
+        """Everything of ours or of nobody: no process's, no cache's, no other package's."""
+        found = run("find", cls.root, "-xdev", "-name", "*trimtab*", "-not", "-path", "*/debs*")
+        return set(found.stdout.split())
+
+    @classmethod
+    def installed(cls, name):
+        said = run("chroot", cls.root, "dpkg-query", "-W", "-f=${Status} ${Version}", name).stdout
+        return said.split()[-1] if "install ok installed" in said else None
+
+    def systemctl(self):
+        """What systemd has been told since it was last asked."""
+        log = self.root / "systemctl.log"
+        calls = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return calls
+
+    def place(self, revision):
+        self.inside("bash", "-c", f"apt-get install -y -qq --no-install-recommends /debs{revision}/*.deb")
+
+    def test_life_of_an_installation(self):
+        for step in (self.install, self.use, self.upgrade, self.remove, self.purge):
+            with self.subTest(step.__name__):
+                step()
+
+    def install(self):
+        self.place(1)
+        for name in PACKAGES:
+            self.assertTrue(self.installed(name).endswith("-1"), name)
+        self.assertEqual(self.inside("dpkg", "--verify", *PACKAGES), "")
+        self.assertIn("trimtab (= ", self.inside("dpkg-query", "-W", "-f=${Depends}", "trimtab-agent"))
+        for user in ("trimtab", "trimtab-coordinator"):
+            self.assertIn("/usr/sbin/nologin", self.inside("getent", "passwd", user))
+        # Nothing is started before somebody has said what: only told of.
+        self.assertEqual(set(self.systemctl()), {"daemon-reload"})
+        self.inside("logrotate", "--debug", "/etc/logrotate.d/trimtab")
+
+    def use(self):
+        self.assertRegex(self.inside("trimtab", "--version"), r"\d+\.\d+")
+        self.inside("python3", "-c", "import trimtab, trimtab.slurm, trimtab.slot; trimtab.connect()")
+        for plugin in ("profiler", "tuner"):
+            self.assertEqual(os.readlink(self.root / f"usr/lib/trimtab/libnccl-{plugin}-trimtab.so"), "libtrimtab-inject.so")
+        report = run("chroot", self.root, "trimtab", "doctor").stdout
+        self.assertIn("/usr/lib/trimtab/libtrimtab-inject.so", report)
+        self.assertIn("there is no file /etc/trimtab/tokens", report)
+        self.inside("bash", "-c", "umask 027; trimtab token add ana --role operate --tenant '*' --tokens /etc/trimtab/tokens"
+                                  " -o /root/token && trimtab token add n0 --role agent --tokens /etc/trimtab/tokens"
+                                  " -o /etc/trimtab/agent.token")
+        self.inside("bash", "-c", "chgrp trimtab-coordinator /etc/trimtab/tokens && chmod 640 /etc/trimtab/tokens"
+                                  " && chgrp trimtab /etc/trimtab/agent.token && chmod 640 /etc/trimtab/agent.token")
+        daemons = [self.start("coordinator", "trimtab-coordinator", "--listen", "127.0.0.1:17420"),
+                   self.start("agent", "trimtab", "--coordinator", "127.0.0.1:17420", "--socket", "/run/trimtab/agent.sock",
+                              "--token-file", "/etc/trimtab/agent.token", "--metrics-port", "17421")]
+        try:
+            asked = ("trimtab", "status", "--coordinator", "127.0.0.1:17420", "--token-file", "/root/token")
+            wait_until(lambda: "connected" in run("chroot", self.root, *asked).stdout, "the agent's joining", 30)
+            self.assertNotIn("was not found", (self.root / "agent.log").read_text())
+            report = run("chroot", self.root, "trimtab", "doctor", "--metrics-port", "17421", "--coordinator",
+                         "127.0.0.1:17420", "--token-file", "/root/token").stdout
+            self.assertIn("0 ranks, connected to the coordinator", report)
+            self.assertIn("1 nodes connected", report)
+        finally:
+            for daemon in daemons:
+                daemon.send_signal(signal.SIGTERM)
+            self.assertEqual([daemon.wait(timeout=30) for daemon in daemons], [0, 0])
+
+    def start(self, daemon, user, *more):
+        """As its unit does, without a systemd."""
+        for place in (f"/var/lib/trimtab/{daemon}", "/run/trimtab"):
+            self.inside("install", "-d", "-o", user, "-m", "0755" if place.startswith("/run") else "0700", place)
+        words = [f"/usr/bin/trimtab-{daemon}", "--config", f"/etc/trimtab/{daemon}.toml", "--state", f"/var/lib/trimtab/{daemon}"]
+        with open(self.root / f"{daemon}.log", "w") as log:
+            return subprocess.Popen(["chroot", f"--userspec={user}:{user}", str(self.root), *words, *more],
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def upgrade(self):
+        settings = self.root / "etc/trimtab/agent.toml"
+        mine = settings.read_text() + "# mine\n"
+        settings.write_text(mine)
+        self.systemctl()
+        self.place(2)
+        for name in PACKAGES:
+            self.assertTrue(self.installed(name).endswith("-2"), name)
+        self.assertEqual(settings.read_text(), mine)
+        self.assertTrue((self.root / "var/lib/trimtab/agent/agent.db").exists())
+        calls = self.systemctl()
+        self.assertIn("try-restart trimtab-agent.service trimtab-agent@*.service", calls)
+        self.assertIn("try-restart trimtab-coordinator.service", calls)
+        self.assertFalse([call for call in calls if call.startswith(("stop", "disable", "start", "enable"))])
+
+    def remove(self):
+        self.inside("apt-get", "remove", "-y", "-qq", *PACKAGES)
+        calls = self.systemctl()
+        self.assertIn("stop trimtab-agent.service trimtab-agent@*.service", calls)
+        self.assertIn("stop trimtab-coordinator.service", calls)
+        self.assertFalse((self.root / "usr/bin/trimtab-agent").exists())
+        self.assertFalse((self.root / "usr/lib/python3/dist-packages/trimtab").exists())
+        self.assertIn("# mine", (self.root / "etc/trimtab/agent.toml").read_text())
+        self.assertTrue((self.root / "var/lib/trimtab/coordinator/costs.db").exists())
+
+    def purge(self):
+        self.inside("apt-get", "purge", "-y", "-qq", *PACKAGES)
+        # What somebody put there is theirs; the users stay, for files may still be theirs.
+        self.assertEqual(sorted(path.name for path in (self.root / "etc/trimtab").iterdir()), ["agent.token", "tokens"])
+        shutil.rmtree(self.root / "etc/trimtab")
+        left = {path for path in self.paths() - self.before if "/run/" not in path}
+        self.assertEqual(left, set())
+        for name in PACKAGES:
+            self.assertIsNone(self.installed(name))
+
+
+if __name__ == "__main__":
+    unittest.main()

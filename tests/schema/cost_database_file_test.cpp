@@ -1,0 +1,85 @@
+// What is said of cost databases in files alone.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "cost_tables.hpp"
+#include "sample_costs.hpp"
+#include "schema/cost_database.hpp"
+
+using namespace trimtab;
+using namespace trimtab::test;
+
+namespace {
+
+const std::string kHash = hash(sample_fingerprint());
+
+}  // namespace
+
+TEST_CASE("folding keeps the number of stored rows bounded") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  CostDatabase database = open_costs(path);
+  for (std::uint64_t number = 1; number <= 640; ++number) {
+    REQUIRE(database
+                .add_batch({"agent", number}, sample_fingerprint(), "active",
+                           {forward_cost("a", {1}), forward_cost("b", {1})})
+                .value());
+  }
+  // Ten times 64 batches of two costs: unfolded they would take 1280 rows of about 100 bytes.
+  CHECK(bytes_of(path).size() + bytes_of(path + "-wal").size() < 6'000'000);
+  CostDatabase copy = open_costs(directory.file("copy.db"));
+  CHECK(copy.merge_from(path).value() == 640);
+  CHECK(bytes_of(directory.file("copy.db")).size() < 80'000);
+  CHECK(contents(copy) == contents(database));
+}
+
+TEST_CASE("reading leaves no files beside the database, and a reader may not write") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  {
+    REQUIRE(open_costs(path).add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {7})}).value());
+  }
+  {
+    CostDatabase reader = open_costs(path, OpenMode::kReadOnly);
+    CHECK(reader.cost_count().value() == 1);
+    CHECK_FALSE(reader.put_fact(kHash, "calibration", "{}").ok());
+  }
+  CHECK_FALSE(std::filesystem::exists(path + "-wal"));
+  CHECK_FALSE(std::filesystem::exists(path + "-shm"));
+}
+
+TEST_CASE("a cost database of the first release is taken over whole, and then tells channels and classes apart") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  {
+    Migrations first = cost_tables::migrations();
+    first.steps.resize(1);
+    Database old = Database::open(path, DatabaseMode::kCreate, first).value();
+    const std::string fingerprint = to_json(sample_fingerprint());
+    const std::string statistics = statistics_of({10, 20}).encode();
+    REQUIRE(old.execute("INSERT INTO fingerprints VALUES (?, ?)", {kHash, fingerprint}).ok());
+    REQUIRE(old.execute("INSERT INTO origins VALUES (3, 'agent', 0)").ok());
+    REQUIRE(old.execute("INSERT INTO batches VALUES (3, 1)").ok());
+    REQUIRE(old.execute("INSERT INTO cost_keys VALUES (7, 'overlap_computation', 'all_reduce', '', 0, 1, 'default', "
+                        "1024, 2, 'intra_node')")
+                .ok());
+    REQUIRE(old.execute("INSERT INTO costs VALUES (?, 7, 'active', 3, 1, ?)", {kHash, statistics}).ok());
+  }
+  CostDatabase database = open_costs(path, OpenMode::kReadWrite);
+  CostKey key{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1024, 2, "intra_node"};
+  CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
+  CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {{key, statistics_of({5})}}).value());
+  CostKey narrow = key;
+  narrow.channels = 8;
+  narrow.kernel_class = "gemm";
+  narrow.algorithm = "ring";
+  narrow.protocol = "simple";
+  CHECK(database.add_batch({"agent", 2}, sample_fingerprint(), "passive", {{narrow, statistics_of({7})}}).value());
+  CHECK(database.find(kHash, narrow).value()->statistics == statistics_of({7}));
+  CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
+  CHECK(database.cost_count().value() == 2);
+}
