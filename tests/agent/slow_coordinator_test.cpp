@@ -95,7 +95,12 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
     REQUIRE(link->queued_bytes() <= std::size_t{1} << 20);
   }
   CHECK(store->spool().bytes() > Bytes{20} << 20);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  WARN("memory is not measured: a sanitizer keeps freed memory");
+  (void)before;
+#else
   CHECK(resident() - before < Bytes{4} << 20);
+#endif
   CHECK(heard.size() <= CostStore::kMaxInFlight);
 
   // Another coordinator takes its place, which is quick.
