@@ -361,7 +361,7 @@ void JobRun::priced(const SearchReply& reply) {
   timelines_json_ = "{}";  // those of an earlier plan would be taken for this one's
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
   const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
-  timelines_json_ = R"({"adopted_hash":")" + state().incumbent.hash + R"(","initial":)" + reply.initial_timeline_json +
+  timelines_json_ = R"({"adopted_hash":")" + priced_ + R"(","initial":)" + reply.initial_timeline_json +
                     R"(,"adopted":)" + reply.incumbent_timeline_json + R"(,"initial_measured":)" +
                     measured(state().initial) + R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
   const Status stored = services_.store.save_timelines(run_, timelines_json_);
