@@ -29,6 +29,15 @@ target_link_libraries(bench_cupti_decode PRIVATE inject base schema_record schem
 if(TRIMTAB_CUPTI_LIBRARY)
   target_compile_definitions(bench_cupti_decode PRIVATE REAL_CUPTI="${TRIMTAB_CUPTI_LIBRARY}")
 endif()
-add_executable(bench_fold ${collectors_bench_dir}/fold_bench.cpp)
+add_executable(bench_fold ${collectors_bench_dir}/fold_bench.cpp ${collectors_bench_dir}/made_up_ring.cpp)
 target_include_directories(bench_fold PRIVATE ${collectors_agent_src})
 target_link_libraries(bench_fold PRIVATE agent trimtab_warnings)
+
+# The same records through the agent's process: agent_records --help.
+add_executable(agent_records ${collectors_bench_dir}/agent_records.cpp ${collectors_bench_dir}/made_up_ring.cpp)
+foreach(part coordinator_process daemon_metrics daemon_process)
+  target_sources(agent_records PRIVATE ${collectors_bench_dir}/agents_load/${part}.cpp)
+endforeach()
+target_include_directories(agent_records PRIVATE ${collectors_bench_dir})
+target_link_libraries(agent_records PRIVATE base schema_record net CLI11::CLI11 fmt::fmt trimtab_warnings)
+add_dependencies(agent_records trimtab-agent trimtab-coordinator)

@@ -1,3 +1,18 @@
 add_executable(bench_coordinator coordinator_bench.cpp)
 target_include_directories(bench_coordinator PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
 target_link_libraries(bench_coordinator PRIVATE coordinator benchmark::benchmark_main trimtab_warnings)
+
+# One coordinator process under the load of many agents: agents_load --help.
+set(agents_load_dir ${CMAKE_CURRENT_LIST_DIR}/agents_load)
+add_executable(agents_load)
+foreach(part agents_load coordinator_process cost_load daemon_metrics daemon_process load_agent load_certificates load_run)
+  target_sources(agents_load PRIVATE ${agents_load_dir}/${part}.cpp)
+endforeach()
+target_include_directories(agents_load PRIVATE ${PROJECT_SOURCE_DIR}/agent/src ${CMAKE_CURRENT_LIST_DIR})
+target_link_libraries(agents_load PRIVATE agent net schema_store schema_wire CLI11::CLI11 fmt::fmt
+                                          trimtab_warnings)
+add_dependencies(agents_load trimtab-coordinator)
+if(TRIMTAB_TESTS)
+  add_test(NAME agents_load COMMAND agents_load --agents 50 --rate 10 --seconds 5 --kill-at 2 --most-growth-mib 20)
+  set_tests_properties(agents_load PROPERTIES TIMEOUT 120)
+endif()

@@ -2,15 +2,15 @@
 // second.
 
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
 
-#include <chrono>
-#include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cost_intake.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
+#include "temporary_directory.hpp"
 #include "tuning/comparison.hpp"
 #include "tuning/tuning.hpp"
 #include "wire/agent.pb.h"
@@ -19,21 +19,6 @@ namespace {
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
-
-class Directory {
- public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "trimtab-bench-XXXXXX").string();
-    path_ = ::mkdtemp(name.data()) != nullptr ? name : "";
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 wire::CostBatch batch_of(std::int64_t entries) {
   wire::CostBatch batch;
@@ -56,25 +41,40 @@ wire::CostBatch batch_of(std::int64_t entries) {
   return batch;
 }
 
-// Decoding, validating, merging and committing (durably) one batch after the other.
+// Decoding, validating, merging and committing (durably) batches: so many at a time, each of another agent, with so
+// many costs each.
 void ingest_batches(benchmark::State& state) {
-  const Directory directory;
+  const TemporaryDirectory directory;
   auto costs = CostDatabase::open(directory.file("costs.db"), OpenMode::kCreate);
   if (!costs.ok()) return state.SkipWithError(costs.error().message.c_str());
-  const std::string frame = batch_of(state.range(0)).SerializeAsString();
+  const std::string frame = batch_of(state.range(1)).SerializeAsString();
   Counters counters;
+  BatchReader reader;
   std::uint64_t number = 0;
   for (auto _ : state) {
-    wire::CostBatch batch;
-    batch.ParseFromString(frame);
-    batch.set_batch(++number);
-    const auto stored = store_batch(*costs, "bench", batch, counters);
+    ++number;
+    std::vector<trimtab::CostBatch> group;
+    for (std::int64_t agent = 0; agent < state.range(0); ++agent) {
+      wire::CostBatch batch;
+      batch.ParseFromString(frame);
+      batch.set_batch(number);
+      ReadBatch read = reader.read("agent" + std::to_string(agent), batch, counters);
+      group.push_back(std::move(read.parts.front()));
+    }
+    const auto stored = costs->add_batches(group);
     if (!stored.ok()) return state.SkipWithError(stored.error().message.c_str());
   }
-  state.SetItemsProcessed(state.iterations());
+  state.SetItemsProcessed(state.iterations() * state.range(0));
   state.counters["costs"] = benchmark::Counter(static_cast<double>(counters.cost_entries), benchmark::Counter::kIsRate);
 }
-BENCHMARK(ingest_batches)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
+BENCHMARK(ingest_batches)
+    ->ArgNames({"group", "costs"})
+    ->Args({1, 1})
+    ->Args({1, 16})
+    ->Args({1, 256})
+    ->Args({64, 1})
+    ->Args({64, 16})
+    ->UseRealTime();
 
 // A job that trains on: what each step of each rank costs the event loop.
 void handle_steps(benchmark::State& state) {

@@ -1,8 +1,4 @@
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,23 +6,11 @@
 
 #include "base/random.hpp"
 #include "schema/cost_database.hpp"
+#include "temporary_directory.hpp"
 
 namespace {
 
 using namespace trimtab;
-
-// On the disk of the temporary directory: each batch is synced, as in a daemon.
-class Directory {
- public:
-  Directory() : path_((std::filesystem::temp_directory_path() / "trimtab-bench-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) std::abort();
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 std::vector<Cost> costs_of(std::int64_t count) {
   Random random(1);
@@ -44,7 +28,7 @@ void must(bool ok, benchmark::State& state) {
 }
 
 void add_batch(benchmark::State& state) {
-  const Directory directory;
+  const TemporaryDirectory directory;  // on the disk: each batch is synced, as in a daemon
   const std::vector<Cost> costs = costs_of(state.range(0));
   CostDatabase database = CostDatabase::open(directory.file("c.db"), OpenMode::kCreate).value();
   std::uint64_t number = 0;
@@ -54,7 +38,7 @@ void add_batch(benchmark::State& state) {
 }
 
 void read_costs(benchmark::State& state) {
-  const Directory directory;
+  const TemporaryDirectory directory;
   CostDatabase database = CostDatabase::open(directory.file("c.db"), OpenMode::kCreate).value();
   for (std::uint64_t number = 1; number <= 10; ++number) {
     must(database.add_batch({"agent", number}, {}, "active", costs_of(state.range(0))).ok(), state);
@@ -65,7 +49,7 @@ void read_costs(benchmark::State& state) {
 }
 
 void merge(benchmark::State& state) {
-  const Directory directory;
+  const TemporaryDirectory directory;
   CostDatabase theirs = CostDatabase::open(directory.file("theirs.db"), OpenMode::kCreate).value();
   for (std::uint64_t number = 1; number <= 10; ++number) {
     must(theirs.add_batch({"agent", number}, {}, "active", costs_of(state.range(0))).ok(), state);

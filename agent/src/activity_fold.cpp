@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kLatestSteps = 32;
 constexpr std::size_t kMostStepRanges = 1024;
 constexpr std::size_t kMostCollectives = std::size_t{1} << 14;
+// Collectives come almost in order, and few run at once: what would have to be looked for further is left out.
+constexpr std::size_t kMostLookedAt = 1024;
 // The plugin's stamps and CUPTI's are of two clocks.
 constexpr std::uint64_t kClocksDifferNs = 1'000'000;
 constexpr std::size_t kMostLanes = 64;
@@ -135,14 +137,20 @@ void ActivityFold::add_collective(const RangeRecord& record) {
   ++counters_.collectives;
   const std::uint32_t key = communications_.number_of(communication_key(record));
   if (collectives_.size() >= kMostCollectives) collectives_.pop_front();
-  auto place = collectives_.end();  // by beginning; they come almost in order
-  while (place != collectives_.begin() && std::prev(place)->begin_ns > record.begin_ns) --place;
-  collectives_.insert(place, {record.begin_ns, record.end_ns, key, record.uncertainty_ns});
+  remember_collective({record.begin_ns, record.end_ns, key, record.uncertainty_ns});
   if (collective_kernels_) return;
   DeviceInterval interval{record.begin_ns, record.end_ns, kCollectiveStream, key | kIsCommunication,
                           Activity::kCommunication};
   interval.device = DeviceInterval::kAnyDevice;  // NCCL does not say which
   put(interval);
+}
+
+void ActivityFold::remember_collective(const SeenCollective& seen) {
+  auto place = collectives_.end();  // by beginning
+  for (std::size_t passed = 0; place != collectives_.begin() && std::prev(place)->begin_ns > seen.begin_ns; --place) {
+    if (++passed > kMostLookedAt) return;
+  }
+  collectives_.insert(place, seen);
 }
 
 void ActivityFold::put(const DeviceInterval& interval) {
@@ -279,7 +287,9 @@ std::uint32_t ActivityFold::communication_of(const DeviceInterval& interval) {
   const auto yet_to_come = [&](const SeenCollective& one) {
     return one.begin_ns >= interval.end_ns + kClocksDifferNs + one.uncertainty_ns;
   };
-  for (auto seen = collectives_.begin(); seen != collectives_.end() && !yet_to_come(*seen); ++seen) {
+  std::size_t looked_at = 0;
+  for (auto seen = collectives_.begin(); seen != collectives_.end() && !yet_to_come(*seen) && matches < 2; ++seen) {
+    if (++looked_at > kMostLookedAt) matches = 2;  // one of them may be it as well
     const std::uint64_t shorter = std::min(seen->end_ns - seen->begin_ns, interval.length_ns());
     const std::uint64_t common = common_ns(*seen, interval);
     if (common == 0 || 2 * common < shorter) continue;

@@ -107,6 +107,7 @@ class ActivityFold final {
   void add_copy(const RangeRecord& record);
   void add_collective(const RangeRecord& record);
   [[nodiscard]] static std::uint64_t common_ns(const SeenCollective& seen, const DeviceInterval& interval);
+  void remember_collective(const SeenCollective& seen);
   void put(const DeviceInterval& interval);
   void clock_set_back();
   void fold(DeviceInterval interval);

@@ -120,6 +120,15 @@ void add_activity_metrics(const std::map<RankIdentity, RankActivity>& activities
       [](const RankActivity& one) { return one.collector.lost_stamps; });
   add("trimtab_rank_cupti_records_dropped_total", true, "Records that CUPTI had no buffer for.",
       [](const RankActivity& one) { return one.collector.cupti_dropped; });
+  for (const auto& [id, activity] : activities) {
+    for (const auto& [number, uuid] : activity.devices) {
+      std::string labels = labels_of(id);
+      labels.insert(labels.size() - 1,
+                    ",device=\"" + std::to_string(number) + "\",uuid=\"" + net::label_value(uuid) + "\"");
+      into.push_back({"trimtab_rank_device_info", false, "1 for each device of a rank, by the rank's own number.", 1,
+                      std::move(labels)});
+    }
+  }
   const auto add_clock = [&](const char* name, const char* help, const auto& ns_of) {
     for (const auto& [id, activity] : activities) {
       if (!activity.gpu_clock) continue;

@@ -32,6 +32,21 @@ Result<AgentDatabase> open_agent_database(const std::string& path, Random& rando
   return AgentDatabase{std::move(database), as_text(rows[0][0])};
 }
 
+Result<bool> renew_instance(AgentDatabase& opened, Random& random) {
+  Database& database = opened.database;
+  TRIMTAB_TRY(const auto due,
+              database.query("SELECT 1 FROM identity WHERE renew = 1 AND NOT EXISTS (SELECT 1 FROM batches)"));
+  if (due.empty()) return false;
+  const std::string instance = hexadecimal(random.next());
+  const auto renew = [&]() -> Status {
+    TRIMTAB_TRY_STATUS(database.execute("UPDATE identity SET instance = ?, renew = 0", {instance}));
+    return database.execute("DELETE FROM sqlite_sequence WHERE name = 'batches'");
+  };
+  TRIMTAB_TRY_STATUS(database.transaction(renew));
+  opened.instance = instance;
+  return true;
+}
+
 std::uint64_t random_seed() {
   std::uint64_t seed = 0;
   while (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {

@@ -131,8 +131,11 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
   const auto version = common_version({"this agent", TRIMTAB_RELEASE, kSpokenVersions},
                                       {"the coordinator", said(message.release()), theirs});
   if (!version.ok()) return link.drop(version.error().message);
-  spdlog::info("the coordinator (release {}) knows this agent", message.release());
-  commands.serve(message.coordinator());
+  spdlog::info("the coordinator (release {}) knows this agent", said(message.release()));
+  if (const Status served = commands.serve(message.coordinator()); !served.ok()) {
+    spdlog::error("{}", served.error().message);
+    return link.drop(served.error().message);
+  }
   welcome = true;
   last_link_reason.clear();
   const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();

@@ -25,7 +25,13 @@ constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
+constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
+// What an agent without ranks may take: scripts/soak measures it.
+constexpr double kIdleMemory = 64 << 20;
+constexpr double kIdleCores = 0.01;
+// On a slow link steps and heartbeats stand behind the costs that are on their way: those wait in the spool instead.
+constexpr std::size_t kCostsAhead = 128 * 1024;
 constexpr std::size_t kLastOutputBytes = 4096;
 
 net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr<net::Credentials>& tls,
@@ -36,6 +42,7 @@ net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr
   options.max_frame_bytes = static_cast<std::size_t>(chosen.max_frame);
   options.max_frames_per_second = chosen.max_message_rate;
   options.max_queued_bytes = static_cast<std::size_t>(chosen.link_queue);
+  options.silence_limit = chosen.silence_limit;
   options.tls = tls;
   options.token = std::move(token);
   return options;
@@ -51,6 +58,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       facts(std::move(node)),
       fingerprint_json(to_json(facts.fingerprint)),
       state(std::move(opened)),
+      random(seed),
       kill_switch(kill_switch_path(chosen.state)),
       news([this](const wire::FromAgent& message) { return send(message); }),
       ranks(loop, RankLedger(state.database), chosen.state, [this](const LedgerRank& rank) { rank_ended(rank); }),
@@ -85,6 +93,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 },
                 chosen.node}),
       hardware_probe(probe_parts()),
+      retention({chosen.state, chosen.job_retention, [this](const std::string& job) { return ranks.is_active(job); },
+                 [this](const std::string& job) { return forget_job(job); }}),
       tls(std::move(certificates)),
       link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
@@ -112,9 +122,11 @@ HardwareProbe::Parts Agent::Implementation::probe_parts() {
 }
 
 Status Agent::Implementation::open() {
+  const auto send_costs = [this](const wire::FromAgent& message) {
+    return link.queued_bytes() < kCostsAhead && send(message);
+  };
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
-                                          configuration.spool_limit,
-                                          [this](const wire::FromAgent& message) { return send(message); }));
+                                          configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
   follow_kill_switch();
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
@@ -134,6 +146,7 @@ Status Agent::Implementation::open() {
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
+  retention_timer = loop.every(kRetentionPeriod, [this] { retention.step(clock.monotonic(), clock.wall()); });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
@@ -232,11 +245,35 @@ void Agent::Implementation::look_after() {
   if (!welcome) return;
   news.retry();
   costs->look_after(clock.monotonic());
+  renew_instance();
+}
+
+Status Agent::Implementation::forget_job(const std::string& job) {
+  TRIMTAB_TRY_STATUS(ranks.forget(job));
+  news.forget(job);
+  sessions.forget(job);
+  jobs.forget(job);
+  return {};
+}
+
+// The coordinator knows an agent by its instance: it is told of a new one in a new conversation.
+void Agent::Implementation::renew_instance() {
+  if (costs->spool().bytes() > 0) return;
+  const auto renewed = agent::renew_instance(state, random);
+  if (!renewed.ok()) return spdlog::warn("another coordinator misses batches: {}", renewed.error().message);
+  if (!*renewed) return;
+  costs->renew(state.instance);
+  spdlog::info("this agent serves another coordinator: its batches go on as those of instance {}", state.instance);
+  link.drop("the agent has a new instance");
 }
 
 // Once per change, not every two seconds.
 void Agent::Implementation::report_storage() {
   const auto& counters = costs->counters();
+  if (std::exchange(spool_full_seen, counters.no_room) == 0 && counters.no_room > 0) {
+    spdlog::warn("the spool is full (spool_limit = {}): costs wait in memory until the coordinator takes some",
+                 format_bytes(configuration.spool_limit));
+  }
   if (counters.failed == 0 || storage_failures_told == counters.failed) return;
   if (storage_failures_told == 0) {
     spdlog::error("costs cannot be stored: {}. They are kept in memory, and it is tried again", counters.last_error);
@@ -324,6 +361,12 @@ Status Agent::Implementation::serve_metrics() {
   return {};
 }
 
+Bytes Agent::Implementation::database_bytes() const {
+  Bytes sum = 0;
+  for (const char* file : {"/agent.db", "/costs.db"}) sum += bytes_on_disk(configuration.state + file).value_or(0);
+  return sum;
+}
+
 std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto& ring = rings.counters();
   const auto& store = costs->counters();
@@ -387,16 +430,23 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
             batches_refused),
-      count("batches_dropped", "Passive cost batches dropped because the spool was full.", costs->spool().dropped()),
+      count("costs_dropped", "Values of passive costs for which neither the spool nor memory had room.",
+            collected.dropped()),
+      gauge("costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
+            static_cast<double>(collected.size())),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
       count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
+      count("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()),
       gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
       gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
       gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
       gauge("coordinator_connected", "1 while the coordinator knows this agent.", welcome ? 1 : 0),
       gauge("kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
             kill_switch.thrown() ? 1 : 0),
+      gauge("database_bytes", "The agent's databases on disk, with their logs.", static_cast<double>(database_bytes())),
+      gauge("idle_memory_budget_bytes", "What the agent may take while no rank runs.", kIdleMemory),
+      gauge("idle_cpu_budget_cores", "The same of processor time.", kIdleCores),
       gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()),
   };
   if (self.ok()) {

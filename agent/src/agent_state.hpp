@@ -20,6 +20,7 @@
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
 #include "job_context.hpp"
+#include "job_retention.hpp"
 #include "kill_switch.hpp"
 #include "launched_ranks.hpp"
 #include "net/link.hpp"
@@ -65,6 +66,7 @@ struct Agent::Implementation {
   void rank_ended(const LedgerRank& rank);
   void launcher_ended(const LedgerRank& launcher);
   void look_after();
+  void renew_instance();
   void report_storage();
   void start_sampling();
   void report_sources();
@@ -72,8 +74,11 @@ struct Agent::Implementation {
   void tell_activities();
   void follow_kill_switch();
 
+  Status forget_job(const std::string& job);
+
   Status serve_metrics();
   [[nodiscard]] std::vector<net::Metric> metrics() const;
+  [[nodiscard]] Bytes database_bytes() const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -81,6 +86,7 @@ struct Agent::Implementation {
   SystemClock clock;
   std::string fingerprint_json;
   AgentDatabase state;
+  Random random;
   std::optional<CostStore> costs;
   CostCollection collected;
   KillSwitch kill_switch;
@@ -92,6 +98,7 @@ struct Agent::Implementation {
   CommandRunner commands;
   RankSessions sessions;
   HardwareProbe hardware_probe;
+  JobRetention retention;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
@@ -103,6 +110,7 @@ struct Agent::Implementation {
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;
+  std::uint64_t spool_full_seen = 0;
   CollectiveTimes collective_times;
   std::uint64_t collectives_sent = 0;
   std::uint64_t collectives_unsent = 0;
@@ -117,6 +125,7 @@ struct Agent::Implementation {
   net::EventLoop::Timer activity_timer;
   net::EventLoop::Timer kill_switch_timer;
   net::EventLoop::Timer reload_timer;
+  net::EventLoop::Timer retention_timer;
   std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 

@@ -2,7 +2,8 @@
 
 // Cost batches on disk until the coordinator has acknowledged them. A batch is stored before it is sent and keeps its
 // number, so an agent that is killed at any moment sends it again under the same number, and the coordinator counts it
-// once. Bounded: beyond the limit the oldest passive batches are dropped and counted. One owner thread.
+// once. Bounded: beyond the limit passive batches are not taken. None that has a number is ever given up: the
+// coordinator folds an origin's batches for as long as none is missing (schema/README.md). One owner thread.
 
 #include <cstdint>
 #include <string>
@@ -24,8 +25,8 @@ class BatchSpool {
   // `database` must outlive the spool.
   [[nodiscard]] static Result<BatchSpool> open(Database& database, Bytes limit);
 
-  // The batch's number; 0 when a passive batch found no room and was dropped. Active batches (asked-for benchmarks) are
-  // always kept. On failure (disk full) nothing is stored.
+  // The batch's number; 0 when a passive batch found no room and is not stored. Active batches (asked-for benchmarks)
+  // are always taken. On failure (disk full) nothing is stored.
   [[nodiscard]] Result<std::uint64_t> put(bool active, const std::string& payload);
   // Also of a batch that is not there (any more).
   [[nodiscard]] Status acknowledge(std::uint64_t id);
@@ -33,17 +34,13 @@ class BatchSpool {
   [[nodiscard]] Result<std::vector<SpooledBatch>> next(std::uint64_t after, std::size_t count) const;
 
   [[nodiscard]] Bytes bytes() const { return bytes_; }
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // since the start
 
  private:
   BatchSpool(Database& database, Bytes limit) : database_(&database), limit_(limit) {}
-  Status make_room(Bytes needed);
-  Status count_bytes();
 
   Database* database_;
   Bytes limit_;
   Bytes bytes_ = 0;
-  std::uint64_t dropped_ = 0;
 };
 
 }  // namespace trimtab::agent

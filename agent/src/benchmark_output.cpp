@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "printable_text.hpp"
+#include "schema/json_nesting.hpp"
 
 namespace trimtab::agent {
 
@@ -48,6 +49,7 @@ Result<std::uint32_t> count_items(std::string_view requests_json) {
 
 void BenchmarkFold::line(std::uint32_t rank, std::string_view text) {
   if (text.empty() || text.front() != '{') return;
+  if (!json_nested_within(text)) return reject("a line is " + json_nesting_refusal());
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return;
   if (json.contains("item_done")) {

@@ -21,7 +21,10 @@ Result<bool> CommandLedger::serve(const std::string& coordinator) {
     if (coordinator.empty() || as_text(known[0][0]) == coordinator) return {};
     is_another = true;
     TRIMTAB_TRY_STATUS(database_->execute("DELETE FROM commands"));
-    return database_->execute("UPDATE identity SET coordinator = ?", {coordinator});
+    return database_->execute(
+        "UPDATE identity SET coordinator = ?, renew = CASE WHEN (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence "
+        "WHERE name = 'batches') > (SELECT COUNT(*) FROM batches) THEN 1 ELSE renew END",
+        {coordinator});
   });
   if (!kept.ok()) return kept.error();
   return is_another;

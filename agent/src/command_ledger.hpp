@@ -21,7 +21,8 @@ class CommandLedger {
   explicit CommandLedger(Database& database) : database_(&database) {}
 
   // Command ids are unique per coordinator database: another coordinator's start anew. Empty = unknown, changes
-  // nothing. True where it is another one.
+  // nothing. True where it is another one; where the former one has acknowledged batches, the instance is to be renewed
+  // (agent_database.hpp).
   [[nodiscard]] Result<bool> serve(const std::string& coordinator);
   // Nothing for a command that was not done, or that differs from the one done under its id.
   [[nodiscard]] Result<std::optional<wire::CommandDone>> reply(const wire::Command& command) const;

@@ -113,12 +113,12 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 
 }  // namespace
 
-void CommandRunner::serve(const std::string& coordinator) {
-  const auto is_another = ledger_.serve(coordinator);
-  if (!is_another.ok()) return spdlog::error("{}", is_another.error().message);
-  if (!*is_another) return;
+Status CommandRunner::serve(const std::string& coordinator) {
+  TRIMTAB_TRY(const bool is_another, ledger_.serve(coordinator));
+  if (!is_another) return {};
   unrecorded_.clear();
   parts_.ranks.forget_ended();
+  return {};
 }
 
 void CommandRunner::run(const wire::Command& command) {

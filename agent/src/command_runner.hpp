@@ -41,8 +41,9 @@ class CommandRunner final {
   };
   CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {}
 
-  // Another coordinator numbers its commands anew.
-  void serve(const std::string& coordinator);
+  // Another coordinator numbers its commands anew. On failure it must not be served: its replies would be forgotten as
+  // the former one's by the next attempt, and its commands done again.
+  [[nodiscard]] Status serve(const std::string& coordinator);
   void run(const wire::Command& command);
   // Sends the replies that could not be sent.
   void link_opened();

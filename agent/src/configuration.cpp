@@ -12,6 +12,7 @@
 
 #include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
+#include "schema/toml_nesting.hpp"
 
 namespace trimtab::agent {
 
@@ -80,6 +81,16 @@ Status set_grace(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_silence(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(const Nanoseconds limit, parse_duration(text));
+  // The coordinator answers a heartbeat every two seconds.
+  if (limit < std::chrono::seconds(6) || limit > std::chrono::minutes(10)) {
+    return bad_input("must be 6s to 10min, but it is " + text);
+  }
+  c.silence_limit = limit;
+  return {};
+}
+
 Status set_period(Configuration& c, const std::string& text) {
   TRIMTAB_TRY(const Nanoseconds period, parse_duration(text));
   const bool off = period.count() == 0;
@@ -87,6 +98,11 @@ Status set_period(Configuration& c, const std::string& text) {
     return bad_input("must be 0s (off) or 100ms to 1h, but it is " + text);
   }
   c.sample_period = period;
+  return {};
+}
+
+Status set_retention(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(c.job_retention, parse_duration(text));
   return {};
 }
 
@@ -130,8 +146,11 @@ constexpr std::array kKeys{
     ConfigurationKey{"inject", "PATH", "libtrimtab-inject.so",
                      [](C& c, Text text) { return set_path(c.inject_library, text); }},
     ConfigurationKey{"spool_limit", "BYTES",
-                     "costs kept for an absent coordinator; beyond it the oldest passive ones go",
+                     "costs kept on disk for an absent coordinator; beyond it passive ones wait in memory",
                      [](C& c, Text text) { return set_bytes(c.spool_limit, text, Bytes{1} << 20); }},
+    ConfigurationKey{"job_retention", "TIME",
+                     "how long the directory of a job that no longer runs here is kept, such as 30d; 0s = for ever",
+                     set_retention},
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
                      [](C& c, Text text) { return set_bytes(c.rank_log_limit, text, Bytes{64} << 10); }},
     ConfigurationKey{"max_frame", "BYTES", "the largest frame of the coordinator",
@@ -142,6 +161,8 @@ constexpr std::array kKeys{
         [](C& c, Text text) { return set_integer<std::uint32_t>(c.max_message_rate, text, 1, 1'000'000); }},
     ConfigurationKey{"link_queue", "BYTES", "what may wait for a slow coordinator in memory; costs wait in the spool",
                      [](C& c, Text text) { return set_bytes(c.link_queue, text, kSmallestFrame, Bytes{1} << 30); }},
+    ConfigurationKey{"silence_limit", "TIME", "how long the coordinator may be silent before the link is made anew",
+                     set_silence},
     ConfigurationKey{"kill_grace", "TIME", "from SIGTERM to SIGKILL, such as 5s", set_grace},
     ConfigurationKey{"sample_period", "TIME", "how often the machine's metrics are read, such as 5s; 0s = off",
                      set_period},
@@ -191,6 +212,7 @@ Status apply_table(Configuration& configuration, const std::string& file, const 
 }
 
 Status apply_file(Configuration& configuration, const ConfigurationFile& file) {
+  if (!toml_keys_within(file.text)) return bad_input(file.name + ": " + toml_keys_refusal());
   try {
     return apply_table(configuration, file.name, toml::parse(file.text, file.name));
   } catch (const toml::parse_error& failure) {

@@ -5,7 +5,18 @@ namespace trimtab::agent {
 void CostCollection::add(const CostOrigin& origin, const std::vector<Cost>& costs) {
   if (costs.empty()) return;
   auto& collected = costs_[origin];
-  for (const auto& cost : costs) collected[cost.key].merge(cost.statistics);
+  for (const auto& cost : costs) {
+    const auto known = collected.find(cost.key);
+    if (known != collected.end()) {
+      known->second.merge(cost.statistics);
+    } else if (origin.active || waiting_ < kMostWaiting) {
+      collected.emplace(cost.key, cost.statistics);
+      ++waiting_;
+    } else {
+      dropped_ += cost.statistics.count();
+    }
+  }
+  if (collected.empty()) costs_.erase(origin);
 }
 
 std::size_t CostCollection::size_of(const Cost& cost) {

@@ -1,7 +1,8 @@
 #pragma once
 
 // Costs on their way into batches: collected in memory by job, fingerprint and source, then cut into batches of a
-// bounded size. Pure.
+// bounded size. What finds no room there waits here, merged by key, and so takes no more memory with time; new passive
+// keys beyond kMostWaiting are dropped and counted. Pure.
 
 #include <map>
 #include <string>
@@ -27,8 +28,12 @@ struct CostOrigin {
 
 class CostCollection {
  public:
+  static constexpr std::size_t kMostWaiting = 20'000;  // some 10 MiB
+
   void add(const CostOrigin& origin, const std::vector<Cost>& costs);
   [[nodiscard]] bool empty() const { return costs_.empty(); }
+  [[nodiscard]] std::size_t size() const { return waiting_; }       // costs
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // values of keys for which there was no room
   // Gives each origin's costs to `store`, in batches; what it refuses to take is kept for the next time.
   template <typename Store>
   void flush(const Store& store) {
@@ -40,7 +45,7 @@ class CostCollection {
  private:
   using Collected = std::map<CostKey, Statistics>;
   template <typename Store>
-  static bool flush_origin(const CostOrigin& origin, Collected& costs, const Store& store) {
+  bool flush_origin(const CostOrigin& origin, Collected& costs, const Store& store) {
     while (!costs.empty()) {
       std::vector<Cost> batch;
       auto end = costs.begin();
@@ -49,14 +54,18 @@ class CostCollection {
         bytes += size_of(batch.back());
       }
       if (!store(origin, batch)) return false;
+      waiting_ -= batch.size();
       costs.erase(costs.begin(), end);
     }
     return true;
   }
   [[nodiscard]] static std::size_t size_of(const Cost& cost);
 
-  static constexpr std::size_t kBatchBytes = 512U << 10;
+  // Eight seconds at 64 kbit/s, in which nothing else is heard of the agent.
+  static constexpr std::size_t kBatchBytes = 64U << 10;
   std::map<CostOrigin, Collected> costs_;
+  std::size_t waiting_ = 0;
+  std::uint64_t dropped_ = 0;
 };
 
 // A batch without its number, serialized, and back.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace trimtab::agent {
 
 Result<CostStore> CostStore::open(Database& database, const std::string& costs_path, std::string instance,
@@ -34,7 +36,7 @@ Status CostStore::enter(std::uint64_t batch, const CostOrigin& origin, const std
 bool CostStore::store(const CostOrigin& origin, const std::vector<Cost>& costs) {
   const auto id = spool_.put(origin.active, encode_batch(origin, costs));
   if (!id.ok()) return failed(id.error());
-  if (*id == 0) return true;  // dropped and counted
+  if (*id == 0) return ++counters_.no_room, false;
   ++counters_.spooled;
   // Our own copy is second: it is made before the batch leaves the spool, if not now.
   if (const auto entered = enter(*id, origin, costs); !entered.ok()) {
@@ -49,6 +51,15 @@ bool CostStore::failed(const Error& error) {
   ++counters_.failed;
   counters_.last_error = error.message;
   return false;
+}
+
+void CostStore::renew(std::string instance) {
+  TRIMTAB_ASSERT(spool_.bytes() == 0, "batches keep their origin");
+  instance_ = std::move(instance);
+  in_flight_.clear();
+  to_let_go_.clear();
+  not_entered_.clear();
+  last_sent_ = 0;
 }
 
 void CostStore::link_opened() {

@@ -26,9 +26,11 @@ class CostStore {
   [[nodiscard]] static Result<CostStore> open(Database& database, const std::string& costs_path, std::string instance,
                                               Bytes spool_limit, Send send);
 
-  // False when it could not be stored (disk full): the caller keeps the costs.
+  // False when it could not be stored (disk or spool full): the caller keeps the costs.
   [[nodiscard]] bool store(const CostOrigin& origin, const std::vector<Cost>& costs);
 
+  // The origin of the batches from now on. REQUIRES: none is in the spool.
+  void renew(std::string instance);
   void link_opened();
   // Sends what may be sent. What was sent and has waited for an answer since kAnswerTime is sent again: the coordinator
   // does not acknowledge what it could not store. What our own disk had no room for is tried again. `now` is monotonic.
@@ -39,8 +41,9 @@ class CostStore {
   struct Counters {
     std::uint64_t spooled = 0;
     std::uint64_t acknowledged = 0;
-    std::uint64_t failed = 0;  // attempts to store
-    std::string last_error;    // of those
+    std::uint64_t failed = 0;   // attempts to store
+    std::string last_error;     // of those
+    std::uint64_t no_room = 0;  // attempts that found the spool full
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

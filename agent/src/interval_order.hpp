@@ -5,6 +5,7 @@
 // then it is released, and what comes later although it began earlier is dropped and counted. Memory is bounded by
 // `capacity`. Pure. Single-threaded.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,10 +23,11 @@ class IntervalOrder final {
   bool add(const DeviceInterval& interval);
   [[nodiscard]] bool full() const { return held_.size() - first_ >= capacity_; }
 
-  // Gives to `sink`, in order, what has settled; of a full order also the older half.
+  // Gives to `sink`, in order, what has settled, of a full order also the older half; at most so many at once.
+  static constexpr std::size_t kMostReleased = std::size_t{1} << 15;
   template <typename Sink>
   void release(const Sink& sink) {
-    release_before(settled(), sink);
+    release_before(std::min(settled(), first_ + kMostReleased), sink);
   }
   // Gives all that is held, in order.
   template <typename Sink>

@@ -48,6 +48,11 @@ Status JobContext::remember_model(const std::string& job, std::string_view model
   return {};
 }
 
+void JobContext::forget(const std::string& job) {
+  models_.erase(job);
+  fingerprints_.erase(job);
+}
+
 const Model* JobContext::model(const std::string& job) {
   if (const auto found = models_.find(job); found != models_.end()) return &found->second;
   if (!is_plain_name(job)) return nullptr;

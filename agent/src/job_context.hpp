@@ -29,6 +29,9 @@ class JobContext {
   [[nodiscard]] std::string fingerprint_json(const std::string& job);
   [[nodiscard]] std::string fingerprint_json(const Job& job) const;
 
+  // Until its files are read again.
+  void forget(const std::string& job);
+
   // The job's model, where somebody knows it: from the job itself or from its describe command.
   [[nodiscard]] Status remember_model(const std::string& job, std::string_view model_json);
 

@@ -11,6 +11,9 @@ namespace trimtab::agent {
 namespace {
 
 constexpr std::size_t kLongestName = 160;
+// In a mangled name "S0_" and "T_" stand for an earlier part, with the references in it: some dozens make a text of any
+// length, and take as long.
+constexpr std::size_t kMostReferences = 16;
 
 struct ClassRule {
   std::string_view part;  // in lower case
@@ -80,6 +83,24 @@ std::string_view first_within(const Word (&words)[Count], std::string_view text)
   return {};
 }
 
+std::size_t references_in(std::string_view mangled) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = mangled.find_first_of("ST", at)) != std::string_view::npos;) {
+    const std::size_t end = mangled.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", ++at);
+    if (end != std::string_view::npos && mangled[end] == '_') ++count;
+  }
+  return count;
+}
+
+// Empty where it is no mangled name.
+std::string demangled(const std::string& name) {
+  if (references_in(name) > kMostReferences) return "";
+  int status = -1;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                    &std::free);
+  return status == 0 && text ? text.get() : "";
+}
+
 std::string hash_digits(std::string_view text) {
   std::uint32_t hash = 2166136261U;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -127,11 +148,9 @@ std::string primitive_named(std::string_view function) {
 }
 
 std::string readable_kernel_name(std::string_view name) {
-  int status = -1;
   const std::string mangled(name);
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status),
-                                                    &std::free);
-  const std::string full = status == 0 && text ? text.get() : mangled;
+  const std::string readable = demangled(mangled);
+  const std::string& full = readable.empty() ? mangled : readable;
   if (full.size() <= kLongestName) return full;
   return full.substr(0, kLongestName - 9) + "#" + hash_digits(full);
 }

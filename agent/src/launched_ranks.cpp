@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.hpp"
 #include "child_process.hpp"
 #include "process_identity.hpp"
 
@@ -115,8 +116,13 @@ Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
                      std::to_string(slot.launch) + " of job " + slot.job +
                      ": the launch is over, or other nodes were meant");
   }
+  if (pid == 0) {
+    return bad_input(process_name(pid) +
+                     ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
+                     "(Kubernetes: hostPID), or in the one that the scheduler starts processes in");
+  }
   const auto stat = process_stat(pid);
-  if (!stat) return unavailable("process " + std::to_string(pid) + " has ended");
+  if (!stat) return unavailable(process_name(pid) + " has ended");
   TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
   ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
   rank->entry.pid = pid;
@@ -178,6 +184,17 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
 void LaunchedRanks::forget_ended() {
   std::erase_if(ranks_, [](const auto& entry) { return !entry.second.is_active(); });
   if (const auto forgotten = ledger_.forget_ended(); !forgotten.ok()) spdlog::error("{}", forgotten.error().message);
+}
+
+bool LaunchedRanks::is_active(const std::string& job) const {
+  return std::ranges::any_of(ranks_, [&](const auto& one) { return one.first.job == job && one.second.is_active(); });
+}
+
+Status LaunchedRanks::forget(const std::string& job) {
+  TRIMTAB_ASSERT(!is_active(job), "a job that runs is not forgotten");
+  TRIMTAB_TRY_STATUS(ledger_.forget_ended(job));
+  std::erase_if(ranks_, [&](const auto& one) { return one.first.job == job; });
+  return {};
 }
 
 void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,

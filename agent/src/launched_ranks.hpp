@@ -65,6 +65,9 @@ class LaunchedRanks final {
 
   // Another coordinator numbers its launches anew: ones that have ended are not taken for its own.
   void forget_ended();
+  // Ranks of a job none of which runs or is awaited.
+  [[nodiscard]] Status forget(const std::string& job);
+  [[nodiscard]] bool is_active(const std::string& job) const;
 
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
   // else launches up to it.

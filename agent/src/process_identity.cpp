@@ -34,6 +34,11 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
   return parse_process_stat(text);
 }
 
+std::string process_name(pid_t pid) {
+  if (pid > 0) return "process " + std::to_string(pid);
+  return "a process that this agent cannot see (its PID namespace is beside the agent's)";
+}
+
 bool is_alive(pid_t pid, std::uint64_t start_time) {
   const auto stat = process_stat(pid);
   return stat && stat->start_time == start_time && !stat->ended();

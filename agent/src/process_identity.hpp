@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace trimtab::agent {
@@ -23,6 +24,9 @@ struct ProcessStat {
 [[nodiscard]] std::optional<ProcessStat> parse_process_stat(std::string_view text);
 // Nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessStat> process_stat(pid_t pid);
+
+// For messages. 0 is what the kernel says of a process in a PID namespace that is neither ours nor below it.
+[[nodiscard]] std::string process_name(pid_t pid);
 
 // Whether that very process still runs.
 [[nodiscard]] bool is_alive(pid_t pid, std::uint64_t start_time);

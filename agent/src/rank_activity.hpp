@@ -3,6 +3,7 @@
 // What one rank does right now, for people who watch it and for metrics. A plain value.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ struct RankActivity {
   std::uint64_t windows = 0;          // in which not all was recorded
   CollectorFacts collector;           // what its collectors cost and lose
   std::optional<ClockDifference::Offset>
-      gpu_clock;  // of the latest collective's GPU, where NCCL's plugin has compared it
+      gpu_clock;                                 // of the latest collective's GPU, where NCCL's plugin has compared it
+  std::map<std::uint16_t, std::string> devices;  // UUIDs, by the numbers that the process gives its devices
 };
 
 }  // namespace trimtab::agent

@@ -20,6 +20,10 @@ Status RankLedger::forget_ended() {
   return database_->execute("DELETE FROM ranks WHERE ended = 1");
 }
 
+Status RankLedger::forget_ended(const std::string& job) {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1 AND job = ?", {job});
+}
+
 Result<std::vector<LedgerRank>> RankLedger::all() const {
   TRIMTAB_TRY(
       const auto rows,

@@ -36,6 +36,7 @@ class RankLedger {
   // Ranks that have ended, where there are more than a few hundred of them.
   [[nodiscard]] Status forget_old();
   [[nodiscard]] Status forget_ended();  // all of them
+  [[nodiscard]] Status forget_ended(const std::string& job);
 
  private:
   Database* database_;

@@ -64,6 +64,11 @@ void RankNews::launched(const RankIdentity& id) {
   });
 }
 
+void RankNews::forget(const std::string& job) {
+  std::erase_if(state_, [&](const auto& rank) { return rank.first.job == job; });
+  std::erase_if(steps_, [&](const wire::RankEvent& step) { return step.job() == job; });
+}
+
 void RankNews::announce() {
   state_unsent_ = false;
   for (const auto& [id, events] : state_) {

@@ -29,6 +29,8 @@ class RankNews {
   void disconnected(const RankIdentity& id);
   // All that is remembered of this launch's predecessors goes.
   void launched(const RankIdentity& id);
+  // Of a job that is over for long: what its ranks said goes.
+  void forget(const std::string& job);
 
   // The link is open again: says what is so, then the steps that waited.
   void announce();

@@ -13,7 +13,14 @@ namespace {
 
 // A ring that fills faster than this for long drops records, and the producers count them; the loop stays answerable.
 constexpr std::size_t kRecordsPerDrain = 64 * 1024;
+// Of all rings together: records can be made so that folding them takes long.
+constexpr Nanoseconds kDrainTime = std::chrono::milliseconds(60);
+constexpr int kRestForExcess = 2;
+// A process changes plan in seconds, not many times between two drains.
+constexpr std::size_t kMostNews = 8;
+constexpr std::uint64_t kBrokenSaid = 20;  // in the log; all are counted
 constexpr std::size_t kMostThreadNames = 256;
+constexpr std::size_t kMostDevices = 64;
 // Records of kernels are published so much later than the kernels ran: what is dropped now ran as long ago as that.
 constexpr std::uint64_t kPublishedLateNs = 3'000'000'000;
 // A record that ends later than now by more than this is wrong, and all true ones would come too late after it.
@@ -37,13 +44,26 @@ FoldOptions fold_options() {
 
 }  // namespace
 
-Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin, std::optional<RankIdentity> rank) {
+// A ring's folds take some megabytes, and a process that ends leaves its ring to be read to the end.
+Status RankRings::check_room(pid_t process) const {
+  const auto same = [process](const auto& entry) { return process != 0 && entry.second.process == process; };
+  if (static_cast<std::size_t>(std::ranges::count_if(rings_, same)) >= kMostOfProcess) {
+    return bad_input("a process hands over one ring, but " + std::to_string(kMostOfProcess) + " of this one are read");
+  }
+  if (rings_.size() < kMost) return {};
+  return unavailable("this agent reads " + std::to_string(kMost) + " rings already; the process is not measured");
+}
+
+Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin, std::optional<RankIdentity> rank,
+                         pid_t process) {
   TRIMTAB_TRY(auto reader, RingReader::attach(descriptor, clock_));
+  TRIMTAB_TRY_STATUS(check_room(process));
   Ring& ring = rings_[peer] = {};
   ring.reader = std::move(reader);
   ring.fold = std::make_unique<RangeFold>(fold_options());
   ring.origin = std::move(origin);
   ring.rank = std::move(rank);
+  ring.process = process;
   ring.activity = std::make_unique<ActivityFold>();
   ring.kernels_taken = clock_.monotonic();
   ring.drained_ns = static_cast<std::uint64_t>(clock_.wall().count());
@@ -66,32 +86,55 @@ void RankRings::producer_ended(net::LocalPeerId peer) {
 }
 
 void RankRings::drain() {
-  for (auto entry = rings_.begin(); entry != rings_.end();) {
+  const Nanoseconds begun = clock_.monotonic();
+  if (begun < rests_until_) return;
+  const Nanoseconds until = begun + kDrainTime;
+  const std::size_t count = rings_.size();
+  for (std::size_t i = 0; i < count && clock_.monotonic() <= until; ++i) {
+    const auto entry = behind(drained_last_);
+    drained_last_ = entry->first;
     Ring& ring = entry->second;
-    drain(entry->first, ring);
-    const bool done = ring.gone || ring.reader->finished();
-    if (done && traces_ != nullptr) traces_->ring_ended(entry->first);
-    if (done) {
-      collect(ring, true);
-      count(ring, {});
-      collect_collectives(ring);
-    }
-    entry = done ? rings_.erase(entry) : std::next(entry);
+    drain(entry->first, ring, until);
+    if (!ring.gone && !ring.reader->finished()) continue;
+    end(entry->first, ring);
+    rings_.erase(entry);
   }
+  const Nanoseconds now = clock_.monotonic();
+  if (now > until) rests_until_ = now + (now - until) * kRestForExcess;
 }
 
-void RankRings::drain(net::LocalPeerId peer, Ring& ring) {
-  const RingDrain drained =
-      ring.reader->drain(kRecordsPerDrain, [&](std::span<const RangeRecord> records) { take_in(peer, ring, records); });
+std::map<net::LocalPeerId, RankRings::Ring>::iterator RankRings::behind(net::LocalPeerId peer) {
+  const auto next = rings_.upper_bound(peer);
+  return next == rings_.end() ? rings_.begin() : next;
+}
+
+void RankRings::end(net::LocalPeerId peer, Ring& ring) {
+  if (traces_ != nullptr) traces_->ring_ended(peer);
+  collect(ring, true);
+  count(ring, {});
+  collect_collectives(ring);
+}
+
+void RankRings::drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until) {
+  ring.news = 0;
+  const RingDrain drained = ring.reader->drain(
+      kRecordsPerDrain, [&](std::span<const RangeRecord> records) { take_in(peer, ring, records); }, until);
   note_loss(ring, drained);
   if (traces_ != nullptr && drained.dropped > 0) traces_->dropped(peer, drained.dropped);
   fold_activity(peer, ring);
   count(ring, drained);
   count_collectives(ring);
   if (!drained.broken) return;
-  ++counters_.broken_rings;
   ring.gone = true;
+  if (++counters_.broken_rings > kBrokenSaid) return;
   spdlog::warn("the record ring of process {} is broken and was given up", ring.reader->pid());
+}
+
+// Each is a message to the coordinator: a process that makes them up must not fill the link.
+bool RankRings::may_tell(Ring& ring) {
+  if (++ring.news <= kMostNews) return true;
+  ++counters_.malformed;
+  return false;
 }
 
 void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> batch) {
@@ -101,12 +144,16 @@ void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const Range
       ring.fold->add(record);
       ring.passes.add(record);
       const auto picture = ring.timeline.add(record);
-      if (picture && on_picture) on_picture(peer, *picture);
+      if (picture && on_picture && may_tell(ring)) on_picture(peer, *picture);
     }
     ring.activity->add(record);
     const bool names = record.kind == record::kThreadName;
     if (names && (ring.threads.size() < kMostThreadNames || ring.threads.contains(record.thread))) {
       ring.threads[record.thread] = record;
+    }
+    const bool device = record.kind == record::kDevice;
+    if (device && (ring.devices.size() < kMostDevices || ring.devices.contains(record.depth))) {
+      ring.devices[record.depth] = record;
     }
   }
   if (traces_ != nullptr) traces_->records(peer, records);
@@ -179,7 +226,7 @@ void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
     ring.passes.add_device_time(pass.range, pass.device_ns);
   });
   for (const TimedStep& step : ring.passes.take()) {
-    if (on_passes) on_passes(peer, step);
+    if (on_passes && may_tell(ring)) on_passes(peer, step);
   }
   // Steps that the job names are in its records; those that were found are told here.
   ring.activity->take_found_steps([&](std::uint64_t end_ns) {
@@ -244,6 +291,7 @@ std::map<RankIdentity, RankActivity> RankRings::activities() {
     RankActivity activity = ring.activity->activity();
     activity.collector = ring.reader->collector();
     activity.gpu_clock = ring.gpu_offset;
+    for (const auto& [number, record] : ring.devices) activity.devices[number] = record.name;
     const auto known = all.find(*ring.rank);
     if (known == all.end()) {
       all.emplace(*ring.rank, std::move(activity));
@@ -259,7 +307,8 @@ std::vector<TraceRecorder::Ring> RankRings::rings_of(const std::string& job) con
   for (const auto& [peer, ring] : rings_) {
     if (!ring.rank || ring.rank->job != job) continue;
     found.push_back({peer, *ring.rank, ring.reader->pid(), ring.activity->on_device(), {}});
-    for (const auto& [thread, record] : ring.threads) found.back().threads.push_back(record);
+    for (const auto& [thread, record] : ring.threads) found.back().names.push_back(record);
+    for (const auto& [device, record] : ring.devices) found.back().names.push_back(record);
   }
   return found;
 }

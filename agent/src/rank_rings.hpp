@@ -40,13 +40,19 @@ class RankRings final {
   void trace_with(TraceRecorder* recorder) { traces_ = recorder; }
 
   // Takes over `descriptor`. `origin` is where the costs belong, `rank` whose process it is, where that is known.
+  // Refused where `process` (as the kernel says; 0 = not known) has kMostOfProcess rings that are still read, and at
+  // kMost.
+  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMostOfProcess = 4;
   [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin,
-                              std::optional<RankIdentity> rank);
+                              std::optional<RankIdentity> rank, pid_t process = 0);
   // What the process runs in `epoch`; `now` where it does already.
   void set_context(net::LocalPeerId peer, std::uint64_t epoch, const FoldContext& context, bool now);
   // The connection has ended: what is left is drained, then the ring goes.
   void producer_ended(net::LocalPeerId peer);
 
+  // To be called ten times a second. Takes some 60 ms at most, whatever is in the rings: what is left then comes first
+  // the next time. Where it took longer all the same, the next calls do nothing until that is made up for.
   void drain();
   // What was folded since the last call.
   void take(CostCollection& into);
@@ -101,18 +107,27 @@ class RankRings final {
     StepPasses passes;
     CostOrigin origin;
     std::optional<RankIdentity> rank;
+    pid_t process = 0;
     CollectiveSamples collectives;
     CollectiveSamples::Counters counted;  // of those, what counters_ has
     std::unique_ptr<ActivityFold> activity;
     std::map<std::string, ClockDifference, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
     std::optional<ClockDifference::Offset> gpu_offset = {};               // of the latest collective
     std::map<std::uint32_t, RangeRecord> threads = {};                    // the latest kThreadName of each
+    std::map<std::uint16_t, RangeRecord> devices = {};                    // the latest kDevice of each
     std::uint64_t drained_ns = 0;                                         // CLOCK_REALTIME, when it was last read
     Nanoseconds kernels_taken{0};
-    Counters told = {};  // what has been added to the counters
+    Counters told = {};    // what has been added to the counters
+    std::size_t news = 0;  // pictures and passes that were told in this drain
     bool gone = false;
   };
-  void drain(net::LocalPeerId peer, Ring& ring);
+  [[nodiscard]] Status check_room(pid_t process) const;
+  // The ring behind this one, the first behind the last.
+  [[nodiscard]] std::map<net::LocalPeerId, Ring>::iterator behind(net::LocalPeerId peer);
+  void drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until);
+  void end(net::LocalPeerId peer, Ring& ring);
+  // False, and counted, for a ring that has more news than a job can have.
+  [[nodiscard]] bool may_tell(Ring& ring);
   void take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> records);
   [[nodiscard]] std::span<const RangeRecord> credible(Ring& ring, std::span<const RangeRecord> records);
   static void compare_clocks(Ring& ring, const RangeRecord& record);
@@ -127,6 +142,8 @@ class RankRings final {
 
   const Clock& clock_;
   std::map<net::LocalPeerId, Ring> rings_;
+  net::LocalPeerId drained_last_ = 0;
+  Nanoseconds rests_until_{0};
   CostCollection collected_;                  // of rings that have gone
   std::vector<RankCollectives> collectives_;  // likewise
   std::vector<RangeRecord> credible_;         // of the batch at hand

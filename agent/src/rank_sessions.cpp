@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "process_identity.hpp"
+
 namespace trimtab::agent {
 
 namespace {
@@ -58,7 +60,7 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::
   handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
   handlers.refused = [this](pid_t pid, uid_t, const std::string& reason) {
     // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
-    if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("process {} is refused: {}", pid, reason);
+    if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("{} is refused: {}", process_name(pid), reason);
   };
   handlers.delayed = [this](Peer) { ++counters_.delayed; };
   TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
@@ -76,8 +78,10 @@ void RankSessions::received(Peer peer, std::string_view json, int descriptor) {
   const Status handled = frame.ok() ? handle(peer, session, *frame, descriptor) : Status(frame.error());
   if (descriptor >= 0) ::close(descriptor);
   if (handled.ok()) return;
-  ++counters_.refused_frames;
-  spdlog::warn("process {} is disconnected: {}", session.pid, handled.error().message);
+  // A process can come again at once, for ever, as above.
+  if (++counters_.refused_frames <= kRefusalsSaid) {
+    spdlog::warn("{} is disconnected: {}", process_name(session.pid), handled.error().message);
+  }
   server_->close(peer);
 }
 
@@ -105,8 +109,8 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   if (hello.rank) session.rank = parts_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
     ++counters_.unknown_processes;
-    spdlog::info("process {} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
-                 session.pid, hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
+    spdlog::info("{} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
+                 process_name(session.pid), hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
     return {};
   }
   parts_.ranks.runs_epoch(session.rank->id, hello.epoch);
@@ -124,7 +128,7 @@ Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slo
   session.greeted = true;
   const auto start = parts_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
   if (!start.ok()) {
-    spdlog::warn("process {} is given no rank: {}", session.pid, start.error().message);
+    spdlog::warn("{} is given no rank: {}", process_name(session.pid), start.error().message);
     server_->send(peer, refused_frame(start.error().message));
     return {};
   }
@@ -161,7 +165,7 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   }
   const auto origin = parts_.origin(session.rank ? session.rank->id.job : "");
   const auto rank = session.rank ? std::optional(session.rank->id) : std::nullopt;
-  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin, rank);
+  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin, rank, session.pid);
   if (!attached.ok()) {
     return wrap("its record ring is refused", attached.error());
   }

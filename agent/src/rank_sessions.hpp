@@ -48,6 +48,7 @@ class RankSessions final {
   void cancel(const std::string& job, std::uint64_t epoch);
   void stop_job(const std::string& job, std::int64_t step);
   void launching(const std::string& job) { relay_.forget(job); }
+  void forget(const std::string& job) { relay_.forget(job); }
 
   // While the kill switch is thrown ranks hear of incumbents alone; what they have heard of trials' plans is cancelled.
   void hold(bool held);

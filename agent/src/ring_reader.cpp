@@ -1,8 +1,10 @@
 #include "ring_reader.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +76,9 @@ Result<std::unique_ptr<RingReader::Mapping>> RingReader::Mapping::map(int descri
       4096 + std::size_t{kMaxNames} * sizeof(record::NameEntry) + std::size_t{kMaxSlots} * sizeof(record::RecordSlot);
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & kNeededSeals) != kNeededSeals) return refused("this file can still be resized");
+  // Huge pages can be lacking when a hole is read, and that ends the reader.
+  struct statfs system {};
+  if (fstatfs(descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC) return refused("this one is of huge pages");
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return refused("its size cannot be read");
   const auto bytes = static_cast<std::size_t>(status.st_size);
@@ -136,27 +141,32 @@ Status RingReader::find_tail() {
   return {};
 }
 
-RingDrain RingReader::drain(std::size_t max_records, const Sink& sink) {
+RingDrain RingReader::drain(std::size_t max_records, const Sink& sink, Nanoseconds until) {
   RingDrain drain;
+  std::size_t looked_at = 0;
+  const auto goes_on = [&] { return looked_at < max_records && clock_.monotonic() <= until; };
   const std::uint64_t head = header_->head.load(std::memory_order_acquire);
   broken_ = broken_ || head - tail_ > slot_capacity_;
   drain.broken = broken_;
-  while (!broken_ && tail_ != head && drain.records < max_records) {
+  bool pending = false;
+  while (!broken_ && !pending && tail_ != head && goes_on()) {
     const std::uint64_t before = tail_;
     const std::size_t filled = fill_batch(head, drain);
     if (filled > 0) sink(std::span<const RangeRecord>(batch_.data(), filled));
     drain.records += filled;
+    looked_at += static_cast<std::size_t>(tail_ - before);
+    pending = tail_ == before;
     header_->tail.store(tail_, std::memory_order_release);
-    if (tail_ == before) break;  // something is pending
   }
-  drain.more = !broken_ && drain.records >= max_records && tail_ != head;
+  drain.more = !broken_ && !pending && tail_ != head;
   read_counters(drain);
   return drain;
 }
 
 std::size_t RingReader::fill_batch(std::uint64_t head, RingDrain& drain) {
   std::size_t filled = 0;
-  for (; tail_ != head && filled < kBatch; ++tail_) {
+  const std::uint64_t end = tail_ + std::min<std::uint64_t>(head - tail_, kBatch);
+  for (; tail_ != end; ++tail_) {
     record::RecordSlot& slot = slot_at(tail_);
     const Look seen = look(slot);
     if (seen == Look::kPending) {

@@ -52,7 +52,7 @@ struct RingDrain {
   std::uint64_t names_dropped = 0;  // by the producers: the name table was full
   std::uint64_t untracked = 0;      // by the producers: nested too deep, or too many ranges open at once
   bool broken = false;              // the ring's counters are absurd: nothing more will come, give the ring up
-  bool more = false;                // stopped at max_records
+  bool more = false;                // stopped at its limit or its time
 };
 
 // Of a process's collectors, as its ring's header has them; zeros where CUDA never began.
@@ -84,8 +84,9 @@ class RingReader final {
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // Hands over what has been published, oldest first, at most `max_records` rounded up to a batch.
-  RingDrain drain(std::size_t max_records, const Sink& sink);
+  // Hands over what has been published, oldest first. Looks at no more than `max_records` slots, rounded up to a batch,
+  // whatever is in them, and begins no batch after `until` (of the clock's monotonic time).
+  RingDrain drain(std::size_t max_records, const Sink& sink, Nanoseconds until = Nanoseconds::max());
 
   // The process or its connection is gone: nobody will publish what is still claimed.
   void producer_ended() { producer_ended_ = true; }

@@ -15,7 +15,7 @@ bool RingTrace::wanted(const RangeRecord& record) const {
   const std::uint64_t from = order_.length_ns > 0 ? order_.from_ns : begin_ns_.value_or(~std::uint64_t{0});
   const std::uint64_t until =
       order_.length_ns > 0 ? order_.from_ns + order_.length_ns : end_ns_.value_or(~std::uint64_t{0});
-  if (record.kind == record::kThreadName) return true;
+  if (record.kind == record::kThreadName || record.kind == record::kDevice) return true;
   if (record.end_ns == 0) return order_.length_ns > 0 || begin_ns_.has_value();
   return record.end_ns > from && record.begin_ns < until;
 }

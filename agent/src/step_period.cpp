@@ -18,6 +18,8 @@ constexpr double kEven = 0.8;       // of the distances ...
 constexpr double kEvenness = 0.05;  // ... are so close to the median
 constexpr double kFits = 0.1;
 constexpr int kMostMisfits = 3;
+// In one look. Symbols that come evenly, and nothing between them alike, would have all of them compared many times.
+constexpr std::size_t kMostCompared = std::size_t{1} << 21;
 
 Counts count(const std::uint32_t* begin, const std::uint32_t* end) {
   Counts counts;
@@ -146,8 +148,9 @@ void StepPeriod::look() {
   std::vector<std::uint32_t> stretch(ring_);
   const auto oldest = static_cast<std::ptrdiff_t>(seen_ > ring_.size() ? seen_ % options_.window : 0);
   std::rotate(stretch.begin(), stretch.begin() + oldest, stretch.end());
+  std::size_t left = kMostCompared;
   for (int part = 0; part < 3 && stretch.size() >= options_.min_symbols; ++part) {
-    const auto found = look_at(stretch);
+    const auto found = look_at(stretch, left);
     if (found) {
       const bool same = anchor_ && std::abs(anchor_->kernels - found->kernels) <= kFits * found->kernels;
       if (same) return;
@@ -161,7 +164,8 @@ void StepPeriod::look() {
   }
 }
 
-std::optional<StepPeriod::Anchor> StepPeriod::look_at(const std::vector<std::uint32_t>& stretch) const {
+std::optional<StepPeriod::Anchor> StepPeriod::look_at(const std::vector<std::uint32_t>& stretch,
+                                                      std::size_t& left) const {
   const Counts counts = count(stretch.data(), stretch.data() + stretch.size());
   if (counts.size() < 2) return std::nullopt;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> rarest;  // count, symbol
@@ -180,7 +184,7 @@ std::optional<StepPeriod::Anchor> StepPeriod::look_at(const std::vector<std::uin
     if (++tried > kCandidates) break;
     const std::vector<std::size_t> at = places(stretch, symbol);
     for (std::size_t per_step = 1; per_step <= kMostPerStep; ++per_step) {
-      auto anchor = anchor_from(stretch, every(per_step, at), per_step);
+      auto anchor = anchor_from(stretch, every(per_step, at), per_step, left);
       if (!anchor) continue;
       const double periods = static_cast<double>(number) / static_cast<double>(per_step);
       for (const auto& [other, unused] : rarest) {
@@ -196,14 +200,16 @@ std::optional<StepPeriod::Anchor> StepPeriod::look_at(const std::vector<std::uin
 }
 
 std::optional<StepPeriod::Anchor> StepPeriod::anchor_from(const std::vector<std::uint32_t>& stretch,
-                                                          const std::vector<std::size_t>& at,
-                                                          std::size_t per_step) const {
+                                                          const std::vector<std::size_t>& at, std::size_t per_step,
+                                                          std::size_t& left) const {
   if (at.size() <= options_.min_periods) return std::nullopt;
   const auto distance = even_distance(at);
   if (!distance || *distance < static_cast<double>(std::max(kLeastStep, 2 * per_step))) return std::nullopt;
   // All along the stretch, not in a part of it.
   const auto most = static_cast<std::size_t>(1.5 * *distance) + 1;
   if (at.front() > most || stretch.size() - at.back() > most) return std::nullopt;
+  if (stretch.size() > left) return std::nullopt;
+  left -= stretch.size();
   const double alike = mean_likeness(stretch, at);
   if (alike < kAlike) return std::nullopt;
   return Anchor{stretch[at.front()], per_step, *distance, alike, 0, at.size() - 1};

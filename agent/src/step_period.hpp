@@ -58,9 +58,11 @@ class StepPeriod final {
     std::size_t repetitions = 0;
   };
   void look();
-  [[nodiscard]] std::optional<Anchor> look_at(const std::vector<std::uint32_t>& stretch) const;
+  // `left`: how many more symbols may be compared.
+  [[nodiscard]] std::optional<Anchor> look_at(const std::vector<std::uint32_t>& stretch, std::size_t& left) const;
   [[nodiscard]] std::optional<Anchor> anchor_from(const std::vector<std::uint32_t>& stretch,
-                                                  const std::vector<std::size_t>& at, std::size_t per_step) const;
+                                                  const std::vector<std::size_t>& at, std::size_t per_step,
+                                                  std::size_t& left) const;
   Boundary follow(std::uint32_t symbol);
   Boundary misfit();
 

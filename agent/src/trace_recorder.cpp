@@ -52,7 +52,7 @@ void TraceRecorder::start(const wire::TraceStart& asked) {
       chunk.set_pid(ring.pid);
       chunk.set_node(parts_.node);
       const auto added = trace.rings.emplace(ring.peer, RingTrace(order_of(asked, ring.on_device, now()), chunk)).first;
-      for (const RangeRecord& thread : ring.threads) (void)added->second.add(thread);
+      for (const RangeRecord& name : ring.names) (void)added->second.add(name);
     }
   }
   Trace& kept = traces_.emplace(asked.id(), std::move(trace)).first->second;

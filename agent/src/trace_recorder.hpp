@@ -31,7 +31,7 @@ class TraceRecorder final {
     RankIdentity rank;
     pid_t pid = 0;
     bool on_device = false;
-    std::vector<RangeRecord> threads;  // what its threads are called
+    std::vector<RangeRecord> names;  // of its threads and devices
   };
   struct Parts {
     std::function<bool(const wire::FromAgent&)> send;

@@ -25,8 +25,8 @@ constexpr std::array<Unit, 10> kByteUnits{{{"", 1},
                                            {"MB", 1e6},
                                            {"GB", 1e9},
                                            {"TB", 1e12}}};
-constexpr std::array<Unit, 6> kTimeUnits{
-    {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}}};
+constexpr std::array<Unit, 7> kTimeUnits{
+    {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}}};
 
 template <std::size_t N>
 Result<std::int64_t> parse_quantity(std::string_view text, const std::array<Unit, N>& units, const char* example) {
@@ -52,7 +52,9 @@ std::string format_with(double value, const char* unit) {
 
 }  // namespace
 
-Result<Bytes> parse_bytes(std::string_view text) { return parse_quantity(text, kByteUnits, "700MiB"); }
+Result<Bytes> parse_bytes(std::string_view text) {
+  return parse_quantity(text, kByteUnits, "700MiB");
+}
 
 std::string format_bytes(Bytes bytes) {
   const auto value = static_cast<double>(bytes);

@@ -6,6 +6,7 @@
 #include "json_text.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
+#include "reply_document.hpp"
 #include "text_table.hpp"
 
 namespace trimtab::cli {
@@ -25,9 +26,8 @@ std::string utc(std::int64_t wall_ns) {
 }  // namespace
 
 Result<std::vector<AuditEntry>> parse_audit(std::string_view text) {
-  try {
+  return reading(text, [](const nlohmann::json& document) {
     std::vector<AuditEntry> entries;
-    const nlohmann::json document = nlohmann::json::parse(text);
     for (const nlohmann::json& object : document.at("entries")) {
       AuditEntry entry;
       take(object, "entry", entry.entry);
@@ -39,9 +39,7 @@ Result<std::vector<AuditEntry>> parse_audit(std::string_view text) {
       entries.push_back(std::move(entry));
     }
     return entries;
-  } catch (const nlohmann::json::exception& failure) {
-    return unavailable(std::string("the coordinator's answer cannot be understood: ") + failure.what());
-  }
+  });
 }
 
 std::string describe(const std::vector<AuditEntry>& entries) {

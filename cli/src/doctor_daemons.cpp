@@ -100,12 +100,12 @@ std::vector<Check> agent_checks(const Samples& page) {
   findings.add(value("batches_failed_total") > 0, "storage", Health::kFail,
                counted(value("batches_failed_total")) + " attempts to store costs failed",
                "its state directory is full or cannot be written: free some space; nothing is lost while it runs");
-  findings.add(value("batches_dropped_total") > 0, "spool", Health::kWarn,
-               counted(value("batches_dropped_total")) + " batches of passive costs were dropped, the spool was full",
+  findings.add(value("costs_dropped_total") > 0, "spool", Health::kWarn,
+               counted(value("costs_dropped_total")) + " passive values were dropped, spool and memory were full",
                "bring the coordinator back, or raise spool_limit");
   findings.add(value("spool_bytes") > kFullSpool, "spool", Health::kWarn,
                format_bytes(static_cast<Bytes>(value("spool_bytes"))) + " wait for the coordinator",
-               "bring the coordinator back; at spool_limit the oldest passive costs go");
+               "bring the coordinator back; beyond spool_limit costs wait in memory");
   const double records = value("records_total") + value("records_dropped_total");
   findings.add(
       value("records_dropped_total") > 0, "rings", Health::kWarn,
@@ -126,6 +126,11 @@ std::vector<Check> agent_checks(const Samples& page) {
   findings.add(value("loop_lag_seconds") > kLateLoop, "loop", Health::kWarn,
                seconds(value("loop_lag_seconds")) + " late",
                "its disk or its CPU is too slow: see its state directory's device and who shares its cores");
+  findings.add(value("ranks_running") == 0 && value("resident_bytes") > value("idle_memory_budget_bytes"), "memory",
+               Health::kWarn,
+               format_bytes(static_cast<Bytes>(value("resident_bytes"))) + " without a rank, more than the budget of " +
+                   format_bytes(static_cast<Bytes>(value("idle_memory_budget_bytes"))),
+               "see docs/operating.md, 'An idle agent takes too much'");
   const std::string stalled = where(page, "trimtab_host_source_stalled", "source");
   findings.add(!stalled.empty(), "sources", Health::kWarn, "reading hangs: " + stalled,
                "a driver or a device does not answer (nvidia-smi, dmesg); everything else goes on");

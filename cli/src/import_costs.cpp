@@ -1,5 +1,6 @@
 #include "import_costs.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -95,7 +96,8 @@ Result<int> import_published(const ImportArguments& arguments, Console& console)
   }
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(make_directories(arguments.documents));
   TRIMTAB_TRY(CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kCreate));
-  TRIMTAB_TRY(const std::uint64_t fresh, database.add_batches(batches_of(published)));
+  TRIMTAB_TRY(const std::vector<bool> is_new, database.add_batches(batches_of(published)));
+  const auto fresh = static_cast<std::uint64_t>(std::ranges::count(is_new, true));
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(write_documents(published, arguments.documents));
   if (arguments.json) {
     console.out << json_text(summary_json(published, fresh, arguments.documents), 2) << "\n";

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json_text.hpp"
+#include "reply_document.hpp"
 
 namespace trimtab::cli {
 
@@ -76,16 +77,6 @@ NodeState node_of(const json& object) {
   take(object, "release", node.release);
   take(object, "kill_switch", node.kill_switch);
   return node;
-}
-
-// The one place where the JSON library's exceptions end.
-template <typename Body>
-auto reading(std::string_view text, Body body) -> Result<decltype(body(json()))> {
-  try {
-    return body(json::parse(text));
-  } catch (const json::exception& failure) {
-    return unavailable(std::string("the coordinator's answer cannot be understood: ") + failure.what());
-  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "json_text.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
+#include "reply_document.hpp"
 #include "text_table.hpp"
 
 namespace trimtab::cli {
@@ -134,14 +135,11 @@ std::string busiest_text(const std::vector<LiveRank>& ranks, bool collectives) {
 }  // namespace
 
 Result<std::vector<LiveRank>> parse_live_ranks(std::string_view text) {
-  try {
+  return reading(text, [](const json& document) {
     std::vector<LiveRank> ranks;
-    const json document = json::parse(text);
     for (const json& object : document.at("ranks")) ranks.push_back(rank_of(object));
     return ranks;
-  } catch (const json::exception& failure) {
-    return unavailable(std::string("the coordinator's answer cannot be read: ") + failure.what());
-  }
+  });
 }
 
 std::string describe(const std::vector<LiveRank>& ranks) {

@@ -101,6 +101,9 @@ void TraceEvents::add(Process& process, const Record& record) {
     case record::kThreadName:
       process.tracks.insert(thread);
       return metadata(process, "thread_name", thread, std::string(record.name));
+    case record::kDevice:
+      process.devices[record.fields.depth()] = record.name;
+      return;
     case record::kKernel:
     case record::kGraph:
     case record::kMemcpy:
@@ -147,8 +150,11 @@ void TraceEvents::add_on_stream(Process& process, const Record& record) {
   const std::uint32_t kind = record.fields.kind();
   const std::int64_t track = kStreams | static_cast<std::int64_t>(record.fields.depth() & 0xffU) << 16 |
                              static_cast<std::int64_t>(record.fields.thread() & 0xffffU);
+  const auto device = process.devices.find(record.fields.depth());
   name_track(process, track,
-             "device " + std::to_string(record.fields.depth()) + " stream " + std::to_string(record.fields.thread()));
+             "device " + std::to_string(record.fields.depth()) +
+                 (device == process.devices.end() ? "" : " (" + device->second + ")") + " stream " +
+                 std::to_string(record.fields.thread()));
   const bool copy = kind == record::kMemcpy || kind == record::kMemset;
   const auto correlation =
       copy ? record.fields.domain() : static_cast<std::uint32_t>(record.fields.payload() & 0xffffffff);

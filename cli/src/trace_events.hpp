@@ -46,6 +46,7 @@ class TraceEvents {
     std::uint32_t number = 0;  // in the file
     std::set<std::int64_t> tracks;
     std::map<std::string, std::int64_t> communicators;
+    std::map<std::uint32_t, std::string> devices;  // UUIDs
     TraceFlows flows;
   };
   // One record with its texts.

@@ -1,6 +1,6 @@
 #include "trace_fetch.hpp"
 
-#include "json_text.hpp"
+#include "reply_document.hpp"
 #include "trace_wait.hpp"
 #include "wire/agent.pb.h"
 
@@ -17,11 +17,15 @@ class Fetch {
   // Everything that has come by now; true when that was all.
   Result<bool> look() {
     TRIMTAB_TRY(std::string body, source_.state());
-    const auto state = nlohmann::json::parse(body, nullptr, false);
-    if (!state.is_object()) return unavailable("the coordinator's answer is no JSON object");
+    struct State {
+      std::uint64_t chunks;
+      bool done;
+    };
+    TRIMTAB_TRY(const State state, reading(body, [](const nlohmann::json& document) {
+                  return State{document.value("chunks", std::uint64_t{0}), document.value("state", "") == "done"};
+                }));
     fetched_.state_json = std::move(body);
-    const auto chunks = state.value("chunks", std::uint64_t{0});
-    while (next_ < chunks && !(fetched_.interrupted = interrupted_())) {
+    while (next_ < state.chunks && !(fetched_.interrupted = interrupted_())) {
       TRIMTAB_TRY(const std::string frame, source_.chunk(next_));
       wire::FromAgent message;
       if (message.ParseFromString(frame)) (void)events_.add(message.trace_chunk());  // counted there
@@ -29,7 +33,7 @@ class Fetch {
       wait_.came(clock_.monotonic());
     }
     fetched_.interrupted = fetched_.interrupted || interrupted_();
-    const bool done = state.value("state", "") == "done" && next_ >= chunks;
+    const bool done = state.done && next_ >= state.chunks;
     fetched_.given_up = !done && !fetched_.interrupted && wait_.over(clock_.monotonic());
     return done || fetched_.interrupted || fetched_.given_up;
   }

@@ -1,8 +1,10 @@
 #include "up_state.hpp"
-#include "json_text.hpp"
 
 #include <cstdlib>
 #include <filesystem>
+
+#include "json_text.hpp"
+#include "schema/json_nesting.hpp"
 
 namespace trimtab::cli {
 
@@ -50,6 +52,7 @@ std::string to_json(const UpState& state) {
 }
 
 Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
+  if (!json_nested_within(text)) return bad_input(std::string(source) + ": " + json_nesting_refusal());
   const json document = json::parse(text, nullptr, false);
   try {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");

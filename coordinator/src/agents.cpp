@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "cost_intake.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 #include "wire_events.hpp"
@@ -17,6 +16,8 @@ namespace {
 using Body = wire::FromAgent::BodyCase;
 
 constexpr std::uint32_t kHeartbeatMs = 2000;
+// The memory of a larger frame's message is given back.
+constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
 
 std::int32_t bounded(std::uint32_t value) {
   return static_cast<std::int32_t>(std::min(value, 1U << 30));
@@ -24,14 +25,30 @@ std::int32_t bounded(std::uint32_t value) {
 
 }  // namespace
 
+Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
+    : services_(services),
+      jobs_(jobs),
+      port_(std::move(port)),
+      collectives_(services),
+      costs_(services, [this](const CostIntake::Answer& answer) { batch_stored(answer); }) {}
+
+Agents::~Agents() = default;
+
 void Agents::message(std::uint64_t peer, std::string_view frame) {
-  wire::FromAgent from;
+  auto from = std::exchange(spare_, nullptr);
+  if (from == nullptr) from = std::make_unique<wire::FromAgent>();
   const bool parsed =
-      frame.size() < std::size_t{1} << 30 && from.ParseFromArray(frame.data(), static_cast<int>(frame.size()));
-  if (!parsed || from.body_case() == Body::BODY_NOT_SET) {
+      frame.size() < std::size_t{1} << 30 && from->ParseFromArray(frame.data(), static_cast<int>(frame.size()));
+  if (parsed && from->body_case() != Body::BODY_NOT_SET) {
+    dispatch(peer, frame, *from);
+  } else {
     ++services_.counters.frames_malformed;
-    return refuse(peer, "a frame is not a message of protocol version " + std::to_string(kSpokenVersions.newest));
+    refuse(peer, "a frame is not a message of protocol version " + std::to_string(kSpokenVersions.newest));
   }
+  if (frame.size() <= kKeptFrame) spare_ = std::move(from);
+}
+
+void Agents::dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from) {
   if (from.body_case() == Body::kHello) return hello(peer, from.hello());
   const Member* member = services_.members.by_peer(peer);
   if (member == nullptr) return refuse(peer, "the first message must be a hello");
@@ -71,6 +88,10 @@ void Agents::message(std::uint64_t peer, std::string_view frame) {
 }
 
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
+  const Member* known = services_.members.by_peer(peer);
+  if (known != nullptr && known->node != hello.node()) {
+    return refuse(peer, "this connection is node " + known->node + "'s; it cannot be another's as well");
+  }
   const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
   if (!named.ok()) return refuse(peer, named.error().message);
   auto joined = services_.members.join(introduction(hello), peer);
@@ -136,21 +157,26 @@ void Agents::kill_switch(const Member& member) {
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
-  const Nanoseconds begin = services_.clock.monotonic();
-  const auto stored = store_batch(services_.costs, member.instance, batch, services_.counters);
-  services_.counters.commit_times.observe(std::chrono::duration<double>(services_.clock.monotonic() - begin).count());
+  const bool first = costs_.empty();
+  costs_.take(peer, member, batch);
+  if (!port_.commit_soon || costs_.full()) return commit();
+  if (first) port_.commit_soon();
+}
+
+void Agents::batch_stored(const CostIntake::Answer& stored) {
+  if (!stored.refused.empty()) {
+    spdlog::error("node {}: a batch of costs is refused: {}", stored.node, stored.refused);
+  }
   wire::ToAgent answer;
-  answer.mutable_batch_ack()->set_batch(batch.batch());
-  // A full disk may be emptied: the agent keeps the batch and sends it again. A broken batch stays broken.
-  if (!stored.ok()) return spdlog::error("node {}: {}", member.node, stored.error().message);
-  if (!stored->refused.empty()) spdlog::error("node {}: a batch of costs is refused: {}", member.node, stored->refused);
-  answer.mutable_batch_ack()->set_refused(stored->refused);
-  reply(peer, answer);
-  if (!stored->refused.empty()) return;
-  if (JobRun* job = jobs_.find(batch.job())) job->costs_stored(stored->fingerprint, stored->has_active);
+  answer.mutable_batch_ack()->set_batch(stored.number);
+  answer.mutable_batch_ack()->set_refused(stored.refused);
+  reply(stored.peer, answer);
+  if (!stored.refused.empty()) return;
+  if (JobRun* job = jobs_.find(stored.job)) job->costs_stored(stored.fingerprint, stored.has_active);
 }
 
 void Agents::command_done(const wire::CommandDone& done) {
+  commit();  // what a command measured is there when it is done
   const auto owner = services_.store.command_owner(done.id());
   if (!owner.ok() || !owner->has_value()) {
     return spdlog::warn("an agent finished command {}, which nobody asked for", done.id());
@@ -205,12 +231,14 @@ void Agents::closed(std::uint64_t peer, const std::string& reason) {
 }
 
 void Agents::tick() {
+  commit();
   services_.live.forget_old(services_.clock.monotonic());
   services_.traces.tick();
   services_.probing.tick();
+  if (port_.received_bytes) services_.members.listen(port_.received_bytes);
   for (const std::string& node : services_.members.expire()) {
     spdlog::warn("node {} is lost: silent for more than {} s", node,
-                 std::chrono::duration_cast<std::chrono::seconds>(kNodeTimeout).count());
+                 std::chrono::duration_cast<std::chrono::seconds>(services_.members.node_timeout()).count());
     services_.traces.node_gone(node);
     disconnect(node);
     jobs_.feed_all(NodeLost{node});
@@ -232,6 +260,7 @@ void Agents::disconnect(const std::string& node) {
 }
 
 void Agents::stop() {
+  commit();
   (void)collectives_.store();
 }
 

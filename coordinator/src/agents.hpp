@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "collective_intake.hpp"
+#include "cost_intake.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
 
@@ -15,6 +17,7 @@ namespace trimtab::wire {
 class CollectiveStamps;
 class CommandDone;
 class CostBatch;
+class FromAgent;
 class Heartbeat;
 class Hello;
 class RankActivity;
@@ -30,28 +33,38 @@ struct PeerPort {
   std::function<void(std::uint64_t peer)> close;
   // Why this peer cannot be that node; unset: it can.
   std::function<Status(std::uint64_t peer, const std::string& node)> check_node = {};
+  // Calls commit() within some milliseconds, so that costs of other agents come meanwhile; unset: nothing waits.
+  std::function<void()> commit_soon = {};
+  // What has come from it so far, read or not; unset: only whole messages show that a node lives.
+  std::function<std::uint64_t(std::uint64_t peer)> received_bytes = {};
 };
 
 class Agents {
  public:
-  Agents(Services& services, JobTable& jobs, PeerPort port)
-      : services_(services), jobs_(jobs), port_(std::move(port)), collectives_(services) {}
+  Agents(Services& services, JobTable& jobs, PeerPort port);
+  ~Agents();
+  Agents(const Agents&) = delete;
+  Agents& operator=(const Agents&) = delete;
 
   void message(std::uint64_t peer, std::string_view frame);
   void closed(std::uint64_t peer, const std::string& reason);
   // Nodes that have been silent for too long are lost to their jobs and traces; what ranks of jobs that are over waited
   // for is forgotten.
   void tick();
-  // The last costs of collectives are stored.
+  // Stores the costs that wait for it, and acknowledges them.
+  void commit() { costs_.commit(); }
+  // The last costs are stored.
   void stop();
   bool send(const std::string& node, const wire::ToAgent& message);
 
  private:
+  void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
+  void batch_stored(const CostIntake::Answer& stored);
   void command_done(const wire::CommandDone& done);
   void rank_event(const wire::RankEvent& event);
   void timeline(const wire::RankEvent& event);
@@ -64,6 +77,8 @@ class Agents {
   JobTable& jobs_;
   PeerPort port_;
   CollectiveIntake collectives_;
+  CostIntake costs_;
+  std::unique_ptr<wire::FromAgent> spare_;  // the last message: its memory serves the next
 };
 
 }  // namespace trimtab::coordinator

@@ -1,8 +1,8 @@
 #pragma once
 
-// The audit log: who did what to which job, when and why. Written before the action is carried out; only ever added to
-// (sql/0002_audit.sql). What people are called is what their tokens say; where none are asked for, what they say of
-// themselves.
+// The audit log: who did what to which job, when and why. Written before the action is carried out, changed by nobody,
+// removed by the coordinator alone, after audit_retention (sql/0002_audit.sql, 0003_retention.sql). What people are
+// called is what their tokens say; where none are asked for, what they say of themselves.
 
 #include <cstdint>
 #include <string>

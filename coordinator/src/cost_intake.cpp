@@ -1,9 +1,12 @@
 #include "cost_intake.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <limits>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
@@ -13,54 +16,128 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr auto kLargestNumber = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+// Of remembered texts. What a key takes besides its text is a few hundred bytes.
+constexpr std::size_t kMostKeyBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostFingerprintBytes = std::size_t{4} << 20;
+constexpr std::size_t kEntryBytes = 512;
 
-std::map<std::string, std::vector<Cost>> by_source(const wire::CostBatch& batch, Counters& counters) {
-  std::map<std::string, std::vector<Cost>> sources;
+}  // namespace
+
+const CostKey* BatchReader::key_of(const std::string& json) {
+  if (const auto known = keys_.find(json); known != keys_.end()) return &known->second;
+  auto key = parse_cost_key(json);
+  if (!key.ok()) return nullptr;
+  if (key_bytes_ > kMostKeyBytes) {
+    keys_.clear();
+    key_bytes_ = 0;
+  }
+  key_bytes_ += 2 * json.size() + kEntryBytes;
+  return &keys_.emplace(json, std::move(key).value()).first->second;
+}
+
+Result<NamedFingerprint> BatchReader::fingerprint_of(const std::string& json, const std::string& source) {
+  if (const auto known = fingerprints_.find(json); known != fingerprints_.end()) return known->second;
+  TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(json, source));
+  if (fingerprint_bytes_ > kMostFingerprintBytes) {
+    fingerprints_.clear();
+    fingerprint_bytes_ = 0;
+  }
+  fingerprint_bytes_ += 2 * json.size() + kEntryBytes;
+  return fingerprints_.emplace(json, fingerprint).first->second;
+}
+
+BatchReader::Sources BatchReader::by_source(const wire::CostBatch& batch, Counters& counters) {
+  Sources sources;
   for (const wire::CostEntry& entry : batch.entries()) {
-    auto key = parse_cost_key(entry.key_json());
+    const CostKey* key = key_of(entry.key_json());
     auto statistics = Statistics::decode(entry.statistics());
     const bool source_known = entry.source() == "active" || entry.source() == "passive";
-    if (!key.ok() || !statistics.ok() || statistics->empty() || !source_known) {
+    if (key == nullptr || !statistics.ok() || statistics->empty() || !source_known) {
       ++counters.cost_entries_refused;
       continue;
     }
     ++counters.cost_entries;
-    sources[entry.source()].push_back({std::move(key).value(), std::move(statistics).value()});
+    auto& costs = sources[entry.source()];
+    if (costs.empty()) costs.reserve(static_cast<std::size_t>(batch.entries_size()));
+    costs.push_back({*key, std::move(statistics).value()});
   }
   // A batch without a readable entry is stored all the same: its number is used up.
   if (sources.empty()) sources["passive"] = {};
   return sources;
 }
 
-}  // namespace
-
-Result<Intake> store_batch(CostDatabase& costs, const std::string& instance, const wire::CostBatch& batch,
-                           Counters& counters) {
+ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& batch, Counters& counters) {
   const std::string name = "batch " + std::to_string(batch.batch());
-  const auto fingerprint = parse_fingerprint(batch.fingerprint_json(), name);
-  Intake intake;
-  if (batch.batch() > kLargestNumber) intake.refused = name + ": batches are numbered below 2^63";
-  if (!fingerprint.ok()) intake.refused = fingerprint.error().message;
-  if (!intake.refused.empty()) {
+  ReadBatch read;
+  read.number = batch.batch();
+  const auto fingerprint = fingerprint_of(batch.fingerprint_json(), name);
+  if (batch.batch() > kLargestNumber) read.refused = name + ": batches are numbered below 2^63";
+  if (!fingerprint.ok()) read.refused = fingerprint.error().message;
+  if (!read.refused.empty()) {
+    // Its number is used up all the same, or nothing after it could be folded.
+    if (batch.batch() <= kLargestNumber) read.parts.push_back({{instance, batch.batch()}, std::nullopt, "refused", {}});
     ++counters.batches_refused;
-    return intake;
+    return read;
   }
-  intake.fingerprint = hash(*fingerprint);
+  read.fingerprint = fingerprint->hash();
   // A stored batch has one source, so a mixed batch is stored as two; the first keeps the agent's own name for it.
-  std::vector<CostBatch> parts;
   for (auto& [source, entries] : by_source(batch, counters)) {
-    const std::string origin = parts.empty() ? instance : instance + "/" + "passive";
-    parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
-    intake.has_active = intake.has_active || source == "active";
+    const std::string origin = read.parts.empty() ? instance : instance + "/" + "passive";
+    read.parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
+    read.has_active = read.has_active || source == "active";
   }
-  auto stored = costs.add_batches(parts);
+  return read;
+}
+
+void CostIntake::take(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
+  ReadBatch read = reader_.read(member.instance, batch, services_.counters);
+  bytes_ += batch.ByteSizeLong();
+  Answer answer{peer, read.number, member.node, batch.job(), read.refused, read.fingerprint, read.has_active};
+  waiting_.push_back({std::move(answer), read.parts.size()});
+  std::ranges::move(read.parts, std::back_inserter(parts_));
+}
+
+void CostIntake::commit() {
+  if (waiting_.empty()) return;
+  bytes_ = 0;
+  std::vector<Waiting> group = std::exchange(waiting_, {});
+  const std::vector<CostBatch> parts = std::exchange(parts_, {});
+  const Nanoseconds begin = services_.clock.monotonic();
+  const Status stored = store(group, parts);
+  if (!stored.ok()) spdlog::error("{}", stored.error().message);
+  // What the database takes from nobody must not keep it from the others.
+  if (!stored.ok() && stored.error().kind == ErrorKind::kBadInput) store_each(group, parts);
+  services_.counters.commit_times.observe(std::chrono::duration<double>(services_.clock.monotonic() - begin).count());
+  for (const Waiting& one : group) {
+    if (one.stored) tell_(one.answer);
+  }
+}
+
+void CostIntake::store_each(std::span<Waiting> group, std::span<const CostBatch> parts) {
+  for (Waiting& one : group) {
+    const Status stored = store({&one, 1}, parts.first(one.parts));
+    if (!stored.ok()) spdlog::error("node {}: {}", one.answer.node, stored.error().message);
+    parts = parts.subspan(one.parts);
+  }
+}
+
+Status CostIntake::store(std::span<Waiting> group, std::span<const CostBatch> parts) {
+  Counters& counters = services_.counters;
+  const auto stored = services_.costs.add_batches(parts);
   if (!stored.ok()) {
-    ++counters.batches_failed;
-    return wrap("cannot store " + name, std::move(stored).error());
+    counters.batches_failed += group.size();
+    const std::string what = group.size() == 1 ? "a batch" : std::to_string(group.size()) + " batches";
+    return wrap("cannot store " + what + " of costs", stored.error());
   }
-  intake.is_new = *stored > 0;
-  ++(intake.is_new ? counters.batches_stored : counters.batches_repeated);
-  return intake;
+  auto part = stored->begin();
+  for (Waiting& one : group) {
+    one.stored = true;
+    const auto end = part + static_cast<std::ptrdiff_t>(one.parts);
+    const bool is_new = std::find(part, end, true) != end;
+    if (one.answer.refused.empty()) ++(is_new ? counters.batches_stored : counters.batches_repeated);
+    part = end;
+  }
+  return {};
 }
 
 }  // namespace trimtab::coordinator

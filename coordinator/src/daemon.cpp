@@ -14,6 +14,7 @@
 #include "api.hpp"
 #include "job_table.hpp"
 #include "net/server.hpp"
+#include "retention.hpp"
 #include "services.hpp"
 #include "wire/agent.pb.h"
 
@@ -21,6 +22,8 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr Nanoseconds kTick = std::chrono::milliseconds(200);
+// Costs wait so long for those of other agents, to be committed together.
+constexpr Nanoseconds kCommitDelay = std::chrono::milliseconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 
 std::string default_state_directory() {
@@ -91,7 +94,7 @@ struct Daemon::Implementation {
         access(tls != nullptr, std::move(tokens)),
         store(std::move(state)),
         costs(std::move(database)),
-        members(time),
+        members(time, settings.node_timeout),
         worker(event_loop, time),
         services{time,
                  store,
@@ -112,8 +115,11 @@ struct Daemon::Implementation {
              },
              [this](std::uint64_t peer, const std::string& node) {
                return access.check_node(server->identity(peer), node);
-             }}),
-        api(services, jobs, access) {}
+             },
+             [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
+             [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; }}),
+        api(services, jobs, access),
+        retention(services, jobs, {settings.job_retention, settings.audit_retention}) {}
 
   Status listen(const Settings& settings) {
     net::ServerOptions options;
@@ -157,6 +163,7 @@ struct Daemon::Implementation {
     last_tick = now;
     agents.tick();
     jobs.tick();
+    retention.tick();
   }
 
   net::EventLoop& loop;
@@ -171,9 +178,11 @@ struct Daemon::Implementation {
   JobTable jobs;
   Agents agents;
   Api api;
+  Retention retention;
   std::unique_ptr<net::Server> server;
   net::EventLoop::Timer timer;
   net::EventLoop::Timer reload_timer;
+  net::EventLoop::Timer commit_timer;
   Nanoseconds last_tick{0};
 };
 
@@ -223,6 +232,7 @@ void Daemon::reload() {
 
 void Daemon::stop() {
   implementation_->reload_timer.cancel();
+  implementation_->commit_timer.cancel();
   implementation_->timer.cancel();
   implementation_->agents.stop();
   implementation_->server->stop();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "report.hpp"
+#include "schema/json_nesting.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -124,6 +125,7 @@ json job_json(const JobRun& job) {
 }  // namespace
 
 Result<Submission> parse_submission(const std::string& body) {
+  if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
   const json document = json::parse(body, nullptr, false);
   if (document.is_discarded() || !document.is_object() || !document.contains("job")) {
     return bad_input(R"(the body must be {"job": {…}, "tune": true})");

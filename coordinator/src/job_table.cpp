@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nccl_tables.hpp"
+#include "rendezvous_files.hpp"
 #include "schema/target.hpp"
 #include "tuner/search.hpp"
 
@@ -94,7 +95,7 @@ Status JobTable::restore() {
     jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
   }
   left_alone_ = !unreadable.empty();
-  remove_old_tables();
+  remove_old_files();
   for (auto& [name, job] : jobs_) job->resume();
   return {};
 }
@@ -119,18 +120,19 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));
   auto& slot = jobs_[name];
   slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
-  remove_old_tables();
+  remove_old_files();
   slot->begin();
   return Submitted{slot.get(), false};
 }
 
-void JobTable::remove_old_tables() const {
+void JobTable::remove_old_files() const {
   if (left_alone_) return;
   std::set<std::int64_t> runs;
   for (const auto& [name, job] : jobs_) {
     if (job->active()) runs.insert(job->run());
   }
   keep_nccl_tables_of(services_.nccl_table_directory, runs);
+  keep_rendezvous_files_of(services_.rendezvous_directory, runs);
 }
 
 JobRun* JobTable::find(const std::string& name) {
@@ -143,6 +145,10 @@ JobRun* JobTable::find_run(std::int64_t run) {
     if (job->run() == run) return job.get();
   }
   return nullptr;
+}
+
+void JobTable::forget(std::int64_t run) {
+  std::erase_if(jobs_, [run](const auto& entry) { return entry.second->run() == run && !entry.second->active(); });
 }
 
 void JobTable::tick() {

@@ -31,14 +31,17 @@ class JobTable {
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
 
+  // A run that is over, and begins to be removed from the store.
+  void forget(std::int64_t run);
+
   void tick();
   void feed_all(const Event& event);
 
  private:
-  void remove_old_tables() const;
+  void remove_old_files() const;
 
   Services& services_;
-  bool left_alone_ = false;  // a stored job cannot be read: nobody knows which tables are its
+  bool left_alone_ = false;  // a stored job cannot be read: nobody knows which files are its
   std::map<std::string, std::unique_ptr<JobRun>> jobs_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
@@ -59,10 +60,26 @@ int report(const Error& error) {
   return exit_code(error.kind);
 }
 
+// A connection is a descriptor, and shells allow 1024 of them where nobody says otherwise.
+void allow_descriptors(std::uint32_t connections) {
+  constexpr rlim_t kOthers = 64;
+  const rlim_t wanted = connections + kOthers;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return;
+  spdlog::warn(
+      "max_connections is {}, but this process may have {} files open: raise its limit (ulimit -Hn, LimitNOFILE)",
+      connections, limit.rlim_cur);
+}
+
 int run(const Settings& settings, const net::ServiceVariables& manager) {
   ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
+  allow_descriptors(settings.max_connections);
   const SystemClock clock;
   net::EventLoop loop;
   net::ServiceNotice notice(loop, manager);

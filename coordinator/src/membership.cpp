@@ -46,6 +46,9 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                      "name of its own");
   }
   const std::uint64_t former = member.peer == peer ? 0 : member.peer;
+  peers_.erase(former);
+  disconnected(peer);
+  peers_[peer] = &member;
   member = Member{hello.node,
                   hello.instance,
                   hello.release,
@@ -56,22 +59,32 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   hash(fingerprint),
                   peer,
                   clock_.monotonic(),
+                  0,
                   false,
                   member.kill_switch};
   return former;
 }
 
+Member* Membership::at(std::uint64_t peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? nullptr : found->second;
+}
+
 void Membership::heard(std::uint64_t peer) {
+  if (Member* member = at(peer)) member->heard = clock_.monotonic();
+}
+
+void Membership::listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes) {
   for (auto& [name, member] : members_) {
-    if (member.peer == peer && peer != 0) member.heard = clock_.monotonic();
+    if (member.peer == 0) continue;
+    const std::uint64_t bytes = received_bytes(member.peer);
+    if (std::exchange(member.received_bytes, bytes) != bytes) member.heard = clock_.monotonic();
   }
 }
 
 bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
-  for (auto& [name, member] : members_) {
-    if (member.peer == peer) return std::exchange(member.kill_switch, thrown) != thrown;
-  }
-  return false;
+  Member* member = at(peer);
+  return member != nullptr && std::exchange(member->kill_switch, thrown) != thrown;
 }
 
 std::set<std::string> Membership::kill_switches() const {
@@ -83,15 +96,14 @@ std::set<std::string> Membership::kill_switches() const {
 }
 
 void Membership::disconnected(std::uint64_t peer) {
-  for (auto& [name, member] : members_) {
-    if (member.peer == peer) member.peer = 0;
-  }
+  if (Member* member = at(peer)) member->peer = 0;
+  peers_.erase(peer);
 }
 
 std::vector<std::string> Membership::expire() {
   std::vector<std::string> lost;
   for (auto& [name, member] : members_) {
-    if (member.lost || clock_.monotonic() - member.heard <= kNodeTimeout) continue;
+    if (member.lost || clock_.monotonic() - member.heard <= node_timeout_) continue;
     member.lost = true;
     lost.push_back(name);
   }
@@ -99,10 +111,7 @@ std::vector<std::string> Membership::expire() {
 }
 
 const Member* Membership::by_peer(std::uint64_t peer) const {
-  for (const auto& [name, member] : members_) {
-    if (member.peer == peer && peer != 0) return &member;
-  }
-  return nullptr;
+  return at(peer);
 }
 
 const Member* Membership::by_node(const std::string& node) const {

@@ -3,11 +3,13 @@
 // Which agents there are: by node name, alive while they speak. Pure; the clock comes in. One owner thread.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -20,7 +22,7 @@
 
 namespace trimtab::coordinator {
 
-// A node that has been silent for longer is lost.
+// A node that has been silent for longer is lost, where the configuration does not say otherwise.
 inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
 
 struct Member {
@@ -31,9 +33,10 @@ struct Member {
   std::int32_t devices = 1;
   Bytes memory_bytes = 0;  // per device
   std::string fingerprint_json;
-  std::string fingerprint;  // hash
-  std::uint64_t peer = 0;   // 0 = not connected
-  Nanoseconds heard{0};     // monotonic
+  std::string fingerprint;           // hash
+  std::uint64_t peer = 0;            // 0 = not connected
+  Nanoseconds heard{0};              // monotonic
+  std::uint64_t received_bytes = 0;  // of its connection, when it was last asked
   bool lost = false;
   bool kill_switch = false;  // thrown, when it was last heard of
 };
@@ -66,13 +69,20 @@ struct LargerPlacement {
 
 class Membership {
  public:
-  explicit Membership(const Clock& clock) : clock_(clock) {}
+  explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout)
+      : clock_(clock), node_timeout_(node_timeout) {}
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  [[nodiscard]] Nanoseconds node_timeout() const { return node_timeout_; }
 
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
   // peer, whose id is returned (0 = none) for the caller to close; another live instance under a name that is taken is
-  // refused.
+  // refused. A peer is one node: that which it named last.
   [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
   void heard(std::uint64_t peer);
+  // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
+  void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
   void disconnected(std::uint64_t peer);
   // True where that is news.
   bool said_kill_switch(std::uint64_t peer, bool thrown);
@@ -92,8 +102,12 @@ class Membership {
   [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::vector<NodeShare>& present) const;
 
  private:
+  [[nodiscard]] Member* at(std::uint64_t peer) const;
+
   const Clock& clock_;
-  std::map<std::string, Member> members_;
+  Nanoseconds node_timeout_;
+  std::map<std::string, Member> members_;             // of which none is ever removed
+  std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 
 }  // namespace trimtab::coordinator

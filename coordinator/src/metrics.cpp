@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/metric_text.hpp"
+#include "schema/database.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -173,10 +174,16 @@ void counter_metrics(Page& page, const Counters& counters) {
               static_cast<double>(counters.searches));
   page.histogram("trimtab_search_seconds", "How long searches took, waiting for others included.",
                  counters.search_times);
-  page.histogram("trimtab_cost_batch_commit_seconds", "How long it took to store a batch of costs.",
+  page.histogram("trimtab_cost_batch_commit_seconds",
+                 "How long it took to store batches of costs, those of some milliseconds together.",
                  counters.commit_times);
   page.single("trimtab_state_failures_total", "counter", "Transitions that could not be stored at once.",
               static_cast<double>(counters.state_failures));
+  page.labelled("trimtab_forgotten_total", "counter", "What was removed because it was over for long enough.", "what",
+                {{"runs", static_cast<double>(counters.runs_forgotten)},
+                 {"audit_entries", static_cast<double>(counters.audit_forgotten)}});
+  page.single("trimtab_retention_failures_total", "counter", "Attempts to remove what is over that failed.",
+              static_cast<double>(counters.retention_failures));
   page.single("trimtab_loop_lag_seconds", "gauge", "How late the event loop's last timer was.",
               counters.loop_lag_seconds);
   page.single("trimtab_loop_lag_max_seconds", "gauge", "The latest that a timer of the event loop ever was.",
@@ -206,10 +213,15 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
-  const auto costs = services.costs.cost_count();
-  if (costs.ok()) {
-    page.single("trimtab_costs", "gauge", "Costs in the merged database.", static_cast<double>(*costs));
+  if (const auto costs = services.cost_count.lately()) {
+    page.single("trimtab_costs", "gauge", "Costs in the merged database, in the last minute.",
+                static_cast<double>(*costs));
   }
+  std::map<std::string, double> databases;
+  if (const auto bytes = bytes_on_disk(services.store.name())) databases["state"] = static_cast<double>(*bytes);
+  if (const auto bytes = bytes_on_disk(services.costs.name())) databases["costs"] = static_cast<double>(*bytes);
+  page.labelled("trimtab_database_bytes", "gauge", "Databases on disk, where they are files, with their logs.",
+                "database", databases);
   page.single("process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
   page.single("process_cpu_seconds_total", "counter", "CPU time, user and system.", cpu_seconds());
   return page.text();

@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "collective_join.hpp"
+#include "cost_count.hpp"
 #include "hardware_probing.hpp"
 #include "live_ranks.hpp"
 #include "membership.hpp"
@@ -53,6 +54,9 @@ struct Counters {
   std::uint64_t frames_delayed = 0;
   std::uint64_t rank_events = 0;
   std::uint64_t state_failures = 0;
+  std::uint64_t runs_forgotten = 0;
+  std::uint64_t audit_forgotten = 0;
+  std::uint64_t retention_failures = 0;
   std::uint64_t searches = 0;
   net::Histogram search_times{net::kSecondBounds};
   net::Histogram commit_times{net::kSecondBounds};
@@ -80,6 +84,7 @@ struct Services {
   Traces traces{clock, send};
   HardwareProbing probing{clock, send, probe_token};
   RefusalLog refusals{clock};
+  CostCount cost_count{costs, clock};
 };
 
 }  // namespace trimtab::coordinator

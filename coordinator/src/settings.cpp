@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
+#include "schema/toml_nesting.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -68,6 +69,12 @@ Status apply_search_time(Settings& settings, const std::string& value) {
   return {};
 }
 
+template <Nanoseconds Settings::*field>
+Status apply_retention(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(settings.*field, parse_duration(value));
+  return {};
+}
+
 Status apply_search_evaluations(Settings& settings, const std::string& value) {
   return number(value, std::numeric_limits<std::uint64_t>::max(), settings.search_evaluations);
 }
@@ -93,6 +100,15 @@ Status apply_limit(Settings& settings, const std::string& value) {
   TRIMTAB_TRY_STATUS(number(value, 1'000'000, limit));
   if (limit == 0) return bad_input("a whole number from 1 is needed");
   settings.*field = static_cast<std::uint32_t>(limit);
+  return {};
+}
+
+Status apply_node_timeout(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(const Nanoseconds timeout, parse_duration(value));
+  // Agents are heard of every two seconds.
+  if (timeout < std::chrono::seconds(5) || timeout > std::chrono::minutes(10))
+    return bad_input("5s to 10min are needed");
+  settings.node_timeout = timeout;
   return {};
 }
 
@@ -146,6 +162,11 @@ const std::vector<SettingKey>& setting_keys() {
        apply_bytes<&Settings::peer_queue, kLargestQueue>},
       {"max_connections", "4096", "connections at a time, of agents and people together",
        apply_limit<&Settings::max_connections>},
+      {"job_retention", "90d", "how long a run that is over is kept, with its trials, steps and events; 0s = for ever",
+       apply_retention<&Settings::job_retention>},
+      {"audit_retention", "365d", "how long entries of the audit log are kept; 0s = for ever",
+       apply_retention<&Settings::audit_retention>},
+      {"node_timeout", "10s", "how long a node may be silent before it is lost to its jobs", apply_node_timeout},
       {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
        apply_tls<&net::CredentialFiles::authority>},
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",
@@ -189,6 +210,7 @@ Status check_settings(const Settings& settings) {
 }
 
 Status apply_toml(Settings& settings, std::string_view text, const std::string& source) {
+  if (!toml_keys_within(text)) return bad_input(source + ": " + toml_keys_refusal());
   try {
     const toml::table table = toml::parse(text, source);
     for (const auto& [key, node] : table) {

@@ -80,9 +80,12 @@ Status StateStore::write_note(std::int64_t run, const Note& note, std::int64_t n
       "DELETE FROM events WHERE run = ?1 AND sequence <= (SELECT MAX(sequence) FROM events WHERE run = ?1) - ?2",
       {run, kEventsKept}));
   if (note.kind != "phase" || !phase_named(note.text)) return {};
-  return database_.execute(
+  TRIMTAB_TRY_STATUS(database_.execute(
       "INSERT INTO phases SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3 FROM phases WHERE run = ?1",
-      {run, note.text, now_ns});
+      {run, note.text, now_ns}));
+  return database_.execute(
+      "DELETE FROM phases WHERE run = ?1 AND sequence <= (SELECT MAX(sequence) FROM phases WHERE run = ?1) - ?2",
+      {run, kPhasesKept});
 }
 
 // A trial that was taken back before it began leaves no row.
@@ -128,11 +131,55 @@ Result<std::vector<StoredJob>> StateStore::latest_jobs(std::vector<std::string>&
 }
 
 Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
+  TRIMTAB_TRY(const auto forgotten, database_.query("SELECT last_launch FROM identity"));
+  const auto last = static_cast<std::uint64_t>(as_integer(forgotten.at(0)[0]));
   TRIMTAB_TRY(const auto rows,
               database_.query("SELECT state FROM jobs WHERE name = ? ORDER BY run DESC LIMIT 1", {name}));
-  if (rows.empty()) return std::uint64_t{0};
+  if (rows.empty()) return last;
   TRIMTAB_TRY(const TuningState state, parse_tuning_state(as_text(rows[0][0])));
-  return state.launch;
+  return std::max(last, state.launch);
+}
+
+Result<std::vector<std::int64_t>> StateStore::runs_over(std::int64_t before_ns, std::int64_t limit) const {
+  TRIMTAB_TRY(const auto rows,
+              database_.query("SELECT run FROM jobs WHERE active = 0 AND changed_ns < ? ORDER BY changed_ns LIMIT ?",
+                              {before_ns, limit}));
+  std::vector<std::int64_t> runs;
+  for (const Row& row : rows) runs.push_back(as_integer(row[0]));
+  return runs;
+}
+
+Result<bool> StateStore::forget_run(std::int64_t run, std::int64_t rows) {
+  TRIMTAB_TRY(const auto over, database_.query("SELECT state FROM jobs WHERE run = ? AND active = 0", {run}));
+  if (over.empty()) return true;
+  TRIMTAB_TRY(const TuningState state, parse_tuning_state(as_text(over[0][0])));
+  TRIMTAB_TRY(const bool some, remove_rows(run, rows));
+  if (some) return false;
+  const auto remove_run = [&]() -> Status {
+    TRIMTAB_TRY_STATUS(
+        database_.execute("UPDATE identity SET last_launch = ?1 WHERE last_launch < ?1", {integer(state.launch)}));
+    return database_.execute("DELETE FROM jobs WHERE run = ?", {run});
+  };
+  TRIMTAB_TRY_STATUS(database_.transaction(remove_run));
+  return true;
+}
+
+Result<bool> StateStore::remove_rows(std::int64_t run, std::int64_t rows) {
+  static constexpr std::pair<const char*, const char*> kTablesAndKeys[] = {{"steps", "launch, step"},
+                                                                           {"events", "sequence"},
+                                                                           {"trials", "trial"},
+                                                                           {"phases", "sequence"},
+                                                                           {"commands", "id"}};
+  for (const auto& [table, key] : kTablesAndKeys) {
+    const std::string of_run = std::string(" FROM ") + table + " WHERE run = ?1";
+    TRIMTAB_TRY(const auto some, database_.query("SELECT 1" + of_run + " LIMIT 1", {run}));
+    if (some.empty()) continue;
+    const std::string columns(key);
+    const std::string first = "(SELECT " + columns + of_run + " ORDER BY " + columns + " LIMIT ?2)";
+    TRIMTAB_TRY_STATUS(database_.execute("DELETE" + of_run + " AND (" + columns + ") IN " + first, {run, rows}));
+    return true;
+  }
+  return false;
 }
 
 Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string& tag, const std::string& node) {
@@ -174,6 +221,26 @@ Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64
 Status StateStore::add_audit(const AuditEntry& entry, std::int64_t now_ns) {
   return database_.execute("INSERT INTO audit (at_ns, who, what, job, run, why) VALUES (?, ?, ?, ?, ?, ?)",
                            {now_ns, entry.who, entry.what, entry.job, entry.run, entry.why});
+}
+
+// The horizon never moves back: what may be gone stays free to go.
+Result<std::uint64_t> StateStore::forget_audit(std::int64_t before_ns, std::int64_t count, std::int64_t now_ns) {
+  TRIMTAB_TRY(const auto due, database_.query("SELECT 1 FROM audit WHERE at_ns < ? LIMIT 1", {before_ns}));
+  if (due.empty()) return std::uint64_t{0};
+  std::uint64_t removed = 0;
+  const auto forget = [&]() -> Status {
+    TRIMTAB_TRY_STATUS(database_.execute("UPDATE audit_horizon SET at_ns = ?1 WHERE at_ns < ?1", {before_ns}));
+    TRIMTAB_TRY(const auto gone, database_.execute_returning(
+                                     "DELETE FROM audit WHERE entry IN (SELECT entry FROM audit WHERE at_ns < ?1 "
+                                     "ORDER BY at_ns LIMIT ?2) RETURNING entry",
+                                     {before_ns, count}));
+    removed = gone.size();
+    const std::string what =
+        "remove " + std::to_string(removed) + (removed == 1 ? " entry" : " entries") + " of the audit log";
+    return add_audit({kCoordinatorActor, what, "", 0, "older than audit_retention"}, now_ns);
+  };
+  TRIMTAB_TRY_STATUS(database_.transaction(forget));
+  return removed;
 }
 
 Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::int64_t after,

@@ -34,8 +34,9 @@ struct CommandOwner {
   std::string tag;
 };
 
-// How much of a run's history is kept.
+// How much of a run's history is kept while it goes on.
 inline constexpr std::int64_t kEventsKept = 5000;
+inline constexpr std::int64_t kPhasesKept = 1000;
 inline constexpr std::uint64_t kCommandsKept =
     10'000;  // the latest, of all runs; older ones that are not done stay too
 
@@ -58,6 +59,7 @@ class StateStore {
 
   // Made with the database; agents keep the command ids of two states apart by it.
   [[nodiscard]] const std::string& identity() const { return identity_; }
+  [[nodiscard]] const std::string& name() const { return database_.name(); }
 
   [[nodiscard]] Result<std::int64_t> add_job(const TuningState& state, std::int64_t now_ns);
   [[nodiscard]] Status save(std::int64_t run, const TuningState& state, const Transition& transition,
@@ -68,6 +70,12 @@ class StateStore {
   [[nodiscard]] Result<std::vector<StoredJob>> latest_jobs(std::vector<std::string>& unreadable) const;
   // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
   [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
+
+  // The runs that were over before `before_ns`, the oldest first.
+  [[nodiscard]] Result<std::vector<std::int64_t>> runs_over(std::int64_t before_ns, std::int64_t limit) const;
+  // Removes up to so many rows of a run that is over, and last the run itself: true when nothing is left. Fails with
+  // kBadInput where the run's state cannot be read, because nobody knows its launches then.
+  [[nodiscard]] Result<bool> forget_run(std::int64_t run, std::int64_t rows);
 
   // The same id for the same (run, tag), always.
   [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
@@ -81,6 +89,8 @@ class StateStore {
   // Of one job, or of all ("").
   [[nodiscard]] Result<std::vector<StoredAudit>> audit(const std::string& job, std::int64_t after,
                                                        std::int64_t limit) const;
+  // Removes up to so many of the oldest entries from before `before_ns`, and adds one that says so. Returns how many.
+  [[nodiscard]] Result<std::uint64_t> forget_audit(std::int64_t before_ns, std::int64_t count, std::int64_t now_ns);
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
   // Those whose plans are forgotten, in order.
   [[nodiscard]] Result<std::vector<EarlierTrial>> earlier_trials(std::int64_t run) const;
@@ -90,6 +100,8 @@ class StateStore {
       : database_(std::move(database)), identity_(std::move(identity)) {}
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
                              std::int64_t now_ns);
+  // False when there are none.
+  [[nodiscard]] Result<bool> remove_rows(std::int64_t run, std::int64_t rows);
   [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
   [[nodiscard]] Status write_steps(std::int64_t run, const std::vector<MeasuredStep>& steps);
   [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, const Transition& transition,

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "schema/json_nesting.hpp"
+
 namespace trimtab::coordinator {
 
 namespace {
@@ -25,6 +27,7 @@ json rank_json(const wire::TracedRank& rank) {
 }  // namespace
 
 Result<TraceRequest> parse_trace_request(const std::string& body) {
+  if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
   const json document = json::parse(body, nullptr, false);
   if (!document.is_object()) return bad_input(R"(a trace needs {"seconds": 5} or {"steps": 3})");
   const bool by_seconds = document.contains("seconds");

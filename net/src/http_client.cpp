@@ -8,6 +8,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include "connect_in_turn.hpp"
 #include "http_target.hpp"
 #include "stream.hpp"
 #include "tls.hpp"
@@ -38,7 +39,7 @@ class Exchange {
     resolver.async_resolve(endpoint_.host, std::to_string(endpoint_.port),
                            [&](error_code failure, const tcp::resolver::results_type& found) {
                              if (failure) return fail(failure, "couldn't resolve " + endpoint_.host);
-                             connect(found, request);
+                             connect(addresses_of(found), request);
                            });
     io_.run_until(deadline_);
     if (!done_)
@@ -50,8 +51,12 @@ class Exchange {
  private:
   [[nodiscard]] std::string where() const { return authority(endpoint_.host, endpoint_.port); }
 
-  void connect(const tcp::resolver::results_type& found, const http::request<http::string_body>& request) {
-    stream_.async_connect(found, [&](error_code failure, const tcp::endpoint&) {
+  // Each address gets its part of the time, as if all that come before it were silent.
+  void connect(const std::shared_ptr<const Addresses>& addresses, const http::request<http::string_body>& request) {
+    const Nanoseconds left = deadline_ - std::chrono::steady_clock::now();
+    const auto each = left / static_cast<std::int64_t>(addresses->size());
+    connect_in_turn(stream_, addresses, each, [&](error_code failure, const tcp::endpoint&) {
+      stream_.expires_never();  // From here on there is the one deadline.
       if (failure == asio::error::connection_refused) {
         return end("nothing listens on " + where() +
                    ". Start it with 'trimtab up' (or trimtab-coordinator), or name another with --coordinator "

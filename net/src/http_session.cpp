@@ -87,6 +87,9 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
 
   // Whoever is not admitted sends no body.
   void judge(const UpgradeRequest& head) {
+    if (peer_ && expiry_of(*peer_) <= std::chrono::system_clock::now()) {
+      return refuse(Refusal::Kind::kTls, 403, "its certificate ('" + peer_->name + "') has expired");
+    }
     auto target = parse_target({head.target().data(), head.target().size()});
     if (!target) return refuse(Refusal::Kind::kMalformed, 400, "the request's target cannot be decoded");
     const auto host = head[http::field::host];

@@ -1,8 +1,10 @@
 #include "net/link.hpp"
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/system_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/status.hpp>
@@ -11,11 +13,14 @@
 #include <utility>
 
 #include "backoff.hpp"
+#include "connect_in_turn.hpp"
 #include "context.hpp"
 #include "http_target.hpp"
 #include "rate_limit.hpp"
+#include "silence_watch.hpp"
 #include "stream.hpp"
 #include "tls.hpp"
+#include "transport_progress.hpp"
 
 namespace trimtab::net {
 
@@ -27,7 +32,9 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto kConnectTimeout = std::chrono::seconds(5);
+constexpr auto kConnectTimeout = std::chrono::seconds(5);  // of each address
+// Of TLS and of the WebSocket, each. On a bad link a handshake takes longer than a connection.
+constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 constexpr std::size_t kMostOfRefusal = 512;
 // A large frame's memory is given back.
 constexpr std::size_t kKeptBytes = 64 * 1024;
@@ -61,9 +68,14 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   // an old one finds that it is no longer `current`.
   struct Connection {
     Connection(asio::io_context& io_context, std::uint32_t frames_per_second)
-        : socket(io_context), pause(io_context), rate(frames_per_second) {}
+        : socket(io_context), pause(io_context), silence(io_context), expiry(io_context), rate(frames_per_second) {}
     WebSocket socket;
     asio::steady_timer pause;
+    asio::steady_timer silence;
+    asio::system_timer expiry;  // of the server's certificate
+    SilenceWatch watch;
+    std::uint64_t frames_read = 0;  // control frames included
+    bool pinging = false;
     RateLimit rate;
     websocket::response_type answer;  // of the server to the handshake
     beast::flat_buffer buffer;
@@ -71,9 +83,11 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     std::size_t queued_bytes = 0;
     bool opened = false;
     std::chrono::steady_clock::time_point opened_at;
+    std::string address;  // where the host has several: which one, for messages
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
   ConnectionPointer current;
+  std::size_t failures = 0;  // since a connection last stood
 
   [[nodiscard]] std::string where() const { return authority(options.host, options.port); }
 
@@ -88,22 +102,27 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
         });
   }
 
+  // From one attempt to the next another address comes first: one that is connected to may yet be another machine's.
   void connect(const ConnectionPointer& connection, const tcp::resolver::results_type& found) {
-    auto& stream = beast::get_lowest_layer(connection->socket);
-    stream.expires_after(kConnectTimeout);
-    stream.async_connect(found, [self = shared_from_this(), connection](error_code failure, const tcp::endpoint&) {
+    auto addresses = std::make_shared<Addresses>(found.begin(), found.end());
+    std::ranges::rotate(*addresses, addresses->begin() + static_cast<std::ptrdiff_t>(failures % addresses->size()));
+    const auto connected = [self = shared_from_this(), connection, several = addresses->size() > 1](
+                               error_code failure, const tcp::endpoint& address) {
       if (!self->is_current(connection)) return;
-      if (failure) return self->lost(connection, failure.message());
+      connection->address = several ? "at " + address.address().to_string() + ": " : "";
+      if (failure) return self->lost(connection, connection->address + failure.message());
       self->secure(connection);
-    });
+    };
+    connect_in_turn(beast::get_lowest_layer(connection->socket), addresses, kConnectTimeout, connected);
   }
 
   void secure(const ConnectionPointer& connection) {
     if (!options.tls) return shake_hands(connection);
     auto& stream = beast::get_lowest_layer(connection->socket);
+    stream.expires_after(kHandshakeTimeout);
     const auto secured = [self = shared_from_this(), connection](const std::string& objection) {
       if (!self->is_current(connection)) return;
-      objection.empty() ? self->shake_hands(connection) : self->lost(connection, objection);
+      objection.empty() ? self->shake_hands(connection) : self->lost(connection, connection->address + objection);
     };
     secure_client(stream, *options.tls, options.host, secured);
   }
@@ -114,8 +133,10 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     error_code ignored;
     stream.socket().set_option(tcp::no_delay(true), ignored);
     auto& socket = connection->socket;
-    socket.set_option(
-        websocket::stream_base::timeout{kConnectTimeout, options.silence_limit, /*keep_alive_pings=*/true});
+    // Beast would take a frame that is long on its way for silence.
+    socket.set_option(websocket::stream_base::timeout{kHandshakeTimeout, websocket::stream_base::none(),
+                                                      /*keep_alive_pings=*/false});
+    socket.control_callback([raw = connection.get()](auto, auto) { ++raw->frames_read; });
     socket.read_message_max(options.max_frame_bytes);
     socket.auto_fragment(false);
     socket.binary(true);
@@ -126,7 +147,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     }
     const auto shaken = [self = shared_from_this(), connection](error_code failure) {
       if (!self->is_current(connection)) return;
-      if (failure) return self->lost(connection, self->refusal_of(connection, failure));
+      if (failure) return self->lost(connection, connection->address + self->refusal_of(connection, failure));
       self->established(connection);
     };
     socket.async_handshake(connection->answer, where(), options.path, shaken);
@@ -143,8 +164,40 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   void established(const ConnectionPointer& connection) {
     connection->opened = true;
     connection->opened_at = std::chrono::steady_clock::now();
+    failures = 0;
     read(connection);
+    listen_for_silence(connection);
+    end_with_certificate(connection);
     if (handlers.opened) handlers.opened();
+  }
+
+  void listen_for_silence(const ConnectionPointer& connection) {
+    connection->silence.expires_after(SilenceWatch::period(options.silence_limit));
+    connection->silence.async_wait([self = shared_from_this(), connection](error_code cancelled) {
+      if (cancelled || !self->is_current(connection)) return;
+      auto& socket = beast::get_lowest_layer(connection->socket).socket();
+      TransportProgress progress = transport_progress(socket.native_handle());
+      progress.received += connection->frames_read;
+      const auto verdict = connection->watch.look(progress);
+      if (verdict == SilenceWatch::Verdict::kGone) return self->lost(connection, "silent for too long");
+      if (verdict == SilenceWatch::Verdict::kAsk) self->ping(connection);
+      self->listen_for_silence(connection);
+    });
+  }
+
+  void ping(const ConnectionPointer& connection) {
+    if (std::exchange(connection->pinging, true)) return;
+    connection->socket.async_ping({}, [connection](error_code) { connection->pinging = false; });
+  }
+
+  // A certificate that has expired gives no right to what it was shown for.
+  void end_with_certificate(const ConnectionPointer& connection) {
+    const auto peer = peer_identity(beast::get_lowest_layer(connection->socket));
+    if (!peer) return;
+    connection->expiry.expires_at(expiry_of(*peer));
+    connection->expiry.async_wait([self = shared_from_this(), connection](error_code cancelled) {
+      if (!cancelled && self->is_current(connection)) self->lost(connection, "its certificate has expired");
+    });
   }
 
   void read(const ConnectionPointer& connection) {
@@ -158,6 +211,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
 
   void received(const ConnectionPointer& connection) {
     const auto bytes = connection->buffer.cdata();
+    ++connection->frames_read;
     if (handlers.message) handlers.message({static_cast<const char*>(bytes.data()), bytes.size()});
     if (!is_current(connection)) return;
     connection->buffer.consume(connection->buffer.size());
@@ -201,10 +255,17 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
                                    });
   }
 
+  static void cancel_timers(Connection& connection) {
+    connection.pause.cancel();
+    connection.silence.cancel();
+    connection.expiry.cancel();
+  }
+
   void lost(const ConnectionPointer& connection, const std::string& reason) {
-    connection->pause.cancel();
+    cancel_timers(*connection);
     beast::get_lowest_layer(connection->socket).close();
     current.reset();
+    ++failures;
     const auto open_for = connection->opened ? std::chrono::steady_clock::now() - connection->opened_at
                                              : std::chrono::steady_clock::duration::zero();
     retry.expires_after(backoff.next(open_for));
@@ -221,7 +282,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     resolver.cancel();
     const auto connection = std::exchange(current, nullptr);
     if (!connection) return;
-    connection->pause.cancel();
+    cancel_timers(*connection);
     if (!connection->opened) return beast::get_lowest_layer(connection->socket).close();
     connection->socket.async_close(websocket::close_code::going_away, [connection](error_code) {});
   }
@@ -230,7 +291,6 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
 
   [[nodiscard]] std::string explain(error_code failure) const {
     if (failure == websocket::error::closed) return "closed by the other side";
-    if (failure == beast::error::timeout) return "silent for too long";
     if (failure == websocket::error::message_too_big) {
       return "it sent a frame of more than " + std::to_string(options.max_frame_bytes) + " bytes";
     }

@@ -12,6 +12,7 @@
 #include "context.hpp"
 #include "local_peer.hpp"
 #include "socket_file.hpp"
+#include "user_namespace.hpp"
 
 namespace trimtab::net {
 
@@ -64,6 +65,10 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
 
   [[nodiscard]] std::string objection(bool known, uid_t uid) const {
     if (!known) return "the kernel does not say who it is";
+    if (!users.knows(uid)) {
+      return "its user has no number in the agent's container (user namespace), where it is shown as " +
+             std::to_string(uid) + "; map it there, or run the agent in the namespace of its processes";
+    }
     if (!peer_admitted(uid, ::geteuid())) {
       return "user " + std::to_string(uid) + " may not speak to the agent of user " + std::to_string(::geteuid());
     }
@@ -128,6 +133,7 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
   asio::steady_timer pause;
   LocalServerHandlers handlers;
   std::uint32_t max_frames_per_second;
+  UserNamespace users = own_user_namespace();
   LocalPeerId last_id = 0;
   std::map<LocalPeerId, std::shared_ptr<LocalPeer>> peers;
   bool stopped = false;

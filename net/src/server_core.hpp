@@ -29,6 +29,7 @@ class WebSocketPeer {
   // Drops the connection now; no handler is called any more.
   virtual void abort() = 0;
   [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
+  [[nodiscard]] virtual std::uint64_t received_bytes() = 0;
 };
 
 struct ServerCore {

@@ -11,7 +11,8 @@
 
 namespace trimtab::net {
 
-// Who may speak to the agent: its own user, and root.
+// Who may speak to the agent: its own user, and root; numbers are those of the agent's own user namespace, where the
+// kernel has translated them.
 [[nodiscard]] constexpr bool peer_admitted(uid_t peer, uid_t own) {
   return peer == own || peer == 0;
 }

@@ -8,6 +8,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/websocket/teardown.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,8 +42,8 @@ class Stream {  // not final: Asio derives from it to look at it
   [[nodiscard]] TlsStream& tls() { return *tls_; }
 
   template <typename Handler>
-  void async_connect(const boost::asio::ip::tcp::resolver::results_type& found, Handler&& handler) {
-    tcp_->async_connect(found, std::forward<Handler>(handler));
+  void async_connect(const boost::asio::ip::tcp::endpoint& address, Handler&& handler) {
+    tcp_->async_connect(address, std::forward<Handler>(handler));
   }
 
   template <typename Buffers, typename Handler>
@@ -80,6 +81,11 @@ class Stream {  // not final: Asio derives from it to look at it
 
 // Who is at the other end, by certificate. Nothing without TLS, or where none was shown.
 [[nodiscard]] std::optional<PeerIdentity> peer_identity(Stream& stream);
+// When the right that the certificate gives ends.
+[[nodiscard]] inline std::chrono::system_clock::time_point expiry_of(const PeerIdentity& peer) {
+  return std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(peer.expires));
+}
 // The other side closed before it said anything: somebody who only looked whether the port is served.
 [[nodiscard]] bool closed_in_silence(Stream& stream, const boost::system::error_code& failure);
 // Why a handshake failed, in words; `failure` is what Asio says.

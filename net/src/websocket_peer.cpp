@@ -1,6 +1,8 @@
 #include "websocket_peer.hpp"
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/system_timer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "rate_limit.hpp"
+#include "transport_progress.hpp"
 
 namespace trimtab::net {
 
@@ -27,6 +30,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
       : core_(std::move(core)),
         socket_(std::move(stream)),
         pause_(socket_.get_executor()),
+        expiry_(socket_.get_executor()),
         request_(std::move(request)),
         origin_(std::move(origin)),
         rate_(core_->options.max_frames_per_second),
@@ -63,18 +67,32 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void abort() override {
     finished_ = true;
-    pause_.cancel();
-    beast::get_lowest_layer(socket_).close();
+    end_now();
   }
 
   [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
+
+  [[nodiscard]] std::uint64_t received_bytes() override {
+    return transport_progress(beast::get_lowest_layer(socket_).socket().native_handle()).received;
+  }
 
  private:
   void accepted(error_code failure) {
     if (failure || finished_ || core_->stopped) return;
     request_ = {};
     core_->peer_opened(id_, shared_from_this());
+    end_with_certificate();
     read();
+  }
+
+  // A certificate that has expired gives no right to what it was shown for.
+  void end_with_certificate() {
+    if (!origin_.identity) return;
+    expiry_.expires_at(expiry_of(*origin_.identity));
+    expiry_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (cancelled || self->finished_) return;
+      self->refuse(Refusal::Kind::kTls, "its certificate ('" + self->origin_.identity->name + "') has expired");
+    });
   }
 
   void read() {
@@ -145,9 +163,14 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void finish(const std::string& reason) {
     if (finished_) return;
     finished_ = true;
-    pause_.cancel();
-    beast::get_lowest_layer(socket_).close();
+    end_now();
     core_->peer_closed(id_, reason);
+  }
+
+  void end_now() {
+    pause_.cancel();
+    expiry_.cancel();
+    beast::get_lowest_layer(socket_).close();
   }
 
   [[nodiscard]] std::string explain(error_code failure) const {
@@ -162,6 +185,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   std::shared_ptr<ServerCore> core_;
   websocket::stream<Stream, /*deflateSupported=*/false> socket_;
   boost::asio::steady_timer pause_;
+  boost::asio::system_timer expiry_;
   UpgradeRequest request_;
   PeerOrigin origin_;
   RateLimit rate_;

@@ -1,45 +1,30 @@
 #include "schema/cost_database.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
+#include "batch_insertion.hpp"
 #include "cost_merge.hpp"
 #include "cost_tables.hpp"
+#include "cost_values.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab {
 
 namespace {
 
-using cost_tables::StoredCost;
+using cost_tables::CostPlace;
+using cost_tables::CostQuery;
 
 DatabaseMode database_mode(OpenMode mode) {
   return mode == OpenMode::kCreate      ? DatabaseMode::kCreate
          : mode == OpenMode::kReadWrite ? DatabaseMode::kReadWrite
                                         : DatabaseMode::kReadOnly;
-}
-
-// One cost a key, also where the caller names a key twice or spells it in two ways; without those that have no values.
-std::map<CostKey, Statistics> by_key(const std::vector<Cost>& costs) {
-  std::map<CostKey, Statistics> result;
-  for (const Cost& cost : costs) {
-    if (!cost.statistics.empty()) result[canonical(cost.key)].merge(cost.statistics);
-  }
-  return result;
-}
-
-std::set<CostKey> keys_of(const std::map<CostKey, Statistics>& values) {
-  std::set<CostKey> keys;
-  for (const auto& [key, statistics] : values) keys.insert(key);
-  return keys;
-}
-
-std::string placeholders(std::size_t count) {
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) text += i == 0 ? "?" : ", ?";
-  return text;
 }
 
 // One cost's values: what was measured here goes before what others say of it.
@@ -63,36 +48,23 @@ Status check_batch(const BatchId& batch, const std::string& source) {
   return {};
 }
 
+Error keyless(std::int64_t id) {
+  return bad_input("a stored cost names the key " + std::to_string(id) +
+                   ", which is not there; the database is damaged");
+}
+
 }  // namespace
 
 struct CostDatabase::Implementation {
   Database database;
+  KnownRows known = {};
 
-  Status insert(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
-                const std::vector<Cost>& costs, bool& added);
-};
-
-Status CostDatabase::Implementation::insert(const BatchId& batch, const Fingerprint& fingerprint,
-                                            const std::string& source, const std::vector<Cost>& costs, bool& added) {
-  const auto number = static_cast<std::int64_t>(batch.number);
-  TRIMTAB_TRY(const auto origin, cost_tables::intern_origin(database, batch.origin));
-  TRIMTAB_TRY(const bool known, cost_tables::has_batch(database, origin, number));
-  added = !known;
-  if (known) return {};
-  TRIMTAB_TRY_STATUS(cost_tables::insert_batches(database, origin, {number}));
-  const std::string fingerprint_hash = hash(fingerprint);
-  TRIMTAB_TRY_STATUS(cost_tables::put_fingerprint(database, fingerprint_hash, to_json(fingerprint)));
-  const std::map<CostKey, Statistics> values = by_key(costs);
-  TRIMTAB_TRY(const auto ids, cost_tables::intern_keys(database, keys_of(values)));
-  std::vector<StoredCost> stored;
-  for (const auto& [key, statistics] : values) {
-    stored.push_back({{fingerprint_hash, ids.at(key), source}, number, statistics.encode()});
+  // All that is there of one moment.
+  template <typename Each>
+  Status read(const CostQuery& query, const Each& each) const {
+    return database.snapshot([&] { return cost_tables::read_values(database, query, each); });
   }
-  TRIMTAB_TRY_STATUS(cost_tables::put_costs(database, origin, stored));
-  // Asking at every batch would read all single batches each time.
-  constexpr std::int64_t kFoldEvery = 64;
-  return number % kFoldEvery == 0 ? cost_tables::fold(database, origin) : Status();
-}
+};
 
 CostDatabase::CostDatabase(std::unique_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
@@ -105,51 +77,56 @@ Result<CostDatabase> CostDatabase::open(const std::string& name, OpenMode mode) 
   return CostDatabase(std::make_unique<Implementation>(Implementation{std::move(database)}));
 }
 
-Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
-                                     const std::vector<Cost>& costs) {
-  TRIMTAB_TRY_STATUS(check_batch(batch, source));
-  bool added = false;
-  TRIMTAB_TRY_STATUS(implementation_->database.transaction(
-      [&] { return implementation_->insert(batch, fingerprint, source, costs, added); }));
-  return added;
+const std::string& CostDatabase::name() const {
+  return implementation_->database.name();
 }
 
-Result<std::uint64_t> CostDatabase::add_batches(const std::vector<CostBatch>& batches) {
+Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
+                                     const std::vector<Cost>& costs) {
+  const CostBatch one{batch, fingerprint, source, costs};
+  TRIMTAB_TRY(const auto is_new, add_batches({&one, 1}));
+  return bool{is_new.front()};
+}
+
+Result<std::vector<bool>> CostDatabase::add_batches(std::span<const CostBatch> batches) {
   for (const CostBatch& batch : batches) TRIMTAB_TRY_STATUS(check_batch(batch.id, batch.source));
-  std::uint64_t count = 0;
+  std::vector<bool> is_new;
+  if (batches.empty()) return is_new;
+  std::optional<BatchInsertion> insertion;
   const auto insert_all = [&]() -> Status {
-    count = 0;
-    for (const CostBatch& batch : batches) {
-      bool added = false;
-      TRIMTAB_TRY_STATUS(implementation_->insert(batch.id, batch.fingerprint, batch.source, batch.costs, added));
-      count += added ? 1 : 0;
-    }
+    insertion.emplace(implementation_->database, batches, implementation_->known);
+    TRIMTAB_TRY(is_new, insertion->run());
     return {};
   };
   TRIMTAB_TRY_STATUS(implementation_->database.transaction(insert_all));
-  return count;
+  insertion->tell(implementation_->known);
+  return is_new;
 }
 
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
                                               const std::string& source) const {
-  std::string sql = std::string("SELECT c.statistics, c.source, ") + cost_tables::kKeyColumns +
-                    " FROM costs c JOIN cost_keys k ON k.id = c.cost_key WHERE c.fingerprint = ?";
-  Row arguments{fingerprint_hash};
-  if (!kinds.empty()) sql += " AND k.kind IN (" + placeholders(kinds.size()) + ")";
-  for (const CostKind kind : kinds) arguments.emplace_back(std::string(to_string(kind)));
-  if (!source.empty()) {
-    sql += " AND c.source = ?";
-    arguments.emplace_back(source);
-  }
-  TRIMTAB_TRY(const auto rows, implementation_->database.query(sql, arguments));
-  std::map<CostKey, BySource> merged;
-  for (const Row& row : rows) {
-    TRIMTAB_TRY(const CostKey key, cost_tables::parse_key(row, 2));
-    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[0])));
-    merged[key].add(as_text(row[1]), statistics);
-  }
+  const Database& database = implementation_->database;
+  std::map<std::int64_t, BySource> merged;
+  std::map<std::int64_t, CostKey> keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys(database, kinds));
+    CostQuery query{fingerprint_hash, source, std::nullopt};
+    if (!kinds.empty()) query.keys.emplace();
+    for (const auto& [id, key] : keys) {
+      if (query.keys) query.keys->insert(id);
+    }
+    return cost_tables::read_values(database, query, [&](const CostPlace& place, const Statistics& one) {
+      merged[place.key].add(place.source, one);
+    });
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
   std::vector<Cost> result;
-  for (auto& [key, sources] : merged) result.push_back({key, std::move(sources).best()});
+  for (auto& [id, sources] : merged) {
+    const auto key = keys.find(id);
+    if (key == keys.end()) return keyless(id);
+    result.push_back({key->second, std::move(sources).best()});
+  }
+  std::ranges::sort(result, {}, &Cost::key);
   return result;
 }
 
@@ -157,34 +134,34 @@ Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_ha
   Cost cost{canonical(key), {}};
   TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, cost.key));
   if (!id) return std::optional<Cost>();
-  TRIMTAB_TRY(const auto rows, implementation_->database.query(
-                                   "SELECT statistics, source FROM costs WHERE fingerprint = ? AND cost_key = ?",
-                                   {fingerprint_hash, *id}));
-  if (rows.empty()) return std::optional<Cost>();
   BySource sources;
-  for (const Row& row : rows) {
-    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[0])));
-    sources.add(as_text(row[1]), statistics);
-  }
+  TRIMTAB_TRY_STATUS(
+      implementation_->read({fingerprint_hash, "", std::set<std::int64_t>{*id}},
+                            [&](const CostPlace& place, const Statistics& one) { sources.add(place.source, one); }));
   cost.statistics = std::move(sources).best();
+  if (cost.statistics.empty()) return std::optional<Cost>();
   return std::optional(std::move(cost));
 }
 
 Result<std::vector<CostRow>> CostDatabase::rows() const {
-  TRIMTAB_TRY(const auto rows, implementation_->database.query(
-                                   std::string("SELECT c.fingerprint, c.source, c.statistics, ") +
-                                   cost_tables::kKeyColumns + " FROM costs c JOIN cost_keys k ON k.id = c.cost_key"));
-  std::map<std::tuple<std::string, std::string, CostKey>, Statistics> merged;
-  for (const Row& row : rows) {
-    TRIMTAB_TRY(const CostKey key, cost_tables::parse_key(row, 3));
-    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[2])));
-    merged[{as_text(row[0]), as_text(row[1]), key}].merge(statistics);
-  }
+  const Database& database = implementation_->database;
+  cost_tables::CostSums merged;
+  std::map<std::int64_t, CostKey> keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys(database, {}));
+    return cost_tables::read_values(database, {},
+                                    [&](const CostPlace& place, const Statistics& one) { merged[place].merge(one); });
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
   std::vector<CostRow> result;
   for (auto& [place, statistics] : merged) {
-    const auto& [fingerprint, source, key] = place;
-    result.push_back({fingerprint, source, {key, std::move(statistics)}});
+    const auto key = keys.find(place.key);
+    if (key == keys.end()) return keyless(place.key);
+    result.push_back({place.fingerprint, place.source, {key->second, std::move(statistics)}});
   }
+  std::ranges::sort(result, [](const CostRow& a, const CostRow& b) {
+    return std::tie(a.fingerprint, a.source, a.cost.key) < std::tie(b.fingerprint, b.source, b.cost.key);
+  });
   return result;
 }
 
@@ -199,10 +176,14 @@ Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
 }
 
 Result<std::uint64_t> CostDatabase::cost_count() const {
-  TRIMTAB_TRY(const auto rows,
-              implementation_->database.query(
-                  "SELECT count(*) FROM (SELECT DISTINCT fingerprint, cost_key, source FROM costs) AS places"));
-  return static_cast<std::uint64_t>(as_integer(rows[0][0]));
+  std::uint64_t count = 0;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(const auto places, cost_tables::read_places(implementation_->database));
+    count = places.size();
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(implementation_->database.snapshot(read));
+  return count;
 }
 
 Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {

@@ -1,11 +1,9 @@
 #include "cost_tables.hpp"
+#include "single_batches.hpp"
 
 namespace trimtab::cost_tables {
 
 namespace {
-
-// Few enough that reading a cost stays quick, many enough that folding is rare.
-constexpr std::int64_t kFoldAtLeast = 64;
 
 // The last of the batches that follow on `folded` without a gap.
 Result<std::int64_t> end_of_run(const Database& database, const Origin& origin) {
@@ -20,30 +18,46 @@ Result<std::int64_t> end_of_run(const Database& database, const Origin& origin) 
   return end;
 }
 
-Result<std::map<CostPlace, Statistics>> sums_until(const Database& database, const Origin& origin, std::int64_t end) {
-  TRIMTAB_TRY(const auto rows,
-              database.query("SELECT fingerprint, cost_key, source, statistics FROM costs WHERE origin = ? "
-                             "AND (number = -1 OR (number > ? AND number <= ?))",
-                             {origin.id, origin.folded, end}));
-  std::map<CostPlace, Statistics> sums;
-  for (const Row& row : rows) {
-    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[3])));
-    sums[{as_text(row[0]), as_integer(row[1]), as_text(row[2])}].merge(statistics);
+Result<CostSums> sums_until(const Database& database, const Origin& origin, std::int64_t end) {
+  CostSums sums;
+  for (std::int64_t last = origin.folded; last < end;) {
+    TRIMTAB_TRY(const auto batches, next_batches(database, origin, last, end));
+    for (const SingleBatch& batch : batches) {
+      TRIMTAB_TRY(const auto costs, decode_costs(batch.costs));
+      for (const KeyedCost& cost : costs) sums[{batch.fingerprint, cost.key, batch.source}].merge(cost.statistics);
+    }
+    last = batches.back().number;
   }
   return sums;
+}
+
+Status add_folded(const Database& database, const Origin& origin, CostSums& sums) {
+  Rows places;
+  for (const auto& [place, statistics] : sums) {
+    places.push_back({place.fingerprint, place.key, place.source, origin.id});
+  }
+  TRIMTAB_TRY(const auto found,
+              database.query_each("SELECT statistics FROM costs WHERE fingerprint = ? AND cost_key = ? AND source = ? "
+                                  "AND origin = ?",
+                                  places));
+  auto sum = sums.begin();
+  for (const Rows& rows : found) {
+    Statistics& statistics = (sum++)->second;
+    if (rows.empty()) continue;
+    TRIMTAB_TRY(const Statistics folded, Statistics::decode(as_text(rows[0][0])));
+    statistics.merge(folded);
+  }
+  return {};
 }
 
 }  // namespace
 
 Status fold(Database& database, const Origin& origin) {
   TRIMTAB_TRY(const std::int64_t end, end_of_run(database, origin));
-  if (end - origin.folded < kFoldAtLeast) return {};
-  TRIMTAB_TRY(const auto sums, sums_until(database, origin, end));
-  std::vector<StoredCost> folded;
-  for (const auto& [place, statistics] : sums) folded.push_back({place, kFolded, statistics.encode()});
-  TRIMTAB_TRY_STATUS(put_costs(database, origin, folded));
-  TRIMTAB_TRY_STATUS(database.execute("DELETE FROM costs WHERE origin = ? AND number > ? AND number <= ?",
-                                      {origin.id, origin.folded, end}));
+  if (end == origin.folded) return {};
+  TRIMTAB_TRY(CostSums sums, sums_until(database, origin, end));
+  TRIMTAB_TRY_STATUS(add_folded(database, origin, sums));
+  TRIMTAB_TRY_STATUS(put_costs(database, origin, sums));
   TRIMTAB_TRY_STATUS(database.execute("DELETE FROM batches WHERE origin = ? AND number > ? AND number <= ?",
                                       {origin.id, origin.folded, end}));
   return database.execute("UPDATE origins SET folded = ? WHERE id = ?", {end, origin.id});

@@ -116,39 +116,43 @@ Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const st
   return ids;
 }
 
-Result<Origin> intern_origin(Database& database, const std::string& name) {
+Result<std::map<std::string, Origin>> intern_origins(Database& database, const std::set<std::string>& names) {
   const std::string find = "SELECT id, folded FROM origins WHERE name = ?" + database.row_lock();
-  TRIMTAB_TRY(auto rows, database.query(find, {name}));
-  if (rows.empty()) {
-    TRIMTAB_TRY_STATUS(database.execute("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", {name}));
-    TRIMTAB_TRY(rows, database.query(find, {name}));
-  }
-  TRIMTAB_ASSERT(rows.size() == 1, "an origin that was just stored is found");
-  return Origin{as_integer(rows[0][0]), as_integer(rows[0][1])};
-}
-
-Result<bool> has_batch(const Database& database, const Origin& origin, std::int64_t number) {
-  if (number >= 1 && number <= origin.folded) return true;
-  TRIMTAB_TRY(const auto rows,
-              database.query("SELECT 1 FROM batches WHERE origin = ? AND number = ?", {origin.id, number}));
-  return !rows.empty();
-}
-
-Status insert_batches(Database& database, const Origin& origin, const std::vector<std::int64_t>& numbers) {
+  std::map<std::string, Origin> origins;
+  // Those that are not there; in order of name, as every writer locks them.
+  const auto look = [&](const std::set<std::string>& wanted) -> Result<std::set<std::string>> {
+    Rows arguments;
+    for (const std::string& name : wanted) arguments.push_back({name});
+    TRIMTAB_TRY(const auto found, database.query_each(find, arguments));
+    std::set<std::string> missing;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::string& name = as_text(arguments[i][0]);
+      if (found[i].empty()) {
+        missing.insert(name);
+      } else {
+        origins[name] = {as_integer(found[i][0][0]), as_integer(found[i][0][1])};
+      }
+    }
+    return missing;
+  };
+  TRIMTAB_TRY(const auto missing, look(names));
+  if (missing.empty()) return origins;
   Rows arguments;
-  for (const std::int64_t number : numbers) arguments.push_back({origin.id, number});
-  return database.execute_each("INSERT INTO batches (origin, number) VALUES (?, ?)", arguments);
+  for (const std::string& name : missing) arguments.push_back({name});
+  TRIMTAB_TRY_STATUS(database.execute_each("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", arguments));
+  TRIMTAB_TRY(const auto still_missing, look(missing));
+  TRIMTAB_ASSERT(still_missing.empty(), "an origin that was just stored is found");
+  return origins;
 }
 
-Status put_costs(Database& database, const Origin& origin, const std::vector<StoredCost>& costs) {
+Status put_costs(Database& database, const Origin& origin, const CostSums& sums) {
   Rows arguments;
-  for (const StoredCost& cost : costs) {
-    const CostPlace& place = cost.place;
-    arguments.push_back({place.fingerprint, place.key, place.source, origin.id, cost.number, cost.statistics});
+  for (const auto& [place, statistics] : sums) {
+    arguments.push_back({place.fingerprint, place.key, place.source, origin.id, statistics.encode()});
   }
   return database.execute_each(
-      "INSERT INTO costs (fingerprint, cost_key, source, origin, number, statistics) VALUES (?, ?, ?, ?, ?, ?) "
-      "ON CONFLICT (fingerprint, cost_key, source, origin, number) DO UPDATE SET statistics = excluded.statistics",
+      "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics) VALUES (?, ?, ?, ?, ?) "
+      "ON CONFLICT (fingerprint, cost_key, source, origin) DO UPDATE SET statistics = excluded.statistics",
       arguments);
 }
 

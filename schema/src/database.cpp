@@ -1,5 +1,7 @@
 #include "schema/database.hpp"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/check.hpp"
@@ -11,6 +13,14 @@ namespace trimtab {
 
 bool names_server(std::string_view name) {
   return name.starts_with("postgresql://") || name.starts_with("postgres://");
+}
+
+std::optional<Bytes> bytes_on_disk(const std::string& name) {
+  std::error_code absent;
+  const auto file = names_server(name) ? 0 : std::filesystem::file_size(name, absent);
+  if (names_server(name) || absent) return std::nullopt;
+  const auto log = std::filesystem::file_size(name + "-wal", absent);
+  return static_cast<Bytes>(file + (absent ? 0 : log));
 }
 
 Database::Database(std::unique_ptr<DatabaseBackend> backend) : backend_(std::move(backend)) {}

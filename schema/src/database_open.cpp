@@ -3,13 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
+#include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
 
 #include "database_place.hpp"
 
@@ -85,6 +89,49 @@ Result<std::string> back_up(SQLite::Database& connection, const std::string& pat
                      std::strerror(errno) + ". Check the disk and its free space, then try again");
 }
 
+void check(int result, const char* failed) {
+  if (result == SQLITE_OK) return;
+  throw SQLite::Exception(std::string(failed) + ": " + sqlite3_errstr(result), result & 0xff);
+}
+
+// A creation that fails cuts the file off again, which may not have reached the disk. From the next one on SQLite
+// counts an empty file as new, and removes its journal: what the disk holds must be empty by then.
+void secure_empty(SQLite::Database& connection) {
+  constexpr const char* kFailed = "the empty file does not reach the disk";
+  sqlite3_file* file = nullptr;
+  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file), kFailed);
+  sqlite3_int64 size = 0;
+  check(file->pMethods->xFileSize(file, &size), kFailed);
+  if (size == 0) check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL), kFailed);
+}
+
+void copy_log_at_close(SQLite::Database& connection, bool copies) {
+  check(sqlite3_db_config(connection.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, copies ? 0 : 1, nullptr),
+        "how its log is closed could not be set");
+}
+
+// Transactions of a process that was killed are read from its log whether they had reached the disk or not, and a sync
+// that has failed leaves pages behind that no later one writes: the system counts them as written. Before anybody is
+// told of such a transaction its log is written once more, as it is, and synced. Nobody else writes meanwhile. Where
+// that fails, closing must not copy the log into the file: a power cut in its midst would leave half, and no log.
+void secure_log(SQLite::Database& connection) {
+  constexpr const char* kFailed = "its log could not be written again";
+  copy_log_at_close(connection, false);
+  const SQLite::Transaction writing(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  sqlite3_file* log = nullptr;
+  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), kFailed);
+  sqlite3_int64 size = 0;
+  if (log != nullptr && log->pMethods != nullptr) check(log->pMethods->xFileSize(log, &size), kFailed);
+  std::vector<char> part(std::size_t{64} << 10);
+  for (sqlite3_int64 begin = 0; begin < size; begin += static_cast<sqlite3_int64>(part.size())) {
+    const auto length = static_cast<int>(std::min(size - begin, static_cast<sqlite3_int64>(part.size())));
+    check(log->pMethods->xRead(log, part.data(), length, begin), kFailed);
+    check(log->pMethods->xWrite(log, part.data(), length, begin), kFailed);
+  }
+  if (size > 0) check(log->pMethods->xSync(log, SQLITE_SYNC_NORMAL), kFailed);
+  copy_log_at_close(connection, true);
+}
+
 Status upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
   TRIMTAB_TRY(const std::string backup, back_up(connection, path, version_of(connection)));
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
@@ -143,11 +190,13 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
 
 Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
   if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
+  if (mode != DatabaseMode::kReadOnly) secure_empty(connection);
   TRIMTAB_TRY_STATUS(recognize(connection, path, mode, migrations));
   if (mode == DatabaseMode::kReadOnly) return {};
   connection.exec("PRAGMA journal_mode = WAL");
   // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
   connection.exec("PRAGMA synchronous = FULL");
+  secure_log(connection);
   const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
   if (old) TRIMTAB_TRY_STATUS(upgrade(connection, path, migrations));
   // Migrations may rebuild tables, which the check of references would hinder.

@@ -1,5 +1,7 @@
 #include "schema/fingerprint.hpp"
 
+#include <utility>
+
 #include "hash64.hpp"
 #include "json_reader.hpp"
 
@@ -31,6 +33,12 @@ Result<Fingerprint> parse_fingerprint(std::string_view json, std::string_view so
   fingerprint.environment = root.at("environment").text_map();
   TRIMTAB_TRY_STATUS(document.status());
   return fingerprint;
+}
+
+NamedFingerprint::NamedFingerprint(const Fingerprint& fingerprint) {
+  std::string json = to_json(fingerprint);
+  std::string hash = hash64_hex(json);
+  names_ = std::make_shared<const Names>(Names{std::move(hash), std::move(json)});
 }
 
 }  // namespace trimtab

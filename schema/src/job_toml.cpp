@@ -16,6 +16,7 @@
 #include "base/units.hpp"
 #include "job_names.hpp"
 #include "schema/nearest.hpp"
+#include "schema/toml_nesting.hpp"
 
 namespace trimtab {
 
@@ -385,6 +386,7 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
 }  // namespace
 
 Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source, const std::string& directory) {
+  if (!toml_keys_within(toml)) return bad_input(std::string(source) + ": " + toml_keys_refusal());
   toml::table table;
   try {
     table = toml::parse(toml, source);

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "schema/json_nesting.hpp"
+
 namespace trimtab {
 
 namespace {
@@ -24,7 +26,7 @@ std::string reason_of(const std::string& what) {
   const std::size_t colon = reason.find(": ");
   if (reason.starts_with("parse error at") && colon != std::string::npos) reason = reason.substr(colon + 2);
   // It repeats what was read, which may be no UTF-8; messages travel in documents and must be.
-  return Json::parse(dump(Json(reason))).get<std::string>();
+  return valid_text(reason);
 }
 
 // Builds the tree; nlohmann's own builder knows no limit of depth and keeps the last of two equal members.
@@ -74,8 +76,8 @@ class Builder final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json value) {
-    if (open_.size() >= kMaxDepth) {
-      failure = "nested deeper than " + std::to_string(kMaxDepth) + " levels";
+    if (open_.size() >= kMaxJsonLevels) {
+      failure = json_nesting_refusal();
       return false;
     }
     Json& place_of_value = slot();
@@ -104,6 +106,10 @@ Result<Json> parse_json_text(std::string_view text, std::string_view source) {
   Builder builder(text);
   if (!Json::sax_parse(text, &builder)) return bad_input(prefix + builder.failure);
   return std::move(builder.root);
+}
+
+std::string valid_text(std::string_view text) {
+  return Json::parse(dump(Json(std::string(text)))).get<std::string>();
 }
 
 std::string quoted_text(std::string_view text) {

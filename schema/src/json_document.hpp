@@ -18,11 +18,13 @@ using Json = nlohmann::json;                 // sorted members: the canonical fo
 using OrderedJson = nlohmann::ordered_json;  // members as written: for people
 
 inline constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMaxDepth = 64;
 
 // The whole text as one value. Errors name `source`, and the line and column of what is malformed. A member that occurs
 // twice is refused: readers would differ in which one they believe.
 [[nodiscard]] Result<Json> parse_json_text(std::string_view text, std::string_view source);
+
+// The whole of it, with U+FFFD for bytes that are not UTF-8.
+[[nodiscard]] std::string valid_text(std::string_view text);
 
 // The start of a text from elsewhere, in quotes and escaped, for messages: valid UTF-8 whatever came in.
 [[nodiscard]] std::string quoted_text(std::string_view text);

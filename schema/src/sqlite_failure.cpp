@@ -3,12 +3,15 @@
 #include <SQLiteCpp/Exception.h>
 #include <sqlite3.h>
 
+#include "json_document.hpp"
+
 namespace trimtab {
 
 Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, const std::string& path) {
   const std::string subject = what + " " + path;
+  // It may repeat what stands in a file that somebody else wrote.
   const std::string reason =
-      std::string(failure.what()) + " (SQLite " + std::to_string(failure.getExtendedErrorCode()) + ")";
+      valid_text(failure.what()) + " (SQLite " + std::to_string(failure.getExtendedErrorCode()) + ")";
   switch (failure.getErrorCode()) {
     case SQLITE_FULL:
       return unavailable(subject +
@@ -28,6 +31,10 @@ Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, 
     case SQLITE_CORRUPT:
       return bad_input(subject + ": the file is damaged: " + reason + ". Put a backup in its place");
     case SQLITE_IOERR:
+      if (failure.getExtendedErrorCode() == SQLITE_IOERR_FSYNC) {
+        return unavailable(subject + ": the disk did not confirm that it has what was written: " + reason +
+                           "; nothing of this change counts as stored. Look for the disk's errors in the kernel's log");
+      }
       return unavailable(subject + ": reading or writing failed: " + reason +
                          "; nothing of this change was stored. Check the disk and its free space");
     default:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <string>
@@ -437,6 +438,23 @@ constexpr bool kMemoryIsMeasured = false;
 #else
 constexpr bool kMemoryIsMeasured = true;
 #endif
+
+TEST_CASE("collectives in the worst order and all at once are folded in a time that grows as their number") {
+  const auto seconds_for = [](std::uint64_t count) {
+    const std::clock_t begun = std::clock();
+    ActivityFold fold;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      // Each before the one before it, and under way all the time: a kernel might be any of them.
+      fold.add(collective("AllReduce", 1 << 20, kStart - i, kStart + 10 * kSecond));
+      fold.add(kernel(kNccl, static_cast<std::uint32_t>(i), kStart + i, kStart + i + 1, 20));
+    }
+    fold.finish();
+    CHECK(fold.counters().collectives == count);
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  };
+  const double few = seconds_for(4'000);
+  CHECK(seconds_for(32'000) < 12 * few + 0.5);
+}
 
 TEST_CASE("memory does not depend on how many kernels are folded") {
   if (!kMemoryIsMeasured) {

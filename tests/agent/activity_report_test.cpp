@@ -42,6 +42,19 @@ TEST_CASE("what a rank does is told with its shares, streams and busiest kernels
   CHECK(message.busiest(0).kernel_class() == "gemm");
 }
 
+TEST_CASE("a rank's devices are named by UUID, so that they are found among the node's") {
+  RankActivity activity = sample();
+  activity.devices = {{0, "GPU-b"}, {1, "GPU-a"}};
+  std::vector<net::Metric> metrics;
+  add_activity_metrics({{{"j", "", 0}, activity}}, metrics);
+  const std::string text = net::render_metrics(metrics);
+  INFO(text);
+  CHECK(text.find("trimtab_rank_device_info{job=\"j\",rank=\"0\",device=\"0\",uuid=\"GPU-b\"} 1\n") !=
+        std::string::npos);
+  CHECK(text.find("trimtab_rank_device_info{job=\"j\",rank=\"0\",device=\"1\",uuid=\"GPU-a\"} 1\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("metrics of ranks have bounded labels, and one family after the other") {
   std::vector<net::Metric> metrics;
   add_activity_metrics({{{"j\"x", "", 0}, sample()}, {{"j\"x", "untuned", 1}, sample()}}, metrics);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "fake_coordinator.hpp"
@@ -18,6 +19,16 @@ namespace {
 
 bool is_batch(const wire::FromAgent& message) {
   return message.has_cost_batch();
+}
+
+// What a container's runtime does before a rank's command: users, PIDs and IPC of its own.
+const std::vector<std::string> kInContainer{"unshare",      "--user", "--map-root-user", "--pid", "--fork",
+                                            "--mount-proc", "--ipc"};
+
+bool makes_containers() {
+  std::string command;
+  for (const auto& word : kInContainer) command += word + " ";
+  return std::system((command + "true 2>/dev/null").c_str()) == 0;
 }
 
 }  // namespace
@@ -225,4 +236,30 @@ TEST_CASE("killing a launch ends its ranks before it is done") {
   for (const auto pid : pids) CHECK_FALSE(FakeCoordinator::is_alive(pid));
   const auto& exited = coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0)).rank_event().exited();
   CHECK(exited.signal() == SIGTERM);
+}
+
+TEST_CASE(
+    "a rank in a container is the rank that it says it is, although its PID there is 1, and ends with its launch") {
+  if (!makes_containers()) {
+    WARN("this machine makes no containers with unshare: nothing was shown");
+    return;
+  }
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  auto job = coordinator.job();
+  job.train.insert(job.train.begin(), kInContainer.begin(), kInContainer.end());
+  coordinator.launch(1, job, {0, 1}, 1);
+  std::vector<pid_t> pids;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    const auto& event = coordinator.wait_for("a connection", rank_event(RankEvent::kConnected, rank)).rank_event();
+    pids.push_back(static_cast<pid_t>(event.connected().pid()));
+    CHECK(FakeCoordinator::is_alive(pids.back()));  // as it is called outside
+    coordinator.wait_for("a step", rank_event(RankEvent::kStep, rank));
+  }
+  CHECK(pids[0] != pids[1]);
+  coordinator.kill(2, "fake", 1);
+  CHECK(coordinator.wait_for_done(2).ok());
+  for (const auto pid : pids) CHECK_FALSE(FakeCoordinator::is_alive(pid));
+  coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0));
 }

@@ -9,6 +9,7 @@
 
 #include "../small_disk.hpp"
 #include "agent_database.hpp"
+#include "command_ledger.hpp"
 #include "temporary_directory.hpp"
 
 using namespace trimtab;
@@ -96,23 +97,46 @@ TEST_CASE("a number is never used again, not even after everything was acknowled
   CHECK(*spool.put(true, "b") == 2);
 }
 
-TEST_CASE("a full spool drops the oldest passive batches and counts them, active ones never") {
+TEST_CASE("another coordinator gets batches of a new instance, from 1, when none of the former is left") {
+  const TemporaryDirectory directory;
+  auto database = open(directory / "agent.db");
+  Random random(7);
+  auto spool = spool_of(database);
+  CommandLedger ledger(database.database);
+  const std::string first = database.instance;
+  REQUIRE(spool.put(false, "a").ok());
+  // Whoever is met first misses nothing.
+  REQUIRE(ledger.serve("c1").value());
+  REQUIRE(spool.acknowledge(1).ok());
+  CHECK_FALSE(renew_instance(database, random).value());
+  REQUIRE(spool.put(false, "b").ok());
+  REQUIRE(ledger.serve("c2").value());
+  CHECK_FALSE(renew_instance(database, random).value());
+  REQUIRE(spool.acknowledge(2).ok());
+  CHECK(renew_instance(database, random).value());
+  CHECK(database.instance != first);
+  CHECK(*spool.put(false, "c") == 1);
+  CHECK_FALSE(renew_instance(database, random).value());
+  const auto rows = database.database.query("SELECT instance, renew FROM identity").value();
+  CHECK(as_text(rows.at(0)[0]) == database.instance);
+  CHECK(as_integer(rows.at(0)[1]) == 0);
+}
+
+TEST_CASE("a full spool takes active batches alone, keeps what it has and uses no number up for what it refuses") {
   const TemporaryDirectory directory;
   auto database = open(directory / "agent.db");
   auto spool = spool_of(database, 100);
   CHECK(*spool.put(true, std::string(40, 'a')) == 1);
   CHECK(*spool.put(false, std::string(30, 'p')) == 2);
   CHECK(*spool.put(false, std::string(30, 'p')) == 3);
-  CHECK(*spool.put(false, std::string(30, 'p')) == 4);
-  CHECK(ids(spool) == Ids{1, 3, 4});
-  CHECK(spool.dropped() == 1);
-  CHECK(*spool.put(true, std::string(60, 'a')) == 5);
-  CHECK(ids(spool) == Ids{1, 5});
-  CHECK(spool.dropped() == 3);
-  CHECK(*spool.put(true, std::string(60, 'a')) == 6);
   CHECK(*spool.put(false, "p") == 0);
-  CHECK(ids(spool) == Ids{1, 5, 6});
-  CHECK(spool.dropped() == 4);
+  CHECK(ids(spool) == Ids{1, 2, 3});
+  CHECK(*spool.put(true, std::string(60, 'a')) == 4);
+  CHECK(*spool.put(false, "p") == 0);
+  CHECK(ids(spool) == Ids{1, 2, 3, 4});
+  CHECK(spool.bytes() == 160);
+  for (const std::uint64_t id : {1, 2, 3}) CHECK(spool.acknowledge(id).ok());
+  CHECK(*spool.put(false, std::string(30, 'p')) == 5);
 }
 
 TEST_CASE("an agent killed at any moment loses no batch it had numbered, and numbers none twice") {

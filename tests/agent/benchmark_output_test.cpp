@@ -70,6 +70,15 @@ TEST_CASE("lines that are meant for us and wrong are counted, and nothing of the
   CHECK_FALSE(fold.first_malformed().empty());
 }
 
+TEST_CASE("a line of brackets alone does not exhaust the stack") {
+  BenchmarkFold fold(1, 1);
+  const std::string brackets(200'000, '[');
+  const std::string closed(200'000, ']');
+  fold.line(0, R"({"item": 0, "cost": {"kind": )" + brackets + closed + R"(}, "values": [1]})");
+  CHECK(fold.malformed() == 1);
+  CHECK(fold.first_malformed().find("nested deeper") != std::string::npos);
+}
+
 TEST_CASE("lines are cut wherever the bytes are divided, and an endless one is thrown away") {
   LineCutter cutter(10);
   std::vector<std::string> lines;

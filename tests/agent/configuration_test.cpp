@@ -35,6 +35,9 @@ TEST_CASE("the period of the machine's metrics is 0 or sensible") {
   CHECK(from_file("sample_period = \"0s\"\n")->sample_period.count() == 0);
   CHECK(from_file("")->sample_period == std::chrono::seconds(5));
   CHECK(error_of(from_file("sample_period = \"1ms\"\n")).find("100ms") != std::string::npos);
+  CHECK(from_file("silence_limit = \"2min\"\n")->silence_limit == std::chrono::minutes(2));
+  CHECK(from_file("")->silence_limit == std::chrono::seconds(15));
+  CHECK(error_of(from_file("silence_limit = \"1s\"\n")).find("6s") != std::string::npos);
   CHECK(from_file("nvml = \"/opt/libnvidia-ml.so.1\"\n")->nvml == "/opt/libnvidia-ml.so.1");
 }
 

@@ -24,6 +24,7 @@ Cost cost_of(const std::string& subject, std::int64_t value) {
 struct Fixture {
   TemporaryDirectory directory;
   bool link_open = true;
+  Bytes spool_limit = 1 << 20;
   std::vector<wire::CostBatch> sent;
   std::unique_ptr<AgentDatabase> state;
   std::unique_ptr<CostStore> store;
@@ -35,7 +36,7 @@ struct Fixture {
     state.reset();
     Random random(1);
     state = std::make_unique<AgentDatabase>(open_agent_database(directory / "agent.db", random).value());
-    auto opened = CostStore::open(state->database, directory / "costs.db", state->instance, 1 << 20,
+    auto opened = CostStore::open(state->database, directory / "costs.db", state->instance, spool_limit,
                                   [this](const wire::FromAgent& message) {
                                     if (link_open) sent.push_back(message.cost_batch());
                                     return link_open;
@@ -155,12 +156,67 @@ TEST_CASE("collected costs merge by key and are kept when they cannot be stored"
   CHECK(collection.empty());
 }
 
+TEST_CASE(
+    "passive costs that find no room wait merged by key; new keys beyond the bound are counted, active ones taken") {
+  CostCollection collection;
+  const CostOrigin passive{"j", kFingerprint, false};
+  for (std::size_t i = 0; i < CostCollection::kMostWaiting; ++i)
+    collection.add(passive, {cost_of(std::to_string(i), 1)});
+  collection.add(passive, {cost_of("one more", 5)});
+  CHECK(collection.dropped() == 1);
+  collection.add(passive, {cost_of("0", 5)});
+  CHECK(collection.dropped() == 1);
+  collection.add({"j", kFingerprint, true}, {cost_of("a benchmark's", 5)});
+  CHECK(collection.dropped() == 1);
+  CHECK(collection.size() == CostCollection::kMostWaiting + 1);
+  std::uint64_t values = 0;
+  collection.flush([&](const CostOrigin&, const std::vector<Cost>& costs) {
+    for (const Cost& cost : costs) values += cost.statistics.count();
+    return true;
+  });
+  CHECK(values == CostCollection::kMostWaiting + 2);
+  CHECK(collection.size() == 0);
+  collection.add(passive, {cost_of("one more", 5)});
+  CHECK(collection.dropped() == 1);
+}
+
+TEST_CASE("with a full spool costs wait, and no number is missing for the coordinator afterwards") {
+  Fixture fixture;
+  fixture.spool_limit = 2000;
+  fixture.start();
+  fixture.link_open = false;
+  CostCollection collection;
+  const auto flush = [&] {
+    collection.flush(
+        [&](const CostOrigin& origin, const std::vector<Cost>& part) { return fixture.store->store(origin, part); });
+  };
+  for (int i = 0; i < 50; ++i) {
+    collection.add({"j", kFingerprint, false}, {cost_of("a", i)});
+    flush();
+  }
+  CHECK(fixture.store->counters().no_room > 0);
+  CHECK(fixture.store->counters().failed == 0);
+  CHECK(collection.size() == 1);
+  CHECK(fixture.store->spool().bytes() <= 2000);
+  fixture.link_open = true;
+  fixture.store->link_opened();
+  Statistics merged;
+  for (std::size_t i = 0; i < fixture.sent.size(); ++i) {
+    CHECK(fixture.sent[i].batch() == i + 1);
+    merged.merge(Statistics::decode(fixture.sent[i].entries(0).statistics()).value());
+    fixture.store->acknowledged(i + 1);
+    flush();
+  }
+  CHECK(collection.empty());
+  CHECK(merged.count() == 50);
+}
+
 TEST_CASE("many costs are cut into batches that fit a frame") {
   CostCollection collection;
   std::vector<Cost> many;
   for (int i = 0; i < 20'000; ++i)
     many.push_back(cost_of("a range with quite a long name, number " + std::to_string(i), i));
-  collection.add({"j", kFingerprint, false}, many);
+  collection.add({"j", kFingerprint, true}, many);
   std::size_t batches = 0;
   std::size_t costs = 0;
   collection.flush([&](const CostOrigin& origin, const std::vector<Cost>& part) {

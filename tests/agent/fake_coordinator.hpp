@@ -26,6 +26,7 @@ class FakeCoordinator final {
   // The agent's program; `changes` add to or replace its usual options.
   void start_agent(const std::map<std::string, std::string>& changes = {});
   void kill_agent(int signal);
+  [[nodiscard]] pid_t agent() const { return agent_; }
   // Waits for the agent's end; its exit code, or minus the signal.
   int wait_for_agent();
 

@@ -6,13 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 
+#include "base/check.hpp"
 #include "base/clock.hpp"
 #include "ring_reader.hpp"
 
@@ -28,10 +28,10 @@ class HandMadeRing {
  public:
   explicit HandMadeRing(std::size_t bytes = kBytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
       : descriptor_(memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
-    REQUIRE(ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0);
+    TRIMTAB_ASSERT(ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "a ring of this size can be made");
     memory_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
-    REQUIRE(memory_ != MAP_FAILED);
-    REQUIRE(fcntl(descriptor_, F_ADD_SEALS, seals) == 0);
+    TRIMTAB_ASSERT(memory_ != MAP_FAILED, "a ring can be mapped");
+    TRIMTAB_ASSERT(fcntl(descriptor_, F_ADD_SEALS, seals) == 0, "a ring can be sealed");
     if (bytes < kBytes) return;
     new (memory_) record::RingHeader{};
     header().magic = record::kMagic;
@@ -75,7 +75,7 @@ class HandMadeRing {
   Result<std::unique_ptr<RingReader>> attach() { return RingReader::attach(dup(descriptor_), clock); }
   std::unique_ptr<RingReader> reader() {
     auto result = attach();
-    if (!result) FAIL(result.error().message);
+    TRIMTAB_ASSERT(result.ok(), result.error().message.c_str());
     return std::move(result).value();
   }
   [[nodiscard]] int descriptor() const { return dup(descriptor_); }

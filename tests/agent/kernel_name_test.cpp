@@ -57,6 +57,17 @@ TEST_CASE("names are demangled, and long ones stay different") {
   CHECK(a != b);
 }
 
+TEST_CASE("a name whose parts stand for ever longer ones is not made readable") {
+  CHECK(readable_kernel_name("_Z1f1AIiiES_IS0_S0_E") == "f(A<int, int>, A<A<int, int>, A<int, int> >)");
+  // Each A<...> is three times as long as the one before it.
+  const std::string grows =
+      "_Z1f1AIiiES_IS0_S0_S0_ES_IS1_S1_S1_ES_IS2_S2_S2_ES_IS3_S3_S3_ES_IS4_S4_S4_ES_IS5_S5_S5_ES_IS6_S6_S6_ES_IS7_S7_"
+      "S7_E";
+  CHECK(readable_kernel_name(grows) == grows);
+  CHECK(readable_kernel_name("_ZN7cutlass6KernelI24cutlass_80_tensorop_bf16EEvNT_6ParamsE") ==
+        "void cutlass::Kernel<cutlass_80_tensorop_bf16>(cutlass_80_tensorop_bf16::Params)");
+}
+
 TEST_CASE("a collective's record becomes a key, its bytes a bucket") {
   const CommunicationKey key = communication_key(test::collective("AllReduce", 3'000'000, 0, 10));
   CHECK(key == CommunicationKey{"all_reduce", 3'000'000, 8, "ring", "ll128", 24});

@@ -104,6 +104,87 @@ TEST_CASE("what is folded only when the process ends is counted, too") {
   CHECK(rig.rings.counters().overlaps == 2);  // the last one waits for another to say that it ended alone
 }
 
+namespace {
+
+// Each look at it takes a millisecond: as if folding took that long.
+class SlowClock final : public Clock {
+ public:
+  [[nodiscard]] Nanoseconds monotonic() const override { return now_ += std::chrono::milliseconds(1); }
+  [[nodiscard]] Nanoseconds wall() const override { return Nanoseconds(kNow); }
+
+ private:
+  mutable Nanoseconds now_{1};
+};
+
+std::uint64_t records_of(RankRings& rings) {
+  return rings.counters().records + rings.counters().malformed;
+}
+
+}  // namespace
+
+TEST_CASE("a ring that takes all the time of a drain is left in the middle, and the others come first the next time") {
+  constexpr std::uint32_t kMany = 1U << 16;
+  HandMadeRing large(kBytes + (kMany - kSlots) * sizeof(record::RecordSlot));
+  large.header().slot_capacity = kMany;
+  HandMadeRing small;
+  SlowClock clock;
+  RankRings rings(clock);
+  REQUIRE(rings.attach(1, large.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 0}).ok());
+  REQUIRE(rings.attach(2, small.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 1}).ok());
+  rings.producer_ended(1);
+  large.header().head.store(kMany);  // without a record
+  small.publish(1);
+  rings.drain();
+  const std::uint64_t first = rings.counters().malformed;
+  CHECK(first > 0);
+  CHECK(first < kMany / 2);
+  CHECK(rings.counters().records == 0);
+  for (int i = 0; i < 10; ++i) rings.drain();  // some do nothing, for what the first took too long
+  CHECK(rings.counters().records == 1);
+  CHECK(records_of(rings) > first + 1);
+}
+
+TEST_CASE("a process that makes up changes of plan cannot fill the link with them") {
+  Rig rig;
+  std::size_t told = 0;
+  rig.rings.on_picture = [&](net::LocalPeerId, const StepPicture&) { ++told; };
+  rig.ring.set_name(3, "switch");
+  rig.ring.set_name(4, "step");
+  const auto publish = [&](std::uint32_t name) {
+    rig.pass(kNow - 10, kNow - 5);
+    rig.ring.slot(rig.ring.header().head.load() - 1).name = name;
+  };
+  const auto change_plan = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      publish(3);
+      for (int step = 0; step < 4; ++step) publish(4);  // the fourth is pictured
+    }
+    rig.rings.drain();
+  };
+  change_plan(12);
+  CHECK(told == 8);
+  CHECK(rig.rings.counters().malformed == 4);
+  change_plan(2);
+  CHECK(told == 10);
+}
+
+TEST_CASE("a process is read from some rings at most, the others from theirs") {
+  HandMadeRing ring;
+  RankRings rings(ring.clock);
+  const auto attach = [&](net::LocalPeerId peer, pid_t process) {
+    return rings.attach(peer, ring.descriptor(), {"j", "{}", false}, std::nullopt, process).ok();
+  };
+  for (net::LocalPeerId peer = 0; peer < RankRings::kMostOfProcess; ++peer) CHECK(attach(peer, 77));
+  CHECK_FALSE(attach(10, 77));
+  CHECK(attach(11, 78));
+  rings.producer_ended(0);
+  rings.drain();
+  CHECK(attach(10, 77));
+  for (net::LocalPeerId peer = 100; rings.size() < RankRings::kMost; ++peer)
+    CHECK(attach(peer, static_cast<pid_t>(peer)));
+  CHECK_FALSE(attach(2000, 2000));
+}
+
 TEST_CASE("full detail is asked of the process whose ring it is") {
   Rig rig;
   rig.rings.ask_full_detail(2, 5);
@@ -233,4 +314,29 @@ TEST_CASE("a kernel of NCCL's is known by its collective although the GPU's cloc
   CHECK(with(joined, "1048576"));
   CHECK_FALSE(with(apart, "1048576"));
   CHECK_FALSE(with(unsure, "1048576"));
+}
+
+TEST_CASE(
+    "a rank's device numbers are known by UUID as soon as its process has told them, a second time for the later one") {
+  Rig rig;
+  rig.ring.set_name(3, "GPU-0000");
+  rig.ring.set_name(4, "MIG-1111");
+  const auto tell = [&](std::uint16_t number, std::uint32_t name) {
+    record::RecordSlot& slot = rig.ring.claim();
+    slot.begin_ns = slot.end_ns = kNow;
+    slot.name = name;
+    slot.depth = number;
+    slot.kind = record::kDevice;
+    slot.sequence.fetch_add(1);
+  };
+  tell(0, 3);
+  tell(2, 3);
+  tell(2, 4);
+  rig.rings.drain();
+  CHECK(rig.rings.activities().at({"j", "", 0}).devices ==
+        std::map<std::uint16_t, std::string>{{0, "GPU-0000"}, {2, "MIG-1111"}});
+  CHECK(rig.rings.counters().malformed == 0);
+  const auto traced = rig.rings.rings_of("j");
+  REQUIRE(traced.size() == 1);
+  CHECK(traced[0].names.size() == 2);
 }

@@ -261,6 +261,46 @@ TEST_CASE("a drain stops at its limit and says that there is more") {
   CHECK_FALSE(drain.more);
 }
 
+TEST_CASE("a drain looks at no more slots than it may, whatever is in them") {
+  constexpr std::uint32_t kMany = 4096;
+  HandMadeRing ring(kBytes + (kMany - kSlots) * sizeof(record::RecordSlot));
+  ring.header().slot_capacity = kMany;
+  const auto reader = ring.reader();
+  ring.header().head.store(kMany);  // nothing was published
+  reader->producer_ended();
+  agent::RingDrain drain = reader->drain(1000, ignore);
+  CHECK(drain.skipped + drain.malformed == 1024);  // rounded up to a batch
+  CHECK(drain.more);
+  drain = reader->drain(SIZE_MAX, ignore);
+  CHECK(drain.skipped + drain.malformed == kMany - 1024);
+  CHECK_FALSE(drain.more);
+}
+
+TEST_CASE("a drain begins no batch after its time") {
+  HandMadeRing ring;
+  const auto reader = ring.reader();
+  for (int i = 0; i < 10; ++i) ring.publish(i);
+  agent::RingDrain drain = reader->drain(SIZE_MAX, ignore, ring.clock.monotonic() - Nanoseconds(1));
+  CHECK(drain.records == 0);
+  CHECK(drain.more);
+  drain = reader->drain(SIZE_MAX, ignore, ring.clock.monotonic());
+  CHECK(drain.records == 10);
+}
+
+TEST_CASE("a ring of huge pages is refused: a hole in it can end its reader") {
+  ManualClock clock;
+  const int descriptor = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+  if (descriptor < 0) {
+    WARN("this kernel makes no files of huge pages");
+    return;
+  }
+  REQUIRE(ftruncate(descriptor, 1 << 21) == 0);
+  REQUIRE(fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  const auto attached = RingReader::attach(descriptor, clock);
+  REQUIRE_FALSE(attached.ok());
+  CHECK(attached.error().message.find("huge pages") != std::string::npos);
+}
+
 TEST_CASE("random bytes anywhere in a ring never make the reader leave it") {
   const std::uint64_t seed = static_cast<std::uint64_t>(getpid()) * 2654435761U;
   INFO("seed " << seed);

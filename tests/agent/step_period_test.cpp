@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <ctime>
 #include <vector>
 
 #include "base/random.hpp"
@@ -152,6 +153,24 @@ TEST_CASE("nothing is found in streams without a period") {
   Feed constant;
   constant.add(Symbols(100'000, 5));
   CHECK_FALSE(constant.period.found());
+}
+
+TEST_CASE("symbols that come evenly, and nothing alike between them, take no more than their time") {
+  const auto seconds_for = [](std::uint32_t rare_symbols) {
+    Feed feed;
+    Random random(5);
+    const std::clock_t begun = std::clock();
+    for (std::uint32_t i = 0; i < 200'000; ++i) {
+      // So many symbols each come every so often, the later ones more often; all others but once.
+      const std::uint32_t rare = i % 400 / 8;
+      const bool even = i % 8 == 0 && rare < rare_symbols && (i / 400) % (1 + rare % 12) == 0;
+      feed.add({even ? 1 + rare : 1000 + i});
+    }
+    CHECK(feed.regular == 0);
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  };
+  const double none = seconds_for(0);
+  CHECK(seconds_for(48) < 10 * none + 1);
 }
 
 TEST_CASE("a short burst is no period: time must have passed") {

@@ -10,7 +10,7 @@ import sys
 
 # A header prefix may be included only under these folders.
 OWNERS = {
-    "boost/": ["net/"],
+    "boost/": ["net/", "tests/net/"],
     "sqlite3.h": ["schema/", "tests/faults/"],
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
@@ -18,7 +18,7 @@ OWNERS = {
     "nlohmann/": ["schema/src", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
     "spdlog/": ["agent/", "coordinator/", "cli/", "tests/"],
-    "CLI/": ["agent/", "coordinator/", "cli/", "tests/"],
+    "CLI/": ["agent/", "coordinator/", "cli/", "bench/", "tests/"],
     "google/protobuf": ["schema/", "agent/", "coordinator/"],
     "nvtx3/": ["collectors/inject", "tests/collectors", "bench/"],
     "cupti.h": ["collectors/inject", "tests/collectors", "bench/"],

@@ -54,7 +54,7 @@ TEST_CASE("daemons without a failure are well, in one line") {
 TEST_CASE("each failure of an agent is named with its remedy") {
   CHECK(named(agent_checks(parse_metric_page("trimtab_agent_ranks_running 0\n")), "link").health == Health::kWarn);
   CHECK(agent_with("trimtab_agent_batches_failed_total 3\n", "storage").health == Health::kFail);
-  CHECK(agent_with("trimtab_agent_batches_dropped_total 7\n", "spool").found.starts_with("7 batches"));
+  CHECK(agent_with("trimtab_agent_costs_dropped_total 7\n", "spool").found.starts_with("7 passive values"));
   CHECK(agent_with("trimtab_agent_spool_bytes 2e8\n", "spool").found.find("wait for the coordinator") !=
         std::string::npos);
   CHECK(agent_with("trimtab_agent_records_dropped_total 1\n", "rings").found.starts_with("1.0 %"));
@@ -63,6 +63,9 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   CHECK(agent_with("trimtab_agent_frames_refused_total 1\n", "protocol").health == Health::kWarn);
   CHECK(agent_with("trimtab_agent_processes_refused_total 1\n", "users").remedy.find("trimtab-agent@USER") !=
         std::string::npos);
+  const std::string idle = "trimtab_agent_coordinator_connected 1\ntrimtab_agent_idle_memory_budget_bytes 67108864\n";
+  CHECK(named(agent_checks(parse_metric_page(idle + "trimtab_agent_resident_bytes 1e8\n")), "memory")
+            .found.starts_with("95.4 MiB without a rank"));
   CHECK(agent_with("trimtab_agent_kill_switch 1\n", "kill switch").remedy == "trimtab kill-switch release");
   CHECK(agent_with("trimtab_agent_loop_lag_seconds 2.5\n", "loop").found == "2.5 s late");
   const std::string sources =

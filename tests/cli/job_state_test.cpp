@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "live_state.hpp"
+#include "report_data.hpp"
 #include "status_text.hpp"
 
 using namespace trimtab;
@@ -65,6 +67,15 @@ TEST_CASE("an answer that is no such document is something outside that failed")
   }
   CHECK_FALSE(parse_events("{}").ok());
   CHECK_FALSE(parse_trials("{}").ok());
+}
+
+TEST_CASE("an answer of brackets alone is refused, however long it is") {
+  const std::string brackets(1'000'000, '[');
+  for (const std::string& text : {brackets, "{\"ranks\":[{\"shares\":" + brackets, "{\"nodes\":" + brackets}) {
+    CHECK_FALSE(parse_cluster_state(text).ok());
+    CHECK_FALSE(parse_live_ranks(text).ok());
+    CHECK_FALSE(parse_report(text, "report.json").ok());
+  }
 }
 
 TEST_CASE("a verb means the named job, or the only one that is active") {

@@ -122,6 +122,19 @@ TEST_CASE("ranges, kernels, collectives and copies become tracks of their rank")
   CHECK(document.at("otherData").at("remark") == "x");
 }
 
+TEST_CASE("a device whose UUID is told is named by it, and not by a number of the process's own alone") {
+  Chunk chunk(3);
+  chunk.chunk.add_names("GPU-1234");
+  chunk.add(record::kDevice, 7, 0, 0).set_depth(0);
+  chunk.add_kernel(9, 4'000, 1'000);
+  const json document = written({chunk.chunk});
+  std::vector<std::string> tracks;
+  for (const json& meta : of_phase(document, "M")) {
+    if (meta.at("name") == "thread_name") tracks.push_back(meta.at("args").at("name"));
+  }
+  CHECK(tracks == std::vector<std::string>{"device 0 (GPU-1234) stream 7"});
+}
+
 TEST_CASE("arrows go from the launching range to the kernel, in whatever order they come") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     INFO("seed " << seed);

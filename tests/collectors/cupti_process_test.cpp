@@ -174,6 +174,30 @@ TEST_CASE("a machine without libcupti has its reason in the ring") {
   CHECK(count(ring->take(), "a") == 1);
 }
 
+TEST_CASE("once there are kernels the ring says which GPU or MIG instance each device number means") {
+  CudaJob job;
+  Agent agent(job.socket);
+  Program program = job.run({"init", "wait:idle", "tick"});
+  const auto ring = agent.accept();
+  CHECK(program.read_line() == "idle");
+  CHECK(count_kind(ring->take(), record::kDevice) == 0);
+  program.write_line();
+  std::vector<Seen> devices;
+  wait_until([&] {
+    for (const Seen& seen : ring->take()) {
+      if (seen.kind == record::kDevice) devices.push_back(seen);
+    }
+    return devices.size() >= 2;
+  });
+  CHECK(devices[0].depth == 0);
+  CHECK(devices[0].name == "GPU-00102030-4050-6070-8090-a0b0c0d0e0f0");
+  CHECK(devices[1].depth == 1);
+  CHECK(devices[1].name == "MIG-01112131-4151-6171-8191-a1b1c1d1e1ff");
+  program.write_line();
+  CHECK(program.wait() == 0);
+  CHECK(count_kind(ring->take(), record::kDevice) == 0);  // not again for ten seconds
+}
+
 TEST_CASE("without its agent a program is no longer profiled, until one comes") {
   CudaJob job;
   auto first = std::make_unique<Agent>(job.socket);

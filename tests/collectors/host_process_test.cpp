@@ -55,6 +55,13 @@ TEST_CASE("a stat line without enough fields is refused") {
   }
 }
 
+TEST_CASE("a process's name is shown as printable text, whatever it has chosen") {
+  const auto stat = parse_stat("1 (\xff\n\x1b[2J" + std::string(5000, 'x'));
+  REQUIRE_FALSE(stat.ok());
+  CHECK(stat.error().message.find("'1 (???[2Jxxx") != std::string::npos);
+  CHECK(stat.error().message.size() < 300);
+}
+
 TEST_CASE("kilobyte lines are found by their whole key") {
   CHECK(parse_kilobytes_line("VmRSSx: 1 kB\nVmRSS:\t 2 kB\n", "VmRSS") == 2048);
   CHECK_FALSE(parse_kilobytes_line("VmRSS: x kB", "VmRSS").has_value());

@@ -43,7 +43,8 @@ struct World {
                     {}};
   JobTable jobs{services};
   std::set<std::uint64_t> closed;
-  std::map<std::uint64_t, std::uint64_t> answered;  // by peer: the clock in the last answer to a heartbeat
+  std::map<std::uint64_t, std::uint64_t> received_bytes;  // by peer
+  std::map<std::uint64_t, std::uint64_t> answered;        // by peer: the clock in the last answer to a heartbeat
   Agents agents{services,
                 jobs,
                 {[this](std::uint64_t peer, const std::string& frame) {
@@ -51,7 +52,10 @@ struct World {
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
                    return true;
                  },
-                 [this](std::uint64_t p) { closed.insert(p); }}};
+                 [this](std::uint64_t p) { closed.insert(p); },
+                 {},
+                 {},
+                 [this](std::uint64_t peer) { return received_bytes[peer]; }}};
 
   World() { spdlog::set_level(spdlog::level::off); }
 
@@ -167,6 +171,31 @@ TEST_CASE("a node that was lost while its connection stood is back when it has i
   CHECK(world.members.by_node("n0")->peer == 2);
   world.agents.closed(1, "closed by this side");
   CHECK(world.members.by_node("n0")->peer == 2);
+}
+
+TEST_CASE("a node whose message takes longer than the time-out to come is not lost, and one that stops half way is") {
+  World world;
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  for (int second = 0; second < 60; ++second) {
+    world.clock.advance(std::chrono::seconds(1));
+    world.received_bytes[1] += 8000;
+    if (second < 5) world.received_bytes[2] += 8000;
+    world.agents.tick();
+    CHECK_FALSE(world.members.by_node("n0")->lost);
+    CHECK(world.members.by_node("n1")->lost == (second >= 5 + 10));
+  }
+  CHECK(world.closed == std::set<std::uint64_t>{2});
+}
+
+TEST_CASE("a connection is one node's") {
+  World world;
+  world.hello("n0", 1);
+  world.hello("n0", 1);
+  CHECK(world.closed.empty());
+  world.hello("n1", 1);
+  CHECK(world.closed == std::set<std::uint64_t>{1});
+  CHECK(world.members.by_node("n1") == nullptr);
 }
 
 TEST_CASE("a trace does not wait for a node that has fallen silent") {

@@ -13,7 +13,7 @@ namespace {
 
 // The same database without its owner's rules; its steps' texts are not run again.
 Result<Database> raw(const std::string& name) {
-  return Database::open(name, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", ""}, {""}});
+  return Database::open(name, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", "", ""}, {"", ""}});
 }
 
 }  // namespace

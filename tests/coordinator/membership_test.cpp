@@ -63,6 +63,22 @@ TEST_CASE("an agent that reconnects takes its former connection's place") {
   CHECK(members.by_node("n0")->peer == 2);
 }
 
+TEST_CASE("a peer is the node that it named last") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  CHECK(*members.join(hello("n1"), 1) == 0);
+  CHECK(members.by_peer(1)->node == "n1");
+  CHECK(members.by_node("n0")->peer == 0);
+  CHECK(*members.join(hello("n1"), 1) == 0);  // the same again
+  CHECK(members.by_peer(1)->node == "n1");
+  CHECK(members.by_peer(0) == nullptr);
+  members.heard(7);  // nobody
+  members.disconnected(1);
+  CHECK(members.by_peer(1) == nullptr);
+  CHECK_FALSE(members.said_kill_switch(1, true));
+}
+
 TEST_CASE("a node name that is in use is refused to another agent until its holder is gone") {
   ManualClock clock;
   Membership members(clock);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "job_documents.hpp"
 #include "live_ranks.hpp"
 
 using namespace trimtab;
@@ -123,6 +124,34 @@ TEST_CASE("what a trace is asked for is checked") {
     INFO(body);
     CHECK_FALSE(parse_trace_request(body).ok());
   }
+}
+
+TEST_CASE("a body of brackets alone does not exhaust the coordinator's stack") {
+  const std::string brackets = std::string(500'000, '[') + std::string(500'000, ']');
+  for (const auto& body : {R"({"seconds": )" + brackets + "}", R"({"job": )" + brackets + "}"}) {
+    const auto trace = parse_trace_request(body);
+    REQUIRE_FALSE(trace.ok());
+    CHECK(trace.error().message == "the body is nested deeper than 64 levels");
+    const auto submission = parse_submission(body);
+    REQUIRE_FALSE(submission.ok());
+    CHECK(submission.error().message == "the body is nested deeper than 64 levels");
+  }
+}
+
+TEST_CASE("a rank that says it is at a step that no job reaches computes nothing that counts") {
+  LiveRanks live;
+  wire::RankActivity activity;
+  activity.set_job("a");
+  activity.set_steps_measured(4);
+  activity.set_step_seconds(0.5);
+  activity.set_computation(0.75);
+  activity.set_step(INT64_MAX);
+  live.told(activity, "n0", 1s);
+  CHECK(live.computing("a").empty());
+  activity.set_step(9);
+  live.told(activity, "n0", 1s);
+  REQUIRE(live.computing("a").size() == 1);
+  CHECK(live.computing("a")[0].first_step == 6);
 }
 
 TEST_CASE("what ranks do is kept for a while, by job, and variants stand apart") {

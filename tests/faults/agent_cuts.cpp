@@ -1,8 +1,10 @@
 // The agent's database: batches that were numbered and not acknowledged, and replies to commands that were done.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "agent_database.hpp"
 #include "batch_spool.hpp"
@@ -41,9 +43,6 @@ struct Promised {
   // Returns its number.
   std::uint64_t put(bool active, const std::string& payload) {
     const auto size = static_cast<Bytes>(payload.size());
-    for (auto oldest = batches.begin(); bytes() + size > kSpoolLimit && oldest != batches.end();) {
-      oldest = oldest->second.active ? std::next(oldest) : batches.erase(oldest);
-    }
     if (!active && bytes() + size > kSpoolLimit) return 0;
     batches[++last_number] = {active, payload};
     return last_number;
@@ -81,7 +80,9 @@ class AgentLives {
       return false;
     }
     spool_ = std::make_unique<BatchSpool>(std::move(spool).value());
-    return true;
+    if (compare()) return true;
+    stop();
+    return false;
   }
   void stop() {
     spool_.reset();
@@ -137,17 +138,17 @@ class AgentLives {
     settle(CommandLedger(state_->database).done(command, done).ok(), std::move(after));
   }
 
-  // What was confirmed is promised from then on. What failed is not there, unless the power went in its midst.
+  // What was confirmed is promised from then on. What failed is not there, unless a start finds in the log what had
+  // been written when the power went or the sync failed.
   void settle(bool confirmed, Promised after) {
     if (confirmed) {
+      if (after != promised_) perhaps_.clear();
       promised_ = std::move(after);
       return;
     }
     expect(machine_.may_fail(), "nothing fails on a disk with room and power");
-    if (machine_.disk.is_cut()) {
-      perhaps_ = std::move(after);
-      return;
-    }
+    if (machine_.may_have_stored()) perhaps_.push_back(std::move(after));
+    if (machine_.disk.is_cut()) return;
     // Room was missing for reading, too: there is nothing to compare then.
     if (const auto held = read(); held) expect(*held == promised_, "what found no room changed nothing");
   }
@@ -172,15 +173,22 @@ class AgentLives {
     return held;
   }
 
-  // After a start.
+  // At a start. False when the database cannot be read.
+  bool compare() {
+    const auto held = read();
+    if (!held) {
+      expect(machine_.may_fail(), "the database can be read");
+      return false;
+    }
+    expect(*held == promised_ || std::ranges::find(perhaps_, *held) != perhaps_.end(),
+           "all that was confirmed is there after a start, and nothing else");
+    if (*held != promised_) perhaps_.clear();
+    promised_ = *held;
+    return true;
+  }
+
   void look() {
     expect(start(), "the agent starts again");
-    const auto held = read();
-    expect(held.has_value(), "the database can be read");
-    expect(*held == promised_ || (perhaps_ && *held == *perhaps_),
-           "all that was confirmed is there after a start, and nothing else");
-    promised_ = *held;
-    perhaps_.reset();
     expect(spool_->bytes() == promised_.bytes(), "the spool knows its size");
     const auto checked = state_->database.query("PRAGMA integrity_check");
     expect(checked.ok() && as_text((*checked)[0][0]) == "ok", "the file is sound");
@@ -193,7 +201,10 @@ class AgentLives {
   std::unique_ptr<BatchSpool> spool_;
   std::string instance_;
   Promised promised_;
-  std::optional<Promised> perhaps_;
+  // What a start may find instead: changes that failed, until another that did not is written over them in the log. It
+  // may take two starts, because a later change that is cut off can begin as the failed one did, and so lead to its
+  // end.
+  std::vector<Promised> perhaps_;
 };
 
 }  // namespace

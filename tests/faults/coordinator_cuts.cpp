@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "cost_intake.hpp"
 #include "machine.hpp"
@@ -22,6 +24,7 @@ using coordinator::Transition;
 using coordinator::TuningState;
 
 constexpr std::uint64_t kAgents = 3;
+using AgentBatch = std::pair<std::uint64_t, std::uint64_t>;  // agent, number
 
 std::string instance(std::uint64_t agent) {
   return "agent-" + std::to_string(agent);
@@ -55,8 +58,22 @@ class CoordinatorLives {
     store_ = std::make_unique<StateStore>(std::move(store).value());
     costs_ = std::make_unique<CostDatabase>(std::move(costs).value());
     if (run_ == 0) add_job();
-    if (run_ == 0) stop();
+    if (run_ == 0 || !find_transitions()) stop();
     return store_ != nullptr;
+  }
+  // A transition that failed may be there after a start: the next one counts on from it.
+  bool find_transitions() {
+    std::vector<std::string> unreadable;
+    const auto jobs = store_->latest_jobs(unreadable);
+    if (!jobs.ok()) {
+      failed();
+      return false;
+    }
+    expect(unreadable.empty() && jobs->size() == 1, "the job is there");
+    const std::uint64_t saved = jobs->front().state.last_epoch;
+    expect(saved == transitions_ || saved == transitions_ + 1, "the last transition that was saved is there");
+    transitions_ = saved;
+    return true;
   }
   void stop() {
     store_.reset();
@@ -78,7 +95,7 @@ class CoordinatorLives {
       case 1:
         return save_transition();
       default:
-        return take_batch(random_.below(kAgents));
+        return take_group();
     }
   }
 
@@ -134,19 +151,49 @@ class CoordinatorLives {
   }
 
   // As an agent does: the next one, or one again whose acknowledgement it has not seen.
-  void take_batch(std::uint64_t agent) {
+  AgentBatch some_batch() {
+    const std::uint64_t agent = random_.below(kAgents);
     const bool again = random_.below(5) == 0 && !acknowledged_[agent].empty();
     const std::uint64_t number = again ? 1 + random_.below(*acknowledged_[agent].rbegin()) : next_[agent] + 1;
-    take(agent, number);
-  }
-  void take(std::uint64_t agent, std::uint64_t number) {
     if (number > next_[agent]) next_[agent] = number;
-    const auto taken = coordinator::store_batch(*costs_, instance(agent), batch(agent, number), counters_);
-    if (!taken.ok()) return failed();
+    return {agent, number};
+  }
+  // Committed together, as those of several agents are.
+  void take_group() {
+    std::set<AgentBatch> group;
+    for (std::uint64_t size = 1 + random_.below(4); size > 0; --size) group.insert(some_batch());
+    take(group);
+  }
+  void take(const std::set<AgentBatch>& group) {
+    std::vector<CostBatch> parts;
+    std::vector<std::size_t> ends;
+    for (const auto& [agent, number] : group) {
+      const auto read = reader_.read(instance(agent), batch(agent, number), counters_);
+      parts.insert(parts.end(), read.parts.begin(), read.parts.end());
+      ends.push_back(parts.size());
+    }
+    const auto stored = costs_->add_batches(parts);
+    if (!stored.ok()) {
+      if (machine_.may_have_stored()) {
+        for (const auto& [agent, number] : group) unsure_[agent].insert(number);
+      }
+      return failed();
+    }
+    std::size_t part = 0;
+    auto end = ends.begin();
+    for (const AgentBatch& one : group) {
+      bool is_new = false;
+      for (; part < *end; ++part) is_new = is_new || (*stored)[part];
+      ++end;
+      acknowledge(one, is_new);
+    }
+  }
+  void acknowledge(const AgentBatch& one, bool stored_now) {
+    const auto& [agent, number] = one;
     const bool is_new = acknowledged_[agent].insert(number).second;
     const bool unsure = unsure_[agent].contains(number);
-    expect(!taken->is_new || is_new, "a batch that was acknowledged is not new when it comes again");
-    expect(taken->is_new || !is_new || unsure, "a batch that was never sent is new");
+    expect(!stored_now || is_new, "a batch that was acknowledged is not new when it comes again");
+    expect(stored_now || !is_new || unsure, "a batch that was never sent is new");
     unsure_[agent].erase(number);
   }
 
@@ -158,19 +205,13 @@ class CoordinatorLives {
       for (std::uint64_t number = 1; number <= next_[agent]; ++number) {
         if (acknowledged_[agent].contains(number)) continue;
         unsure_[agent].insert(number);
-        take(agent, number);
+        take({{agent, number}});
       }
       look_at_costs(agent);
     }
   }
 
   void look_at_state() {
-    std::vector<std::string> unreadable;
-    const auto jobs = store_->latest_jobs(unreadable);
-    expect(jobs.ok() && unreadable.empty() && jobs->size() == 1, "the job is there");
-    const std::uint64_t saved = jobs->front().state.last_epoch;
-    expect(saved == transitions_ || saved == transitions_ + 1, "the last transition that was saved is there");
-    transitions_ = saved;
     const auto audit = store_->audit("gpt", 0, 10'000);
     expect(audit.ok() && audit->size() == transitions_, "each transition has one entry in the audit log");
     const auto notes = store_->events(run_, 0, 10'000);
@@ -199,13 +240,14 @@ class CoordinatorLives {
   std::unique_ptr<StateStore> store_;
   std::unique_ptr<CostDatabase> costs_;
   Counters counters_;
+  coordinator::BatchReader reader_;
   std::int64_t run_ = 0;
   std::uint64_t transitions_ = 0;
   std::map<std::string, std::uint64_t> commands_;
   std::set<std::uint64_t> given_;
   std::map<std::uint64_t, std::uint64_t> next_;  // by agent: the last number that it has sent
   std::map<std::uint64_t, std::set<std::uint64_t>> acknowledged_;
-  std::map<std::uint64_t, std::set<std::uint64_t>> unsure_;  // sent and not acknowledged before a cut
+  std::map<std::uint64_t, std::set<std::uint64_t>> unsure_;  // sent and not acknowledged before a cut, or not synced
 };
 
 }  // namespace

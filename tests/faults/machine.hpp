@@ -1,7 +1,7 @@
 #pragma once
 
-// A machine with a PowerCutDisk, of a seed: how long it runs until its power goes, whether its disk is full for a
-// while, and whether it was only the program that was killed.
+// A machine with a PowerCutDisk, of a seed: how long it runs until its power goes, whether its disk is full or does not
+// sync for a while, and whether it was only the program that was killed.
 
 #include <functional>
 #include <string>
@@ -21,24 +21,29 @@ class Machine {
     disk.cut_after(random_.below(changes));
     full_ = random_.below(4) == 0;
     if (full_) disk.fill_after(random_.below(changes), 1 + random_.below(40));
+    failing_ = random_.below(4) == 0;
+    if (failing_) disk.fail_syncs_after(random_.below(changes), 1 + random_.below(40));
   }
   // The process is gone, and the disk holds what it holds then.
   void come_up() {
     disk.come_up(random_, random_.below(3) == 0 ? PowerCutDisk::Loss::kNothing : PowerCutDisk::Loss::kUnsynced);
-    full_ = false;
+    full_ = failing_ = false;
   }
   // Nothing fails from now on.
   void calm() {
     disk.calm();
-    full_ = false;
+    full_ = failing_ = false;
   }
   // Whether something may fail by now.
-  [[nodiscard]] bool may_fail() const { return full_ || disk.is_cut(); }
+  [[nodiscard]] bool may_fail() const { return full_ || failing_ || disk.is_cut(); }
+  // Whether what failed may be there after a start all the same.
+  [[nodiscard]] bool may_have_stored() const { return failing_ || disk.is_cut(); }
 
  private:
   Random& random_;
   TemporaryDirectory directory_;
   bool full_ = false;
+  bool failing_ = false;
 
  public:
   PowerCutDisk disk;

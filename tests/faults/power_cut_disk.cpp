@@ -13,6 +13,7 @@ namespace trimtab::test {
 namespace {
 
 constexpr std::size_t kSector = 512;
+constexpr std::size_t kPage = 4096;  // what the system keeps of a file, and writes, as one
 
 std::vector<PowerCutDisk*>& disks() {
   static std::vector<PowerCutDisk*> all;
@@ -38,14 +39,17 @@ PowerCutDisk* PowerCutDisk::of(const std::string& path) {
 }
 
 void PowerCutDisk::fill_after(std::uint64_t changes, std::uint64_t count) {
-  full_from_ = changes_ + changes;
-  full_until_ = full_from_ + count;
+  full_ = {changes_ + changes, changes_ + changes + count};
+}
+
+void PowerCutDisk::fail_syncs_after(std::uint64_t changes, std::uint64_t count) {
+  failing_ = {changes_ + changes, changes_ + changes + count};
 }
 
 PowerCutDisk::Outcome PowerCutDisk::begin_change(bool needs_room) {
   if (cut_) return Outcome::kCut;
   const std::uint64_t now = changes_++;
-  if (needs_room && now >= full_from_ && now < full_until_) return Outcome::kFull;
+  if (needs_room && full_.has(now)) return Outcome::kFull;
   cut_ = now >= cut_at_;
   return cut_ ? Outcome::kCut : Outcome::kDone;
 }
@@ -61,7 +65,14 @@ PowerCutDisk::Outcome PowerCutDisk::write(const std::string& path, std::int64_t 
   const bool was_cut = cut_;
   const Outcome outcome = begin_change(true);
   if (was_cut || outcome == Outcome::kFull) return outcome;
-  content(path).unsynced.push_back({offset, std::move(bytes), false});
+  Content& written = content(path);
+  const auto first = static_cast<std::size_t>(offset) / kPage;
+  const auto last = (static_cast<std::size_t>(offset) + std::max<std::size_t>(bytes.size(), 1) - 1) / kPage;
+  for (Change& change : written.unsynced) {
+    const std::size_t page = static_cast<std::size_t>(change.offset) / kPage;
+    if (page >= first && page <= last) change.stranded = false;
+  }
+  written.unsynced.push_back({offset, std::move(bytes)});
   return outcome;
 }
 
@@ -69,7 +80,7 @@ PowerCutDisk::Outcome PowerCutDisk::truncate(const std::string& path, std::int64
   const bool was_cut = cut_;
   const Outcome outcome = begin_change(false);
   if (was_cut) return outcome;
-  content(path).unsynced.push_back({size, "", true});
+  content(path).unsynced.push_back({size, "", /*truncates=*/true});
   return outcome;
 }
 
@@ -77,13 +88,53 @@ PowerCutDisk::Outcome PowerCutDisk::sync(const std::string& path, bool and_direc
   const Outcome outcome = begin_change(false);
   if (outcome != Outcome::kDone) return outcome;
   Content& synced = content(path);
-  for (const Change& change : synced.unsynced) apply(change, synced.safe);
-  synced.unsynced.clear();
+  if (failing_.has(changes_ - 1)) {
+    strand(synced);
+    return Outcome::kFailed;
+  }
+  sync_rest(synced);
   return and_directory ? sync_directory() : outcome;
+}
+
+// Page by page, because pages are what is written anew.
+void PowerCutDisk::strand(Content& content) {
+  std::vector<Change> all;
+  for (Change& change : content.unsynced) {
+    if (change.truncates || change.stranded) {
+      all.push_back(std::move(change));
+      continue;
+    }
+    for (std::size_t begin = 0; begin < change.bytes.size();) {
+      const std::size_t at = static_cast<std::size_t>(change.offset) + begin;
+      const std::size_t length = std::min(kPage - at % kPage, change.bytes.size() - begin);
+      all.push_back({static_cast<std::int64_t>(at), change.bytes.substr(begin, length), false, true});
+      begin += length;
+    }
+  }
+  content.unsynced = std::move(all);
+}
+
+void PowerCutDisk::sync_rest(Content& content) {
+  std::vector<Change> stranded;
+  for (Change& change : content.unsynced) {
+    if (change.stranded) {
+      stranded.push_back(std::move(change));
+      continue;
+    }
+    apply(change, content.safe);
+    if (!change.truncates) continue;
+    for (Change& piece : stranded) {
+      const std::int64_t left = std::max<std::int64_t>(0, change.offset - piece.offset);
+      if (static_cast<std::int64_t>(piece.bytes.size()) > left) piece.bytes.resize(static_cast<std::size_t>(left));
+    }
+    std::erase_if(stranded, [](const Change& piece) { return piece.bytes.empty(); });
+  }
+  content.unsynced = std::move(stranded);
 }
 
 PowerCutDisk::Outcome PowerCutDisk::sync_directory() {
   const Outcome outcome = begin_change(false);
+  if (outcome == Outcome::kDone && failing_.has(changes_ - 1)) return Outcome::kFailed;
   if (outcome == Outcome::kDone) names_.erase(names_.begin(), names_.end() - 1);
   return outcome;
 }
@@ -129,14 +180,14 @@ void PowerCutDisk::apply_torn(const Change& change, std::string& bytes, Random& 
   for (std::size_t begin = 0; begin < change.bytes.size();) {
     const std::size_t at = static_cast<std::size_t>(change.offset) + begin;
     const std::size_t length = std::min(kSector - at % kSector, change.bytes.size() - begin);
-    if (random.below(2) == 0) apply({static_cast<std::int64_t>(at), change.bytes.substr(begin, length), false}, bytes);
+    if (random.below(2) == 0) apply({static_cast<std::int64_t>(at), change.bytes.substr(begin, length)}, bytes);
     begin += length;
   }
 }
 
-std::string PowerCutDisk::survivor(const Content& content, Random& random, Loss loss) {
+std::string PowerCutDisk::survivor(const Content& content, Random& random) {
   enum { kAll, kNone, kTornEnd, kAny, kFates };
-  const auto fate = loss == Loss::kNothing ? std::uint64_t{kAll} : random.below(kFates);
+  const auto fate = random.below(kFates);
   std::string bytes = content.safe;
   if (fate == kNone) return bytes;
   const std::size_t whole = fate == kTornEnd ? random.below(content.unsynced.size() + 1) : content.unsynced.size();
@@ -151,21 +202,29 @@ std::string PowerCutDisk::survivor(const Content& content, Random& random, Loss 
 
 void PowerCutDisk::come_up(Random& random, Loss loss) {
   TRIMTAB_ASSERT(open_ == 0, "a machine comes up with no file open");
-  Names found = loss == Loss::kNothing ? names_.back() : names_[random.below(names_.size())];
-  std::map<const Content*, std::shared_ptr<Content>> fresh;
-  for (auto& [path, content] : found) {
-    auto& now = fresh[content.get()];
-    if (!now) now = std::make_shared<Content>(Content{survivor(*content, random, loss), {}});
-    content = now;
-  }
+  if (loss == Loss::kUnsynced) lose_unsynced(random);
   // Nothing else of the directory outlives a start: the index of a write-ahead log is shared memory.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     if (!entry.path().string().ends_with(".lock")) std::filesystem::remove(entry.path());
   }
-  for (const auto& [path, content] : found) std::ofstream(path, std::ios::binary) << content->safe;
-  names_.assign(1, std::move(found));
+  for (const auto& [path, content] : names_.back()) {
+    std::string bytes = content->safe;
+    for (const Change& change : content->unsynced) apply(change, bytes);
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
   cut_ = false;
-  cut_at_ = full_from_ = UINT64_MAX;
+  calm();
+}
+
+void PowerCutDisk::lose_unsynced(Random& random) {
+  Names found = names_[random.below(names_.size())];
+  std::map<const Content*, std::shared_ptr<Content>> fresh;
+  for (auto& [path, content] : found) {
+    auto& now = fresh[content.get()];
+    if (!now) now = std::make_shared<Content>(Content{survivor(*content, random), {}});
+    content = now;
+  }
+  names_.assign(1, std::move(found));
 }
 
 }  // namespace trimtab::test

@@ -5,7 +5,9 @@
 // reading sees everything at once, as an operating system shows it; beside them this class remembers what was synced.
 // After a cut each change that was not synced is there, gone, or torn at a sector of 512 bytes; names of files come and
 // go in order, and are safe when the directory was synced. Sectors that were not written are never damaged, which is
-// what SQLite asks of a disk. One thread; several disks may stand beside each other.
+// what SQLite asks of a disk. A sync may fail as Linux lets it: what it should have written is still read, is perhaps
+// not on the disk, and no later sync writes it, unless its page is written anew. A process that is killed leaves
+// everything as it is, synced or not. One thread; several disks may stand beside each other.
 
 #include <cstdint>
 #include <map>
@@ -33,8 +35,10 @@ class PowerCutDisk {
   [[nodiscard]] bool is_cut() const { return cut_; }
   // So many changes find no room, after so many more that do.
   void fill_after(std::uint64_t changes, std::uint64_t count);
-  // No cut and no lack of room that was asked for comes any more.
-  void calm() { cut_at_ = full_from_ = UINT64_MAX; }
+  // The syncs among so many changes fail, after so many changes.
+  void fail_syncs_after(std::uint64_t changes, std::uint64_t count);
+  // No cut, no lack of room and no failing sync that was asked for comes any more.
+  void calm() { cut_at_ = full_.from = failing_.from = UINT64_MAX; }
   // Writes, syncs, truncations, new and removed names, since the disk was made.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
@@ -44,7 +48,7 @@ class PowerCutDisk {
   [[nodiscard]] std::string file(const std::string& name) const { return directory_ + "/" + name; }
 
   // For the two ways in: SQLite's, and the wrapped calls of the C library. Each says how the change went.
-  enum class Outcome { kDone, kCut, kFull };
+  enum class Outcome { kDone, kCut, kFull, kFailed };
   [[nodiscard]] static PowerCutDisk* of(const std::string& path);
   [[nodiscard]] Outcome write(const std::string& path, std::int64_t offset, std::string bytes);
   [[nodiscard]] Outcome truncate(const std::string& path, std::int64_t size);
@@ -62,6 +66,7 @@ class PowerCutDisk {
     std::int64_t offset = 0;  // of a truncation: the new size
     std::string bytes;
     bool truncates = false;
+    bool stranded = false;  // a sync of it has failed; within one page
   };
   struct Content {
     std::string safe;
@@ -69,18 +74,28 @@ class PowerCutDisk {
   };
   using Names = std::map<std::string, std::shared_ptr<Content>>;
 
+  // Of the count of changes.
+  struct Stretch {
+    std::uint64_t from = UINT64_MAX;
+    std::uint64_t until = 0;
+    [[nodiscard]] bool has(std::uint64_t change) const { return change >= from && change < until; }
+  };
+
   Outcome begin_change(bool needs_room);
+  static void strand(Content& content);
+  static void sync_rest(Content& content);
   static void apply(const Change& change, std::string& bytes);
   static void apply_torn(const Change& change, std::string& bytes, Random& random);
-  [[nodiscard]] static std::string survivor(const Content& content, Random& random, Loss loss);
+  [[nodiscard]] static std::string survivor(const Content& content, Random& random);
+  void lose_unsynced(Random& random);
   Content& content(const std::string& path);
 
   std::string directory_;
   std::vector<Names> names_;  // as they were after the directory's last sync, then after each change; the last is now
   std::uint64_t changes_ = 0;
   std::uint64_t cut_at_ = UINT64_MAX;
-  std::uint64_t full_from_ = UINT64_MAX;
-  std::uint64_t full_until_ = 0;
+  Stretch full_;
+  Stretch failing_;
   bool cut_ = false;
   int open_ = 0;
 };

@@ -24,7 +24,7 @@ struct File {
   sqlite3_file base;
   PowerCutDisk* disk;
   std::string* path;
-  bool sync_directory;  // with the first sync: a journal or log that was created
+  bool sync_directory;  // with the first sync of a journal or log, also of one that was there
 
   [[nodiscard]] sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 };
@@ -33,8 +33,8 @@ File& of(sqlite3_file* file) {
   return *reinterpret_cast<File*>(file);
 }
 
-int status(Outcome outcome, int when_cut) {
-  return outcome == Outcome::kDone ? SQLITE_OK : outcome == Outcome::kFull ? SQLITE_FULL : when_cut;
+int status(Outcome outcome, int when_it_fails) {
+  return outcome == Outcome::kDone ? SQLITE_OK : outcome == Outcome::kFull ? SQLITE_FULL : when_it_fails;
 }
 
 int close_file(sqlite3_file* file) {
@@ -135,8 +135,9 @@ int open_file(sqlite3_vfs*, sqlite3_filename name, sqlite3_file* file, int flags
   if (disk == nullptr) return result;
   disk->opened();
   mine.path = new std::string(name);
+  // As SQLite's own. That one does not look whether the directory's sync failed; here such a sync fails.
   constexpr int kLogs = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL;
-  mine.sync_directory = creates && (flags & kLogs) != 0;
+  mine.sync_directory = (flags & SQLITE_OPEN_CREATE) != 0 && (flags & kLogs) != 0;
   return result;
 }
 

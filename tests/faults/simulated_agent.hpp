@@ -75,6 +75,7 @@ class SimulatedAgent {
   SimulatedNetwork& network_;
   Machine machine_;
   MachineClock clock_;
+  Bytes spool_limit_;
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;  // callbacks of an earlier life do nothing
   SimulatedNetwork::Peer peer_ = 0;

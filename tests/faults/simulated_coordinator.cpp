@@ -65,12 +65,20 @@ void SimulatedCoordinator::open() {
       PeerPort{[this](std::uint64_t peer, std::string frame) {
                  return !machine_.disk.is_cut() && network_.send_to_agent(peer, std::move(frame));
                },
-               [this](std::uint64_t peer) { network_.close_by_coordinator(peer); }});
+               [this](std::uint64_t peer) { network_.close_by_coordinator(peer); },
+               {},
+               [this] { commit_soon(); }});
 }
 
 void SimulatedCoordinator::act(const std::function<void()>& work) {
   work();
   if (machine_.disk.is_cut()) die();
+}
+
+void SimulatedCoordinator::commit_soon() {
+  time_.after(Nanoseconds(random_.between(0, 10'000'000)), [this, life = lives_] {
+    if (life == lives_) act([this] { life_->agents.commit(); });
+  });
 }
 
 void SimulatedCoordinator::kill() {

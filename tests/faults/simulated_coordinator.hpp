@@ -42,6 +42,7 @@ class SimulatedCoordinator {
 
   void open();
   void act(const std::function<void()>& work);
+  void commit_soon();
   void die();
   void tick();
   void order(const std::string& tag, const std::string& node);

@@ -5,6 +5,7 @@
 
 #include "loopback.hpp"
 #include "net/server.hpp"
+#include "slow_proxy.hpp"
 
 using namespace trimtab;
 using namespace trimtab::net;
@@ -68,6 +69,36 @@ TEST_CASE("a server that accepts and stays silent ends the attempt") {
   loop.run();
   CHECK(reason.empty());  // No callback after stop().
   CHECK_FALSE(link.open());
+}
+
+TEST_CASE("a frame that is long on its way over a slow link is no silence") {
+  EventLoop loop;
+  std::size_t received = 0;
+  auto server = Server::start(loop, {}, {{}, {}, [&](PeerId, std::string_view frame) { received = frame.size(); }, {}});
+  REQUIRE(server.ok());
+  SlowProxy proxy((*server)->port());
+  LinkOptions options;
+  options.port = proxy.port();
+  options.silence_limit = 300ms;
+  int opened = 0;
+  std::vector<std::string> ends;
+  Link link(loop, options, {[&] { ++opened; }, {}, [&](const std::string& why) { ends.push_back(why); }}, 3);
+  link.start();
+  REQUIRE(run_until(loop, [&] { return opened == 1; }));
+  constexpr std::size_t kBytes = 1 << 20;  // some 1.3 s
+  REQUIRE(link.send(std::string(kBytes, 'x')));
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(run_until(loop, [&] { return received > 0 || !ends.empty(); }));
+  CHECK(std::chrono::steady_clock::now() - begin > 2 * options.silence_limit);
+  CHECK(received == kBytes);
+  CHECK(ends.empty());
+  // Where nothing is taken any more, much that waits does not make it alive.
+  proxy.stand_still();
+  REQUIRE(link.send(std::string(8 * kBytes, 'x')));
+  const auto cut = std::chrono::steady_clock::now();
+  REQUIRE(run_until(loop, [&] { return !ends.empty(); }));
+  CHECK(ends[0].find("silent for too long") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - cut < 3s);
 }
 
 TEST_CASE("what waits to be sent is counted, bounded and gone once the other side has it") {

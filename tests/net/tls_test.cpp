@@ -224,6 +224,48 @@ TEST_CASE("new certificates are used from the next connection on, and bad ones n
   CHECK(fixture.ask(fixture.stranger.credentials(CertificateKind::kPerson, "eve", nullptr, {}, files.authority)).ok());
 }
 
+TEST_CASE("a link ends when the certificate of either side expires, and both say which") {
+  Fixture fixture;
+  const Nanoseconds now = SystemClock().wall();
+  const auto expiring = [&](CertificateKind kind, const std::string& name) {
+    const auto files = fixture.authority.write(kind, name, now - 24h + 2s, 24h, {"127.0.0.1"});
+    auto loaded = Credentials::load(files, now);
+    REQUIRE(loaded.ok());
+    return std::move(loaded).value();
+  };
+  const auto open_link = [&](const std::shared_ptr<Credentials>& tls, std::vector<std::string>& ends) {
+    LinkOptions options;
+    options.port = fixture.server->port();
+    options.tls = tls;
+    auto link = std::make_unique<Link>(fixture.loop, options,
+                                       LinkHandlers{{}, {}, [&](const std::string& why) { ends.push_back(why); }}, 1);
+    link->start();
+    REQUIRE(run_until(fixture.loop, [&] { return link->open(); }));
+    return link;
+  };
+  std::vector<std::string> ends;
+  std::vector<std::string> lasting_ends;
+  SECTION("the client's") {
+    const auto lasting = open_link(fixture.authority.credentials(CertificateKind::kNode, "n1"), lasting_ends);
+    const auto link = open_link(expiring(CertificateKind::kNode, "n0"), ends);
+    REQUIRE(run_until(fixture.loop, [&] { return ends.size() >= 2; }));
+    REQUIRE_FALSE(fixture.refusals.empty());
+    CHECK(fixture.refusals[0].kind == Refusal::Kind::kTls);
+    CHECK(fixture.refusals[0].reason == "its certificate ('n0') has expired");
+    CHECK(contains(ends[1], "expired"));  // nor is it let in again
+    CHECK(lasting->open());
+  }
+  SECTION("the server's") {
+    fixture.server.reset();
+    fixture.own = expiring(CertificateKind::kCoordinator, "c0");
+    fixture.start({});
+    const auto link = open_link(fixture.authority.credentials(CertificateKind::kNode, "n1"), ends);
+    REQUIRE(run_until(fixture.loop, [&] { return ends.size() >= 2; }));
+    CHECK(contains(ends[0], "its certificate has expired"));
+    CHECK(contains(ends[1], "expired"));
+  }
+}
+
 TEST_CASE("a server beyond loopback needs TLS") {
   EventLoop loop;
   ServerOptions options;

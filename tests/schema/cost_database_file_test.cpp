@@ -83,3 +83,19 @@ TEST_CASE("a cost database of the first release is taken over whole, and then te
   CHECK(database.find(kHash, key).value()->statistics == statistics_of({10, 20}));
   CHECK(database.cost_count().value() == 2);
 }
+
+TEST_CASE("a batch that was damaged in the file is told of, and spoils nothing else") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  CostDatabase database = open_costs(path);
+  REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint("y"), "active", {forward_cost("a", {1})}).value());
+  REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
+  Database raw = Database::open(path, DatabaseMode::kReadWrite, cost_tables::migrations()).value();
+  const std::string damage = GENERATE("nonsense", "x 1;1;1;1;1;1;0:1\n", "7\n", "1 1;2;\n", "99 1;1;1;1;1;1;0:1\n");
+  REQUIRE(raw.execute("UPDATE batches SET costs = ? WHERE number = 1", {damage}).ok());
+  const auto found = database.costs(hash(sample_fingerprint("y")));
+  REQUIRE_FALSE(found.ok());
+  CHECK_THAT(found.error().message, Catch::Contains("damaged") || Catch::Contains("statistics"));
+  CHECK(database.costs(kHash).value().size() == 1);
+  CHECK(database.add_batch({"other", 1}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
+}

@@ -6,7 +6,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "cost_tables.hpp"
 #include "sample_costs.hpp"
+#include "schema/database.hpp"
 #include "tested_backends.hpp"
 
 using namespace trimtab;
@@ -133,6 +135,28 @@ TEST_CASE("a batch without an origin or a source, or with a number beyond 2^63, 
   CHECK(database.add_batch({"agent", kLast}, sample_fingerprint(), "active", {}).value());
 }
 
+TEST_CASE("a batch that can never be stored leaves no gap behind which nothing is folded") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  for (std::uint64_t number = 1; number <= 64; ++number) {
+    const BatchId batch{"agent", number};
+    if (number == 7) {
+      const CostBatch lost{batch, std::nullopt, "refused", {}};
+      REQUIRE(database.add_batches({&lost, 1}).ok());
+      REQUIRE(database.add_batches({&lost, 1}).ok());
+      CHECK_FALSE(database.add_batch(batch, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
+    } else {
+      REQUIRE(database.add_batch(batch, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
+    }
+  }
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics.count() == 63);
+  const auto tables = Database::open(place.name("c"), DatabaseMode::kReadOnly, cost_tables::migrations());
+  REQUIRE(tables.ok());
+  const std::int64_t folded = as_integer(tables->query("SELECT folded FROM origins").value().at(0)[0]);
+  CHECK(folded > 32);
+  CHECK(as_integer(tables->query("SELECT count(*) FROM batches").value().at(0)[0]) == 64 - folded);
+}
+
 TEST_CASE("many batches of one origin are folded, and each still counts once") {
   const DatabasePlace place(GENERATE(from_range(backends())));
   CostDatabase database = open_costs(place.name("c"));
@@ -151,6 +175,57 @@ TEST_CASE("many batches of one origin are folded, and each still counts once") {
   CHECK(database.find(kHash, forward_key("a")).value()->statistics == expected);
   // Number 0 is never part of what is folded, so it is still new.
   CHECK(database.add_batch({"agent", 0}, sample_fingerprint(), "active", {forward_cost("b", {1})}).value());
+}
+
+TEST_CASE("batches of many origins are stored together, each of them once") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  const auto batch = [](const char* origin, std::uint64_t number, const char* cpu, std::int64_t value) {
+    return CostBatch{{origin, number}, sample_fingerprint(cpu), "passive", {forward_cost("a", {value})}};
+  };
+  REQUIRE(database.add_batch({"b", 1}, sample_fingerprint(), "passive", {forward_cost("a", {100})}).value());
+  // One is known, and one comes twice.
+  const std::vector<CostBatch> group{batch("a", 1, "x", 1), batch("b", 1, "x", 2), batch("b", 2, "x", 4),
+                                     batch("b", 2, "x", 8), batch("c", 7, "y", 16)};
+  CHECK(database.add_batches(group).value() == std::vector<bool>{true, false, true, false, true});
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({100, 1, 4}));
+  CHECK(database.costs(hash(sample_fingerprint("y"))).value().at(0).statistics == statistics_of({16}));
+  CHECK(database.add_batches(group).value() == std::vector<bool>(5, false));
+  CHECK(database.add_batches({}).value().empty());
+}
+
+TEST_CASE("of batches that are stored together all are, or none") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  const std::vector<CostBatch> group{{{"a", 1}, sample_fingerprint(), "active", {forward_cost("a", {1})}},
+                                     {{"", 1}, sample_fingerprint(), "active", {}}};
+  CHECK(database.add_batches(group).error().kind == ErrorKind::kBadInput);
+  CHECK(database.cost_count().value() == 0);
+  CHECK(database.add_batch({"a", 1}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
+}
+
+// Each origin is folded at numbers of its own, and what is folded is folded again.
+TEST_CASE("origins whose batches come side by side are folded, and each batch still counts once") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  Statistics expected;
+  std::vector<CostBatch> group;
+  for (std::uint64_t number = 1; number <= 150; ++number) {
+    group.clear();
+    for (std::uint64_t origin = 0; origin < 4; ++origin) {
+      const auto value = static_cast<std::int64_t>(number * (origin + 1));
+      expected.add(value);
+      group.push_back({{"agent" + std::to_string(origin), number},
+                       sample_fingerprint(),
+                       "passive",
+                       {forward_cost("a", {value}), forward_cost("only" + std::to_string(number / 50), {1})}});
+    }
+    REQUIRE(database.add_batches(group).value() == std::vector<bool>(4, true));
+  }
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == expected);
+  CHECK(database.find(kHash, forward_key("only0")).value()->statistics.count() == 4 * 49);
+  CHECK(database.add_batches(group).value() == std::vector<bool>(4, false));
+  CHECK(database.cost_count().value() == 5);
 }
 
 TEST_CASE("a fact is what was put last") {
@@ -180,4 +255,46 @@ TEST_CASE("a reader sees whole batches while a writer goes on") {
     REQUIRE(writer.add_batch({"agent", number}, sample_fingerprint(), "active", {forward_cost("a", {1})}).value());
     REQUIRE(reader.find(kHash, forward_key("a")).value()->statistics.count() == number);
   }
+}
+
+// Batches one by one, one of them empty, a folded sum, and a gap.
+TEST_CASE("a cost database of an earlier layout keeps each batch, folded or not, and goes on from there") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  {
+    Migrations earlier = cost_tables::migrations();
+    earlier.steps.resize(2);
+    earlier.server_steps.resize(1);
+    Database old = Database::open(place.name("c"), DatabaseMode::kCreate, earlier).value();
+    const auto run = [&](const std::string& sql, const Row& arguments) { REQUIRE(old.execute(sql, arguments).ok()); };
+    run("INSERT INTO fingerprints VALUES (?, ?)", {kHash, to_json(sample_fingerprint())});
+    run("INSERT INTO origins (name, folded) VALUES (?, 64)", {"agent"});
+    run("INSERT INTO batches VALUES (1, 65), (1, 66), (1, 70)", {});
+    for (const char* subject : {"a", "b"}) {
+      const CostKey key = forward_key(subject);
+      run("INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, "
+          "algorithm, "
+          "protocol, channels, kernel_class) VALUES ('operator_forward', ?, ?, ?, 1, ?, 0, 0, '', '', '', 0, '')",
+          {key.subject, key.dtype, std::int64_t{key.samples}, key.sharding});
+    }
+    const auto cost = [&](std::int64_t key, std::int64_t number, const std::vector<std::int64_t>& values) {
+      run("INSERT INTO costs VALUES (?, ?, 'passive', 1, ?, ?)", {kHash, key, number, statistics_of(values).encode()});
+    };
+    cost(1, -1, {1, 2});
+    cost(1, 65, {4});
+    cost(2, 65, {8});
+    cost(1, 70, {16});
+  }
+  CostDatabase database = open_costs(place.name("c"), OpenMode::kReadWrite);
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({1, 2, 4, 16}));
+  CHECK(database.find(kHash, forward_key("b")).value()->statistics == statistics_of({8}));
+  for (const std::uint64_t number : {1U, 64U, 65U, 66U, 70U}) {
+    CHECK_FALSE(
+        database.add_batch({"agent", number}, sample_fingerprint(), "passive", {forward_cost("a", {5})}).value());
+  }
+  for (std::uint64_t number = 67; number <= 200; ++number) {
+    const Cost cost = forward_cost("b", {1});
+    CHECK(database.add_batch({"agent", number}, sample_fingerprint(), "passive", {cost}).value() == (number != 70));
+  }
+  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({1, 2, 4, 16}));
+  CHECK(database.find(kHash, forward_key("b")).value()->statistics.count() == 1 + 133);
 }

@@ -207,14 +207,19 @@ TEST_CASE("storing many costs scans no table, also where statistics were taken o
   std::vector<Cost> costs;
   for (int i = 0; i < 1000; ++i) costs.push_back(forward_cost("op" + std::to_string(i), {i}));
   {
+    // Long enough that they are folded.
     CostDatabase database = CostDatabase::open(place.name, OpenMode::kReadWrite).value();
-    REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", costs).value());
-    REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint(), "active", costs).value());
+    for (std::uint64_t number = 1; number <= 130; ++number) {
+      const auto count = number <= 2 ? costs.size() : 1;
+      const std::vector<Cost> some(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(count));
+      REQUIRE(database.add_batch({"agent", number}, sample_fingerprint(), "active", some).value());
+    }
   }
   (void)place.server.end_connections();  // what they counted is told when they end
-  CHECK(place.server.run("SELECT sum(n_tup_ins) >= 3000 " + tables).at(0) == "t");
+  // Keys, and sums of costs.
+  CHECK(place.server.run("SELECT sum(n_tup_ins) >= 2000 " + tables).at(0) == "t");
   // A scan for each cost would read a million rows.
-  CHECK(place.server.run("SELECT sum(seq_tup_read) < 10000 " + tables).at(0) == "t");
+  CHECK(place.server.run("SELECT sum(seq_tup_read) < 100000 " + tables).at(0) == "t");
 }
 
 TEST_CASE("an owner whose connection was lost owns again, unless another was there meanwhile", "[postgresql]") {

@@ -29,10 +29,12 @@ struct Configuration {
   std::uint16_t metrics_port = 7421;          // 0 = off
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
+  Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that run no more; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
   std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
   Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
+  Nanoseconds silence_limit = std::chrono::seconds(15);  // of the coordinator: then the link is made anew
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;
   Nanoseconds sample_period = std::chrono::seconds(5);  // of the machine's metrics; 0 = off

@@ -18,7 +18,7 @@ using Bytes = std::int64_t;
 // "700.0 MiB": the largest binary unit that gives at least 1.
 [[nodiscard]] std::string format_bytes(Bytes bytes);
 
-// "250ms", "2s", "1.5min", "1h", "10us".
+// "250ms", "2s", "1.5min", "1h", "90d", "10us".
 [[nodiscard]] Result<Nanoseconds> parse_duration(std::string_view text);
 // "1.23 s", "12.3 ms", "4.5 us".
 [[nodiscard]] std::string format_duration(Nanoseconds duration);

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "proc_text.hpp"
+#include "shown_text.hpp"
 #include "text_fields.hpp"
 
 namespace trimtab::host {
@@ -31,8 +32,8 @@ Result<std::vector<std::pair<const char*, std::int64_t>>> modes_of(std::string_v
     modes.emplace_back(kModes[mode], *ticks);
   }
   if (modes.size() < kOldestModes) {
-    return bad_input("the 'cpu' line of /proc/stat begins with 4 or more counts, but this one is '" +
-                     std::string(line.substr(0, 200)) + "'");
+    return bad_input("the 'cpu' line of /proc/stat begins with 4 or more counts, but this one is '" + shown_text(line) +
+                     "'");
   }
   return modes;
 }
@@ -61,7 +62,7 @@ Result<Pressure> parse_pressure(std::string_view text) {
     if (line.starts_with("full ")) full = total_of(line);
   }
   if (!some) {
-    return bad_input("/proc/pressure says 'some ... total=N', but found '" + std::string(text.substr(0, 200)) + "'");
+    return bad_input("/proc/pressure says 'some ... total=N', but found '" + shown_text(text) + "'");
   }
   Pressure pressure;
   pressure.some = std::chrono::microseconds(*some);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "shown_text.hpp"
 #include "text_fields.hpp"
 
 namespace trimtab::host {
@@ -74,7 +75,7 @@ Result<std::int64_t> parse_cpu_list(std::string_view text) {
     const auto first = parse_integer(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last > 1'000'000) {
-      return bad_input("a CPU list looks like '0-3,8', but this one is '" + std::string(text) + "'");
+      return bad_input("a CPU list looks like '0-3,8', but this one is '" + shown_text(text) + "'");
     }
     cpus += *last - *first + 1;
   }
@@ -97,11 +98,11 @@ Result<StatFields> parse_stat(std::string_view text) {
   const auto fields = split(name_end == std::string_view::npos ? "" : trim(text.substr(name_end + 1)), ' ');
   constexpr std::size_t kUserTicks = 11;  // field 14 of the line; `state` is field 3
   if (fields.size() <= kUserTicks + 1 || fields[0].size() != 1) {
-    return bad_input("/proc/PID/stat has 52 fields, but this one is '" + std::string(text.substr(0, 200)) + "'");
+    return bad_input("/proc/PID/stat has 52 fields, but this one is '" + shown_text(text) + "'");
   }
   const auto user = parse_integer(fields[kUserTicks]);
   const auto system = parse_integer(fields[kUserTicks + 1]);
-  if (!user || !system) return bad_input("/proc/PID/stat has no CPU times: '" + std::string(text.substr(0, 200)) + "'");
+  if (!user || !system) return bad_input("/proc/PID/stat has no CPU times: '" + shown_text(text) + "'");
   return StatFields{fields[0][0], *user, *system};
 }
 

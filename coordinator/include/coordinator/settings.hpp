@@ -32,8 +32,11 @@ struct Settings {
   std::uint32_t max_message_rate = 10'000;  // of each agent, per second
   Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
   std::uint32_t max_connections = 4096;
-  net::CredentialFiles tls;  // all empty = no TLS
-  std::string tokens;        // file of the tokens' hashes; empty = everybody may everything
+  Nanoseconds node_timeout = std::chrono::seconds(10);         // of silence: then a node is lost
+  net::CredentialFiles tls;                                    // all empty = no TLS
+  Nanoseconds job_retention = std::chrono::hours(24 * 90);     // of runs that are over; 0 = for ever
+  Nanoseconds audit_retention = std::chrono::hours(24 * 365);  // of the audit log's entries; 0 = for ever
+  std::string tokens;  // file of the tokens' hashes; empty = everybody may everything
 };
 
 struct SettingKey {

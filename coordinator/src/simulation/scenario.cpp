@@ -9,6 +9,7 @@
 
 #include "coordinator/simulation.hpp"
 #include "schema/nearest.hpp"
+#include "schema/toml_nesting.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -203,6 +204,7 @@ Status read_section(const std::string& name, const toml::node& node, std::string
 
 Result<Scenario> parse_scenario(std::string_view text, std::string_view source) {
   Scenario scenario;
+  if (!toml_keys_within(text)) return bad_input(std::string(source) + ": " + toml_keys_refusal());
   try {
     const toml::table document = toml::parse(text, source);
     for (const auto& [key, node] : document) {

@@ -1,8 +1,9 @@
 #pragma once
 
 // The agent's outgoing WebSocket connection to the coordinator. Connects, reconnects with jittered exponential backoff
-// (0.1 s to 5 s), pings, and notices a silent peer. Certificates and token are those of the moment of each attempt. All
-// callbacks run on the loop's thread; nothing blocks.
+// (0.1 s to 5 s), pings, and notices a silent peer. Name, certificates and token are those of the moment of each
+// attempt; a name's addresses are tried in turn, 5 s each, TLS and WebSocket may take 10 s each. It ends when the
+// server's certificate expires. All callbacks run on the loop's thread; nothing blocks.
 
 #include <cstdint>
 #include <functional>
@@ -22,8 +23,8 @@ struct LinkOptions {
   std::string path = "/v1/agent";
   std::size_t max_frame_bytes = 8U << 20;
   std::size_t max_queued_bytes = 16U << 20;
-  std::uint32_t max_frames_per_second = 0;  // that are read; the others wait on their side. 0 = no limit
-  Nanoseconds silence_limit = std::chrono::seconds(15);
+  std::uint32_t max_frames_per_second = 0;               // that are read; the others wait on their side. 0 = no limit
+  Nanoseconds silence_limit = std::chrono::seconds(15);  // nothing comes, and nothing that waits is taken
   std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate for `host`; nothing: no TLS
   std::function<std::string()> token = {};  // asked at each attempt, shown as "Authorization: Bearer …"; empty: none
 };

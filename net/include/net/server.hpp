@@ -3,7 +3,8 @@
 // One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path;
 // beyond loopback only under mutual TLS. All callbacks run on the loop's thread. Limits protect the daemon: header and
 // body size, frame size and rate, idle time, number of connections, bytes queued towards a slow peer (then it is
-// closed). Errors of one peer never touch another.
+// closed). A WebSocket ends when the certificate expires that it was opened with. Errors of one peer never touch
+// another.
 
 #include <cstdint>
 #include <functional>
@@ -85,6 +86,9 @@ class Server final {
   void close(PeerId peer);
   // By certificate; nothing without TLS, or when the peer is gone.
   [[nodiscard]] std::optional<PeerIdentity> identity(PeerId peer) const;
+  // What has come from the peer so far, by the kernel's account: grows while a frame is on its way that nobody has read
+  // yet. 0 when the peer is gone.
+  [[nodiscard]] std::uint64_t received_bytes(PeerId peer) const;
   // No new connections; closes those there are. `closed` is called for each WebSocket peer.
   void stop();
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,8 @@ struct CostRow {
 
 struct CostBatch {
   BatchId id;
-  Fingerprint fingerprint;
+  // Nothing: the batch can never be stored and has no costs. Its number is used up, so that those after it are folded.
+  std::optional<NamedFingerprint> fingerprint;
   std::string source;
   std::vector<Cost> costs;
 };
@@ -53,13 +55,16 @@ class CostDatabase {
   CostDatabase& operator=(CostDatabase&&) noexcept;
   ~CostDatabase();
 
+  [[nodiscard]] const std::string& name() const;
+
   // Stores the batch in one transaction; false when this (origin, number) was stored before. On failure (disk full)
   // nothing of the batch is stored and the database stays usable.
   [[nodiscard]] Result<bool> add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
                                        const std::vector<Cost>& costs);
 
-  // The same for many batches in one transaction: all that are new are stored, or none. Returns how many were new.
-  [[nodiscard]] Result<std::uint64_t> add_batches(const std::vector<CostBatch>& batches);
+  // The same for many batches in one transaction: all that are new are stored, or none. Returns for each of them, in
+  // their order, whether it was new. One commit for all, and on a server few round trips.
+  [[nodiscard]] Result<std::vector<bool>> add_batches(std::span<const CostBatch> batches);
 
   // All costs of a fingerprint, sources merged unless one is named: what was measured here, else what was imported.
   // `kinds` empty = all.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 
 namespace trimtab {
 
@@ -37,6 +38,9 @@ enum class DatabaseMode { kCreate, kReadWrite, kReadOnly };
 
 // Whether a database's name is a server's (postgresql://, postgres://), not a path.
 [[nodiscard]] bool names_server(std::string_view name);
+
+// What a database takes on disk, its log included; nothing of a server's, or where no file is.
+[[nodiscard]] std::optional<Bytes> bytes_on_disk(const std::string& name);
 
 class DatabaseBackend;
 

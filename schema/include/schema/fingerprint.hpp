@@ -4,6 +4,7 @@
 // they are near when only the software layer's versions differ. Plain values.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,20 @@ struct Fingerprint {
 
 [[nodiscard]] std::string to_json(const Fingerprint& fingerprint);
 [[nodiscard]] Result<Fingerprint> parse_fingerprint(std::string_view json, std::string_view source);
+
+// A fingerprint as databases name it: hash and canonical JSON, made once and shared by copies.
+class NamedFingerprint {
+ public:
+  NamedFingerprint(const Fingerprint& fingerprint);  // implicit: it is the same thing, named
+  [[nodiscard]] const std::string& hash() const { return names_->hash; }
+  [[nodiscard]] const std::string& json() const { return names_->json; }
+
+ private:
+  struct Names {
+    std::string hash;
+    std::string json;
+  };
+  std::shared_ptr<const Names> names_;
+};
 
 }  // namespace trimtab

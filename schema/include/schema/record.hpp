@@ -37,6 +37,8 @@ enum Kind : std::uint16_t {
                    // range that was open on the launching thread (detail[0], [1] of its kRange). An instant at 0.
   kWindow = 22,    // from begin_ns to end_ns kernels were not all recorded: `name` = why (sampling, budget,
                    // foreign_profiler, no_agent, cupti_failed), payload = the level (Detail)
+  kDevice = 23,    // `depth` is what this process calls the device `name`: its UUID as NVML writes it ("GPU-...",
+                   // "MIG-..."). In a container the numbers are its own. Told again every ten seconds; an instant
 
   // 32 to 47: from NCCL. Times are the GPU's %globaltimer.
   kCollective =
@@ -59,7 +61,7 @@ enum ClockBound : std::uint16_t {
 };
 
 constexpr bool known_kind(std::uint16_t kind) {
-  return (kind >= kRange && kind <= kThreadName) || (kind >= kKernel && kind <= kWindow) ||
+  return (kind >= kRange && kind <= kThreadName) || (kind >= kKernel && kind <= kDevice) ||
          (kind >= kCollective && kind <= kClock);
 }
 // Whether RecordSlot::domain is a number of that kind rather than an index into the name table.

@@ -7,6 +7,7 @@
 
 int cuInit(unsigned flags);
 
+enum { FAKE_DEVICES = 2 };
 static int initialised;
 
 int cuInit(unsigned flags) {
@@ -26,6 +27,30 @@ int cuDeviceGetCount(int* count);
 
 int cuDeviceGetCount(int* count) {
   if (!initialised) return 3;
-  *count = 1;
+  *count = FAKE_DEVICES;
   return 0;
+}
+
+/* Two GPUs, of which the second is used through a MIG instance of its own. */
+int cuDeviceGet(int* device, int number);
+int cuDeviceGetUuid(unsigned char* uuid, int device);
+int cuDeviceGetUuid_v2(unsigned char* uuid, int device);
+
+int cuDeviceGet(int* device, int number) {
+  if (!initialised) return 3;
+  if (number < 0 || number >= FAKE_DEVICES) return 101;
+  *device = number + 40;
+  return 0;
+}
+
+int cuDeviceGetUuid(unsigned char* uuid, int device) {
+  if (device < 40 || device >= 40 + FAKE_DEVICES) return 101;
+  for (int i = 0; i < 16; ++i) uuid[i] = (unsigned char)(device - 40 + 16 * i);
+  return 0;
+}
+
+int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  const int result = cuDeviceGetUuid(uuid, device);
+  if (result == 0 && device == 41) uuid[15] = 0xff;
+  return result;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "clock.hpp"
 #include "collector_status.hpp"
@@ -21,6 +22,7 @@ constexpr const char* kNoAgent = "no_agent";
 constexpr const char* kBudget = "budget";
 constexpr const char* kSampling = "sampling";
 constexpr const char* kFailed = "cupti_failed";
+constexpr std::uint64_t kNamingPeriodNs = 10 * kSecondNs;
 constexpr int kMaxFailures = 3;        // flushes in a row
 constexpr int kFlushesToReclaim = 20;  // after another profiler
 
@@ -162,8 +164,25 @@ void Collector::look_around(std::uint64_t now_ns) {
     watch(now_ns);
     reclaim_lost();
     exit_before_cupti();
+    name_devices(now_ns);
   }
   keep_budget(now_ns);
+}
+
+// Once there are kernels: CUDA answers then. Again and again, because an agent that comes later has to hear it, too.
+void Collector::name_devices(std::uint64_t now_ns) {
+  if (now_ns < naming_due_ns_ || !session_->connected()) return;
+  if (recording_.counts().kernels.load(std::memory_order_relaxed) == 0) return;
+  naming_due_ns_ = now_ns + kNamingPeriodNs;
+  if (devices_ < 0) devices_ = read_device_uuids(uuids_);
+  RecordFields fields;
+  fields.kind = record::kDevice;
+  fields.begin_ns = fields.end_ns = inject::now_ns();
+  for (int number = 0; number < devices_; ++number) {
+    fields.depth = static_cast<std::uint16_t>(number);
+    fields.name = session_->names().table->intern(uuids_[number].text, std::strlen(uuids_[number].text));
+    session_->ring().publish(fields);
+  }
 }
 
 // A takeover's last trace: the first of the last two turns marks what looks lost, and a flush lies between them.

@@ -10,6 +10,7 @@
 
 #include "activity_recording.hpp"
 #include "budget_controller.hpp"
+#include "cuda_driver.hpp"
 #include "flush_thread.hpp"
 #include "loss_window.hpp"
 #include "range_ids.hpp"
@@ -49,6 +50,7 @@ class Collector {
   void look_around(std::uint64_t now_ns);
   void flush(bool forced);
   void reclaim_lost();
+  void name_devices(std::uint64_t now_ns);
   void exit_before_cupti();
   [[nodiscard]] WatchSample watch_sample(std::uint64_t now_ns) const;
   void watch(std::uint64_t now_ns);
@@ -87,6 +89,9 @@ class Collector {
   std::uint64_t on_since_ns_ = 0;
   std::uint64_t recorded_ns_ = 0;
   std::uint64_t flush_due_ns_ = 0;
+  DeviceUuid uuids_[kMostDevices];
+  int devices_ = -1;  // of which the UUIDs are known; -1: not asked yet
+  std::uint64_t naming_due_ns_ = 0;
   std::uint64_t full_detail_since_ns_ = 0;  // real time; 0: nobody asks
   std::atomic<bool> counting_{false};
   std::atomic<bool> wants_steps_{false};  // the thread sleeps until a step ends

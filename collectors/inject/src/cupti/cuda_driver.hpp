@@ -8,4 +8,14 @@ namespace trimtab::inject::cupti {
 // Any thread; takes the loader's lock.
 [[nodiscard]] bool cuda_has_begun();
 
+// "GPU-" or "MIG-" and 36 characters, as NVML writes it; NUL-terminated.
+struct DeviceUuid {
+  char text[41] = {};
+};
+inline constexpr int kMostDevices = 16;
+
+// Of the devices 0, 1, ... as this process counts them; returns how many were told. Any thread. REQUIRES: CUDA has
+// begun.
+int read_device_uuids(DeviceUuid (&uuids)[kMostDevices]);
+
 }  // namespace trimtab::inject::cupti

@@ -1,0 +1,106 @@
+#include "job_retention.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "scratch.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where directories wait for their end.
+std::string aside(const std::string& state) {
+  return state + "/removed-jobs";
+}
+
+// When a file was changed last, in nanoseconds since the Unix epoch; 0 where it is gone.
+std::int64_t changed_ns(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return 0;
+  return std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec;
+}
+
+// Of a job's directory: what stands in it counts, and what stands in directories there, such as a snapshot's files.
+std::int64_t last_change(const std::string& directory) {
+  std::int64_t latest = changed_ns(directory);
+  std::error_code gone;
+  auto entry = fs::recursive_directory_iterator(directory, gone);
+  for (; !gone && entry != fs::recursive_directory_iterator(); entry.increment(gone)) {
+    latest = std::max(latest, changed_ns(entry->path().string()));
+  }
+  return latest;
+}
+
+std::string job_of(const std::string& directory) {
+  const std::string name = fs::path(directory).filename().string();
+  return name.substr(0, name.find('@'));
+}
+
+// Up to so many files and empty directories; how many went.
+std::size_t remove_within(const fs::path& directory, std::size_t most, std::error_code& failure) {
+  std::size_t count = 0;
+  std::vector<fs::path> found;
+  auto entry = fs::directory_iterator(directory, failure);
+  for (; !failure && entry != fs::directory_iterator() && found.size() < most; entry.increment(failure)) {
+    found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) {
+    if (failure || count >= most) return count;
+    if (fs::is_directory(fs::symlink_status(path, failure))) count += remove_within(path, most - count, failure);
+    if (!failure && count < most) count += fs::remove(path, failure) ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
+  if (parts_.kept_for.count() == 0 || remove_some() || now < next_look_) return;
+  next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
+  look(wall);
+}
+
+bool JobRetention::remove_some() {
+  std::error_code failure;
+  const std::size_t count = remove_within(aside(parts_.state), kFilesAtOnce, failure);
+  const bool absent = failure == std::errc::no_such_file_or_directory;
+  const std::string message = failure && !absent ? failure.message() : "";
+  if (std::exchange(last_failure_, message) != message && !message.empty()) {
+    spdlog::warn("couldn't remove all of {}: {}", aside(parts_.state), message);
+  }
+  return count > 0;
+}
+
+void JobRetention::look(Nanoseconds wall) {
+  std::map<std::string, std::vector<std::string>> directories;
+  for (const std::string& path : scratch_paths(parts_.state)) directories[job_of(path)].push_back(path);
+  for (const auto& [job, paths] : directories) {
+    if (parts_.is_active(job)) continue;
+    const auto is_old = [&](const std::string& path) {
+      return wall.count() - last_change(path) > parts_.kept_for.count();
+    };
+    if (std::ranges::all_of(paths, is_old)) return move_aside(job, paths);
+  }
+}
+
+void JobRetention::move_aside(const std::string& job, const std::vector<std::string>& directories) {
+  const Status forgotten = parts_.forget(job);
+  const Status made = forgotten.ok() ? make_directories(aside(parts_.state)) : forgotten;
+  if (!made.ok()) return spdlog::warn("what job {} left here is kept a while longer: {}", job, made.error().message);
+  for (const std::string& directory : directories) {
+    std::error_code failure;
+    fs::rename(directory, aside(parts_.state) + "/" + fs::path(directory).filename().string(), failure);
+    if (failure) return spdlog::warn("couldn't move {} aside: {}", directory, failure.message());
+  }
+  ++removed_;
+  spdlog::info("job {} has not run here for long: what it left is removed", job);
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,48 @@
+#pragma once
+
+// Removes what jobs have left behind on this node: directories of jobs none of whose files has changed for a time and
+// of which no rank runs or is awaited here. A directory is first moved aside, whole, then its files go a few at a time,
+// so that the event loop goes on; what an agent that died had moved aside its successor removes. Loop thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+namespace trimtab::agent {
+
+class JobRetention {
+ public:
+  struct Parts {
+    std::string state;
+    Nanoseconds kept_for{0};  // since the last change; 0 = for ever
+    std::function<bool(const std::string& job)> is_active;
+    // Called before the job's directories are moved; on an error they stay, and it is tried again.
+    std::function<Status(const std::string& job)> forget;
+  };
+  static constexpr std::size_t kFilesAtOnce = 32;
+
+  explicit JobRetention(Parts parts) : parts_(std::move(parts)) {}
+
+  // A few files of what was moved aside, else, where it is time for that, a look at what is due. `now` is monotonic,
+  // `wall` the time that files' dates count in.
+  void step(Nanoseconds now, Nanoseconds wall);
+  [[nodiscard]] std::uint64_t removed() const { return removed_; }  // jobs, since the start
+
+ private:
+  [[nodiscard]] bool remove_some();
+  void look(Nanoseconds wall);
+  void move_aside(const std::string& job, const std::vector<std::string>& directories);
+
+  Parts parts_;
+  Nanoseconds next_look_{0};
+  std::string last_failure_;  // of removing; said once
+  std::uint64_t removed_ = 0;
+};
+
+}  // namespace trimtab::agent

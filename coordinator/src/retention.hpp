@@ -1,0 +1,46 @@
+#pragma once
+
+// Forgets what is over for long: runs with all that belongs to them, and entries of the audit log. A slice of a bounded
+// size at each tick, so that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes
+// on at the next start. The database gives the room to what comes next. Event loop's thread only.
+
+#include <cstdint>
+#include <set>
+
+#include "base/clock.hpp"
+#include "job_table.hpp"
+#include "services.hpp"
+
+namespace trimtab::coordinator {
+
+class Retention {
+ public:
+  // 0 = for ever.
+  struct Limits {
+    Nanoseconds jobs{0};   // since the end of a run
+    Nanoseconds audit{0};  // since an entry was written
+  };
+
+  Retention(Services& services, JobTable& jobs, Limits limits) : services_(services), jobs_(jobs), limits_(limits) {}
+
+  // A slice, where something is due; after a look that found nothing the next one is kPeriod later.
+  void tick();
+
+  static constexpr Nanoseconds kPeriod = std::chrono::seconds(10);
+  static constexpr std::int64_t kRunRows = 500;
+  static constexpr std::int64_t kAuditRows = 2000;
+
+ private:
+  // True when there may be more.
+  [[nodiscard]] bool forget_some();
+  [[nodiscard]] Result<bool> forget_of_runs(std::int64_t now_ns);
+  [[nodiscard]] Result<bool> forget_of_audit(std::int64_t now_ns);
+
+  Services& services_;
+  JobTable& jobs_;
+  const Limits limits_;
+  Nanoseconds next_look_{0};
+  std::set<std::int64_t> unreadable_;  // runs that stay
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,156 @@
+#include "job_retention.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "rank_news.hpp"
+#include "scratch.hpp"
+#include "temporary_directory.hpp"
+
+using namespace trimtab;
+using namespace trimtab::agent;
+using namespace std::chrono_literals;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Node {
+  Node() { spdlog::set_level(spdlog::level::off); }
+  // A job's directory, last changed so long ago.
+  void job(const std::string& name, Nanoseconds ago, int files = 3) const {
+    const std::string path = directory / ("jobs/" + name);
+    fs::create_directories(path + "/snapshots/step-1");
+    for (int i = 0; i < files; ++i) {
+      REQUIRE(write_file(path + "/snapshots/step-1/part-" + std::to_string(i), "weights").ok());
+    }
+    REQUIRE(write_file(path + "/rank-0.log", "said").ok());
+    date(path, ago);
+    for (const auto& entry : fs::recursive_directory_iterator(path)) date(entry.path(), ago);
+  }
+  static void date(const fs::path& path, Nanoseconds ago) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - ago);
+  }
+  [[nodiscard]] bool has(const std::string& path) const { return fs::exists(directory / path); }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) retention.step(now += 1s, SystemClock().wall());
+  }
+
+  TemporaryDirectory directory;
+  std::set<std::string> active;
+  std::set<std::string> forgotten;
+  bool fails = false;
+  Nanoseconds now{1};
+  JobRetention retention{{directory / "", 20h, [this](const std::string& job) { return active.contains(job); },
+                          [this](const std::string& job) -> Status {
+                            if (fails) return unavailable("the disk is full");
+                            forgotten.insert(job);
+                            return {};
+                          }}};
+};
+
+}  // namespace
+
+TEST_CASE("a job's directories go when none of their files has changed for the time, a job that runs keeps its own") {
+  Node node;
+  node.job("old", 21h);
+  node.job("old@trial", 30h);
+  node.job("runs", 40h);
+  node.job("young", 19h);
+  node.job("half", 21h);
+  node.job("half@trial", 1h);
+  node.active = {"runs"};
+  node.steps(1500);
+  CHECK(node.forgotten == std::set<std::string>{"old"});
+  CHECK(node.retention.removed() == 1);
+  CHECK_FALSE(node.has("jobs/old"));
+  CHECK_FALSE(node.has("jobs/old@trial"));
+  for (const char* kept : {"runs", "young", "half", "half@trial"}) CHECK(node.has(std::string("jobs/") + kept));
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
+TEST_CASE("a file deep in a snapshot that changed lately keeps the job's directory") {
+  Node node;
+  node.job("j", 21h);
+  Node::date(node.directory / "jobs/j/snapshots/step-1/part-2", 1h);
+  node.steps(10);
+  CHECK(node.has("jobs/j"));
+}
+
+TEST_CASE("files go a few at a time, and a successor goes on") {
+  Node node;
+  constexpr int kFiles = 3 * static_cast<int>(JobRetention::kFilesAtOnce);
+  node.job("j", 21h, kFiles);
+  node.steps(2);
+  CHECK_FALSE(node.has("jobs/j"));
+  const fs::path parts = node.directory / "removed-jobs/j/snapshots/step-1";
+  const auto left = [&] { return std::distance(fs::directory_iterator(parts), fs::directory_iterator()); };
+  const auto before = left();
+  CHECK(before > kFiles - 2 * static_cast<int>(JobRetention::kFilesAtOnce));
+  JobRetention successor{{node.directory / "", 20h, [](const std::string&) { return true; }, {}}};
+  successor.step(Nanoseconds(1), SystemClock().wall());
+  CHECK(before - left() <= static_cast<int>(JobRetention::kFilesAtOnce));
+  for (int i = 0; i < 10; ++i) successor.step(Nanoseconds(1), SystemClock().wall());
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
+TEST_CASE("what cannot be forgotten in the database keeps its directory") {
+  Node node;
+  node.fails = true;
+  node.job("j", 21h);
+  node.steps(1500);
+  CHECK(node.has("jobs/j"));
+  CHECK(node.retention.removed() == 0);
+  node.fails = false;
+  node.steps(1500);
+  CHECK_FALSE(node.has("jobs/j"));
+}
+
+TEST_CASE("a link in a job's directory is removed, and not what it points at") {
+  Node node;
+  fs::create_directories(node.directory / "elsewhere");
+  REQUIRE(write_file(node.directory / "elsewhere/weights", "precious").ok());
+  node.job("j", 21h);
+  fs::create_directory_symlink(node.directory / "elsewhere", node.directory / "jobs/j/checkpoint");
+  // A link has a date of its own, which cannot be set here: the job is young until that is old.
+  Node::date(node.directory / "jobs/j", 21h);
+  JobRetention retention{{node.directory / "", 1ms, [](const std::string&) { return false; },
+                          [](const std::string&) { return Status(); }}};
+  const Nanoseconds later = SystemClock().wall() + 1h;
+  for (int i = 0; i < 20; ++i) retention.step(Nanoseconds(i * 1'000'000'000LL), later);
+  CHECK_FALSE(node.has("jobs/j"));
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+  CHECK(node.has("elsewhere/weights"));
+}
+
+TEST_CASE("nothing is removed where jobs are kept for ever") {
+  Node node;
+  node.job("j", 1000h);
+  JobRetention retention{{node.directory / "", Nanoseconds(0), [](const std::string&) { return false; }, {}}};
+  for (int i = 0; i < 5; ++i) retention.step(Nanoseconds(i * 3'600'000'000'000LL), SystemClock().wall());
+  CHECK(node.has("jobs/j"));
+}
+
+TEST_CASE("what ranks of a forgotten job said is announced no more, that of others is") {
+  std::vector<std::string> told;
+  bool open = false;
+  RankNews news([&](const wire::FromAgent& message) {
+    if (open) told.push_back(message.rank_event().job());
+    return open;
+  });
+  for (const char* job : {"a", "b"}) {
+    wire::RankEvent ended;
+    ended.mutable_exited()->set_exit_code(0);
+    news.tell({job, "", 0}, 1, std::move(ended));
+    wire::RankEvent step;
+    step.mutable_step()->set_step(1);
+    news.tell({job, "", 0}, 1, std::move(step));
+  }
+  news.forget("a");
+  open = true;
+  news.announce();
+  CHECK(told == std::vector<std::string>{"b", "b"});
+}
