@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""Writes the seeds that no editor can: messages, rings, tables and databases, into corpus/ beside this file. What it writes is
+committed; it runs again when a format changes."""
+
+import json
+import pathlib
+import re
+import sqlite3
+import struct
+import tempfile
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+NOW_NS = 1_700_000_000_000_000_000
+
+
+def put(target: str, name: str, data: bytes) -> None:
+    assert len(data) <= 8192, f"{target}/{name} has {len(data)} bytes"
+    directory = CORPUS / target
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_bytes(data)
+
+
+# Protobuf's wire format.
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def zigzag(value: int) -> int:
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def message(fields: dict) -> bytes:
+    """Field number to an int (varint), a float (double), text, bytes (a message, too), or a list of these."""
+    out = b""
+    for number, values in fields.items():
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, int):
+                out += varint(number << 3) + varint(value)
+            elif isinstance(value, float):
+                out += varint(number << 3 | 1) + struct.pack("<d", value)
+            else:
+                data = value.encode() if isinstance(value, str) else value
+                out += varint(number << 3 | 2) + varint(len(data)) + data
+    return out
+
+
+def fixed64(number: int, value: int) -> bytes:
+    """A field of that type, to be joined to a message."""
+    return varint(number << 3 | 1) + struct.pack("<Q", value)
+
+
+PLAN = (
+    '{"schema":"trimtab.plan/1","model":"m","global_batch":8,"microbatch":2,'
+    '"stages":[{"devices":[0,1],"segments":[{"operators":[0,2],"dp":2}]}]}'
+)
+MODEL = (
+    '{"schema":"trimtab.model/1","name":"m","global_batch":8,"dtype":"float32","operators":['
+    '{"name":"a","kind":"linear","layer":0,"cost_key":"a-key","parameter_bytes":8},{"name":"b","kind":"linear","layer":1}]}'
+)
+JOB = (
+    '{"schema":"trimtab.job/1","name":"job","world_size":2,"steps":40,"target":"ddp","commands":{"describe":["d"],'
+    '"benchmark":["b","{rank}"],"train":["t","--plan","{plan}"]},"model_json":' + json.dumps(MODEL) + "}"
+)
+STATISTICS = "1;3;2001;2000001;0;1000;-1:1,349:2"
+KEY = '{"kind":"operator_forward","subject":"a-key","dtype":"float32","samples":2,"tp":1,"sharding":"default"}'
+
+
+def fnv1a(data: bytes) -> int:
+    state = 0xCBF29CE484222325
+    for byte in data:
+        state = (state ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return state
+
+
+def nccl_table(entries: list) -> bytes:
+    """schema/nccl_table.hpp; an entry is (min, max, ranks, spread, function, algorithm, protocol, channels)."""
+    body = b"".join(struct.pack("<QQIIBBBBI", *entry, 0) for entry in entries)
+    head = struct.pack("<QIIIIQ", 0x4C42544E_4D495254, 1, 40, 32, len(entries), 1)
+    return head + struct.pack("<Q", spread(fnv1a(head + bytes(8) + body))) + body
+
+
+def spread(bits: int) -> int:
+    """As schema/nccl.hpp does."""
+    mask = (1 << 64) - 1
+    bits = (bits + 0x9E3779B97F4A7C15) & mask
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & mask
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & mask
+    return bits ^ bits >> 31
+
+
+def write_nccl_tables() -> None:
+    put("nccl_table", "empty", nccl_table([]))
+    choices = [(0, 1023, 2, 0, 4, 1, 0, 2), (1024, 1 << 40, 2, 0, 4, 1, 2, 8), (0, 1 << 20, 8, 1, 4, 0, 1, 0)]
+    put("nccl_table", "three_choices", nccl_table(choices))
+    put("nccl_table", "overlapping", nccl_table([choices[0], choices[0]]))
+    put("nccl_table", "cut", nccl_table(choices)[:-7])
+    put("nccl_table", "damaged", nccl_table(choices)[:-1] + b"\x01")
+
+
+def write_agent_commands() -> None:
+    def to_agent(field: int, body: bytes) -> bytes:
+        return message({field: body})
+
+    def command(field: int, body: bytes) -> bytes:
+        return to_agent(4, message({1: 7, field: body}))
+
+    put("agent_commands", "welcome", to_agent(1, message({1: 1, 2: "0.1.0", 3: 2000, 4: "c0"})))
+    put("agent_commands", "refused", to_agent(2, message({1: "node name n0 is taken"})))
+    put("agent_commands", "batch_ack", to_agent(3, message({1: 4})))
+    put("agent_commands", "describe", command(2, message({1: JOB})))
+    requests = '{"schema":"trimtab.benchmark_requests/1","items":[{"kind":"operator","cost_key":"a-key"}]}'
+    put("agent_commands", "benchmark", command(3, message({1: JOB, 2: requests, 3: 0, 4: "file:///r", 5: 60.0})))
+    launch = {1: JOB, 2: PLAN, 3: [0, 1], 4: "file:///r", 5: 1, 6: 3, 9: 10}
+    put("agent_commands", "launch", command(4, message(launch)))
+    table = nccl_table([(0, 1023, 2, 0, 4, 1, 0, 2)])
+    nodes = [message({1: "n0", 2: 2}), message({1: "n1", 2: 2})]
+    put("agent_commands", "launch_with_table", command(4, message(launch | {30: table, 31: nodes})))
+    put("agent_commands", "kill", command(5, message({1: "job", 2: 1})))
+    put("agent_commands", "propose", to_agent(5, message({1: "job", 2: 4, 3: PLAN, 4: 1})))
+    put("agent_commands", "commit", to_agent(6, message({1: "job", 2: 4, 3: 50})))
+    put("agent_commands", "trace_seconds", to_agent(20, message({1: 9, 2: "job", 3: 5.0})))
+    put("agent_commands", "trace_steps", to_agent(20, message({1: 9, 2: "job", 4: 3, 5: 4096})))
+    put("agent_commands", "probe_begin", to_agent(31, message({1: 3, 2: "job", 3: bytes(32), 5: 10.0, 6: 1})))
+    put("agent_commands", "heartbeat", to_agent(9, message({1: 5}) + fixed64(2, NOW_NS)))
+
+
+def rank_event(field: int, body: bytes, rank: int = 0) -> bytes:
+    return message({6: message({1: "job", 2: rank, 3: 1, field: body})})
+
+
+def coordinator_frames() -> dict:
+    fingerprint = '{"device":{},"environment":{},"fabric":{},"software":{}}'
+    hello = message({1: message({1: 1, 2: "0.1.0", 3: "n0", 4: "of n0", 5: 1, 6: 1 << 30, 7: fingerprint,
+                                 8: message({1: "job", 2: 0, 3: 77, 4: 1, 5: 1})})})
+    entry = message({1: KEY, 2: STATISTICS, 3: "active"})
+    passive = message({1: KEY, 2: STATISTICS, 3: "passive"})
+    collective = lambda begin: message({2: 4, 3: 9, 4: 2, 5: 0, 6: 1, 7: 1, 8: 2, 9: 4, 10: 4096, 12: 200000}) + fixed64(1, 77) + fixed64(
+        11, NOW_NS + begin) + message({13: zigzag(-500), 14: 100})
+    activity = message({1: "job", 2: 0, 4: 1, 5: 120, 6: zigzag(119), 10: 32, 11: 0.25, 12: 0.7, 13: 0.2, 15: 0.1,
+                        17: message({1: 7, 2: 0.5}), 18: message({1: "gemm", 2: "gemm", 4: 0.5, 5: 100, 6: 1000})})
+    return {
+        "hello": hello,
+        "heartbeat": message({2: message({1: 5}) + fixed64(2, NOW_NS) + fixed64(3, 0)}),
+        "cost_batch": message({3: message({1: 1, 2: fingerprint, 3: [entry, passive], 4: "job"})}),
+        "command_done": message({4: message({1: 1, 2: 1, 4: MODEL})}),
+        "command_failed": message({4: message({1: 1, 3: "exit code 2", 5: 2})}),
+        "command_progress": message({5: message({1: 1, 2: 3, 3: 8, 4: "items"})}),
+        "connected": rank_event(5, message({1: 77, 2: 1, 3: 3})),
+        "step": rank_event(6, message({1: 4, 2: 1, 3: 100_000_000, 4: 9, 5: 6.25, 6: "00ff", 7: 1 << 20, 8: 1.5})),
+        "plan_ack": rank_event(7, message({1: 2, 2: 9})),
+        "plan_refuse": rank_event(8, message({1: 2, 2: "memory", 3: "no room"})),
+        "plan_active": rank_event(9, message({1: 2, 2: 10, 3: 5000})),
+        "plan_failed": rank_event(10, message({1: 2, 2: 10, 3: "out_of_memory"})),
+        "exited": rank_event(11, message({1: 1, 2: 9, 3: "Killed"})),
+        "bye": rank_event(12, message({1: 40})),
+        "timeline": rank_event(13, message({1: 1, 2: 4, 3: NOW_NS, 4: '[["forward",0,1000],["backward",1000,3000]]'})),
+        "submission": rank_event(14, message({1: "queued", 2: "job 17"})),
+        "passes": rank_event(15, message({1: 1, 2: 4, 3: 90_000_000})),
+        "collectives": message({30: message({1: "job", 2: 0, 3: fingerprint, 4: [collective(0), collective(10_000_000)]})}),
+        "trace_chunk": message({20: trace_chunk() + message({1: 3})}),
+        "trace_end": message({21: message({1: 3, 2: "n0", 3: message({1: 0, 2: 9, 6: "it was stopped"})})}),
+        "activity": message({22: activity}),
+        "probe_report": message({31: message({1: 1, 3: message({1: 0, 2: "gemm", 3: 4.5, 4: 0.01}),
+                                              4: message({1: 0, 2: "127.0.0.1", 3: 7500}),
+                                              5: message({1: 0, 2: 1e9, 3: 0.02, 4: 30.0, 5: 1 << 20})})}),
+    }
+
+
+def framed(who: int, frame: bytes) -> bytes:
+    return bytes([who]) + struct.pack("<H", len(frame)) + frame
+
+
+def write_coordinator_frames() -> None:
+    frames = coordinator_frames()
+    for name, frame in frames.items():
+        put("coordinator_frames", name, framed(0, frame))
+    pause = bytes([20])
+    put("coordinator_frames", "no_message", framed(0, b"\xff\xff\xff"))
+    beats = framed(0, frames["heartbeat"]) + pause
+    put("coordinator_frames", "beats", beats * 4 + framed(1, frames["heartbeat"]))
+    both = framed(0, frames["command_done"]) + framed(1, frames["command_done"]) + pause
+    put("coordinator_frames", "a_job_begins", both + framed(0, frames["connected"]) + framed(0, frames["step"]) * 3 + framed(0, frames["exited"]))
+    put("coordinator_frames", "lost_node", bytes([255]) * 3 + framed(0, frames["hello"]))
+
+
+def trace_record(kind: int, name: int, begin: int, duration: int, **fields: int) -> bytes:
+    details = fields.pop("details", [])
+    numbers = {"flags": 2, "domain": 4, "thread": 5, "depth": 6, "payload": 9}
+    body = {1: kind, 3: name, 7: zigzag(begin), 8: duration}
+    for key, value in fields.items():
+        body[numbers[key]] = zigzag(value) if key == "payload" else value
+    return message(body) + (message({10: b"".join(varint(detail) for detail in details)}) if details else b"")
+
+
+def trace_chunk() -> bytes:
+    names = ["", "trimtab", "op/a/forward", 'gemm<"x">\n', "AllReduce", "00000000000000ff", "main"]
+    records = [
+        trace_record(3, 6, 0, 0, thread=100),
+        trace_record(1, 2, 1000, 900, domain=1, thread=100, flags=4, payload=4, details=[5, 0]),
+        trace_record(21, 0, -NOW_NS, 0, domain=5, payload=9),
+        trace_record(16, 3, 2000, 500, domain=128, thread=7, payload=9 | 1 << 32, details=[1, 1, 256, 1, 1]),
+        trace_record(17, 0, 2600, 10, domain=10, thread=7, payload=4096, details=[1]),
+        trace_record(32, 4, 3000, 200, domain=5, thread=1, depth=2, payload=1024, details=[2, 0, 1, 1, 2, 7]),
+        trace_record(2, 2, 4000, 0, domain=1, thread=100),
+        trace_record(22, 3, 5000, 10_000, payload=2),
+    ]
+    return message({2: 0, 3: 77, 4: "n0", 6: names, 7: records}) + message({5: NOW_NS})
+
+
+def write_trace_chunks() -> None:
+    def piece(chunk: bytes) -> bytes:
+        return struct.pack("<H", len(chunk)) + chunk
+
+    put("trace_chunks", "one_of_each", piece(trace_chunk()))
+    other = trace_chunk() + message({2: 1, 4: "n1"})
+    put("trace_chunks", "two_ranks", piece(trace_chunk()) + piece(other))
+    put("trace_chunks", "name_beyond", piece(message({3: 7, 7: trace_record(16, 9, 0, 1)})))
+    put("trace_chunks", "late_clock", piece(trace_chunk() + message({5: (1 << 64) - 1})))
+
+
+def publish(kind: int, name: int, domain: int, begin_us: int, length_ns: int, payload: int = 0, thread: int = 1,
+            depth: int = 0, flags: int = 4, details: tuple = ()) -> bytes:
+    """A step of fuzz_record_ring; begin_us counts from two seconds before now."""
+    padded = (list(details) + [0] * 7)[:7]
+    return bytes([2, kind, flags, name, domain, thread, depth]) + struct.pack("<III", begin_us, length_ns, payload) + bytes(padded)
+
+
+def name_step(index: int, text: str) -> bytes:
+    return bytes([1, index, len(text)]) + text.encode()
+
+
+DRAIN = bytes([6, 1])
+WAIT = bytes([6, 255])
+
+
+def write_record_rings() -> None:
+    names = name_step(1, "trimtab") + name_step(2, "op/a/forward") + name_step(3, "step") + name_step(4, "switch")
+    more = name_step(5, "_Z6ampereIfEvPT_") + name_step(6, "ncclDevKernel_AllReduce_Sum_f32_RING_LL") + name_step(7, "AllReduce")
+    more += name_step(8, "00000000000000ff") + name_step(9, "comm/all_reduce/2") + name_step(10, "op/a/backward")
+    steps = b"".join(
+        publish(1, 2, 1, i * 1000, 400_000, 2, details=(i + 1,)) + publish(1, 10, 1, i * 1000 + 400, 300_000, 2, details=(i + 101,)) +
+        publish(1, 9, 1, i * 1000 + 700, 100_000, 64) + publish(1, 3, 1, i * 1000, 900_000, i) for i in range(8))
+    put("record_ring", "steps_on_the_host", names + more + steps + DRAIN + WAIT * 4)
+    kernels = b"".join(
+        publish(1, 2, 1, i * 1000, 400_000, 2, details=(i + 1,)) + publish(21, 0, i + 1, 0, 0, i + 50) +
+        publish(16, 5, 132, i * 1000 + 10, 300_000, i + 50, thread=7, details=(1, 1, 200, 1, 1)) +
+        publish(16, 6, 8, i * 1000 + 300, 200_000, i + 90, thread=9, details=(1, 1, 96, 1, 1)) +
+        publish(32, 7, 8, i * 1000 + 300, 200_000, 4096, thread=i, depth=2, details=(2, 0, 1, 1, 2, 7)) for i in range(7))
+    clocks = publish(34, 0, 8, 0, 0, 1000) + publish(34, 0, 8, 100, 0, 900, details=(1,))
+    put("record_ring", "kernels_and_collectives", names + more + clocks + kernels + DRAIN + kernels + WAIT * 4)
+    put("record_ring", "plan_changes", names + (publish(1, 4, 1, 0, 100, 3) + publish(1, 3, 1, 1, 100, 1) * 5) * 4 + DRAIN + WAIT)
+    put("record_ring", "copies_and_windows", more + publish(17, 0, 5, 10, 500, 4096, details=(1,)) + publish(18, 0, 6, 20, 5, 64) +
+        publish(19, 0, 3, 30, 900, 7) + publish(20, 0, 0, 40, 8, 1, thread=0) + publish(22, 5, 0, 50, 255, 2) + publish(3, 5, 0, 0, 0) +
+        publish(2, 5, 1, 60, 0) + publish(33, 7, 8, 70, 50, 512, depth=1, details=(2, 1, 2)) + DRAIN + WAIT)
+    put("record_ring", "never_published", names + bytes([5]) * 5 + publish(1, 3, 1, 0, 9) + DRAIN + WAIT * 2)
+    put("record_ring", "head_jumps", names + publish(1, 3, 1, 0, 9) + DRAIN + bytes([7, 0]) + struct.pack("<Q", 1 << 63) + DRAIN)
+    put("record_ring", "tail_moved", names + publish(1, 3, 1, 0, 9) + bytes([7, 1]) + struct.pack("<Q", 50) + DRAIN)
+    put("record_ring", "drops", names + bytes([7, 2]) + struct.pack("<Q", 7) + publish(1, 3, 1, 0, 9) + DRAIN)
+    slots_at = 256 + 16 * 128
+    put("record_ring", "scribbled_slot", names + publish(1, 3, 1, 0, 9) + bytes([0]) + struct.pack("<HB", slots_at, 32) + b"\xff" * 32 + DRAIN)
+    put("record_ring", "scribbled_name", names + bytes([0]) + struct.pack("<HB", 256 + 2 * 128, 40) + b"\x02\0\0\0\xff\xff\0\0" + b"\xe2\x82" * 16 + publish(1, 2, 1, 0, 9) + DRAIN)
+
+
+def write_ring_headers() -> None:
+    def header(version: int = 1, header_bytes: int = 256, names: int = 8, slots: int = 8, head: int = 0, tail: int = 0) -> bytes:
+        front = struct.pack("<QIIIIII", 0x52424154_4D495254, version, header_bytes, names, slots, 77, 0)
+        return front.ljust(64, b"\0") + struct.pack("<Q", head).ljust(64, b"\0") + struct.pack("<Q", tail).ljust(128, b"\0")
+
+    name = struct.pack("<IHH", 2, 4, 0) + b"step".ljust(116, b"\0") + struct.pack("<I", 0)
+    slot = lambda sequence: struct.pack("<QQQqIIIHHHHHHHHHH", sequence, 10, 30, 4, 1, 0, 9, 1, 4, *[0] * 8)[:64].ljust(64, b"\0")
+    tables = bytes(128) + name + bytes(6 * 128)
+    put("ring_header", "empty", header() + bytes(8 * 128) + b"".join(slot(i) for i in range(8)))
+    put("ring_header", "three_records", header(head=3) + tables + b"".join(slot(i + (1 if i < 3 else 0)) for i in range(8)))
+    put("ring_header", "reader_died", header(head=3) + tables + slot(8) + slot(2) + slot(3) + b"".join(slot(i) for i in range(3, 8)))
+    put("ring_header", "longer_header", header(header_bytes=320) + bytes(64) + tables + b"".join(slot(i) for i in range(8)))
+    put("ring_header", "other_version", header(version=2) + bytes(8 * 128 + 8 * 64))
+    put("ring_header", "counters_contradict", header(head=5, tail=9) + bytes(8 * 128 + 8 * 64))
+    put("ring_header", "tables_beyond_the_end", header(slots=1 << 20) + bytes(8 * 128 + 8 * 64))
+
+
+def hash64(text: str) -> str:
+    """As schema/src/hash64.cpp."""
+    mask = (1 << 64) - 1
+    state = fnv1a(text.encode())
+    state = (state ^ state >> 33) * 0xFF51AFD7ED558CCD & mask
+    state = (state ^ state >> 33) * 0xC4CEB9FE1A85EC53 & mask
+    return f"{state ^ state >> 33:016x}"
+
+
+FINGERPRINT = '{"device":{"cpu":"x"},"environment":{},"fabric":{},"software":{}}'
+
+
+def insert_costs(database: sqlite3.Connection, has_batch_rows: bool) -> None:
+    """One folded cost, and three batches that are not."""
+    name = hash64(FINGERPRINT)
+    batches = ((1, 1, 3), (2, 1, 5), (2, 2, 0))  # key, origin, number
+    if has_batch_rows:
+        database.execute("INSERT INTO costs VALUES (?, 1, 'active', 1, ?)", (name, STATISTICS))
+        for key, origin, number in batches:
+            database.execute("INSERT INTO batches VALUES (?, ?, ?, 'active', ?)", (origin, number, name, f"{key} {STATISTICS}\n"))
+        return
+    for key, origin, number in batches:
+        database.execute("INSERT INTO batches VALUES (?, ?)", (origin, number))
+    for key, origin, number in ((1, 1, -1), *batches):
+        database.execute("INSERT INTO costs VALUES (?, ?, 'active', ?, ?, ?)", (name, key, origin, number, STATISTICS))
+
+
+def cost_database(steps: int, change: str = "") -> bytes:
+    """A database after so many migrations; small pages, no comments: a fuzzer's inputs are short."""
+    sql = pathlib.Path(__file__).parents[2] / "schema" / "sql"
+    with tempfile.NamedTemporaryFile() as file:
+        database = sqlite3.connect(file.name, isolation_level=None)
+        database.execute("PRAGMA page_size = 512")
+        database.execute("PRAGMA journal_mode = MEMORY")
+        for path in sorted(sql.glob("0*.sql"))[:steps]:
+            text = re.sub(r"--.*", "", path.read_text())
+            database.executescript(re.sub(r"\s+", " ", text))
+        database.execute(f"PRAGMA application_id = {0x74724331}")
+        database.execute(f"PRAGMA user_version = {steps}")
+        database.execute("INSERT INTO fingerprints VALUES (?, ?)", (hash64(FINGERPRINT), FINGERPRINT))
+        database.execute("INSERT INTO origins VALUES (1, 'agent-a', 2), (2, 'agent-b', 0)")
+        new_columns = ", '', '', 0, ''" if steps > 1 else ""
+        for number, kind in enumerate(("operator_forward", "step_overhead"), 1):
+            database.execute(f"INSERT INTO cost_keys VALUES ({number}, '{kind}', 'a', 'float32', 2, 1, 'default', 0, 0, ''{new_columns})")
+        insert_costs(database, has_batch_rows=steps > 2)
+        database.execute("INSERT INTO facts VALUES (?, 'calibration/job', 1, '{}')", (hash64(FINGERPRINT),))
+        if change:
+            database.execute(change)
+        database.execute("VACUUM")
+        database.close()
+        return pathlib.Path(file.name).read_bytes()
+
+
+def write_cost_databases() -> None:
+    put("cost_database", "costs", cost_database(3))
+    put("cost_database", "older_version", cost_database(1))
+    put("cost_database", "rows_of_batches", cost_database(2))
+    put("cost_database", "wrong_batch", cost_database(3, "UPDATE batches SET costs = '1 ' || costs"))
+    put("cost_database", "newer_version", cost_database(3, "PRAGMA user_version = 99"))
+    put("cost_database", "other_application", cost_database(3, "PRAGMA application_id = 7"))
+    put("cost_database", "wrong_statistics", cost_database(3, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
+    put("cost_database", "key_out_of_range", cost_database(3, "UPDATE cost_keys SET samples = 99999999999"))
+    put("cost_database", "hash_of_another", cost_database(3, "UPDATE fingerprints SET json = '{}'"))
+    put("cost_database", "cut", cost_database(3)[:5000])
+    put("cost_database", "no_database", b"SQLite format 3\0" + bytes(84))
+
+
+def write_rank_streams() -> None:
+    frame = lambda text: struct.pack("<I", len(text)) + text.encode()
+    hello = frame('{"type":"hello","version":1,"pid":77,"job":"gpt","rank":0,"epoch":1,"step":3}')
+    step = frame('{"type":"step","step":4,"epoch":1,"wall_ns":1000000}')
+    put("rank_frames", "stream_whole", b"\xff" + hello + step * 3)
+    put("rank_frames", "stream_byte_by_byte", b"\x00" + hello + step)
+    put("rank_frames", "stream_too_long", b"\x40" + hello + struct.pack("<I", 1 << 24))
+    put("rank_frames", "stream_empty_frame", b"\x40" + hello + struct.pack("<I", 0) + step)
+
+
+def main() -> None:
+    write_nccl_tables()
+    write_agent_commands()
+    write_coordinator_frames()
+    write_trace_chunks()
+    write_record_rings()
+    write_ring_headers()
+    write_rank_streams()
+    write_cost_databases()
+
+
+main()
