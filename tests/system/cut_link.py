@@ -1,7 +1,8 @@
 """A TCP proxy between an agent and the coordinator that can cut, hold and swallow what passes.
 
 It runs on a thread of its own. Whoever watches is told of each message of a plan change just before it goes on and just
-after, on that thread; cut(), hold() and swallow() may be called from there or from any other.
+after, on that thread; cut(), hold() and swallow() may be called from there or from any other. Without anybody who watches it
+forwards whatever passes, TLS too.
 """
 import asyncio
 import threading
@@ -10,8 +11,15 @@ import time
 from plan_messages import Frames
 
 
+class _Whole:
+    """Pieces as they come."""
+
+    def feed(self, data):
+        yield data, None
+
+
 class CutLink:
-    def __init__(self, upstream_port, watch):
+    def __init__(self, upstream_port, watch=None):
         """`watch(kind, when)`: when is "before" or "after"."""
         self._upstream_port, self._watch = upstream_port, watch
         self._refused_until = self._held_until = self._swallowed_until = 0.0
@@ -63,7 +71,8 @@ class CutLink:
             return
         both = {writer, up_writer}
         self._writers |= both
-        await asyncio.gather(self._pump(reader, up_writer, Frames(True)), self._pump(up_reader, writer, Frames(False)))
+        up, down = (Frames(True), Frames(False)) if self._watch else (_Whole(), _Whole())
+        await asyncio.gather(self._pump(reader, up_writer, up), self._pump(up_reader, writer, down))
         self._writers -= both
 
     async def _pump(self, reader, writer, frames):

@@ -14,6 +14,7 @@ KINDS = ("kill_rank", "kill_agent", "kill_coordinator", "stop_rank", "stop_agent
 LONG_SHARE, LONG_S = 0.01, 18.0  # Now and then longer than a node may be silent, and ranks too.
 SHORT_S = (0.02, 0.6)
 NEXT_SWITCH_S = 120
+END_S = 30  # Of a process that was killed.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,17 +104,20 @@ class Striker:
         elif whom == "disk":
             self._job.disk.fill()
         else:
-            pid = self._pid(whom, fault.node)
+            pid = self._pid(whom, fault)
             if pid:
                 os.kill(pid, signal.SIGKILL if what == "kill" else signal.SIGSTOP)
 
-    def _pid(self, whom, node):
-        if whom == "rank":
-            return self._job.rank_pids().get(node)
-        return self._job.daemons["coordinator" if whom == "coordinator" else f"agent{node}"].pid
+    def _pid(self, whom, fault):
+        return self._job.rank_pids().get(fault.node) if whom == "rank" else self._daemon(fault).pid
+
+    def _daemon(self, fault):
+        return self._job.daemons["coordinator" if fault.kind.endswith("_coordinator") else f"agent{fault.node}"]
 
     def _heal(self, fault):
         if fault.kind == "full_disk":
             self._job.disk.free()
+        if fault.kind in ("kill_agent", "kill_coordinator"):  # On a busy machine an end takes time, too.
+            self._daemon(fault).wait(END_S)
         self._job.start_missing_daemons()
         self._job.wake_stopped()
