@@ -9,8 +9,38 @@ namespace trimtab::agent {
 namespace {
 
 constexpr int kRoundTrips = 8;
-constexpr Bytes kFirst = Bytes{64} << 10;
+constexpr Bytes kFirst = Bytes{16} << 10;
+constexpr Bytes kTimes = 4;  // a long transfer has so many bytes for one of a short one
 constexpr Nanoseconds kLongEnough = std::chrono::milliseconds(20);
+constexpr Bytes kSlowTimes = 2;  // where already a short one takes so long
+constexpr Nanoseconds kSlow = std::chrono::milliseconds(80);
+
+double seconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Transfers of two sizes, in turn. What precedes the steady flow (latency, a shaper's burst, a buffer that fills) is in
+// both, so the speed is what the larger one's further bytes took, of the fastest of each.
+struct Rounds {
+  Bytes bytes = 0;       // of a short transfer
+  Bytes times = kTimes;  // of a long one: so many times as many
+  std::vector<Nanoseconds> brief;
+  std::vector<Nanoseconds> lengthy;
+
+  [[nodiscard]] double bytes_per_s() const {
+    constexpr double kMostOfAverage = 4;  // of a long transfer: what is left of noise is not believed further
+    const Nanoseconds fastest = *std::min_element(lengthy.begin(), lengthy.end());
+    const double further = seconds(fastest - *std::min_element(brief.begin(), brief.end()));
+    const double average = static_cast<double>(times * bytes) / seconds(fastest);
+    const double most = kMostOfAverage * average;
+    return further > 0 ? std::min(static_cast<double>((times - 1) * bytes) / further, most) : most;
+  }
+  [[nodiscard]] double spread() const {
+    std::vector<Nanoseconds> sorted = lengthy;
+    std::sort(sorted.begin(), sorted.end());
+    return seconds(sorted[sorted.size() / 2]) / seconds(sorted.front()) - 1;
+  }
+};
 
 class Measurement {
  public:
@@ -47,35 +77,43 @@ class Measurement {
   }
 
   Status time_direction(const Move& move) {
-    const Bytes most = budget_.bytes / 2;
-    // What is moved until a transfer is long enough is no more than two of the last size.
-    const Bytes largest = std::min(budget_.largest, most / (budget_.rounds + 2));
-    std::vector<double> rates;
+    TRIMTAB_TRY(Rounds rounds, shortest_worth_timing(move));
+    // At least one of each, then as many as the budget has time for.
+    const Nanoseconds most = budget_.time / 2;
     Nanoseconds spent{0};
-    Bytes moved = 0;
-    for (Bytes bytes = kFirst; std::cmp_less(rates.size(), budget_.rounds) && moved + bytes <= most;) {
-      TRIMTAB_TRY(const Nanoseconds took, timed([&] { return move(bytes); }));
-      moved += bytes;
-      spent += took;
-      const bool long_enough = took >= kLongEnough || 2 * bytes > largest;
-      if (!long_enough && rates.empty()) {
-        bytes *= 2;
-        continue;
-      }
-      rates.push_back(static_cast<double>(bytes) / std::chrono::duration<double>(took).count());
-      if (spent >= budget_.time / 2) break;
+    for (int i = 0; i < budget_.rounds; ++i) {
+      if (i > 0 && spent + (spent / i) > most) break;
+      if (i > 0) TRIMTAB_TRY_STATUS(timed_move(move, rounds.bytes, rounds.brief));
+      TRIMTAB_TRY_STATUS(timed_move(move, rounds.times * rounds.bytes, rounds.lengthy));
+      spent += rounds.brief.back() + rounds.lengthy.back();
     }
-    speed_.moved += moved;
-    if (rates.empty()) return bad_input("a link's probe may move too few bytes to say how fast it is");
-    take(rates);
+    const double bytes_per_s = rounds.bytes_per_s();
+    if (speed_.bytes_per_s > 0 && speed_.bytes_per_s <= bytes_per_s) return {};
+    speed_.bytes_per_s = bytes_per_s;
+    speed_.spread = rounds.spread();
     return {};
   }
 
-  void take(std::vector<double>& rates) {
-    std::sort(rates.begin(), rates.end());
-    if (speed_.bytes_per_s > 0 && speed_.bytes_per_s <= rates.back()) return;
-    speed_.bytes_per_s = rates.back();
-    speed_.spread = rates.back() / rates[rates.size() / 2] - 1;
+  // Grows until a transfer is long enough to be timed, and was so twice, or as large as the budget lets all rounds be.
+  Result<Rounds> shortest_worth_timing(const Move& move) {
+    const Bytes affordable = budget_.bytes / 2 / (4 + budget_.rounds * (1 + kTimes));  // 4: while it grows
+    const Bytes most = std::min(budget_.largest / kTimes, affordable);
+    if (most < kFirst) return bad_input("a link's probe may move too few bytes to say how fast it is");
+    for (Bytes bytes = kFirst;; bytes *= 2) {
+      std::vector<Nanoseconds> took;
+      TRIMTAB_TRY_STATUS(timed_move(move, bytes, took));
+      if (took.back() >= kLongEnough) TRIMTAB_TRY_STATUS(timed_move(move, bytes, took));
+      if (took.back() >= kLongEnough || 2 * bytes > most) {
+        return Rounds{bytes, took.back() < kSlow ? kTimes : kSlowTimes, std::move(took), {}};
+      }
+    }
+  }
+
+  Status timed_move(const Move& move, Bytes bytes, std::vector<Nanoseconds>& took) {
+    TRIMTAB_TRY(const Nanoseconds time, timed([&] { return move(bytes); }));
+    speed_.moved += bytes;
+    took.push_back(time);
+    return {};
   }
 
   LinkSides& sides_;

@@ -1,7 +1,9 @@
 #pragma once
 
-// How fast a link is: some round trips, and transfers in each direction that grow until one takes long enough to be
-// timed. Little of the link's time is taken, and no more than so many bytes. Knows neither sockets nor the real clock.
+// How fast a link is: some round trips, and transfers of two sizes in each direction, of which the smaller grows until
+// it takes long enough to be timed. The speed is that of the further bytes: neither latency nor what a shaper lets
+// through at once is in it. Little of the link's time is taken, and no more than so many bytes. Knows neither sockets
+// nor the real clock.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +20,7 @@ struct LinkBudget {
   Bytes largest = Bytes{4} << 20;              // of one transfer
   Nanoseconds time = std::chrono::seconds(2);  // in which bytes move
   double share = 0.2;                          // of the link's time while the probe runs
-  int rounds = 5;                              // of the size that is long enough, in each direction
+  int rounds = 4;                              // of both sizes, in each direction
 };
 
 // Two sides that move bytes. Each call returns when they have arrived at the other side, or here.
@@ -32,7 +34,7 @@ class LinkSides {
 
 struct LinkSpeed {
   double bytes_per_s = 0;  // of the slower direction
-  double spread = 0;       // relative: how much faster the fastest round was than the median one
+  double spread = 0;       // relative: how much longer the median one of the large transfers took than the fastest
   Nanoseconds round_trip{0};
   Bytes moved = 0;
 };

@@ -13,6 +13,8 @@
 namespace trimtab::coordinator {
 namespace {
 
+constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
+
 Status check(const Introduction& hello) {
   if (hello.node.empty() || hello.node.size() > 255 || hello.instance.empty()) {
     return bad_input("an agent needs a node name of 1 to 255 bytes and an instance id");
@@ -21,11 +23,20 @@ Status check(const Introduction& hello) {
     return bad_input("node " + hello.node + " says it has " + std::to_string(hello.devices) + " devices of " +
                      std::to_string(hello.memory_bytes) + " bytes; 1 to 1024 devices with memory are needed");
   }
+  if (hello.fingerprint_json.size() > kLongestFingerprint) {
+    return bad_input("node " + hello.node + " has a hardware fingerprint of " +
+                     std::to_string(hello.fingerprint_json.size()) + " bytes; at most " +
+                     std::to_string(kLongestFingerprint) + " are read");
+  }
   return {};
 }
 
 bool is_live(const Member& member) {
   return !member.lost && member.peer != 0;
+}
+
+bool may_be_forgotten(const Member& member) {
+  return member.lost && member.peer == 0 && !member.kill_switch;
 }
 
 // Of a device.
@@ -40,6 +51,7 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
+  TRIMTAB_TRY_STATUS(make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
     return bad_input("node name " + hello.node + " is taken by another agent that is connected. Give each agent a " +
@@ -63,6 +75,21 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   false,
                   member.kill_switch};
   return former;
+}
+
+Status Membership::make_room_for(const std::string& node) {
+  if (members_.size() < most_nodes_ || members_.contains(node)) return {};
+  auto oldest = members_.end();
+  for (auto member = members_.begin(); member != members_.end(); ++member) {
+    if (!may_be_forgotten(member->second)) continue;
+    if (oldest == members_.end() || member->second.heard < oldest->second.heard) oldest = member;
+  }
+  if (oldest == members_.end()) {
+    return unavailable("this coordinator knows " + std::to_string(members_.size()) + " nodes, none of them lost, and " +
+                       "has room for no more; node " + node + " needs another coordinator");
+  }
+  members_.erase(oldest);
+  return {};
 }
 
 Member* Membership::at(std::uint64_t peer) const {

@@ -25,6 +25,9 @@ namespace trimtab::coordinator {
 // A node that has been silent for longer is lost, where the configuration does not say otherwise.
 inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
 
+// Names that are remembered at most: whoever may connect without TLS can say any.
+inline constexpr std::size_t kMostNodes = 16384;
+
 struct Member {
   std::string node;
   std::string instance;
@@ -69,8 +72,8 @@ struct LargerPlacement {
 
 class Membership {
  public:
-  explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout)
-      : clock_(clock), node_timeout_(node_timeout) {}
+  explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout, std::size_t most_nodes = kMostNodes)
+      : clock_(clock), node_timeout_(node_timeout), most_nodes_(most_nodes) {}
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
@@ -78,7 +81,8 @@ class Membership {
 
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
   // peer, whose id is returned (0 = none) for the caller to close; another live instance under a name that is taken is
-  // refused. A peer is one node: that which it named last.
+  // refused. A peer is one node: that which it named last. Where there are too many names, the one that has been lost
+  // for longest is forgotten.
   [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
   void heard(std::uint64_t peer);
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
@@ -103,10 +107,12 @@ class Membership {
 
  private:
   [[nodiscard]] Member* at(std::uint64_t peer) const;
+  [[nodiscard]] Status make_room_for(const std::string& node);
 
   const Clock& clock_;
   Nanoseconds node_timeout_;
-  std::map<std::string, Member> members_;             // of which none is ever removed
+  std::size_t most_nodes_;
+  std::map<std::string, Member> members_;
   std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 

@@ -110,6 +110,25 @@ void copy_log_at_close(SQLite::Database& connection, bool copies) {
         "how its log is closed could not be set");
 }
 
+sqlite3_file* log_of(SQLite::Database& connection, const char* failed) {
+  sqlite3_file* log = nullptr;
+  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), failed);
+  return log;
+}
+
+sqlite3_int64 size_of(sqlite3_file* log, const char* failed) {
+  sqlite3_int64 size = 0;
+  if (log != nullptr && log->pMethods != nullptr) check(log->pMethods->xFileSize(log, &size), failed);
+  return size;
+}
+
+// Who only looks, or is refused, removes the files that it had to make when it is the last to close, but never copies a
+// log that it found: that this has reached the disk only secure_log() makes certain.
+void leave_found_log(SQLite::Database& connection) {
+  constexpr const char* kFailed = "its log could not be looked at";
+  if (size_of(log_of(connection, kFailed), kFailed) > 0) copy_log_at_close(connection, false);
+}
+
 // Transactions of a process that was killed are read from its log whether they had reached the disk or not, and a sync
 // that has failed leaves pages behind that no later one writes: the system counts them as written. Before anybody is
 // told of such a transaction its log is written once more, as it is, and synced. Nobody else writes meanwhile. Where
@@ -118,10 +137,8 @@ void secure_log(SQLite::Database& connection) {
   constexpr const char* kFailed = "its log could not be written again";
   copy_log_at_close(connection, false);
   const SQLite::Transaction writing(connection, SQLite::TransactionBehavior::IMMEDIATE);
-  sqlite3_file* log = nullptr;
-  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), kFailed);
-  sqlite3_int64 size = 0;
-  if (log != nullptr && log->pMethods != nullptr) check(log->pMethods->xFileSize(log, &size), kFailed);
+  sqlite3_file* const log = log_of(connection, kFailed);
+  const sqlite3_int64 size = size_of(log, kFailed);
   std::vector<char> part(std::size_t{64} << 10);
   for (sqlite3_int64 begin = 0; begin < size; begin += static_cast<sqlite3_int64>(part.size())) {
     const auto length = static_cast<int>(std::min(size - begin, static_cast<sqlite3_int64>(part.size())));
@@ -182,7 +199,7 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
     return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
   }
   // A connection that may only read leaves the -wal and -shm files behind that it has to make. So readers may write as
-  // far as the file's permissions go, and prepare() forbids them to: the last to close tidies up.
+  // far as the file's permissions go, and prepare() forbids them to: the last to close tidies up what it made.
   const int flags =
       mode == DatabaseMode::kCreate ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE : SQLite::OPEN_READWRITE;
   return {path, flags, kBusyTimeoutMs};
@@ -191,8 +208,9 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
 Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
   if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
   if (mode != DatabaseMode::kReadOnly) secure_empty(connection);
-  TRIMTAB_TRY_STATUS(recognize(connection, path, mode, migrations));
-  if (mode == DatabaseMode::kReadOnly) return {};
+  const Status ours = recognize(connection, path, mode, migrations);
+  leave_found_log(connection);
+  if (!ours.ok() || mode == DatabaseMode::kReadOnly) return ours;
   connection.exec("PRAGMA journal_mode = WAL");
   // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
   connection.exec("PRAGMA synchronous = FULL");

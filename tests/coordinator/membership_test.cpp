@@ -44,6 +44,35 @@ TEST_CASE("a node is lost when it has been silent for more than ten seconds, and
   CHECK_FALSE(members.by_node("n0")->lost);
 }
 
+TEST_CASE("where there are too many names the one that is lost for longest is forgotten, and no other") {
+  ManualClock clock;
+  Membership members(clock, kNodeTimeout, 3);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    REQUIRE(members.join(hello("n" + std::to_string(i)), i + 1).ok());
+    clock.advance(std::chrono::seconds(1));
+  }
+  CHECK_THAT(members.join(hello("n3"), 4).error().message, Catch::Contains("knows 3 nodes, none of them lost"));
+  CHECK(members.by_peer(4) == nullptr);
+  (void)members.said_kill_switch(1, true);
+  for (const std::uint64_t peer : {1, 2, 3}) members.disconnected(peer);
+  clock.advance(std::chrono::seconds(30));
+  REQUIRE(members.expire().size() == 3);
+  REQUIRE(members.join(hello("n3"), 4).ok());
+  CHECK(members.by_node("n0") != nullptr);  // its switch is thrown
+  CHECK(members.by_node("n1") == nullptr);
+  CHECK(members.by_node("n2") != nullptr);
+  REQUIRE(members.join(hello("n2"), 5).ok());  // known: needs no room
+  CHECK(members.by_node("n0") != nullptr);
+}
+
+TEST_CASE("a fingerprint of more than 64 KiB is refused") {
+  ManualClock clock;
+  Membership members(clock);
+  const auto joined = members.join(hello("n0", "i", std::string(70'000, 'c')), 1);
+  CHECK_THAT(joined.error().message, Catch::Contains("at most 65536 are read"));
+  CHECK(members.members().empty());
+}
+
 TEST_CASE("a jump of the wall clock loses nobody") {
   ManualClock clock;
   Membership members(clock);

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "json_document.hpp"
 #include "sample_batches.hpp"
 #include "sample_costs.hpp"
 #include "tested_backends.hpp"
@@ -148,4 +149,21 @@ TEST_CASE("merging what is no cost database is refused and changes nothing") {
   CHECK_THAT(database.merge_from(directory.file("text")).error().message, Catch::Contains("not an SQLite database"));
   CHECK_THAT(database.merge_from(directory.file("none")).error().message, Catch::Contains("there is no cost database"));
   CHECK(contents(database) == before);
+}
+
+TEST_CASE("a refusal that repeats bytes of a foreign database is a text all the same") {
+  const TemporaryDirectory directory;
+  CostDatabase database = create(directory.file("ours"));
+  {
+    CostDatabase theirs = create(directory.file("theirs"));
+    store(theirs, {{"agent", 1}, "x", "active", {forward_cost("a", {1})}});
+  }
+  std::string bytes = bytes_of(directory.file("theirs"));
+  const std::string hash = trimtab::hash(sample_fingerprint("x"));
+  REQUIRE(bytes.find(hash) != std::string::npos);
+  for (auto at = bytes.find(hash); at != std::string::npos; at = bytes.find(hash, at)) bytes[at] = '\xff';
+  write_bytes(directory.file("theirs"), bytes);
+  const std::string message = database.merge_from(directory.file("theirs")).error().message;
+  CHECK_THAT(message, Catch::Contains("does not match its hash"));
+  CHECK(message == valid_text(message));
 }

@@ -171,6 +171,30 @@ TEST_CASE("a statement's arguments do not stay for its next run") {
   CHECK(std::holds_alternative<std::monostate>(database.query("SELECT ?").value()[0][0]));
 }
 
+TEST_CASE("reading beside the log of a writer that was killed leaves both files as they are") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    Database writer = create(path);
+    _exit(writer.execute("INSERT INTO things (name) VALUES ('a')").ok() ? 0 : 1);  // nothing closes the file
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  const std::string file = bytes_of(path);
+  const std::string log = bytes_of(path + "-wal");
+  REQUIRE_FALSE(log.empty());
+  CHECK(count(Database::open(path, DatabaseMode::kReadOnly, kThings).value()) == 1);
+  const Migrations others{0x74724299, "other store", {"CREATE TABLE others (id INTEGER)"}};
+  CHECK_FALSE(Database::open(path, DatabaseMode::kCreate, others).ok());
+  CHECK(bytes_of(path) == file);
+  CHECK(bytes_of(path + "-wal") == log);
+  CHECK(count(Database::open(path, DatabaseMode::kReadWrite, kThings).value()) == 1);
+  CHECK_FALSE(std::filesystem::exists(path + "-wal"));
+}
+
 TEST_CASE("the lock of an owner that was killed is not stale") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("d");
