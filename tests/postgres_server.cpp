@@ -5,6 +5,7 @@
 #include <libpq-fe.h>
 #include <pwd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <stdexcept>
 
 namespace trimtab::test {
@@ -68,6 +68,12 @@ std::string new_directory() {
   _exit(127);
 }
 
+// Another for each program, so that two at a time do not meet at one port; process ids have 22 bits.
+std::string address_of(pid_t process) {
+  const auto byte = [process](int shift) { return (process >> shift) & 255; };
+  return "127." + std::to_string(64 + byte(16)) + "." + std::to_string(byte(8)) + "." + std::to_string(byte(0));
+}
+
 int status_of(pid_t process) {
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
@@ -91,11 +97,9 @@ std::unique_ptr<PostgresServer> PostgresServer::make() {
   const pid_t made = server->spawn({program("initdb"), "-D", server->directory_ + "/data", "-U", "trimtab", "-A",
                                     "trust", "-E", "UTF8", "--locale=C", "--no-sync"});
   if (status_of(made) != 0) throw std::runtime_error("initdb failed: see " + server->directory_ + "/log");
-  // One role needs a password.
-  const std::string access = server->directory_ + "/data/pg_hba.conf";
-  std::ifstream trusted(access);
-  const std::string rest((std::istreambuf_iterator<char>(trusted)), std::istreambuf_iterator<char>());
-  std::ofstream(access) << "local all keeper scram-sha-256\n" << rest;
+  server->write("pg_hba.conf",
+                "local all keeper scram-sha-256\nlocal all all trust\n"
+                "hostssl all certified 127.0.0.0/8 cert\nhost all all 127.0.0.0/8 scram-sha-256\n");
   server->start();
   return server;
 }
@@ -118,9 +122,37 @@ bool PostgresServer::answers() const {
   return PQping(name("public").c_str()) == PQPING_OK;
 }
 
+// In its directory, for it alone.
+void PostgresServer::write(const std::string& file, const std::string& text) const {
+  const std::string path = directory_ + "/data/" + file;
+  std::ofstream(path) << text;
+  const User user = server_user();
+  const bool owned = geteuid() != 0 || chown(path.c_str(), user.id, user.group) == 0;
+  if (!owned || chmod(path.c_str(), 0600) != 0) throw std::runtime_error("cannot write " + path);
+}
+
+std::string PostgresServer::listen(const ServerCertificate& own) {
+  write("server.crt", own.certificate);
+  write("server.key", own.key);
+  write("authority.crt", own.authority);
+  address_ = address_of(getpid());
+  tls_ = true;
+  stop();
+  start();
+  return address_;
+}
+
+void PostgresServer::listen_in_the_clear() {
+  tls_ = false;
+  stop();
+  start();
+}
+
 void PostgresServer::start() {
-  process_ = spawn({program("postgres"), "-D", directory_ + "/data", "-k", directory_, "-c", "listen_addresses=", "-c",
-                    "fsync=off", "-c", "max_connections=60", "-c", "deadlock_timeout=50ms"});
+  process_ = spawn({program("postgres"), "-D", directory_ + "/data", "-k", directory_, "-c",
+                    "listen_addresses=" + address_, "-c", std::string("ssl=") + (tls_ ? "on" : "off"), "-c",
+                    "ssl_ca_file=" + std::string(tls_ ? "authority.crt" : ""), "-c", "fsync=off", "-c",
+                    "max_connections=60", "-c", "deadlock_timeout=50ms"});
   const timespec pause{0, 20'000'000};
   for (int i = 0; i < 1500; ++i) {
     if (answers()) return;

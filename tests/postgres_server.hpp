@@ -1,8 +1,8 @@
 #pragma once
 
-// A real PostgreSQL server of a test program's own: made in a temporary directory on first use, listening on a Unix
-// socket there alone, stopped and removed with the program. As another user where this one is root, whom PostgreSQL
-// refuses.
+// A real PostgreSQL server of a test program's own: made in a temporary directory, listening on a Unix socket there
+// alone unless it is told otherwise, stopped and removed with the program. As another user where this one is root, whom
+// PostgreSQL refuses.
 
 #include <sys/types.h>
 
@@ -12,10 +12,19 @@
 
 namespace trimtab::test {
 
+// PEM.
+struct ServerCertificate {
+  std::string certificate;
+  std::string key;
+  std::string authority;  // whose clients' certificates are taken
+};
+
 class PostgresServer {
  public:
   // The one of this program. Null, and said once, where PostgreSQL or libpq is missing.
   [[nodiscard]] static PostgresServer* shared();
+  // Another one, for a test that changes how it can be reached; null where shared() is.
+  [[nodiscard]] static std::unique_ptr<PostgresServer> make();
   ~PostgresServer();
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
@@ -27,6 +36,11 @@ class PostgresServer {
                                  const std::string& parameters = "") const;
   [[nodiscard]] static std::string schema_of(const std::string& name);
   void drop(const std::string& name);
+  // Starts it again, now also on an address of this machine, which is returned, with TLS. The role "certified" shows
+  // its certificate there, every other its password.
+  std::string listen(const ServerCertificate& own);
+  // Starts it again on the same address, without TLS.
+  void listen_in_the_clear();
 
   // Statements of the test itself, each row's columns joined by '|'.
   std::vector<std::string> run(const std::string& sql);
@@ -41,11 +55,13 @@ class PostgresServer {
 
  private:
   explicit PostgresServer(std::string directory) : directory_(std::move(directory)) {}
-  [[nodiscard]] static std::unique_ptr<PostgresServer> make();
   [[nodiscard]] pid_t spawn(const std::vector<std::string>& command) const;
   [[nodiscard]] bool answers() const;
+  void write(const std::string& file, const std::string& text) const;
 
   std::string directory_;
+  std::string address_;  // beside the socket
+  bool tls_ = false;
   pid_t maker_ = 0;
   pid_t process_ = 0;
   int schemas_ = 0;

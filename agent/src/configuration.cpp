@@ -212,12 +212,11 @@ Status apply_table(Configuration& configuration, const std::string& file, const 
 }
 
 Status apply_file(Configuration& configuration, const ConfigurationFile& file) {
-  if (!toml_keys_within(file.text)) return bad_input(file.name + ": " + toml_keys_refusal());
+  TRIMTAB_TRY_STATUS(check_toml_keys(file.text, file.name));
   try {
     return apply_table(configuration, file.name, toml::parse(file.text, file.name));
   } catch (const toml::parse_error& failure) {
-    return bad_input(file.name + ":" + std::to_string(failure.source().begin.line) +
-                     ": this is not TOML: " + std::string(failure.description()));
+    return not_toml(file.name, failure.source().begin.line, failure.description());
   }
 }
 

@@ -6,21 +6,21 @@
 #include <array>
 #include <charconv>
 #include <climits>
-#include <nlohmann/json.hpp>
 
 #include "embedded.hpp"
 #include "net/http_client.hpp"
 #include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
+#include "reply_document.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
 std::string message_of(const net::HttpReply& reply) {
-  const auto document = nlohmann::json::parse(reply.body, nullptr, false);
-  if (document.is_object() && document.contains("error") && document["error"].is_string()) return document["error"];
-  return "HTTP status " + std::to_string(reply.status);
+  const auto error =
+      reading(reply.body, [](const auto& document) { return document.at("error").template get<std::string>(); });
+  return error.ok() ? *error : "HTTP status " + std::to_string(reply.status);
 }
 
 Error error_of(const net::HttpReply& reply) {

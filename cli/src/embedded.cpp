@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "coordinator_client.hpp"
 #include "files.hpp"
 #include "net/tokens.hpp"
+#include "reply_document.hpp"
 
 namespace trimtab::cli {
 
@@ -127,11 +127,12 @@ Bytes machine_memory() {
 std::size_t members_of(const CoordinatorClient& client) {
   const auto body = client.get("/v1/nodes", std::chrono::seconds(2));
   if (!body.ok()) return 0;
-  const auto document = nlohmann::json::parse(*body, nullptr, false);
-  if (!document.is_object() || !document.contains("nodes")) return 0;
-  std::size_t count = 0;
-  for (const auto& node : document["nodes"]) count += node.value("state", "") == "connected" ? 1U : 0U;
-  return count;
+  const auto count = reading(*body, [](const nlohmann::json& document) {
+    std::size_t connected = 0;
+    for (const auto& node : document.at("nodes")) connected += node.value("state", "") == "connected" ? 1U : 0U;
+    return connected;
+  });
+  return count.ok() ? *count : 0;
 }
 
 // One attempt to bring everything up, or what is missing of it; what it has started so far is in started().

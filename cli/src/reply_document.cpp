@@ -1,6 +1,6 @@
 #include "reply_document.hpp"
 
-#include "schema/json_nesting.hpp"
+#include "json_text.hpp"
 
 namespace trimtab::cli {
 
@@ -9,9 +9,8 @@ Error not_understood(const std::string& why) {
 }
 
 Result<nlohmann::json> parse_reply(std::string_view text) {
-  if (!json_nested_within(text)) return not_understood("it is " + json_nesting_refusal());
-  auto document = nlohmann::json::parse(text, nullptr, false);
-  if (document.is_discarded()) return not_understood("it is no JSON");
+  auto document = parse_json(text);
+  if (!document.ok()) return not_understood("it is " + document.error().message);
   return document;
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "schema/json_nesting.hpp"
+#include "json_text.hpp"
 #include "schema/timeline.hpp"
 
 namespace trimtab::cli {
@@ -307,8 +307,9 @@ ReportData read_report(Reader& reader, const json& root) {
 }  // namespace
 
 Result<ReportData> parse_report(std::string_view text, std::string_view source) {
-  if (!json_nested_within(text)) return bad_input(std::string(source) + ": " + json_nesting_refusal());
-  const json root = json::parse(text, nullptr, false);
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return wrap(std::string(source), parsed.error());
+  const json& root = *parsed;
   if (!root.is_object()) return bad_input(std::string(source) + ": expected a report (a JSON object)");
   Reader reader(source);
   const std::string schema = reader.text(root, "schema", "$");

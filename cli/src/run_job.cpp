@@ -5,6 +5,7 @@
 
 #include "interrupt.hpp"
 #include "json_text.hpp"
+#include "reply_document.hpp"
 
 namespace trimtab::cli {
 
@@ -39,9 +40,8 @@ Status stop_running(const CoordinatorClient& client, const std::string& name, co
 }
 
 bool was_running(const std::string& reply) {
-  const auto document = nlohmann::json::parse(reply, nullptr, false);
-  const auto found = document.is_object() ? document.find("was_running") : document.end();
-  return found != document.end() && found->is_boolean() && found->get<bool>();
+  const auto said = reading(reply, [](const nlohmann::json& document) { return document.value("was_running", false); });
+  return said.ok() && *said;
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "json_text.hpp"
-#include "schema/json_nesting.hpp"
 
 namespace trimtab::cli {
 
@@ -52,8 +51,9 @@ std::string to_json(const UpState& state) {
 }
 
 Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
-  if (!json_nested_within(text)) return bad_input(std::string(source) + ": " + json_nesting_refusal());
-  const json document = json::parse(text, nullptr, false);
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return wrap(std::string(source), parsed.error());
+  const json& document = *parsed;
   try {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
     UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};

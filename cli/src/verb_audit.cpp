@@ -4,6 +4,7 @@
 
 #include "audit_text.hpp"
 #include "json_text.hpp"
+#include "reply_document.hpp"
 #include "session.hpp"
 #include "verb.hpp"
 
@@ -30,7 +31,7 @@ Result<json> read_all(const CoordinatorClient& client, const Arguments& argument
     TRIMTAB_TRY(const std::vector<AuditEntry> page, parse_audit(body));
     if (page.empty() || page.back().entry <= after) return json{{"entries", all}};
     after = page.back().entry;
-    const json document = json::parse(body);
+    TRIMTAB_TRY(const json document, parse_reply(body));
     for (const json& entry : document.at("entries")) all.push_back(entry);
   }
 }

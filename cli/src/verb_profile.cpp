@@ -3,6 +3,7 @@
 
 #include "interrupt.hpp"
 #include "json_text.hpp"
+#include "reply_document.hpp"
 #include "run_job.hpp"
 #include "verb.hpp"
 
@@ -31,8 +32,8 @@ Result<int> profile(const Arguments& arguments, Console& console) {
   if (!followed.ok()) return followed.error();
   TRIMTAB_TRY_STATUS(judge(*followed));
   TRIMTAB_TRY(const std::string body, session->client().get(job_target(job.name)));
-  const auto document = nlohmann::json::parse(body, nullptr, false);
-  const std::string fingerprint = document.is_object() ? document.value("fingerprint", "") : "";
+  TRIMTAB_TRY(const std::string fingerprint,
+              reading(body, [](const nlohmann::json& document) { return document.value("fingerprint", ""); }));
   if (arguments.json) {
     console.out << json_text({{"job", job.name}, {"fingerprint", fingerprint}}) << "\n";
   } else {

@@ -12,6 +12,7 @@
 #include "interrupt.hpp"
 #include "json_text.hpp"
 #include "progress.hpp"
+#include "reply_document.hpp"
 #include "session.hpp"
 #include "status_text.hpp"
 #include "trace_events.hpp"
@@ -39,9 +40,9 @@ struct Arguments {
 
 Result<json> parsed(const Result<std::string>& body) {
   if (!body.ok()) return body.error();
-  json document = json::parse(*body, nullptr, false);
+  TRIMTAB_TRY(json document, parse_reply(*body));
   if (document.is_object()) return document;
-  return unavailable("the coordinator's answer is no JSON object");
+  return not_understood("it is no JSON object");
 }
 
 // A file that only exists under its name when it is whole.

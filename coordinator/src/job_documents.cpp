@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "report.hpp"
-#include "schema/json_nesting.hpp"
+#include "request_body.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -125,11 +125,9 @@ json job_json(const JobRun& job) {
 }  // namespace
 
 Result<Submission> parse_submission(const std::string& body) {
-  if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
-  const json document = json::parse(body, nullptr, false);
-  if (document.is_discarded() || !document.is_object() || !document.contains("job")) {
-    return bad_input(R"(the body must be {"job": {…}, "tune": true})");
-  }
+  const std::string needed = R"(the body must be {"job": {…}, "tune": true})";
+  TRIMTAB_TRY(const json document, parse_body(body, needed));
+  if (!document.contains("job")) return bad_input(needed);
   const auto tune = document.find("tune");
   if (tune != document.end() && !tune->is_boolean()) return bad_input("tune: true or false is needed");
   Submission submission;

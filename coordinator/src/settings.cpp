@@ -210,7 +210,7 @@ Status check_settings(const Settings& settings) {
 }
 
 Status apply_toml(Settings& settings, std::string_view text, const std::string& source) {
-  if (!toml_keys_within(text)) return bad_input(source + ": " + toml_keys_refusal());
+  TRIMTAB_TRY_STATUS(check_toml_keys(text, source));
   try {
     const toml::table table = toml::parse(text, source);
     for (const auto& [key, node] : table) {
@@ -218,8 +218,7 @@ Status apply_toml(Settings& settings, std::string_view text, const std::string& 
       TRIMTAB_TRY_STATUS(apply_setting(settings, key.str(), text_of(node), place));
     }
   } catch (const toml::parse_error& error) {
-    return bad_input(source + ":" + std::to_string(error.source().begin.line) + ": " +
-                     std::string(error.description()));
+    return not_toml(source, error.source().begin.line, error.description());
   }
   return {};
 }

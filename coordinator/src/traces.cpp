@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "schema/json_nesting.hpp"
+#include "request_body.hpp"
 
 namespace trimtab::coordinator {
 
@@ -27,9 +27,7 @@ json rank_json(const wire::TracedRank& rank) {
 }  // namespace
 
 Result<TraceRequest> parse_trace_request(const std::string& body) {
-  if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
-  const json document = json::parse(body, nullptr, false);
-  if (!document.is_object()) return bad_input(R"(a trace needs {"seconds": 5} or {"steps": 3})");
+  TRIMTAB_TRY(const json document, parse_body(body, R"(a trace needs {"seconds": 5} or {"steps": 3})"));
   const bool by_seconds = document.contains("seconds");
   const bool by_steps = document.contains("steps");
   if (by_seconds == by_steps) return bad_input("a trace needs either seconds or steps");

@@ -386,13 +386,12 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
 }  // namespace
 
 Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source, const std::string& directory) {
-  if (!toml_keys_within(toml)) return bad_input(std::string(source) + ": " + toml_keys_refusal());
+  TRIMTAB_TRY_STATUS(check_toml_keys(toml, source));
   toml::table table;
   try {
     table = toml::parse(toml, source);
   } catch (const toml::parse_error& error) {
-    return bad_input(std::string(source) + ":" + std::to_string(error.source().begin.line) + ": " +
-                     std::string(error.description()));
+    return not_toml(source, error.source().begin.line, error.description());
   }
   TRIMTAB_TRY_STATUS(check_schema(table, source));
   Reading reading;

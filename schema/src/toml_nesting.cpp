@@ -42,8 +42,13 @@ bool toml_keys_within(std::string_view toml, std::size_t parts) {
   return true;
 }
 
-std::string toml_keys_refusal() {
-  return "a key of more than " + std::to_string(kMaxTomlKeyParts) + " parts";
+Status check_toml_keys(std::string_view toml, std::string_view source) {
+  if (toml_keys_within(toml)) return {};
+  return bad_input(std::string(source) + ": a key of more than " + std::to_string(kMaxTomlKeyParts) + " parts");
+}
+
+Error not_toml(std::string_view source, std::size_t line, std::string_view why) {
+  return bad_input(std::string(source) + ":" + std::to_string(line) + ": this is not TOML: " + std::string(why));
 }
 
 }  // namespace trimtab

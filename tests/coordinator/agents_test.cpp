@@ -11,6 +11,7 @@
 #include <set>
 
 #include "fake_agent.hpp"
+#include "hello_message.hpp"
 #include "metrics.hpp"
 #include "nccl_tables.hpp"
 #include "schema/fingerprint.hpp"
@@ -60,15 +61,7 @@ struct World {
   World() { spdlog::set_level(spdlog::level::off); }
 
   void hello(const std::string& node, std::uint64_t peer) {
-    wire::FromAgent from;
-    wire::Hello& hello = *from.mutable_hello();
-    hello.set_protocol_version(kSpokenVersions.newest);
-    hello.set_node(node);
-    hello.set_instance("of " + node);
-    hello.set_devices(1);
-    hello.set_memory_bytes(1 << 30);
-    hello.set_fingerprint_json(fingerprint_json());
-    agents.message(peer, from.SerializeAsString());
+    agents.message(peer, test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
   }
   void heartbeat(std::uint64_t peer) {
     wire::FromAgent from;

@@ -12,6 +12,7 @@
 
 #include "agents.hpp"
 #include "fake_agent.hpp"
+#include "hello_message.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "tested_backends.hpp"
@@ -71,15 +72,8 @@ struct World {
     refused[answer.batch()] = answer.refused();
   }
   void hello(std::uint64_t peer) {
-    wire::FromAgent from;
-    wire::Hello& hello = *from.mutable_hello();
-    hello.set_protocol_version(kSpokenVersions.newest);
-    hello.set_node("n" + std::to_string(peer));
-    hello.set_instance("i" + std::to_string(peer));
-    hello.set_devices(1);
-    hello.set_memory_bytes(1 << 30);
-    hello.set_fingerprint_json(kFingerprint);
-    agents.message(peer, from.SerializeAsString());
+    const std::string number = std::to_string(peer);
+    agents.message(peer, test::hello_of("n" + number, "i" + number, kFingerprint).SerializeAsString());
   }
   static CostKey key(const std::string& subject) {
     CostKey one;

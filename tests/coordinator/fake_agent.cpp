@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "hello_message.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/job.hpp"
 #include "schema/statistics.hpp"
@@ -64,15 +65,11 @@ FakeAgent::FakeAgent(net::EventLoop& loop, std::uint16_t port, std::string node,
 }
 
 void FakeAgent::send_hello() {
-  wire::FromAgent from;
+  wire::FromAgent from = test::hello_of(node_, instance_, fingerprint_json());
   wire::Hello& hello = *from.mutable_hello();
   hello.set_protocol_version(protocol_version);
   hello.set_release("9.9");
-  hello.set_node(node_);
-  hello.set_instance(instance_);
   hello.set_devices(2);
-  hello.set_memory_bytes(1 << 30);
-  hello.set_fingerprint_json(fingerprint_json());
   for (const std::uint32_t rank : ranks_) {
     wire::RunningRank& running = *hello.add_running();
     running.set_job(job_);

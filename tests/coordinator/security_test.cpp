@@ -1,19 +1,16 @@
 // Whoever may not, over real sockets: each forbidden thing is tried, refused and logged, and no secret is in the log.
 
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "../net/test_authority.hpp"
 #include "base/clock.hpp"
 #include "coordinator/daemon.hpp"
 #include "fake_agent.hpp"
+#include "kept_log.hpp"
 #include "net/http_client.hpp"
 #include "net/tokens.hpp"
 #include "refusal_log.hpp"
@@ -22,6 +19,7 @@
 using namespace trimtab;
 using coordinator::Daemon;
 using coordinator::FakeAgent;
+using coordinator::KeptLog;
 using net::CertificateKind;
 using net::Role;
 using nlohmann::json;
@@ -32,25 +30,9 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Everything that the daemon says while this is there.
-class Log {
- public:
-  Log() : former_(spdlog::default_logger()) {
-    auto logger = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_));
-    logger->set_level(spdlog::level::trace);
-    spdlog::set_default_logger(logger);
-  }
-  ~Log() { spdlog::set_default_logger(former_); }
-  [[nodiscard]] std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::logger> former_;
-};
-
 struct Fixture {
   net::TemporaryDirectory directory;
-  Log log;
+  KeptLog log;
   SystemClock clock;
   net::EventLoop loop;
   net::Tokens tokens;
@@ -300,7 +282,7 @@ TEST_CASE("the daemon does not start with what would leave it open") {
 }
 
 TEST_CASE("a flood of refusals fills no log, and is counted") {
-  Log log;
+  KeptLog log;
   ManualClock clock;
   clock.advance(std::chrono::minutes(1));
   coordinator::RefusalLog refusals(clock);

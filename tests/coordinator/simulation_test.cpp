@@ -100,7 +100,7 @@ TEST_CASE("what a scenario may say is checked, with the place", "[simulation][br
   CHECK(message("[noise]\nstep = -1\n").find("lab.toml:2: noise.step: a number from 0 to 2 is needed") == 0);
   CHECK(message("[trut]\n").find("did you mean [truth]?") != std::string::npos);
   CHECK(message("[[drift]]\nkind = \"flood\"\n").find("\"lost\" or \"coordinator\" is needed") != std::string::npos);
-  CHECK(message("truth = [").find("lab.toml:1: no TOML") == 0);
+  CHECK(message("truth = [").find("lab.toml:1: this is not TOML") == 0);
 }
 
 TEST_CASE("a drift event that names nothing of the cluster is refused", "[simulation][brief]") {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "../coordinator/hello_message.hpp"
 #include "measurement_counts.hpp"
-#include "schema/protocol_version.hpp"
 #include "seeded_runs.hpp"
 
 namespace trimtab::test {
@@ -87,19 +87,9 @@ void SimulatedAgent::every(Nanoseconds period, const std::function<void()>& work
 void SimulatedAgent::connect() {
   if (peer_ != 0) return;
   peer_ = network_.connect(index_);
-  if (peer_ != 0) network_.send_to_coordinator(peer_, hello().SerializeAsString());
-}
-
-wire::FromAgent SimulatedAgent::hello() const {
-  wire::FromAgent message;
-  wire::Hello& hello = *message.mutable_hello();
-  hello.set_protocol_version(kSpokenVersions.newest);
-  hello.set_node(node());
-  hello.set_instance(life_->state.instance);
-  hello.set_devices(1);
-  hello.set_memory_bytes(1 << 30);
-  hello.set_fingerprint_json(to_json(sample_fingerprint()));
-  return message;
+  if (peer_ == 0) return;
+  const wire::FromAgent hello = hello_of(node(), life_->state.instance, to_json(sample_fingerprint()));
+  network_.send_to_coordinator(peer_, hello.SerializeAsString());
 }
 
 bool SimulatedAgent::send(const wire::FromAgent& message) {

@@ -67,7 +67,6 @@ class SimulatedAgent {
   void finish(const wire::Command& asked);
   void reply(const wire::CommandDone& done);
   bool send(const wire::FromAgent& message);
-  [[nodiscard]] wire::FromAgent hello() const;
 
   std::size_t index_;
   VirtualTime& time_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "../coordinator/hello_message.hpp"
 #include "agents.hpp"
 #include "api.hpp"
 #include "base/check.hpp"
@@ -31,15 +32,7 @@ struct CoordinatorWorld {
     TRIMTAB_ASSERT(jobs.submit(job, true).ok(), "a plain job is taken");
   }
   void hello(const std::string& node, std::uint64_t peer) {
-    wire::FromAgent from;
-    wire::Hello& hello = *from.mutable_hello();
-    hello.set_protocol_version(kSpokenVersions.newest);
-    hello.set_node(node);
-    hello.set_instance("of " + node);
-    hello.set_devices(1);
-    hello.set_memory_bytes(1 << 30);
-    hello.set_fingerprint_json(to_json(Fingerprint{}));
-    agents.message(peer, from.SerializeAsString());
+    agents.message(peer, test::hello_of(node, "of " + node, to_json(Fingerprint{})).SerializeAsString());
   }
 
   ScratchDirectory directory;

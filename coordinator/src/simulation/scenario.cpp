@@ -204,15 +204,14 @@ Status read_section(const std::string& name, const toml::node& node, std::string
 
 Result<Scenario> parse_scenario(std::string_view text, std::string_view source) {
   Scenario scenario;
-  if (!toml_keys_within(text)) return bad_input(std::string(source) + ": " + toml_keys_refusal());
+  TRIMTAB_TRY_STATUS(check_toml_keys(text, source));
   try {
     const toml::table document = toml::parse(text, source);
     for (const auto& [key, node] : document) {
       TRIMTAB_TRY_STATUS(read_section(std::string(key.str()), node, source, scenario));
     }
   } catch (const toml::parse_error& cause) {
-    return bad_input(std::string(source) + ":" + std::to_string(cause.source().begin.line) +
-                     ": no TOML: " + std::string(cause.description()));
+    return not_toml(source, cause.source().begin.line, cause.description());
   }
   return scenario;
 }

@@ -46,10 +46,42 @@ constexpr std::array kAdvice{
     Advice{"XX", ErrorKind::kUnavailable, "the server found its data damaged. Put a backup in its place"},
 };
 
+struct ConnectionAdvice {
+  std::string_view words;  // of the reason
+  const char* text;
+};
+
+// libpq 14 to 18, fe-secure-openssl.c, fe-secure-common.c and fe-connect.c.
+constexpr std::array kConnectionAdvice{
+    ConnectionAdvice{"certificate verify failed",
+                     "Needed is a server's certificate that is valid today, signed by the authority in the file that "
+                     "sslrootcert= names, else ~/.postgresql/root.crt. Name the authority of this server's, or give "
+                     "the server one of yours"},
+    ConnectionAdvice{"does not match host name",
+                     "Needed is a server's certificate for the host that the name says. Write the host as the "
+                     "certificate has it (with hostaddr= where it has another address), or give the server a "
+                     "certificate for this one"},
+    ConnectionAdvice{"root certificate file",
+                     "Needed is the certificate of the authority that signed the server's. Put it there, or name its "
+                     "file with sslrootcert=/path"},
+    ConnectionAdvice{"server does not support SSL",
+                     "Needed is a server that encrypts. Turn it on there, with ssl = on and a certificate for this "
+                     "host in its ssl_cert_file"},
+};
+
 }  // namespace
 
 bool may_pass_again(const PostgresFailure& failure) {
   return failure.lost || failure.state == "40001" || failure.state == "40P01";
+}
+
+std::string connection_advice(std::string_view reason) {
+  for (const ConnectionAdvice& advice : kConnectionAdvice) {
+    if (reason.find(advice.words) != std::string_view::npos) return advice.text;
+  }
+  return "Needed are a server that runs and takes this role, and the role's password, where it has one, in ~/.pgpass "
+         "or "
+         "the file that PGPASSFILE or ?passfile= names";
 }
 
 Error postgres_error(const PostgresFailure& failure, const std::string& subject) {

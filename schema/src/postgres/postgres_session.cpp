@@ -47,10 +47,8 @@ Result<PostgresSession> PostgresSession::connect(const PostgresName& name, const
   PostgresSession session(PQconnectdbParams(keywords.data(), values.data(), 0), subject);
   PGconn* connection = session.connection_.get();
   if (session.lost()) {
-    return unavailable(
-        subject + ": cannot connect: " + one_line(PQerrorMessage(connection)) +
-        ". Needed are a server that runs and takes this role, and the role's password, where it has one, "
-        "in ~/.pgpass or the file that PGPASSFILE or ?passfile= names");
+    const std::string reason = one_line(PQerrorMessage(connection));
+    return unavailable(subject + ": cannot connect: " + reason + ". " + connection_advice(reason));
   }
   PQsetNoticeProcessor(
       connection, [](void*, const char*) {}, nullptr);
