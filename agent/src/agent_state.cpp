@@ -131,6 +131,7 @@ Status Agent::Implementation::open() {
   follow_kill_switch();
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
+  TRIMTAB_TRY_STATUS(export_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
   if (facts.inject_library.empty()) {
     spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
@@ -163,6 +164,7 @@ void Agent::Implementation::stop(std::function<void()> done) {
     drain();
     flush_costs();
     sessions.stop();
+    exporter.reset();
     link.stop();
     done();
   };
@@ -457,6 +459,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto append = [&all](std::vector<net::Metric> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
+  if (exporter) exporter->append(all);
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));
   add_activity_metrics(activities, all);

@@ -25,6 +25,7 @@
 #include "launched_ranks.hpp"
 #include "net/link.hpp"
 #include "net/metric_text.hpp"
+#include "net/otlp_exporter.hpp"
 #include "net/server.hpp"
 #include "node_facts.hpp"
 #include "rank_news.hpp"
@@ -77,6 +78,7 @@ struct Agent::Implementation {
   Status forget_job(const std::string& job);
 
   Status serve_metrics();
+  Status export_metrics();
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
 
@@ -102,6 +104,7 @@ struct Agent::Implementation {
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::unique_ptr<net::Server> metrics_server;
+  std::unique_ptr<net::OtlpExporter> exporter;  // nothing: metrics are posted nowhere
   std::shared_ptr<net::Credentials> tls;
   net::Link link;
   bool welcome = false;

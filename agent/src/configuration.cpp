@@ -118,6 +118,16 @@ Status set_nvml(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_otlp_endpoint(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(c.otlp.endpoint, net::parse_otlp_endpoint(text));
+  return {};
+}
+
+Status set_otlp_period(Configuration& c, const std::string& text) {
+  TRIMTAB_TRY(c.otlp.period, net::parse_otlp_period(text));
+  return {};
+}
+
 Status set_switch(bool& field, const std::string& text) {
   if (text != "true" && text != "false") return bad_input("must be true or false, but it is '" + text + "'");
   field = text == "true";
@@ -175,6 +185,14 @@ constexpr std::array kKeys{
                      [](C& c, Text text) { return set_path(c.tls.key, text); }},
     ConfigurationKey{"token_file", "PATH", "the agent's token, where the coordinator asks for one without TLS",
                      [](C& c, Text text) { return set_path(c.token_file, text); }},
+    ConfigurationKey{"otlp_endpoint", "URL",
+                     "OpenTelemetry collector that metrics are posted to, such as http://127.0.0.1:4318/v1/metrics",
+                     set_otlp_endpoint},
+    ConfigurationKey{"otlp_period", "TIME", "how often, at least 1s", set_otlp_period},
+    ConfigurationKey{"otlp_authority", "PATH", "who signs the collector's certificate (PEM); default the system's",
+                     [](C& c, Text text) { return set_path(c.otlp.authority, text); }},
+    ConfigurationKey{"otlp_token_file", "PATH", "the token that the collector asks for",
+                     [](C& c, Text text) { return set_path(c.otlp.token_file, text); }},
     ConfigurationKey{"stop_ranks_on_exit", "", "end the ranks when the agent ends",
                      [](C& c, Text text) { return set_switch(c.stop_ranks_on_exit, text); }},
 };
@@ -263,6 +281,7 @@ Result<Configuration> configure(Configuration defaults, const std::optional<Conf
 }
 
 Status check_configuration(const Configuration& configuration) {
+  TRIMTAB_TRY_STATUS(net::check_otlp(configuration.otlp));
   const net::CredentialFiles& tls = configuration.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");

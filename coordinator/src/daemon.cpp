@@ -7,12 +7,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <utility>
 
 #include "access.hpp"
 #include "agents.hpp"
 #include "api.hpp"
 #include "job_table.hpp"
+#include "metrics.hpp"
 #include "net/server.hpp"
 #include "retention.hpp"
 #include "services.hpp"
@@ -144,6 +146,21 @@ struct Daemon::Implementation {
     return {};
   }
 
+  Status export_metrics(const net::OtlpSettings& otlp) {
+    if (!otlp.endpoint) return {};
+    net::OtlpHandlers handlers;
+    handlers.page = [this] { return metrics_text(services, jobs); };
+    handlers.changed = [](bool well, const std::string& what) {
+      spdlog::log(well ? spdlog::level::info : spdlog::level::warn, "{}", what);
+    };
+    auto started = net::OtlpExporter::start(
+        loop, clock, otlp, {"trimtab-coordinator", store.identity(), TRIMTAB_RELEASE, /*host=*/"", /*node=*/""},
+        std::move(handlers), std::hash<std::string>()(store.identity()));
+    if (!started.ok()) return wrap("posting metrics (otlp_endpoint)", started.error());
+    services.exporter = std::move(started).value();
+    return {};
+  }
+
   void reload(bool in_any_case) {
     const auto tell = [](const char* what, const Result<bool>& fresh) {
       if (!fresh.ok()) return spdlog::error("the {} stay as they were: {}", what, fresh.error().message);
@@ -198,6 +215,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
                                                  std::move(credentials), std::move(tokens));
   TRIMTAB_TRY_STATUS(inside->listen(settings));
   TRIMTAB_TRY_STATUS(inside->jobs.restore());
+  TRIMTAB_TRY_STATUS(inside->export_metrics(settings.otlp));
   TRIMTAB_TRY_STATUS(write_port_file(settings.port_file, inside->server->port()));
   Implementation* raw = inside.get();
   inside->timer = loop.every(kTick, [raw] { raw->tick(); });
@@ -234,6 +252,7 @@ void Daemon::stop() {
   implementation_->reload_timer.cancel();
   implementation_->commit_timer.cancel();
   implementation_->timer.cancel();
+  implementation_->services.exporter.reset();
   implementation_->agents.stop();
   implementation_->server->stop();
 }

@@ -217,6 +217,11 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database, in the last minute.",
                 static_cast<double>(*costs));
   }
+  if (services.exporter) {
+    std::vector<net::Metric> exports;
+    services.exporter->append(exports);
+    page.append(exports);
+  }
   std::map<std::string, double> databases;
   if (const auto bytes = bytes_on_disk(services.store.name())) databases["state"] = static_cast<double>(*bytes);
   if (const auto bytes = bytes_on_disk(services.costs.name())) databases["costs"] = static_cast<double>(*bytes);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "live_ranks.hpp"
 #include "membership.hpp"
 #include "net/metric_text.hpp"
+#include "net/otlp_exporter.hpp"
 #include "node_clocks.hpp"
 #include "probe_token.hpp"
 #include "refusal_log.hpp"
@@ -85,6 +87,7 @@ struct Services {
   HardwareProbing probing{clock, send, probe_token};
   RefusalLog refusals{clock};
   CostCount cost_count{costs, clock};
+  std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
 };
 
 }  // namespace trimtab::coordinator

@@ -123,6 +123,22 @@ Status apply_tokens(Settings& settings, const std::string& value) {
   return {};
 }
 
+Status apply_otlp_endpoint(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(settings.otlp.endpoint, net::parse_otlp_endpoint(value));
+  return {};
+}
+
+Status apply_otlp_period(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(settings.otlp.period, net::parse_otlp_period(value));
+  return {};
+}
+
+template <std::string net::OtlpSettings::*file>
+Status apply_otlp_file(Settings& settings, const std::string& value) {
+  settings.otlp.*file = value;
+  return {};
+}
+
 Error unknown_key(std::string_view name, const std::string& place) {
   std::vector<std::string> known;
   for (const SettingKey& key : setting_keys()) known.emplace_back(key.name);
@@ -172,7 +188,15 @@ const std::vector<SettingKey>& setting_keys() {
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",
        apply_tls<&net::CredentialFiles::certificate>},
       {"tls_key", "none", "the key to it (PEM); nobody else may read it", apply_tls<&net::CredentialFiles::key>},
-      {"tokens", "none", "file of the tokens that people and scripts show, made by 'trimtab token'", apply_tokens}};
+      {"tokens", "none", "file of the tokens that people and scripts show, made by 'trimtab token'", apply_tokens},
+      {"otlp_endpoint", "none",
+       "OpenTelemetry collector that metrics are posted to, such as http://127.0.0.1:4318/v1/metrics",
+       apply_otlp_endpoint},
+      {"otlp_period", "15s", "how often, at least 1s", apply_otlp_period},
+      {"otlp_authority", "the system's", "who signs the collector's certificate (PEM)",
+       apply_otlp_file<&net::OtlpSettings::authority>},
+      {"otlp_token_file", "none", "the token that the collector asks for",
+       apply_otlp_file<&net::OtlpSettings::token_file>}};
   return kKeys;
 }
 
@@ -191,6 +215,7 @@ Status check_settings(const Settings& settings) {
     return bad_input("peer_queue (" + format_bytes(settings.peer_queue) + ") must hold one frame of max_frame (" +
                      format_bytes(settings.max_frame) + ")");
   }
+  TRIMTAB_TRY_STATUS(net::check_otlp(settings.otlp));
   const net::CredentialFiles& tls = settings.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
     return bad_input("TLS needs tls_authority, tls_certificate and tls_key, but not all three are given");

@@ -74,7 +74,7 @@ std::string handshake_failure(Stream& stream, const boost::system::error_code& f
     case SSL_R_WRONG_VERSION_NUMBER:
       return "the other side does not speak TLS";
     case SSL_R_UNSUPPORTED_PROTOCOL:
-      return "it speaks an older TLS than 1.3";
+      return "it speaks too old a TLS";
     default:
       return "the TLS handshake failed: " + failure.message();
   }

@@ -22,19 +22,28 @@ struct Credentials::Contexts {
 // Before the handshake of a client: the server must be `host` by name or address.
 [[nodiscard]] Status expect_host(TlsStream& stream, const std::string& host);
 
-// A client's handshake with a coordinator. `done` gets what is wrong with the server, in words, or an empty string; the
-// stream must live until then.
+// A client's handshake with `host`. `done` gets what is wrong with the server, in words, or an empty string; the stream
+// must live until then.
 template <typename Done>
-void secure_client(Stream& stream, const Credentials& credentials, const std::string& host, Done done) {
-  stream.secure(credentials.contexts()->client);
+void secure_client(Stream& stream, TlsContext& context, const std::string& host, Done done) {
+  stream.secure(context);
   if (const Status named = expect_host(stream.tls(), host); !named.ok()) return done(named.error().message);
   stream.tls().async_handshake(TlsStream::client,
                                [&stream, done = std::move(done)](boost::system::error_code failure) mutable {
-                                 if (failure) return done(handshake_failure(stream, failure));
-                                 const auto peer = peer_identity(stream);
-                                 const bool coordinator = peer && peer->kind == CertificateKind::kCoordinator;
-                                 done(coordinator ? std::string() : "its certificate is not a coordinator's");
+                                 done(failure ? handshake_failure(stream, failure) : std::string());
                                });
+}
+
+// The same with a coordinator.
+template <typename Done>
+void secure_client(Stream& stream, const Credentials& credentials, const std::string& host, Done done) {
+  secure_client(stream, credentials.contexts()->client, host,
+                [&stream, done = std::move(done)](const std::string& objection) mutable {
+                  if (!objection.empty()) return done(objection);
+                  const auto peer = peer_identity(stream);
+                  const bool coordinator = peer && peer->kind == CertificateKind::kCoordinator;
+                  done(coordinator ? std::string() : "its certificate is not a coordinator's");
+                });
 }
 
 }  // namespace trimtab::net

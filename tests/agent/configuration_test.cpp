@@ -41,6 +41,25 @@ TEST_CASE("the period of the machine's metrics is 0 or sensible") {
   CHECK(from_file("nvml = \"/opt/libnvidia-ml.so.1\"\n")->nvml == "/opt/libnvidia-ml.so.1");
 }
 
+TEST_CASE("metrics are posted where the configuration says, and nowhere else") {
+  CHECK_FALSE(from_file("")->otlp.endpoint);
+  CHECK(from_file("")->otlp.period == std::chrono::seconds(15));
+  const auto chosen = from_file(
+      "otlp_endpoint = \"https://c:4318\"\notlp_period = \"1min\"\notlp_authority = \"/a.crt\"\notlp_token_file = "
+      "\"/t\"\n");
+  REQUIRE(chosen.ok());
+  CHECK(net::to_string(*chosen->otlp.endpoint) == "https://c:4318/v1/metrics");
+  CHECK(chosen->otlp.period == std::chrono::minutes(1));
+  CHECK(chosen->otlp.authority == "/a.crt");
+  CHECK(chosen->otlp.token_file == "/t");
+  CHECK(check_configuration(*chosen).ok());
+  CHECK(error_of(from_file("\notlp_endpoint = \"c:4318\"\n")).starts_with("agent.toml:2: otlp_endpoint: needs a URL"));
+  CHECK(error_of(from_file("otlp_period = \"10ms\"\n")).find("must be 1s to 24h") != std::string::npos);
+  const auto in_clear = from_file("otlp_endpoint = \"http://c:4318\"\notlp_token_file = \"/t\"\n");
+  REQUIRE(in_clear.ok());
+  CHECK(check_configuration(*in_clear).error().message.find("whole network") != std::string::npos);
+}
+
 TEST_CASE("limits of peers have sensible bounds") {
   const auto chosen = from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nlink_queue = \"32MiB\"\n");
   REQUIRE(chosen.ok());

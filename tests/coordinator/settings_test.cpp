@@ -39,6 +39,24 @@ TEST_CASE("beyond loopback TLS and tokens are needed, and the reason is said") {
   }
 }
 
+TEST_CASE("metrics are posted where the settings say, and nowhere else") {
+  Settings settings;
+  CHECK_FALSE(settings.otlp.endpoint);
+  REQUIRE(apply_toml(settings, "otlp_endpoint = \"http://c:4318/x\"\notlp_period = \"1min\"\n", "c.toml").ok());
+  CHECK(net::to_string(*settings.otlp.endpoint) == "http://c:4318/x");
+  CHECK(settings.otlp.period == std::chrono::minutes(1));
+  CHECK(check_settings(settings).ok());
+  REQUIRE(apply_setting(settings, "otlp_token_file", "t", "flag").ok());
+  CHECK(check_settings(settings).error().message.find("whole network") != std::string::npos);
+  REQUIRE(apply_setting(settings, "otlp_authority", "a.crt", "flag").ok());
+  REQUIRE(apply_setting(settings, "otlp_endpoint", "https://c", "flag").ok());
+  CHECK(check_settings(settings).ok());
+  const Status refused = apply_toml(settings, "otlp_endpoint = \"c:4318\"\n", "c.toml");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.starts_with("c.toml:1: otlp_endpoint = 'c:4318': needs a URL"));
+  CHECK_FALSE(apply_setting(settings, "otlp_period", "500ms", "flag").ok());
+}
+
 TEST_CASE("the environment wins over the file, and values are checked alike") {
   Settings settings;
   REQUIRE(apply_toml(settings, "log_level = \"warn\"\nsearch_time = \"2s\"\nsearch_evaluations = 5\n", "f").ok());

@@ -3,6 +3,7 @@
 
 #include "coordinator_world.hpp"
 #include "metrics.hpp"
+#include "otlp_document.hpp"
 
 using namespace trimtab;
 
@@ -24,7 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)world.services.live.computing("job");
   fuzz::check_utf8(world.services.live.document("job", world.clock.monotonic()), "what ranks do is valid UTF-8");
-  fuzz::check_utf8(coordinator::metrics_text(world.services, world.jobs), "the metrics are valid UTF-8");
+  const std::string page = coordinator::metrics_text(world.services, world.jobs);
+  fuzz::check_utf8(page, "the metrics are valid UTF-8");
+  (void)net::otlp_document({}, page, Nanoseconds(1), Nanoseconds(2));
   world.agents.stop();
   return 0;
 }

@@ -360,6 +360,17 @@ def write_rank_streams() -> None:
     put("rank_frames", "stream_empty_frame", b"\x40" + hello + struct.pack("<I", 0) + step)
 
 
+def write_collector_replies() -> None:
+    reply = lambda status, retry_after, body: struct.pack("<HB", status, len(retry_after)) + retry_after + body
+    put("collector_replies", "taken", reply(200, b"", b'{"partialSuccess":{}}'))
+    put("collector_replies", "partial", reply(200, b"", b'{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too old"}}'))
+    put("collector_replies", "throttled", reply(429, b"120", b'{"code":8,"message":"later"}'))
+    put("collector_replies", "until_a_date", reply(503, b"Tue, 14 Nov 2023 22:13:50 GMT", b""))
+    put("collector_replies", "bad_data", reply(400, b"", b'{"code":3,"message":"invalid","details":[]}'))
+    put("collector_replies", "web_page", reply(200, b"", b"<!DOCTYPE html><html></html>"))
+    put("collector_replies", "deep", reply(200, b"", b'{"partialSuccess":' * 400))
+
+
 def main() -> None:
     write_nccl_tables()
     write_agent_commands()
@@ -369,6 +380,7 @@ def main() -> None:
     write_ring_headers()
     write_rank_streams()
     write_cost_databases()
+    write_collector_replies()
 
 
 main()

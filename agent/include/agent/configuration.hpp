@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "net/credentials.hpp"
+#include "net/otlp_settings.hpp"
 
 namespace trimtab::agent {
 
@@ -41,6 +42,7 @@ struct Configuration {
   std::string nvml = "libnvidia-ml.so.1";               // a name for the loader, or a path
   net::CredentialFiles tls;                             // all empty = no TLS
   std::string token_file;                               // of the agent's own token; empty = none
+  net::OtlpSettings otlp;                               // where metrics are posted, too; nowhere unless told
 };
 
 struct ConfigurationKey {

@@ -15,6 +15,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "net/credentials.hpp"
+#include "net/otlp_settings.hpp"
 
 namespace trimtab::coordinator {
 
@@ -36,7 +37,8 @@ struct Settings {
   net::CredentialFiles tls;                                    // all empty = no TLS
   Nanoseconds job_retention = std::chrono::hours(24 * 90);     // of runs that are over; 0 = for ever
   Nanoseconds audit_retention = std::chrono::hours(24 * 365);  // of the audit log's entries; 0 = for ever
-  std::string tokens;  // file of the tokens' hashes; empty = everybody may everything
+  std::string tokens;      // file of the tokens' hashes; empty = everybody may everything
+  net::OtlpSettings otlp;  // where metrics are posted, too; nowhere unless told
 };
 
 struct SettingKey {
