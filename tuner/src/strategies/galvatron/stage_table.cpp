@@ -109,7 +109,8 @@ ChainProblem StageTable::problem_of(const StageClass& of, double sync_share) con
 
 StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_share) {
   const auto [at, fresh] = programs_.try_emplace({stage_class, sync_share});
-  if (!fresh) return at->second;
+  Programs& programs = at->second;
+  if (!fresh) return programs;
   const StageClass& of = classes_[stage_class];
   const ChainProblem whole = problem_of(of, sync_share);
   const auto add = [&](double reserve, const auto& has) {
@@ -120,7 +121,7 @@ StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_
         if (!has(space_.strategies[s])) costs[s].time = kInfinite;
       }
     }
-    at->second.emplace_back(part, ChainLimits{.stop = [this] { return stop_ && stop_(); }});
+    programs.emplace_back(part, ChainLimits{.stop = [this] { return stop_ && stop_(); }});
   };
   const auto add_splits = [&](double reserve, bool recompute) {
     if (space_.mixed) return add(reserve, [&](const LayerStrategy& one) { return recompute || !one.recompute; });
@@ -132,7 +133,7 @@ StageTable::Programs& StageTable::programs(std::size_t stage_class, double sync_
   // Without recompute a stage need not hold what recomputing takes.
   if (of.recompute_reserve > 0) add_splits(0, false);
   add_splits(of.recompute_reserve, true);
-  return at->second;
+  return programs;
 }
 
 std::optional<StagePoint> StageTable::solve_with(ChainProgram& program, const StageClass& of,
