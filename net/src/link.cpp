@@ -105,7 +105,8 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   // From one attempt to the next another address comes first: one that is connected to may yet be another machine's.
   void connect(const ConnectionPointer& connection, const tcp::resolver::results_type& found) {
     auto addresses = std::make_shared<Addresses>(found.begin(), found.end());
-    std::ranges::rotate(*addresses, addresses->begin() + static_cast<std::ptrdiff_t>(failures % addresses->size()));
+    const auto first = addresses->begin() + static_cast<std::ptrdiff_t>(failures % addresses->size());
+    std::rotate(addresses->begin(), first, addresses->end());
     const auto connected = [self = shared_from_this(), connection, several = addresses->size() > 1](
                                error_code failure, const tcp::endpoint& address) {
       if (!self->is_current(connection)) return;

@@ -23,7 +23,7 @@ bool left_out(const std::string& name) {
 std::vector<std::string> network_interfaces(const std::string& root) {
   std::vector<std::string> names = list_system_directory(root, "sys/class/net");
   std::erase_if(names, left_out);
-  std::ranges::stable_partition(names, [&](const std::string& name) { return is_hardware(root, name); });
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& name) { return is_hardware(root, name); });
   return names;
 }
 
