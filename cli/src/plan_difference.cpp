@@ -85,8 +85,8 @@ std::vector<PlanChange> differences(const Plan& before, const Plan& after) {
   }
   for (const auto& [field, value] : new_fields) {
     const std::string old_value = value_in(old_fields, field);
-    const bool known =
-        std::any_of(old_fields.begin(), old_fields.end(), [&](const auto& p) { return p.first == field; });
+    const auto is_field = [&name = field](const auto& pair) { return pair.first == name; };
+    const bool known = std::any_of(old_fields.begin(), old_fields.end(), is_field);
     if (!known && old_value != value) changes.push_back({field, old_value, value});
   }
   return changes;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "base/numbers.hpp"
 
@@ -66,11 +68,10 @@ void HardwareProbing::probe(Wanted wanted, Done done) {
 
 void HardwareProbing::begin_next() {
   while (!running_ && !queue_.empty()) {
-    auto [wanted, done] = std::move(queue_.front());
+    Running next;
+    std::tie(next.wanted, next.done) = std::move(queue_.front());
     queue_.pop_front();
-    running_.emplace();
-    running_->wanted = std::move(wanted);
-    running_->done = std::move(done);
+    running_ = std::move(next);
     begin(*running_);
   }
 }
