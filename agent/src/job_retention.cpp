@@ -62,9 +62,12 @@ std::size_t remove_within(const fs::path& directory, std::size_t most, std::erro
 }  // namespace
 
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
-  if (parts_.kept_for.count() == 0 || remove_some() || now < next_look_) return;
-  next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
-  look(wall);
+  if (parts_.kept_for.count() == 0 || remove_some()) return;
+  if (due_.empty() && now >= next_look_) {
+    next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
+    look(wall);
+  }
+  if (!due_.empty()) take_next(wall);
 }
 
 bool JobRetention::remove_some() {
@@ -81,26 +84,42 @@ bool JobRetention::remove_some() {
 void JobRetention::look(Nanoseconds wall) {
   std::map<std::string, std::vector<std::string>> directories;
   for (const std::string& path : scratch_paths(parts_.state)) directories[job_of(path)].push_back(path);
-  for (const auto& [job, paths] : directories) {
-    if (parts_.is_active(job)) continue;
-    const auto is_old = [&](const std::string& path) {
-      return wall.count() - last_change(path) > parts_.kept_for.count();
-    };
-    if (std::ranges::all_of(paths, is_old)) return move_aside(job, paths);
+  for (auto& [job, paths] : directories) {
+    if (is_over(job, paths, wall)) due_.emplace_back(job, std::move(paths));
   }
 }
 
-void JobRetention::move_aside(const std::string& job, const std::vector<std::string>& directories) {
+bool JobRetention::is_over(const std::string& job, const std::vector<std::string>& directories,
+                           Nanoseconds wall) const {
+  if (parts_.is_active(job)) return false;
+  return std::ranges::all_of(
+      directories, [&](const std::string& path) { return wall.count() - last_change(path) > parts_.kept_for.count(); });
+}
+
+// It may have come back since the look.
+void JobRetention::take_next(Nanoseconds wall) {
+  const auto [job, directories] = std::move(due_.back());
+  due_.pop_back();
+  if (is_over(job, directories, wall) && !move_aside(job, directories)) due_.clear();
+}
+
+bool JobRetention::move_aside(const std::string& job, const std::vector<std::string>& directories) {
   const Status forgotten = parts_.forget(job);
   const Status made = forgotten.ok() ? make_directories(aside(parts_.state)) : forgotten;
-  if (!made.ok()) return spdlog::warn("what job {} left here is kept a while longer: {}", job, made.error().message);
+  if (!made.ok()) {
+    spdlog::warn("what job {} left here is kept a while longer: {}", job, made.error().message);
+    return false;
+  }
   for (const std::string& directory : directories) {
     std::error_code failure;
     fs::rename(directory, aside(parts_.state) + "/" + fs::path(directory).filename().string(), failure);
-    if (failure) return spdlog::warn("couldn't move {} aside: {}", directory, failure.message());
+    if (!failure) continue;
+    spdlog::warn("couldn't move {} aside: {}", directory, failure.message());
+    return false;
   }
   ++removed_;
   spdlog::info("job {} has not run here for long: what it left is removed", job);
+  return true;
 }
 
 }  // namespace trimtab::agent

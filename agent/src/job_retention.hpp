@@ -29,19 +29,24 @@ class JobRetention {
 
   explicit JobRetention(Parts parts) : parts_(std::move(parts)) {}
 
-  // A few files of what was moved aside, else, where it is time for that, a look at what is due. `now` is monotonic,
-  // `wall` the time that files' dates count in.
+  // A few files of what was moved aside; else the next job that is due; else, where it is time for that, a look at
+  // which are. `now` is monotonic, `wall` the time that files' dates count in.
   void step(Nanoseconds now, Nanoseconds wall);
   [[nodiscard]] std::uint64_t removed() const { return removed_; }  // jobs, since the start
 
  private:
   [[nodiscard]] bool remove_some();
   void look(Nanoseconds wall);
-  void move_aside(const std::string& job, const std::vector<std::string>& directories);
+  [[nodiscard]] bool is_over(const std::string& job, const std::vector<std::string>& directories,
+                             Nanoseconds wall) const;
+  void take_next(Nanoseconds wall);
+  // False: it stays, and so would others now.
+  [[nodiscard]] bool move_aside(const std::string& job, const std::vector<std::string>& directories);
 
   Parts parts_;
   Nanoseconds next_look_{0};
-  std::string last_failure_;  // of removing; said once
+  std::vector<std::pair<std::string, std::vector<std::string>>> due_;  // jobs and their directories
+  std::string last_failure_;                                           // of removing; said once
   std::uint64_t removed_ = 0;
 };
 

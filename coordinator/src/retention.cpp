@@ -46,10 +46,13 @@ Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
 }
 
 Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
-  if (limits_.audit.count() == 0) return false;
+  const Nanoseconds now = services_.clock.monotonic();
+  if (limits_.audit.count() == 0 || now < next_audit_) return false;
   TRIMTAB_TRY(const std::uint64_t removed,
               services_.store.forget_audit(now_ns - limits_.audit.count(), kAuditRows, now_ns));
   services_.counters.audit_forgotten += removed;
+  if (removed > 0 && removed < static_cast<std::uint64_t>(kAuditRows))
+    next_audit_ = now + limits_.audit / kAuditRemovals;
   return removed == static_cast<std::uint64_t>(kAuditRows);
 }
 

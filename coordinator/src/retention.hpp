@@ -27,6 +27,8 @@ class Retention {
   void tick();
 
   static constexpr Nanoseconds kPeriod = std::chrono::seconds(10);
+  // Removing entries of the audit log is an entry, which goes in its turn: so many times at most in its retention.
+  static constexpr int kAuditRemovals = 20;
   static constexpr std::int64_t kRunRows = 500;
   static constexpr std::int64_t kAuditRows = 2000;
 
@@ -40,6 +42,7 @@ class Retention {
   JobTable& jobs_;
   const Limits limits_;
   Nanoseconds next_look_{0};
+  Nanoseconds next_audit_{0};
   std::set<std::int64_t> unreadable_;  // runs that stay
 };
 

@@ -72,6 +72,17 @@ TEST_CASE("a job's directories go when none of their files has changed for the t
   CHECK(fs::is_empty(node.directory / "removed-jobs"));
 }
 
+TEST_CASE("all jobs that are over go after one look, and one that comes back meanwhile stays") {
+  Node node;
+  for (int i = 0; i < 50; ++i) node.job("old-" + std::to_string(i), 21h);
+  node.steps(2);
+  node.active = {"old-7"};
+  node.steps(500);  // the next look is 10 minutes after the first
+  CHECK(node.retention.removed() == 49);
+  CHECK(node.has("jobs/old-7"));
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
 TEST_CASE("a file deep in a snapshot that changed lately keeps the job's directory") {
   Node node;
   node.job("j", 21h);

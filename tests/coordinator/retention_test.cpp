@@ -105,6 +105,19 @@ TEST_CASE("nothing is forgotten where it is kept for ever") {
   CHECK(place.store.audit("", 0, kMany).value().size() == 1);
 }
 
+TEST_CASE("that entries of the audit log went does not itself fill it") {
+  const test::DatabasePlace database(GENERATE(from_range(test::backends())));
+  Place place(database.name("state"), {Nanoseconds(0), 1h});
+  for (int seconds = 0; seconds < 6 * 3600; seconds += 10) {
+    if (seconds < 2 * 3600) {
+      REQUIRE(place.store.add_audit({"ana", "freeze the job", "a", 1, ""}, place.clock.wall().count()).ok());
+    }
+    place.clock.advance(10s);
+    place.retention->tick();
+  }
+  CHECK(place.store.audit("", 0, kMany).value().size() <= Retention::kAuditRemovals + 1);
+}
+
 TEST_CASE("entries of the audit log go after their time, and that they did is one") {
   const test::DatabasePlace database(GENERATE(from_range(test::backends())));
   Place place(database.name("state"), {Nanoseconds(0), 1h});

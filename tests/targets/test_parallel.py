@@ -1,6 +1,8 @@
 """The file of PyTorch's data parallelism, read by the client: what is wrong is named, nothing is lost silently."""
 import json
+import os
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -46,6 +48,54 @@ class Samples(unittest.TestCase):
         self.assertEqual(parts[2]["more"][0].tolist(), [[8, 9], [10, 11]])
         with self.assertRaisesRegex(parallel.BadConfiguration, "4 equal microbatches"):
             parallel.split_samples(batch, 4)
+
+
+class NoDaemon:
+    """A client whose agent is not there."""
+    stop_requested = False
+
+    def step(self, *_, **__):
+        pass
+
+    def close(self):
+        pass
+
+
+class AskedToEnd(unittest.TestCase):
+    """One rank, by itself."""
+
+    def setUp(self):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        self.killed = []
+        signal.signal(signal.SIGTERM, lambda *_: self.killed.append(True))  # in place of an end
+        alone = {"kind": "ddp", "world_size": 1, "global_batch": 2, "samples_per_microbatch": 2, "accumulation_steps": 1,
+                 "checkpoint_layers": []}
+        given = {name: value for name, value in {**GOOD, **alone}.items() if not name.startswith("shard")}
+        self.run_of = parallel.Run(parallel.parse(json.dumps(given), "ddp.json"), NoDaemon())
+        self.model = torch.nn.Linear(2, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+
+    def train(self, steps, asked_at=None):
+        done = []
+        for step in self.run_of.steps(0, steps):
+            if step == asked_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            self.run_of.step(self.model, self.optimizer, torch.ones(2, 2), lambda model, x: model(x).mean())
+            done.append(step)
+        return done
+
+    def test_it_ends_after_the_step_and_a_second_signal_does_not_reach_what_saves(self):
+        self.assertEqual(self.train(10, asked_at=2), [0, 1, 2])
+        self.assertTrue(self.run_of.stopped)
+        os.kill(os.getpid(), signal.SIGTERM)  # torchrun passes on what reached its process group
+        self.assertEqual(self.killed, [])
+
+    def test_a_run_that_nobody_ended_leaves_the_signal_as_it_was(self):
+        self.assertEqual(self.train(3), [0, 1, 2])
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.assertEqual(self.killed, [True])
 
 
 if __name__ == "__main__":

@@ -199,7 +199,11 @@ class Run:
         return ZeroRedundancyOptimizer(model.parameters(), optimizer_class=kind, **named)
 
     def steps(self, first, last):
-        """Numbers of the steps first to last - 1, until all ranks agree to stop. Checkpoint after each as you like."""
+        """Numbers of the steps first to last - 1, until all ranks agree to stop. Checkpoint after each as you like.
+
+        Where they stopped early, SIGTERM changes nothing any more: the checkpoint after the last step is still to be
+        saved, and a launcher passes on what its whole process group has received already.
+        """
         before = signal.signal(signal.SIGTERM, self._ask)
         if self._client is None:
             self._client = connect(first)
@@ -211,10 +215,10 @@ class Run:
                     break
         finally:
             self._client.close()
-            signal.signal(signal.SIGTERM, before)
+            if not (self._asked or self._stop):
+                signal.signal(signal.SIGTERM, before)
 
     def _ask(self, number, frame):
-        # Once or more: a launcher passes on what its whole process group has received already.
         self._asked = True
 
     def step(self, model, optimizer, batch, loss_of):

@@ -24,7 +24,8 @@ class Sample:
     fds: int
     threads: int
     cpu_s: float
-    database_bytes: int  # with their logs
+    database_bytes: int
+    log_bytes: int       # of the databases: SQLite writes on in a log once it is long enough, and never cuts it
     other_bytes: int     # jobs' directories and the like
 
 
@@ -46,19 +47,21 @@ def cpu_seconds(pid):
 
 
 def state_bytes(state):
-    """Of databases, and of everything else."""
-    databases = others = 0
+    """Of databases, of their logs, and of everything else."""
+    databases = logs = others = 0
     for directory, _, files in os.walk(state):
         for file in files:
             try:
                 size = os.lstat(os.path.join(directory, file)).st_size
             except OSError:
                 continue
-            if ".db" in file and not file.endswith(".lock"):
+            if file.endswith(".db-wal"):
+                logs += size
+            elif ".db" in file and not file.endswith(".lock"):
                 databases += size
             elif file != "ballast":
                 others += size
-    return databases, others
+    return databases, logs, others
 
 
 def take(daemon, t):
@@ -66,10 +69,10 @@ def take(daemon, t):
     pid = daemon.pid()
     try:
         proc = pathlib.Path(f"/proc/{pid}")
-        databases, others = state_bytes(daemon.state)
+        databases, logs, others = state_bytes(daemon.state)
         return Sample(t, daemon.name, daemon.lives, process_age(pid), kib_of(proc / "status", "VmRSS"),
                       kib_of(proc / "smaps_rollup", "Pss"), len(os.listdir(proc / "fd")), kib_of(proc / "status", "Threads"),
-                      cpu_seconds(pid), databases, others)
+                      cpu_seconds(pid), databases, logs, others)
     except (OSError, ValueError, IndexError):
         return None
 

@@ -21,7 +21,7 @@ def idle_table(rows):
 
 def daemons_table(cluster, sampler, verdict):
     lines = _header("daemon", "lives", "RSS, first third", "last third", "by slope", "most", "PSS, most", "CPU, of one core",
-                    "databases, most", "other files, most")
+                    "databases, most", "their logs, most", "other files, most")
     for daemon in cluster.daemons:
         own = [s for s in sampler.samples if s.daemon == daemon.name]
         first, last, grown, most = verdict.memory(daemon) or (0, 0, 0, 0)
@@ -31,7 +31,8 @@ def daemons_table(cluster, sampler, verdict):
         cpu = sum(spent.values()) / max(1.0, own[-1].t)
         lines.append(_row(daemon.name, daemon.lives, f"{first:.1f} MiB", f"{last:.1f} MiB", f"{grown:+.2f} MiB", f"{most:.1f} MiB",
                           f"{max(s.pss_kib for s in own) / 1024:.1f} MiB", f"{100 * cpu:.1f} %",
-                          f"{max(s.database_bytes for s in own) >> 10} KiB", f"{max(s.other_bytes for s in own) >> 10} KiB"))
+                          f"{max(s.database_bytes for s in own) >> 10} KiB", f"{max(s.log_bytes for s in own) >> 10} KiB",
+                          f"{max(s.other_bytes for s in own) >> 10} KiB"))
     return lines
 
 

@@ -16,13 +16,13 @@ STRETCH = (240.0, 600.0)
 AGENT = types.SimpleNamespace(name="n0", kind="agent")
 
 
-def samples(leak_mib_per_minute=0.0, databases=lambda t: 1 << 20, most_mib=20.0):
+def samples(leak_mib_per_minute=0.0, databases=lambda t: 1 << 20, logs=lambda t: 1 << 20, most_mib=20.0):
     """A process that is restarted each half minute, then lives on; memory with noise and outliers."""
     noise = random.Random(1)
     for t in range(60 * MINUTES):
         age = t % 30 if t < STRETCH[0] else t - STRETCH[0]
         rss = most_mib + noise.uniform(-0.5, 0.5) + leak_mib_per_minute * age / 60 + (5 if noise.random() < 0.05 else 0)
-        yield Sample(t, "n0", 1, age, round(1024 * rss), 1, 20, 5, 1.0, databases(t), 0)
+        yield Sample(t, "n0", 1, age, round(1024 * rss), 1, 20, 5, 1.0, databases(t), logs(t), 0)
 
 
 def verdict_on(these, rows=()):
@@ -56,7 +56,7 @@ class TheVerdict(unittest.TestCase):
 
     def test_a_lost_descriptor_is_found(self):
         verdict = verdict_on(samples())
-        verdict.check_descriptors(AGENT, Sample(600, "n0", 1, 9, 1, 1, 21, 5, 1.0, 0, 0))
+        verdict.check_descriptors(AGENT, Sample(600, "n0", 1, 9, 1, 1, 21, 5, 1.0, 0, 0, 0))
         self.assertIn("descriptors", self.broken(verdict))
 
     def test_a_database_that_grows_on_is_found(self):
@@ -66,6 +66,14 @@ class TheVerdict(unittest.TestCase):
         growing = verdict_on(samples(databases=lambda t: t << 15))
         growing.check_database(AGENT)
         self.assertIn("databases stop growing", self.broken(growing))
+
+    def test_a_log_that_grows_to_its_length_is_no_growth_and_one_beyond_it_is_found(self):
+        level = verdict_on(samples(logs=lambda t: min(t << 15, 8 << 20)))
+        level.check_database(AGENT)
+        self.assertEqual(level.broken(), [])
+        growing = verdict_on(samples(logs=lambda t: t << 15))
+        growing.check_database(AGENT)
+        self.assertIn("logs take at most", self.broken(growing))
 
     def test_history_that_stays_is_found_and_so_is_none_at_all(self):
         full = {HISTORY + name: 7 for name in FORGOTTEN} | {HISTORY + "audit": 3}

@@ -6,9 +6,10 @@ MEMORY_MIB = 4             # the most that memory may grow over the stretch with
 AGENT_MIB, COORDINATOR_MIB = 128, 256
 DATABASE_RATIO = 1.25      # of the high-water mark, middle to last third
 DATABASE_SLACK = 1 << 20
+LOG_MIB = 6                # of each of a daemon's two databases: SQLite begins anew at 4 MiB, after the transaction that passes them
 UNFOLDED = 2 * 64          # an origin's batches are folded when 64 follow on each other, at every 64th
 FORGOTTEN = ("jobs", "phases", "trials", "steps", "commands", "events")
-AUDIT_LEFT = 20            # what was written in the quiet time, mostly that entries were removed
+AUDIT_LEFT = 25            # what was written in the quiet time, mostly that entries were removed
 HISTORY = "coordinator.db: "
 
 
@@ -62,6 +63,8 @@ class Verdict:
         middle, last = self.high_water(daemon)
         self.check(f"{daemon.name}: databases stop growing", f"{middle >> 10} KiB in the middle third, {last >> 10} KiB in the last",
                    last <= DATABASE_RATIO * middle + DATABASE_SLACK)
+        logs = max((s.log_bytes for s in self._samples if s.daemon == daemon.name), default=0)
+        self.check(f"{daemon.name}: the databases' logs take at most {2 * LOG_MIB} MiB", f"{logs >> 10} KiB", logs <= 2 * LOG_MIB << 20)
 
     def check_retention(self, final_rows):
         counts = final_rows["coordinator"]
