@@ -11,7 +11,8 @@ WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden 
 # Fits wherever a rank fits at all.
 SMALL = plan([([0], 0, 4, [[0, 4]]), ([1], 4, 8, [[4, 8]])], 1)
 ADOPTED = plan([([0], 0, 3, [[0, 3]]), ([1], 3, 8, [[3, 8]])], 2)
-# The head's logits of a whole batch: 88 MiB, several times over.
+# The head's logits of a whole batch: 88 MiB, several times over. Its peak is some 225 MiB above SMALL's, ADOPTED's 35 to 65,
+# by how its heap falls into pieces.
 HUNGRY = plan([([0], 0, 4, []), ([1], 4, 8, [])], 12)
 LIMIT = []  # Found out once.
 
@@ -25,9 +26,9 @@ class Retreat(JobTest):
         self.snapshots = os.path.join(self.folder, "snapshots")
 
     def limit(self):
-        """Room for SMALL, which has been trained here, and not for HUNGRY."""
+        """Room for SMALL, which has been trained here, and for ADOPTED; not for HUNGRY."""
         if not LIMIT:
-            LIMIT.append(60 * MIB + max(max(line["peak_bytes"]) for line in self.train(SMALL, 2, 2).values()))
+            LIMIT.append(100 * MIB + max(max(line["peak_bytes"]) for line in self.train(SMALL, 2, 2).values()))
         return str(LIMIT[0])
 
     def start_job(self, *extra, **environment):
