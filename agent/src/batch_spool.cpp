@@ -4,7 +4,7 @@ namespace trimtab::agent {
 
 Result<BatchSpool> BatchSpool::open(Database& database, Bytes limit) {
   BatchSpool spool(database, limit);
-  TRIMTAB_TRY(const auto rows, database.query("SELECT COALESCE(SUM(bytes), 0) FROM batches"));
+  TRIMTAB_TRY(const auto rows, database.query("SELECT CAST(COALESCE(SUM(bytes), 0) AS INTEGER) FROM batches"));
   spool.bytes_ = as_integer(rows[0][0]);
   return spool;
 }

@@ -16,17 +16,17 @@ std::int64_t integer(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-Migrations migrations() {
+}  // namespace
+
+Migrations state_migrations() {
   return {kApplicationId,
           "coordinator state",
           {std::begin(kCoordinatorMigrations), std::end(kCoordinatorMigrations)},
           {std::begin(kCoordinatorServerMigrations), std::end(kCoordinatorServerMigrations)}};
 }
 
-}  // namespace
-
 Result<StateStore> StateStore::open(const std::string& name) {
-  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kCreate, migrations(), true));
+  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kCreate, state_migrations(), true));
   TRIMTAB_TRY(const auto rows, database.query("SELECT coordinator FROM identity"));
   if (rows.size() != 1) return unavailable("the coordinator state " + name + " has lost its identity: it is damaged");
   return StateStore(std::move(database), as_text(rows[0][0]));

@@ -52,6 +52,9 @@ struct Transition {
   }
 };
 
+// What makes its tables; to open it without a StateStore's rules.
+[[nodiscard]] Migrations state_migrations();
+
 class StateStore {
  public:
   // Refuses a state that another coordinator has open. `name`: a path or a server's (schema/database.hpp).

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/check.hpp"
 #include "cost_migrations.hpp"
 #include "cost_server_migrations.hpp"
 
@@ -48,6 +47,12 @@ Row values_of(const CostKey& key) {
           key.protocol,
           std::int64_t{key.channels},
           key.kernel_class};
+}
+
+// A file's index that does not fit its table.
+Error not_found_again(const Database& database, const std::string& what) {
+  return bad_input("cost database " + database.name() + ": the " + what +
+                   " was stored and is not found; the database is damaged. Put a backup in its place");
 }
 
 std::string find_key_in(const Database& database) {
@@ -112,7 +117,7 @@ Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const st
   for (const CostKey& key : missing) arguments.push_back(values_of(key));
   TRIMTAB_TRY_STATUS(database.execute_each(kAddKey, arguments));
   TRIMTAB_TRY(const auto still_missing, find_keys(database, missing, ids));
-  TRIMTAB_ASSERT(still_missing.empty(), "a key that was just stored is found");
+  if (!still_missing.empty()) return not_found_again(database, "key of " + still_missing.front().subject);
   return ids;
 }
 
@@ -141,7 +146,7 @@ Result<std::map<std::string, Origin>> intern_origins(Database& database, const s
   for (const std::string& name : missing) arguments.push_back({name});
   TRIMTAB_TRY_STATUS(database.execute_each("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", arguments));
   TRIMTAB_TRY(const auto still_missing, look(missing));
-  TRIMTAB_ASSERT(still_missing.empty(), "an origin that was just stored is found");
+  if (!still_missing.empty()) return not_found_again(database, "origin " + *still_missing.begin());
   return origins;
 }
 

@@ -16,6 +16,7 @@
 #include <sqlite3.h>
 
 #include "database_place.hpp"
+#include "table_shapes.hpp"
 
 namespace trimtab {
 
@@ -168,6 +169,7 @@ Status check_version(SQLite::Database& connection, const std::string& path, Data
                      const Migrations& migrations) {
   const std::int64_t found = version_of(connection);
   const auto known = static_cast<std::int64_t>(migrations.steps.size());
+  if (found < 1) return foreign_file(path, migrations, "its version is " + std::to_string(found));
   const std::string versions =
       path + " is a " + migrations.kind + " of version " + std::to_string(found) + ", but this release ";
   if (found > known) {
@@ -185,11 +187,13 @@ Status recognize(SQLite::Database& connection, const std::string& path, Database
     if (mode != DatabaseMode::kCreate) return foreign_file(path, migrations, "the database is empty");
     create(connection, migrations);
   }
+  const SQLite::Transaction reading(connection);  // another process may be upgrading it
   const auto id = static_cast<std::uint32_t>(number(connection, "PRAGMA application_id"));
   if (id != migrations.application_id) {
     return foreign_file(path, migrations, "the SQLite file belongs to another application");
   }
-  return check_version(connection, path, mode, migrations);
+  TRIMTAB_TRY_STATUS(check_version(connection, path, mode, migrations));
+  return check_tables(connection, path, migrations, version_of(connection));
 }
 
 }  // namespace
@@ -206,6 +210,7 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
 }
 
 Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
+  connection.exec("PRAGMA trusted_schema = OFF");  // what the file's own schema calls must be harmless
   if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
   if (mode != DatabaseMode::kReadOnly) secure_empty(connection);
   const Status ours = recognize(connection, path, mode, migrations);

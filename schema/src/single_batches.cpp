@@ -9,7 +9,7 @@ namespace {
 
 // Rows that are in memory at once.
 constexpr std::int64_t kAtOnce = 64;
-constexpr const char* kColumns = "SELECT origin, number, COALESCE(fingerprint, ''), source, costs FROM batches ";
+constexpr const char* kColumns = "SELECT origin, number, COALESCE(fingerprint || '', ''), source, costs FROM batches ";
 
 SingleBatch batch_of(Row& row) {
   return {as_integer(row[0]), as_integer(row[1]), as_text(row[2]), as_text(row[3]),

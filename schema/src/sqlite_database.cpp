@@ -39,11 +39,45 @@ Value value_of(const SQLite::Column& column) {
   return column.getString();
 }
 
-Row row_of(SQLite::Statement& statement) {
-  Row row;
-  for (int i = 0; i < statement.getColumnCount(); ++i) row.push_back(value_of(statement.getColumn(i)));
-  return row;
+// By its first letter; 0 of an expression, whose statement says by itself what it makes, and of what our tables lack.
+char declared_type(const SQLite::Statement& statement, int column) {
+  try {
+    const char first = statement.getColumnDeclaredType(column)[0];
+    return first == 'I' || first == 'R' || first == 'T' ? first : '\0';
+  } catch (const SQLite::Exception&) {
+    return '\0';
+  }
 }
+
+// SQLite stores a type with each value, and in a file from elsewhere that need not be the column's. Our columns hold no
+// NULL but those that are read through an expression.
+bool fits(char declared, const SQLite::Column& column) {
+  if (declared == 'I') return column.isInteger();
+  if (declared == 'R') return column.isFloat() || column.isInteger();
+  return declared != 'T' || column.isText() || column.isBlob();
+}
+
+struct Prepared {
+  Prepared(SQLite::Database& connection, const std::string& sql) : statement(connection, sql) {
+    for (int i = 0; i < statement.getColumnCount(); ++i) declared.push_back(declared_type(statement, i));
+  }
+
+  Row row() {
+    Row row;
+    for (int i = 0; i < statement.getColumnCount(); ++i) {
+      const SQLite::Column column = statement.getColumn(i);
+      if (!fits(declared[static_cast<std::size_t>(i)], column)) {
+        throw SQLite::Exception(std::string("column ") + column.getName() + " has a value of another type",
+                                SQLITE_CORRUPT);
+      }
+      row.push_back(value_of(column));
+    }
+    return row;
+  }
+
+  SQLite::Statement statement;
+  std::string declared;  // a letter for each column
+};
 
 class SqliteDatabase : public DatabaseBackend {
  public:
@@ -63,7 +97,7 @@ class SqliteDatabase : public DatabaseBackend {
 
  private:
   Result<Rows> run(const std::string& sql, const Row& arguments);
-  SQLite::Statement& prepared(const std::string& sql);
+  Prepared& prepared(const std::string& sql);
   [[nodiscard]] bool autocommit() const { return sqlite3_get_autocommit(connection_.getHandle()) != 0; }
   Status run_alone(const char* sql);
   Status run_inside(const char* begin, const std::function<Status()>& body);
@@ -75,14 +109,14 @@ class SqliteDatabase : public DatabaseBackend {
   const std::string kind_;
   OwnerLock lock_;  // given back after the connection has closed
   SQLite::Database connection_;
-  std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;
+  std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
 };
 
-SQLite::Statement& SqliteDatabase::prepared(const std::string& sql) {
+Prepared& SqliteDatabase::prepared(const std::string& sql) {
   if (statements_.size() >= kMaxPrepared) statements_.clear();
   auto& statement = statements_[sql];
-  if (!statement) statement = std::make_unique<SQLite::Statement>(connection_, sql);
+  if (!statement) statement = std::make_unique<Prepared>(connection_, sql);
   return *statement;
 }
 
@@ -90,11 +124,12 @@ Result<Rows> SqliteDatabase::run(const std::string& sql, const Row& arguments) {
   // SQLite may roll a transaction back by itself (disk full); what follows must not be stored on its own then.
   if (in_transaction_ && autocommit()) return unavailable(kind_ + " " + path_ + ": the transaction was rolled back");
   try {
-    SQLite::Statement& statement = prepared(sql);
+    Prepared& ready = prepared(sql);
+    SQLite::Statement& statement = ready.statement;
     const int count = static_cast<int>(arguments.size());
     for (int i = 0; i < count; ++i) bind(statement, i + 1, arguments[static_cast<std::size_t>(i)]);
     Rows rows;
-    while (statement.executeStep()) rows.push_back(row_of(statement));
+    while (statement.executeStep()) rows.push_back(ready.row());
     statement.reset();
     statement.clearBindings();
     return rows;

@@ -11,9 +11,9 @@ using namespace trimtab::coordinator;
 
 namespace {
 
-// The same database without its owner's rules; its steps' texts are not run again.
+// The same database without its owner's rules.
 Result<Database> raw(const std::string& name) {
-  return Database::open(name, DatabaseMode::kCreate, {0x54544353, "coordinator state", {"", "", ""}, {"", ""}});
+  return Database::open(name, DatabaseMode::kReadWrite, state_migrations());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -117,6 +118,59 @@ TEST_CASE("a damaged database is refused or reports the damage, and never crashe
   } else {
     CHECK_THAT(database.error().message, Catch::Contains("damaged"));
   }
+}
+
+TEST_CASE("a file that has our id and other tables is refused with the difference, and stays as it is") {
+  const std::string ours = kThings.steps[0];
+  const std::vector<std::pair<std::string, std::string>> others = {
+      {"CREATE TABLE others (id INTEGER PRIMARY KEY, name TEXT)", "it has no table things"},
+      {"CREATE VIEW things AS SELECT 1 AS id, 'a' AS name", "it has no table things"},
+      {"CREATE VIRTUAL TABLE things USING fts5 (id, name)", "it has no table things"},
+      {"CREATE TABLE things (id INTEGER PRIMARY KEY, name)",
+       "its table things has the columns (id INTEGER KEY 1, name ), not (id INTEGER KEY 1, name TEXT)"},
+      {"CREATE TABLE things (id INTEGER, name TEXT)", "its table things has the columns"},
+      {"CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT NOT NULL)", "its table things has the columns"},
+      {"CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT, extra TEXT)", "its table things has the columns"},
+      {"CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT AS (hex(id)))", "its table things has the columns"},
+      {ours + "; CREATE TRIGGER t AFTER INSERT ON things BEGIN DELETE FROM things; END", "its trigger t is not ours"}};
+  for (const auto& [tables, difference] : others) {
+    const TemporaryDirectory directory;
+    const std::string path = directory.file("d");
+    REQUIRE(Database::open(path, DatabaseMode::kCreate, {kThings.application_id, "thing store", {tables}}).ok());
+    const std::string bytes = bytes_of(path);
+    for (const DatabaseMode mode : {DatabaseMode::kCreate, DatabaseMode::kReadWrite, DatabaseMode::kReadOnly}) {
+      CHECK_THAT(refusal(path, mode),
+                 Catch::Contains("says that it is a thing store of version 1, but " + difference) &&
+                     Catch::Contains("nothing was changed"));
+    }
+    CHECK(bytes_of(path) == bytes);
+  }
+}
+
+TEST_CASE("tables and indexes beside ours are tolerated") {
+  const TemporaryDirectory directory;
+  const std::string tables = kThings.steps[0] + "; CREATE TABLE notes (x); CREATE INDEX by_name ON things (name)";
+  REQUIRE(Database::open(directory.file("d"), DatabaseMode::kCreate, {kThings.application_id, "", {tables}}).ok());
+  CHECK(refusal(directory.file("d")).empty());
+}
+
+TEST_CASE("a value of another type than its column's is damage, and the database stays usable") {
+  const TemporaryDirectory directory;
+  const Migrations numbers{0x74724202, "numbers", {"CREATE TABLE numbers (i INTEGER, r REAL, t TEXT)"}};
+  auto database = Database::open(directory.file("d"), DatabaseMode::kCreate, numbers).value();
+  for (const char* values : {"'one', 1, 'a'", "1.5, 1, 'a'", "NULL, 1, 'a'", "1, 'one', 'a'", "1, 1, NULL"}) {
+    REQUIRE(database.execute("DELETE FROM numbers").ok());
+    REQUIRE(database.execute(std::string("INSERT INTO numbers VALUES (") + values + ")").ok());
+    const auto rows = database.query("SELECT i, r, t FROM numbers");
+    REQUIRE_FALSE(rows.ok());
+    CHECK_THAT(rows.error().message,
+               Catch::Contains("the file is damaged: column ") && Catch::Contains(" has a value of another type"));
+  }
+  REQUIRE(database.execute("UPDATE numbers SET i = 1, r = 2, t = x'61'").ok());
+  const auto rows = database.query("SELECT i, r, t FROM numbers").value();
+  CHECK(as_integer(rows[0][0]) == 1);
+  CHECK(as_real(rows[0][1]) == 2);
+  CHECK(as_text(rows[0][2]) == "a");
 }
 
 TEST_CASE("a file locked by another program is refused after a while, and nothing is stored") {
