@@ -20,7 +20,10 @@ import torch
 
 # glibc's mallopt() parameters. Its defaults hand each large tensor back to the system when it is freed, and the page
 # faults of getting it again take a third of a step. Freed memory stays in the heap until release_unused() instead.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+#
+# One heap for all threads: under load each would make one of its own, and the peak of the same plan would differ from run
+# to run by tens of MiB, which a limit must not.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MMAP_THRESHOLD_BYTES = 32 << 20  # The most that glibc accepts.
 _TRIM_THRESHOLD_BYTES = 1 << 30
 
@@ -57,11 +60,12 @@ def _reset_high_water():
 
 
 def keep_freed_memory():
-    """Let the allocator reuse large blocks. Call it before the first tensor."""
+    """Let the allocator reuse large blocks, from one heap. Call it before the first tensor and the first thread."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return  # Another C library; its allocator decides.
+    mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
     mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
 
