@@ -12,7 +12,7 @@ namespace trimtab::agent {
 
 namespace {
 
-constexpr double kLongestSeconds = 60;
+constexpr double kLongestSeconds = 120;
 constexpr std::size_t kMostNetworks = 64;
 
 void put(const std::vector<DeviceSpeed>& speeds, wire::ProbeReport& report) {

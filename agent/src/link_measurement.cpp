@@ -9,6 +9,10 @@ namespace trimtab::agent {
 namespace {
 
 constexpr int kRoundTrips = 8;
+constexpr int kLeastRoundTrips = 3;
+constexpr Nanoseconds kRoundTripsTime = std::chrono::milliseconds(50);
+// A transfer is long enough where it takes so many round trips: behind the job's own bytes in a queue each waits as long.
+constexpr int kInRoundTrips = 4;
 constexpr Bytes kFirst = Bytes{16} << 10;
 constexpr Bytes kTimes = 4;  // a long transfer has so many bytes for one of a short one
 constexpr Nanoseconds kLongEnough = std::chrono::milliseconds(20);
@@ -49,9 +53,10 @@ class Measurement {
       : sides_(sides), budget_(budget), clock_(clock), rest_(rest) {}
 
   Result<LinkSpeed> run() {
+    const Nanoseconds begin = clock_.monotonic();
     TRIMTAB_TRY_STATUS(time_round_trips());
-    TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.send(bytes); }));
-    TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.fetch(bytes); }));
+    TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.send(bytes); }, begin + budget_.whole / 2));
+    TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.fetch(bytes); }, begin + budget_.whole));
     return speed_;
   }
 
@@ -69,20 +74,28 @@ class Measurement {
   }
 
   Status time_round_trips() {
-    for (int i = 0; i < kRoundTrips; ++i) {
-      TRIMTAB_TRY(const Nanoseconds took, timed([this] { return sides_.round_trip(); }));
-      speed_.round_trip = i == 0 ? took : std::min(speed_.round_trip, took);
+    std::vector<Nanoseconds> took;
+    Nanoseconds spent{0};
+    for (int i = 0; i < kRoundTrips && (i < kLeastRoundTrips || spent < kRoundTripsTime); ++i) {
+      TRIMTAB_TRY(const Nanoseconds one, timed([this] { return sides_.round_trip(); }));
+      took.push_back(one);
+      spent += one;
     }
+    std::sort(took.begin(), took.end());
+    speed_.round_trip = took.front();
+    long_enough_ = std::max(kLongEnough, kInRoundTrips * took[took.size() / 2]);
     return {};
   }
 
-  Status time_direction(const Move& move) {
+  Status time_direction(const Move& move, Nanoseconds end) {
     TRIMTAB_TRY(Rounds rounds, shortest_worth_timing(move));
     // At least one of each, then as many as the budget has time for.
     const Nanoseconds most = budget_.time / 2;
+    const double busy = std::clamp(budget_.share, 0.01, 1.0);
     Nanoseconds spent{0};
     for (int i = 0; i < budget_.rounds; ++i) {
-      if (i > 0 && spent + (spent / i) > most) break;
+      const auto round = i > 0 ? std::chrono::duration_cast<Nanoseconds>(spent / i / busy) : Nanoseconds(0);
+      if (i > 0 && (spent + (spent / i) > most || clock_.monotonic() + round > end)) break;
       if (i > 0) TRIMTAB_TRY_STATUS(timed_move(move, rounds.bytes, rounds.brief));
       TRIMTAB_TRY_STATUS(timed_move(move, rounds.times * rounds.bytes, rounds.lengthy));
       spent += rounds.brief.back() + rounds.lengthy.back();
@@ -99,11 +112,12 @@ class Measurement {
     const Bytes affordable = budget_.bytes / 2 / (4 + budget_.rounds * (1 + kTimes));  // 4: while it grows
     const Bytes most = std::min(budget_.largest / kTimes, affordable);
     if (most < kFirst) return bad_input("a link's probe may move too few bytes to say how fast it is");
-    for (Bytes bytes = kFirst;; bytes *= 2) {
+    for (Bytes bytes = first_;; bytes *= 2) {
       std::vector<Nanoseconds> took;
       TRIMTAB_TRY_STATUS(timed_move(move, bytes, took));
-      if (took.back() >= kLongEnough) TRIMTAB_TRY_STATUS(timed_move(move, bytes, took));
-      if (took.back() >= kLongEnough || 2 * bytes > most) {
+      if (took.back() >= long_enough_) TRIMTAB_TRY_STATUS(timed_move(move, bytes, took));
+      if (took.back() >= long_enough_ || 2 * bytes > most) {
+        first_ = std::max(kFirst, bytes / 2);  // for the other direction
         return Rounds{bytes, took.back() < kSlow ? kTimes : kSlowTimes, std::move(took), {}};
       }
     }
@@ -121,6 +135,8 @@ class Measurement {
   const Clock& clock_;
   const std::function<Status(Nanoseconds)>& rest_;
   LinkSpeed speed_;
+  Nanoseconds long_enough_ = kLongEnough;
+  Bytes first_ = kFirst;
 };
 
 }  // namespace

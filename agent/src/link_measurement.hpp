@@ -20,6 +20,7 @@ struct LinkBudget {
   Bytes largest = Bytes{4} << 20;              // of one transfer
   Nanoseconds time = std::chrono::seconds(2);  // in which bytes move
   double share = 0.2;                          // of the link's time while the probe runs
+  Nanoseconds whole = std::chrono::seconds(15);  // with its rests: no further round begins after it
   int rounds = 4;                              // of both sizes, in each direction
 };
 

@@ -21,9 +21,9 @@
 
 namespace trimtab::coordinator {
 
-// Of each of its stages; the agents' own deadline is longer than all of them.
-inline constexpr Nanoseconds kProbeStage = std::chrono::seconds(10);
-inline constexpr Nanoseconds kProbeLimit = std::chrono::seconds(45);
+// Of each of its stages, of which a slow link that the job keeps busy takes the most; of all; the agents' own deadline.
+inline constexpr Nanoseconds kProbeStage = std::chrono::seconds(25);
+inline constexpr Nanoseconds kProbeLimit = std::chrono::seconds(90);
 
 // The interface that a job's environment names for its own communication; empty = none, or a rule and not a name.
 [[nodiscard]] std::string interface_of(const Job& job);

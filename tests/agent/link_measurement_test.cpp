@@ -106,6 +106,17 @@ TEST_CASE("what the job moves meanwhile makes a link's rounds slower and not its
   CHECK(disturbed->spread >= 0);
 }
 
+TEST_CASE("a slow link whose queue the job keeps full is measured in time, and by transfers longer than the queue") {
+  ModelledLink link;
+  link.latency = std::chrono::milliseconds(100);  // of the queue
+  link.send_bytes_per_s = link.fetch_bytes_per_s = 1.5e6;
+  const LinkBudget budget;
+  const auto speed = link.measure(budget);
+  CHECK(speed->bytes_per_s == Approx(1.5e6).epsilon(0.01));
+  CHECK(static_cast<double>(link.largest) / 1.5e6 >= 0.4);
+  CHECK(link.clock.monotonic() <= budget.whole + std::chrono::seconds(10));  // with the round that had begun
+}
+
 TEST_CASE("a link that breaks and a rest that is cancelled end the measurement with their reason") {
   ModelledLink broken;
   broken.fails_at = 3;
