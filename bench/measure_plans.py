@@ -98,8 +98,8 @@ class Script:
             fits = 0
         return agree(fits) == 1
 
-    def activated(self, epoch, step, *, switch_ns, peak_bytes):
-        del peak_bytes
+    def activated(self, epoch, step, *, switch_ns, peak_bytes, phases=None):
+        del peak_bytes, phases
         if self.announce:
             print(f"step {step}: plan {epoch} of {len(self.plans)}", file=sys.stderr, flush=True)
         self.epoch, self._since = epoch, 0

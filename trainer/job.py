@@ -20,6 +20,7 @@ from pipeline import Pipeline
 from plan import parse
 from snapshot import SnapshotStore
 from switch import move_values, peak_state_bytes
+from switch_phases import SwitchPhases
 from trimtab import LearningGuard, Refused
 from warm_up import warm_up
 
@@ -54,6 +55,7 @@ class TrainingJob:
         self._epoch = process.retreat.epoch if process.retreat else client.epoch
         self._previous = None  # (plan, epoch) to return to if the present one fails.
         self._guard = LearningGuard()
+        self._phases = SwitchPhases()  # Of the newest change of plan.
         self._log = self._open_log(settings)
         self._states, self._step = [], 0
         warm_up(self._device, config.precision)
@@ -182,6 +184,7 @@ class TrainingJob:
         try:
             with self._client.range("switch", change.epoch):
                 self._prepare_retreat(*previous, change.epoch)
+                self._phases = SwitchPhases()
                 peak = self._switch_to(plan)
         except OutsideFailure as error:  # No snapshot, on any rank: then nothing has moved, and training can go on.
             self._build()
@@ -191,7 +194,7 @@ class TrainingJob:
         self._previous = previous
         self._epoch = change.epoch
         self._guard.changed()
-        self._client.activated(change.epoch, self._step, peak_bytes=peak,
+        self._client.activated(change.epoch, self._step, peak_bytes=peak, phases=self._phases.ns,
                                switch_ns=time.perf_counter_ns() - began)
 
     def _switch_to(self, plan):
@@ -205,14 +208,17 @@ class TrainingJob:
         lift_allocation_limit(self._device)  # What a change takes was checked; its groups map more than they touch.
         self._pipeline = None
         self._memory.mark()
-        self._save_if(True)
+        with self._phases.of("save"):
+            self._save_if(True)
         self._faults.reach("after_snapshot", self._step)
         values = {state.spec.index: state.values for state in self._states}
         self._states = []  # Gradients and modules go before values move.
         release_unused()
-        move_values(self._plan, plan, self._rank, self._specs, self._config, self._groups, values, self._device,
-                    self._faults, self._step)
-        self._train(values)
+        with self._phases.of("move"):
+            move_values(self._plan, plan, self._rank, self._specs, self._config, self._groups, values, self._device,
+                        self._faults, self._step)
+        with self._phases.of("build"):
+            self._train(values)
         self._faults.reach("moved", self._step)
         self._plan = plan
         peak = self._memory.peak_bytes()
@@ -220,9 +226,11 @@ class TrainingJob:
         return peak
 
     def _build(self):
-        self._groups.prepare(self._plan)
-        self._pipeline = Pipeline(self._plan, self._rank, self._config, self._stream, self._groups,
-                                  self._client.ranges, self._states, self._recipe, self._device)
+        with self._phases.of("groups"):
+            self._groups.prepare(self._plan)
+        with self._phases.of("build"):
+            self._pipeline = Pipeline(self._plan, self._rank, self._config, self._stream, self._groups,
+                                      self._client.ranges, self._states, self._recipe, self._device)
         self._groups.barrier()
         self._memory.mark()
         if self._settings.limit_bytes:

@@ -117,7 +117,14 @@ RankFrame read_refuse(Fields& f) {
 }
 
 RankFrame read_active(Fields& f) {
-  return PlanActiveFrame{f.epoch(), f.step(), f.integer_or("switch_ns", 0, 0), f.integer_or("peak_bytes", 0, 0)};
+  return PlanActiveFrame{f.epoch(),
+                         f.step(),
+                         f.integer_or("switch_ns", 0, 0),
+                         f.integer_or("peak_bytes", 0, 0),
+                         f.integer_or("save_ns", 0, 0),
+                         f.integer_or("move_ns", 0, 0),
+                         f.integer_or("groups_ns", 0, 0),
+                         f.integer_or("build_ns", 0, 0)};
 }
 
 RankFrame read_failed(Fields& f) {

@@ -75,6 +75,11 @@ struct PlanActiveFrame {
   std::int64_t step = 0;
   std::int64_t switch_ns = 0;
   std::int64_t peak_bytes = 0;
+  // Parts of switch_ns; 0 = not told.
+  std::int64_t save_ns = 0;
+  std::int64_t move_ns = 0;
+  std::int64_t groups_ns = 0;
+  std::int64_t build_ns = 0;
 };
 struct PlanFailedFrame {
   std::uint64_t epoch = 0;

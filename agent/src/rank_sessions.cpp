@@ -212,6 +212,10 @@ void RankSessions::said_active(Session& session, const PlanActiveFrame& frame) {
   active.set_step(frame.step);
   active.set_switch_ns(frame.switch_ns);
   active.set_peak_bytes(frame.peak_bytes);
+  active.set_save_ns(frame.save_ns);
+  active.set_move_ns(frame.move_ns);
+  active.set_groups_ns(frame.groups_ns);
+  active.set_build_ns(frame.build_ns);
   tell(session, std::move(event));
 }
 

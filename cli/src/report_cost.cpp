@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "base/numbers.hpp"
 #include "report_sections.hpp"
@@ -30,6 +31,31 @@ std::string break_even_sentence(const ReportData& report) {
             " steps.";
   }
   return text;
+}
+
+std::string_view phase_words(std::string_view name) {
+  if (name == "save") return "the snapshot";
+  if (name == "move") return "moving state";
+  return name == "groups" ? "communicators" : "building modules";
+}
+
+// "214.5 ms, of which the snapshot 90 ms, moving state 40 ms"
+std::string change_text(const ReportTrial& trial) {
+  std::string text = format_ms(*trial.switch_ms);
+  for (const auto& [name, ms] : trial.switch_phases) {
+    text += text.find(", of which") == std::string::npos ? ", of which " : ", ";
+    text += std::string(phase_words(name)) + " " + format_ms(ms);
+  }
+  return text;
+}
+
+std::string change_sentence(const ReportData& report) {
+  const ReportTrial* longest = nullptr;
+  for (const ReportTrial& trial : report.trials) {
+    if (!trial.switch_ms || trial.switch_phases.empty()) continue;
+    if (longest == nullptr || *trial.switch_ms > *longest->switch_ms) longest = &trial;
+  }
+  return longest == nullptr ? "" : " The longest change of plan took " + change_text(*longest) + ".";
 }
 
 std::string times_sentence(const ReportData& report) {
@@ -64,7 +90,7 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
     const double width = std::max(0.0, *trial.overhead_ms) / most * kPlot;
     svg.text(kLeft - 8, y + 12, "trial " + trial.id + ", " + trial.state, "small", Anchor::kEnd);
     svg.rectangle(kLeft, y, width, kBar, trial.state == "adopted" ? "point" : "point-lost",
-                  trial.switch_ms ? "one change of plan took " + format_ms(*trial.switch_ms) : "");
+                  trial.switch_ms ? "one change of plan took " + change_text(trial) : "");
     svg.text(kLeft + width + 6, y + 12, format_ms(*trial.overhead_ms), "small");
     y += kRow;
   }
@@ -90,7 +116,7 @@ std::string resize_sentence(const ReportResize& resize) {
 std::string cost_section(const ReportData& report) {
   if (report.trials.empty()) return "";
   std::string text = report.overhead ? overhead_sentence(*report.overhead) : "";
-  text += break_even_sentence(report) + times_sentence(report);
+  text += change_sentence(report) + break_even_sentence(report) + times_sentence(report);
   const std::string chart = drawing(priced_trials(report));
   if (text.empty() && chart.empty()) return "";
   if (text.starts_with(' ')) text.erase(0, 1);

@@ -160,6 +160,17 @@ std::optional<Interval> read_ratio(Reader& reader, const json& parent, const cha
   return Interval{*ratio, reader.number(*value, "low", where), reader.number(*value, "high", where)};
 }
 
+std::vector<std::pair<std::string, double>> read_phases(Reader& reader, const json& cost, const std::string& path) {
+  std::vector<std::pair<std::string, double>> phases;
+  const json* value = reader.object(cost, "switch_phases_ms", path);
+  if (value == nullptr) return phases;
+  for (const char* name : {"save", "move", "groups", "build"}) {
+    const auto ms = reader.number(*value, name, path + ".switch_phases_ms");
+    if (ms && *ms > 0) phases.emplace_back(name, *ms);
+  }
+  return phases;
+}
+
 std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
   std::vector<ReportTrial> trials;
   const json* values = reader.array(root, "trials", "$");
@@ -176,6 +187,7 @@ std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
     trial.message = reader.text(value, "message", path);
     if (const json* cost = reader.object(value, "cost", path)) {
       trial.switch_ms = reader.number(*cost, "switch_ms", path + ".cost");
+      trial.switch_phases = read_phases(reader, *cost, path + ".cost");
       trial.steps = reader.number(*cost, "steps", path + ".cost");
       trial.overhead_ms = reader.number(*cost, "overhead_ms", path + ".cost");
     }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -45,6 +46,7 @@ struct ReportTrial {
   std::string reason;   // "slower", "out_of_memory"
   std::string message;  // of a failure, for people
   std::optional<double> switch_ms;
+  std::vector<std::pair<std::string, double>> switch_phases;  // name and ms, of the longest change; empty = not told
   std::optional<double> steps;
   std::optional<Interval> speedup;    // over the incumbent beside it, where it was measured
   std::optional<double> overhead_ms;  // what it cost beyond the incumbent's steps

@@ -38,6 +38,16 @@ json plan_json(const PlanText& plan, const Predicted& predicted, const Measured&
           {"measured_ms", measured_json(measured)}};
 }
 
+json cost_json(const Trial& trial) {
+  json cost = {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}};
+  const SwitchPhases& phases = trial.switch_phases;
+  if (phases.known()) {
+    cost["switch_phases_ms"] = {
+        {"save", phases.save_ms}, {"move", phases.move_ms}, {"groups", phases.groups_ms}, {"build", phases.build_ms}};
+  }
+  return cost;
+}
+
 json trial_json(const Trial& trial) {
   return {{"id", trial.id},
           {"plan", plan_document(trial.plan.json)},
@@ -52,7 +62,7 @@ json trial_json(const Trial& trial) {
           {"incumbent_ms", measured_json(trial.incumbent)},
           {"speedup", ratio_json(trial.ratio)},
           {"break_even_steps", trial.break_even_steps},
-          {"cost", {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}}}};
+          {"cost", cost_json(trial)}};
 }
 
 json earlier_trial_json(const EarlierTrial& trial) {

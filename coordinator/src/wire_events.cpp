@@ -21,6 +21,18 @@ std::optional<RankNews> submission_news(const wire::Submission& submission) {
   return state ? std::optional<RankNews>(RankSubmission{*state, submission.message()}) : std::nullopt;
 }
 
+double phase_ms(std::int64_t told_ns) {
+  return static_cast<double>(std::max<std::int64_t>(told_ns, 0)) / 1e6;
+}
+
+RankActive active_news(const wire::PlanActive& active) {
+  return {active.epoch(),
+          active.step(),
+          Nanoseconds(std::max<std::int64_t>(active.switch_ns(), 0)),
+          {phase_ms(active.save_ns()), phase_ms(active.move_ns()), phase_ms(active.groups_ns()),
+           phase_ms(active.build_ns())}};
+}
+
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
   switch (event.body_case()) {
     case Body::kConnected:
@@ -34,8 +46,7 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
     case Body::kPlanRefuse:
       return RankRefused{event.plan_refuse().epoch(), event.plan_refuse().reason(), event.plan_refuse().message()};
     case Body::kPlanActive:
-      return RankActive{event.plan_active().epoch(), event.plan_active().step(),
-                        Nanoseconds(std::max<std::int64_t>(event.plan_active().switch_ns(), 0))};
+      return active_news(event.plan_active());
     case Body::kPlanFailed:
       return RankFailed{event.plan_failed().epoch(), event.plan_failed().reason(), event.plan_failed().message()};
     case Body::kExited:

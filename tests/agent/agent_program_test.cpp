@@ -181,6 +181,8 @@ TEST_CASE("a job runs, changes its plan, stops, and all of it is told") {
     const auto& active = coordinator.wait_for("activation", rank_event(RankEvent::kPlanActive, rank)).rank_event();
     CHECK(active.plan_active().epoch() == 4);
     CHECK(active.plan_active().switch_ns() == 7);
+    CHECK(active.plan_active().save_ns() == 4);
+    CHECK(active.plan_active().move_ns() == 3);
   }
   message.mutable_stop_job()->set_job("fake");
   message.mutable_stop_job()->set_step(1);

@@ -49,6 +49,12 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(parsed<PlanActiveFrame>(
             R"({"type":"plan_active","epoch":4,"step":15,"switch_ns":210000000,"peak_bytes":640000000})")
             .switch_ns == 210000000);
+  const auto active = parsed<PlanActiveFrame>(
+      R"({"type":"plan_active","epoch":4,"step":15,"switch_ns":10,"save_ns":4,"move_ns":3,"groups_ns":2,"build_ns":1})");
+  CHECK(active.save_ns == 4);
+  CHECK(active.move_ns == 3);
+  CHECK(active.groups_ns == 2);
+  CHECK(active.build_ns == 1);
   CHECK(parsed<PlanFailedFrame>(R"({"type":"plan_failed","epoch":4,"step":16,"reason":"out_of_memory","message":"…"})")
             .epoch == 4);
   CHECK(parsed<ReportFrame>(R"({"type":"report","name":"tokens_per_second","value":1234.5})").value == 1234.5);

@@ -64,6 +64,7 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   report["overhead"] = {{"ms", 1500.0}, {"share", 0.0124}, {"allowed_share", 0.02}};
   report["trials"][0]["cost"]["overhead_ms"] = 900.0;
   report["trials"][1]["cost"]["overhead_ms"] = 600.0;
+  report["trials"][0]["cost"]["switch_phases_ms"] = {{"save", 90.0}, {"move", 0.0}, {"groups", 20.5}, {"build", 50.0}};
   report["trials"][0]["break_even_steps"] = 17;
   report["trials"][0]["state"] = "adopted";
   report["drifts"] = json::array({{{"since_step", 120},
@@ -78,6 +79,8 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   const std::string page = page_of(report);
   CHECK(contains(page, "What was slow"));
   CHECK(contains(page, "The largest loss was"));
+  CHECK(contains(page, "The longest change of plan took 214 ms, of which the snapshot 90 ms, communicators"));
+  CHECK(contains(page, "building modules 50"));
   CHECK(contains(page, "the trials cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
   CHECK(contains(page,
                  "The change to trial " + report["trials"][0]["id"].dump() + "&#39;s plan has paid after 17 steps"));

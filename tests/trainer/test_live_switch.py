@@ -34,6 +34,10 @@ class LiveSwitch(JobTest):
         for epoch, document in enumerate((UNEVEN, REPLICATED, REVERSED, EVEN_RECOMPUTED), 1):
             active = self.agent.change_plan(epoch, document, 2)
             self.assertEqual(len({message["step"] for _, message in active}), 1, "all ranks change at the same step")
+            for _, message in active:
+                phases = [message[name] for name in ("save_ns", "move_ns", "groups_ns", "build_ns")]
+                self.assertGreater(min(phases), 0)
+                self.assertLessEqual(sum(phases), message["switch_ns"])
         found = self.stop(run)
         self.assertEqual({line["epoch"] for line in found.values()}, {0, 1, 2, 3, 4})
         self.assert_same_training(self.train(SINGLE, 1, max(found) + 1), found)

@@ -152,14 +152,18 @@ class Client:
             self._stop_step = int(message["step"])
 
     @_contained
-    def activated(self, epoch, step, *, switch_ns, peak_bytes):
-        """The job runs the plan of `epoch` from step number `step` on."""
+    def activated(self, epoch, step, *, switch_ns, peak_bytes, phases=None):
+        """The job runs the plan of `epoch` from step number `step` on.
+
+        phases: parts of switch_ns in nanoseconds, where they are known: save, move, groups, build.
+        """
         left, self._change.active_epoch = self._change.active_epoch, epoch
         if epoch < left:
             self._send({"type": "plan_failed", "epoch": left, "step": step, "reason": "kill_switch",
                         "message": "the kill switch is thrown: the ranks went back to the incumbent"}, important=True)
+        told = {f"{name}_ns": int(ns) for name, ns in (phases or {}).items()}
         self._send({"type": "plan_active", "epoch": epoch, "step": step, "switch_ns": int(switch_ns),
-                    "peak_bytes": int(peak_bytes)}, important=True)
+                    "peak_bytes": int(peak_bytes), **told}, important=True)
 
     @_contained
     def failed(self, epoch, step, *, reason, message, active_epoch=None):

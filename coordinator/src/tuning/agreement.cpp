@@ -22,9 +22,13 @@ Agreement::Outcome Agreement::refuse(std::uint64_t epoch) {
   return epoch == epoch_ && !committed_ ? Outcome::kRefused : Outcome::kNothing;
 }
 
-Agreement::Outcome Agreement::activate(std::int32_t rank, std::uint64_t epoch, Nanoseconds switch_time) {
+Agreement::Outcome Agreement::activate(std::int32_t rank, std::uint64_t epoch, Nanoseconds switch_time,
+                                       const SwitchPhases& phases) {
   if (epoch != epoch_ || !committed_ || rank < 0 || rank >= world_size_) return Outcome::kNothing;
-  switch_time_ = std::max(switch_time_, switch_time);
+  if (switch_time >= switch_time_) {
+    switch_time_ = switch_time;
+    phases_ = phases;
+  }
   const bool is_new = active_.insert(rank).second;
   return is_new && std::cmp_equal(active_.size(), world_size_) ? Outcome::kAllActive : Outcome::kNothing;
 }

@@ -14,6 +14,7 @@
 #include "tuning/planning.hpp"
 #include "tuning/step_assembly.hpp"
 #include "tuning/submission.hpp"
+#include "tuning/switch_phases.hpp"
 
 namespace trimtab::coordinator {
 
@@ -103,6 +104,7 @@ struct RankActive {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
   Nanoseconds switch_time{0};
+  SwitchPhases phases = {};
 };
 struct RankFailed {
   std::uint64_t epoch = 0;

@@ -69,7 +69,7 @@ void Tuning::news(std::int32_t rank, const RankRefused& refused) {
 void Tuning::news(std::int32_t rank, const RankActive& active) {
   learn_epoch(rank, active.epoch);
   if (change_) {
-    const auto outcome = change_->agreement.activate(rank, active.epoch, active.switch_time);
+    const auto outcome = change_->agreement.activate(rank, active.epoch, active.switch_time, active.phases);
     if (outcome == Agreement::Outcome::kAllActive) change_done();
   }
 }
@@ -142,7 +142,9 @@ void Tuning::change_done() {
   transition();
   if (state_.has_trial() && change.plan.hash == state_.trials.back().plan.hash) {
     Trial& trial = state_.trials.back();
-    trial.switch_ms = std::max(trial.switch_ms, milliseconds(change.agreement.switch_time()));
+    const double switch_ms = milliseconds(change.agreement.switch_time());
+    if (switch_ms >= trial.switch_ms) trial.switch_phases = change.agreement.phases();
+    trial.switch_ms = std::max(trial.switch_ms, switch_ms);
     set_trial(TrialState::kWarming);
   }
   account_change(milliseconds(change.agreement.switch_time()));

@@ -44,7 +44,8 @@ struct Trial {
   Measured incumbent;
   Measured measured;
   Ratio ratio;
-  double switch_ms = 0;
+  double switch_ms = 0;          // of the change to it that took longest
+  SwitchPhases switch_phases{};  // of that change; a restart has none
   std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan and new launches, and what its steps and all warm-up
   // took longer (less than 0: they were faster).

@@ -15,6 +15,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SwitchPhases, save_ms, move_ms, groups_ms, build_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
@@ -65,6 +66,7 @@ static void to_json(json& to, const Trial& trial) {
         {"measured", trial.measured},
         {"ratio", trial.ratio},
         {"switch_ms", trial.switch_ms},
+        {"switch_phases", trial.switch_phases},
         {"steps", trial.steps},
         {"changes_ms", trial.changes_ms},
         {"excess_ms", trial.excess_ms},
@@ -84,6 +86,7 @@ static void from_json(const json& from, Trial& trial) {
   from.at("ratio").get_to(trial.ratio);
   from.at("switch_ms").get_to(trial.switch_ms);
   from.at("steps").get_to(trial.steps);
+  trial.switch_phases = from.value("switch_phases", SwitchPhases{});
   trial.peak_bytes = from.value("peak_bytes", 0.0);
   trial.changes_ms = from.value("changes_ms", 0.0);
   trial.excess_ms = from.value("excess_ms", 0.0);

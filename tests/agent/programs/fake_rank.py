@@ -59,7 +59,8 @@ class Rank:
             self.say({"type": "plan_ack", "epoch": message["epoch"], "step": self.step})
         elif message["type"] == "plan_commit":
             self.epoch = message["epoch"]
-            self.say({"type": "plan_active", "epoch": self.epoch, "step": self.step, "switch_ns": 7, "peak_bytes": 8})
+            self.say({"type": "plan_active", "epoch": self.epoch, "step": self.step, "switch_ns": 7, "peak_bytes": 8,
+                      "save_ns": 4, "move_ns": 3})
         elif message["type"] == "stop":
             self.stop_after = message["step"]
 
