@@ -35,6 +35,8 @@ struct Configuration {
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
   std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
   Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
+  Bytes ring_memory = Bytes{256} << 20;     // of all record rings that are read; beyond it processes are not measured
+  Bytes ring_memory_of_process = Bytes{72} << 20;        // of one process
   Nanoseconds silence_limit = std::chrono::seconds(15);  // of the coordinator: then the link is made anew
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;
