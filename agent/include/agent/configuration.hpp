@@ -30,7 +30,7 @@ struct Configuration {
   std::uint16_t metrics_port = 7421;          // 0 = off
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
-  Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that run no more; 0 = for ever
+  Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
   std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
