@@ -26,6 +26,8 @@ struct Configuration {
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";
+  std::string log_file;  // empty = standard error, whose reader keeps it
+  Bytes log_limit = Bytes{16} << 20;
   std::string metrics_address = "127.0.0.1";  // beyond loopback under TLS, for people's certificates
   std::uint16_t metrics_port = 7421;          // 0 = off
   std::string inject_library;                 // empty = beside the executable
