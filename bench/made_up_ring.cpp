@@ -26,6 +26,7 @@ MadeUpRing::MadeUpRing(std::uint64_t kernels_per_second, std::uint64_t begin_ns)
       now_(begin_ns) {
   const std::size_t bytes = bytes_of(kNames, kSlots);
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) std::abort();
+  if (posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes)) != 0) std::abort();
   memory_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
   if (memory_ == MAP_FAILED || fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     std::abort();

@@ -3,6 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "agent_state.hpp"
@@ -63,6 +66,7 @@ void Agent::Implementation::link_closed(const std::string& reason) {
   heartbeat.cancel();
   traces.link_closed();
   hardware_probe.link_closed();
+  retention.told(std::nullopt);
   if (std::exchange(last_link_reason, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
 }
 
@@ -108,6 +112,8 @@ void Agent::Implementation::dispatch(const wire::ToAgent& message) {
       return stopping ? void() : hardware_probe.link(message.probe_link());
     case wire::ToAgent::kProbeEnd:
       return hardware_probe.end(message.probe_end().id());
+    case wire::ToAgent::kUnfinishedJobs:
+      return told_unfinished(message.unfinished_jobs());
     case wire::ToAgent::kHeartbeat:
       heard_ns = static_cast<std::uint64_t>(clock.wall().count());
       answered_ns = message.heartbeat().wall_ns();
@@ -145,6 +151,11 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
   news.announce();
   commands.link_opened();
   costs->link_opened();
+}
+
+void Agent::Implementation::told_unfinished(const wire::UnfinishedJobs& unfinished) {
+  if (!unfinished.complete()) return retention.told(std::nullopt);
+  retention.told(std::set<std::string>(unfinished.jobs().begin(), unfinished.jobs().end()));
 }
 
 void Agent::Implementation::refused(const wire::Refused& refusal) {

@@ -50,6 +50,7 @@ struct Agent::Implementation {
   void link_closed(const std::string& reason);
   void received(std::string_view frame);
   void welcomed(const wire::Welcome& welcome);
+  void told_unfinished(const wire::UnfinishedJobs& unfinished);
   void refused(const wire::Refused& refusal);
   void dispatch(const wire::ToAgent& message);
   void batch_answered(const wire::BatchAck& answer);

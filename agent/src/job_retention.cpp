@@ -61,8 +61,12 @@ std::size_t remove_within(const fs::path& directory, std::size_t most, std::erro
 
 }  // namespace
 
+void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
+  unfinished_ = std::move(unfinished);
+}
+
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
-  if (parts_.kept_for.count() == 0 || remove_some()) return;
+  if (parts_.kept_for.count() == 0 || remove_some() || !unfinished_) return;
   if (due_.empty() && now >= next_look_) {
     next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
     look(wall);
@@ -91,7 +95,7 @@ void JobRetention::look(Nanoseconds wall) {
 
 bool JobRetention::is_over(const std::string& job, const std::vector<std::string>& directories,
                            Nanoseconds wall) const {
-  if (parts_.is_active(job)) return false;
+  if (!unfinished_ || unfinished_->contains(job) || parts_.is_active(job)) return false;
   return std::ranges::all_of(
       directories, [&](const std::string& path) { return wall.count() - last_change(path) > parts_.kept_for.count(); });
 }

@@ -1,12 +1,16 @@
 #pragma once
 
-// Removes what jobs have left behind on this node: directories of jobs none of whose files has changed for a time and
-// of which no rank runs or is awaited here. A directory is first moved aside, whole, then its files go a few at a time,
-// so that the event loop goes on; what an agent that died had moved aside its successor removes. Loop thread only.
+// Removes what jobs have left behind on this node: directories of jobs that the coordinator says are over, none of
+// whose files has changed for a time and of which no rank runs or is awaited here. Nothing goes while no coordinator
+// says which jobs are not over: what a job that waits or was halted goes on from is kept. A directory is first moved
+// aside, whole, then its files go a few at a time, so that the event loop goes on; what an agent that died had moved
+// aside its successor removes. Loop thread only.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +33,9 @@ class JobRetention {
 
   explicit JobRetention(Parts parts) : parts_(std::move(parts)) {}
 
+  // What the coordinator says now: the jobs that are not over; nothing where it does not say all of them, or is away.
+  void told(std::optional<std::set<std::string>> unfinished);
+
   // A few files of what was moved aside; else the next job that is due; else, where it is time for that, a look at
   // which are. `now` is monotonic, `wall` the time that files' dates count in.
   void step(Nanoseconds now, Nanoseconds wall);
@@ -44,6 +51,7 @@ class JobRetention {
   [[nodiscard]] bool move_aside(const std::string& job, const std::vector<std::string>& directories);
 
   Parts parts_;
+  std::optional<std::set<std::string>> unfinished_;
   Nanoseconds next_look_{0};
   std::vector<std::pair<std::string, std::vector<std::string>>> due_;  // jobs and their directories
   std::string last_failure_;                                           // of removing; said once

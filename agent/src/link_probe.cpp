@@ -1,12 +1,12 @@
 #include "link_probe.hpp"
 
-#include <array>
 #include <bit>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "base/check.hpp"
+#include "probe_proof.hpp"
 
 namespace trimtab::agent {
 
@@ -24,19 +24,6 @@ static_assert(std::endian::native == std::endian::little, "requests go over the 
 constexpr Nanoseconds kGreeting = std::chrono::seconds(1);
 constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kMostRequests = 1000;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-// In a time that does not tell where they differ.
-bool same(const std::string& a, const std::array<std::byte, kProbeTokenBytes>& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ std::to_integer<unsigned>(b[i]);
-  }
-  return difference == 0;
-}
 
 // Bytes through one socket, with a buffer that is used again and again.
 class Mover {
@@ -114,9 +101,13 @@ Status answer(Mover& mover, const Request& request) {
 
 Status serve_peer(const ProbeSocket& peer, const std::string& token, const LinkBudget& budget, const ProbeWait& wait) {
   const ProbeWait greeting{wait.clock, wait.clock.monotonic() + wait.left(kGreeting), wait.cancelled};
-  std::array<std::byte, kProbeTokenBytes> shown{};
+  TRIMTAB_TRY(const ProbeChallenge challenge, new_challenge());
+  TRIMTAB_TRY_STATUS(peer.send(challenge, greeting));
+  ProbeProof shown{};
   TRIMTAB_TRY_STATUS(peer.receive(shown, greeting));
-  if (!same(token, shown)) return bad_input("a connection to a link's probe did not show the probe's token");
+  if (!same(proof_of(token, challenge), shown)) {
+    return bad_input("a connection to a link's probe did not show that it knows the probe's token");
+  }
   Mover mover(peer, wait);
   TRIMTAB_TRY_STATUS(mover.acknowledge());
   const auto most = static_cast<std::uint64_t>(budget.bytes);
@@ -156,7 +147,9 @@ Result<LinkSpeed> probe_link(const std::string& address, std::uint16_t port, con
                              const LinkBudget& budget, const ProbeWait& wait) {
   TRIMTAB_ASSERT(token.size() == kProbeTokenBytes, "a probe's token was checked when the probe began");
   TRIMTAB_TRY(const ProbeSocket socket, ProbeSocket::connect(address, port, wait));
-  TRIMTAB_TRY_STATUS(socket.send(bytes_of(token), wait));
+  ProbeChallenge challenge{};
+  TRIMTAB_TRY_STATUS(socket.receive(challenge, wait));
+  TRIMTAB_TRY_STATUS(socket.send(proof_of(token, challenge), wait));
   Asking sides(socket, wait);
   std::byte welcome{};
   TRIMTAB_TRY_STATUS(socket.receive({&welcome, 1}, wait));

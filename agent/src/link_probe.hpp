@@ -14,7 +14,8 @@ namespace trimtab::agent {
 inline constexpr std::size_t kProbeTokenBytes = 32;
 
 // Serves until the deadline or the probe's end; how it ended is nobody's concern but a test's. A connection that does
-// not show the token within a second, or asks for more than the budget, is closed, and the next is served.
+// not prove within a second that it knows the token (probe_proof.hpp), or asks for more than the budget, is closed, and
+// the next is served.
 Status serve_link(const ProbeSocket& listening, const std::string& token, const LinkBudget& budget,
                   const ProbeWait& wait);
 

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/configuration.hpp"
+#include "net/log_file.hpp"
 #include "net/service_notice.hpp"
 
 namespace {
@@ -108,7 +110,15 @@ int fail(const Error& error) {
   return exit_code(error.kind);
 }
 
+Result<std::optional<net::LogFile>> log_file(const Configuration& configuration) {
+  if (configuration.log_file.empty()) return std::optional<net::LogFile>();
+  TRIMTAB_TRY(net::LogFile file, net::LogFile::open(configuration.log_file, configuration.log_limit));
+  return std::optional<net::LogFile>(std::move(file));
+}
+
 int run(const Configuration& configuration, const net::ServiceVariables& manager) {
+  const auto log = log_file(configuration);
+  if (!log.ok()) return fail(log.error());
   spdlog::set_default_logger(spdlog::stderr_logger_mt("trimtab-agent"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
@@ -127,6 +137,8 @@ int run(const Configuration& configuration, const net::ServiceVariables& manager
   if (!started.ok()) return fail(started.error());
   agent = std::move(started).value();
   notice.ready([&] { return agent->status(); });
+  net::EventLoop::Timer log_timer;
+  if (*log) log_timer = loop.every(std::chrono::seconds(1), [&log] { (*log)->look(); });
   loop.run();
   return 0;
 }

@@ -54,12 +54,29 @@ Status RankRings::check_room(pid_t process) const {
   return unavailable("this agent reads " + std::to_string(kMost) + " rings already; the process is not measured");
 }
 
+Bytes RankRings::room(pid_t process) const {
+  Bytes of_process = limits_.of_process;
+  for (const auto& [peer, ring] : rings_) {
+    if (process != 0 && ring.process == process) of_process -= ring.reader->bytes();
+  }
+  return std::max<Bytes>(0, std::min(of_process, limits_.of_all - bytes()));
+}
+
+Bytes RankRings::bytes() const {
+  Bytes sum = 0;
+  for (const auto& [peer, ring] : rings_) sum += ring.reader->bytes();
+  return sum;
+}
+
 Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin, std::optional<RankIdentity> rank,
                          pid_t process) {
-  TRIMTAB_TRY(auto reader, RingReader::attach(descriptor, clock_));
-  TRIMTAB_TRY_STATUS(check_room(process));
+  const Status admitted = check_room(process);
+  auto reader = RingReader::attach(descriptor, clock_, {.most_bytes = admitted.ok() ? room(process) : 0});
+  if (!admitted.ok() || !reader.ok()) ++counters_.refused_rings;
+  TRIMTAB_TRY_STATUS(admitted);
+  if (!reader.ok()) return std::move(reader).error();
   Ring& ring = rings_[peer] = {};
-  ring.reader = std::move(reader);
+  ring.reader = std::move(reader).value();
   ring.fold = std::make_unique<RangeFold>(fold_options());
   ring.origin = std::move(origin);
   ring.rank = std::move(rank);

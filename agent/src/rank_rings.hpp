@@ -14,6 +14,7 @@
 
 #include "activity_fold.hpp"
 #include "base/clock_difference.hpp"
+#include "base/units.hpp"
 #include "collective_samples.hpp"
 #include "cost_batches.hpp"
 #include "net/local_server.hpp"
@@ -28,8 +29,14 @@ namespace trimtab::agent {
 
 class RankRings final {
  public:
+  // What rings that are read may take of memory.
+  struct Limits {
+    Bytes of_process = kMostRingBytes;  // all rings of one process
+    Bytes of_all = Bytes{256} << 20;
+  };
+
   // `clock` must outlive it.
-  explicit RankRings(const Clock& clock) : clock_(clock) {}
+  RankRings(const Clock& clock, const Limits& limits) : clock_(clock), limits_(limits) {}
 
   // Called within drain() when a process has completed the step that its epoch is pictured by.
   std::function<void(net::LocalPeerId, const StepPicture&)> on_picture;
@@ -40,8 +47,8 @@ class RankRings final {
   void trace_with(TraceRecorder* recorder) { traces_ = recorder; }
 
   // Takes over `descriptor`. `origin` is where the costs belong, `rank` whose process it is, where that is known.
-  // Refused where `process` (as the kernel says; 0 = not known) has kMostOfProcess rings that are still read, and at
-  // kMost.
+  // Refused, and counted, where `process` (as the kernel says; 0 = not known) has kMostOfProcess rings that are still
+  // read, at kMost, and where the ring does not fit into what the limits leave.
   static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kMostOfProcess = 4;
   [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin,
@@ -82,6 +89,7 @@ class RankRings final {
     std::uint64_t names_dropped = 0;
     std::uint64_t untracked = 0;
     std::uint64_t broken_rings = 0;
+    std::uint64_t refused_rings = 0;
     // Of what ran on devices.
     std::uint64_t kernels = 0;
     std::uint64_t collectives_folded = 0;
@@ -98,6 +106,7 @@ class RankRings final {
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t size() const { return rings_.size(); }
+  [[nodiscard]] Bytes bytes() const;  // of all rings that are read
 
  private:
   struct Ring {
@@ -122,6 +131,8 @@ class RankRings final {
     bool gone = false;
   };
   [[nodiscard]] Status check_room(pid_t process) const;
+  // Bytes that a further ring of the process may have.
+  [[nodiscard]] Bytes room(pid_t process) const;
   // The ring behind this one, the first behind the last.
   [[nodiscard]] std::map<net::LocalPeerId, Ring>::iterator behind(net::LocalPeerId peer);
   void drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until);
@@ -141,6 +152,7 @@ class RankRings final {
   void collect_collectives(Ring& ring);
 
   const Clock& clock_;
+  const Limits limits_;
   std::map<net::LocalPeerId, Ring> rings_;
   net::LocalPeerId drained_last_ = 0;
   Nanoseconds rests_until_{0};

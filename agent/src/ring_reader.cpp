@@ -20,8 +20,9 @@ namespace trimtab::agent {
 
 namespace {
 
-constexpr std::uint32_t kMaxSlots = 1U << 22;
-constexpr std::uint32_t kMaxNames = 1U << 16;
+constexpr std::uint32_t kMaxSlots = 1U << 20;
+constexpr std::uint32_t kMaxNames = 1U << 15;
+static_assert(4096 + kMaxNames * sizeof(record::NameEntry) + kMaxSlots * sizeof(record::RecordSlot) <= kMostRingBytes);
 constexpr std::uint32_t kNameReady = 2;
 constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -32,6 +33,21 @@ const std::string kDefaultDomain;
 Error refused(const std::string& why) {
   return bad_input("the record ring must be a sealed memfd of version " + std::to_string(record::kVersion) + ", but " +
                    why + "; use the libtrimtab-inject.so of this release in the job");
+}
+
+Status check_size(const struct stat& status, Bytes most) {
+  const std::string bytes = std::to_string(status.st_size);
+  if (status.st_size < static_cast<off_t>(sizeof(record::RingHeader))) return refused("it has " + bytes + " bytes");
+  if (status.st_size > most) {
+    return unavailable("the record ring has " + bytes + " bytes, and " + std::to_string(most) +
+                       " are left for it: give the job fewer TRIMTAB_RING_SLOTS, or the agent more " +
+                       "ring_memory_of_process or ring_memory");
+  }
+  constexpr std::int64_t kBlock = 512;  // what st_blocks counts in, whatever the file system's own is
+  if (status.st_blocks * kBlock < status.st_size) {
+    return refused("only " + std::to_string(status.st_blocks * kBlock) + " of its " + bytes + " bytes are allocated");
+  }
+  return {};
 }
 
 bool usable_capacity(std::uint32_t capacity, std::uint32_t most) {
@@ -62,7 +78,7 @@ class RingReader::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  static Result<std::unique_ptr<Mapping>> map(int descriptor);
+  static Result<std::unique_ptr<Mapping>> map(int descriptor, Bytes most);
   [[nodiscard]] char* data() const { return static_cast<char*>(address_); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
@@ -71,9 +87,7 @@ class RingReader::Mapping {
   std::size_t bytes_;
 };
 
-Result<std::unique_ptr<RingReader::Mapping>> RingReader::Mapping::map(int descriptor) {
-  constexpr std::size_t kMaxBytes =
-      4096 + std::size_t{kMaxNames} * sizeof(record::NameEntry) + std::size_t{kMaxSlots} * sizeof(record::RecordSlot);
+Result<std::unique_ptr<RingReader::Mapping>> RingReader::Mapping::map(int descriptor, Bytes most) {
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & kNeededSeals) != kNeededSeals) return refused("this file can still be resized");
   // Huge pages can be lacking when a hole is read, and that ends the reader.
@@ -81,17 +95,15 @@ Result<std::unique_ptr<RingReader::Mapping>> RingReader::Mapping::map(int descri
   if (fstatfs(descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC) return refused("this one is of huge pages");
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return refused("its size cannot be read");
+  TRIMTAB_TRY_STATUS(check_size(status, most));
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (status.st_size < static_cast<off_t>(sizeof(record::RingHeader)) || bytes > kMaxBytes) {
-    return refused("it has " + std::to_string(status.st_size) + " bytes");
-  }
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) return refused(std::string("it cannot be mapped: ") + std::strerror(errno));
   return std::make_unique<Mapping>(address, bytes);
 }
 
 Result<std::unique_ptr<RingReader>> RingReader::attach(int descriptor, const Clock& clock, RingReaderOptions options) {
-  auto mapping = Mapping::map(descriptor);
+  auto mapping = Mapping::map(descriptor, options.most_bytes);
   if (descriptor >= 0) close(descriptor);
   if (!mapping) return std::move(mapping).error();
   std::unique_ptr<RingReader> reader(new RingReader(std::move(mapping).value(), clock, options));
@@ -261,6 +273,10 @@ CollectorFacts RingReader::collector() const {
   facts.lost_stamps = header_->lost_stamps.load(std::memory_order_relaxed);
   facts.cupti_dropped = header_->cupti_dropped.load(std::memory_order_relaxed);
   return facts;
+}
+
+Bytes RingReader::bytes() const {
+  return static_cast<Bytes>(mapping_->bytes());
 }
 
 void RingReader::ask_full_detail(std::uint64_t until_ns) {

@@ -19,6 +19,7 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "schema/record.hpp"
 
 namespace trimtab::agent {
@@ -66,8 +67,12 @@ struct CollectorFacts {
   bool operator==(const CollectorFacts&) const = default;
 };
 
+// Of the largest ring that is laid out as libtrimtab-inject.so lays out its own.
+inline constexpr Bytes kMostRingBytes = Bytes{72} << 20;
+
 struct RingReaderOptions {
   Nanoseconds stuck_after = std::chrono::seconds(2);
+  Bytes most_bytes = kMostRingBytes;  // of the memfd: a larger one is refused before any of its pages is touched
 };
 
 class RingReader final {
@@ -77,7 +82,8 @@ class RingReader final {
   using Sink = std::function<void(std::span<const RangeRecord>)>;
 
   // Takes over and closes `descriptor`, in every case. Refuses what is not a sealed memfd with a ring of this version
-  // in it. A ring whose reader was lost is read on from where that one stopped. `clock` must outlive the reader.
+  // in it, and one with holes: reading those would take memory here that the process has not taken. A ring whose reader
+  // was lost is read on from where that one stopped. `clock` must outlive the reader.
   [[nodiscard]] static Result<std::unique_ptr<RingReader>> attach(int descriptor, const Clock& clock,
                                                                   RingReaderOptions options = {});
   ~RingReader();
@@ -107,6 +113,8 @@ class RingReader final {
   // As the process says; unchecked.
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::uint32_t slot_capacity() const { return slot_capacity_; }
+  // What the ring can take of memory at most, whatever its process does to it.
+  [[nodiscard]] Bytes bytes() const;
 
  private:
   class Mapping;

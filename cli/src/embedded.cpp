@@ -190,7 +190,7 @@ class Bringer {
     const std::string port_file = options_.state + "/coordinator.port";
     std::error_code ignored;
     std::filesystem::remove(port_file, ignored);
-    TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), options_.state + "/coordinator.log"));
+    TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), coordinator_log(options_.state)));
     TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(port_file); }));
     // Started again, it has to be where the agents look for it.
     UpOptions found = options_;
@@ -222,7 +222,7 @@ class Bringer {
       TRIMTAB_TRY_STATUS(make_directories(options_.state + "/agents/" + name));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start("agent " + name, agent_command(options_, state_.port, index, memory),
-                               options_.state + "/agents/" + name + ".log"));
+                               agent_log(options_.state, index)));
     }
     return {};
   }

@@ -65,6 +65,9 @@ struct UpOutcome {
 [[nodiscard]] std::string token_hashes(const std::string& state_directory);
 [[nodiscard]] std::string person_token(const std::string& state_directory);
 [[nodiscard]] std::string agent_token(const std::string& state_directory);
+// The daemons' logs, which they keep within log_limit themselves.
+[[nodiscard]] std::string coordinator_log(const std::string& state_directory);
+[[nodiscard]] std::string agent_log(const std::string& state_directory, std::uint32_t index);
 // In the state directory, or, where that is too long for a Unix socket's address, in /tmp.
 [[nodiscard]] std::string agent_socket(const std::string& state_directory, std::uint32_t index);
 

@@ -45,6 +45,13 @@ std::string agent_token(const std::string& state_directory) {
   return state_directory + "/agent.token";
 }
 
+std::string coordinator_log(const std::string& state_directory) {
+  return state_directory + "/coordinator.log";
+}
+std::string agent_log(const std::string& state_directory, std::uint32_t index) {
+  return state_directory + "/agents/" + node_name(index) + ".log";
+}
+
 std::vector<std::string> coordinator_command(const UpOptions& options) {
   return {options.programs + "/trimtab-coordinator",
           "--listen",
@@ -53,6 +60,8 @@ std::vector<std::string> coordinator_command(const UpOptions& options) {
           options.state + "/coordinator",
           "--port-file",
           options.state + "/coordinator.port",
+          "--log-file",
+          coordinator_log(options.state),
           "--tokens",
           token_hashes(options.state)};
 }
@@ -74,6 +83,8 @@ std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t p
           std::to_string(memory),
           "--token-file",
           agent_token(options.state),
+          "--log-file",
+          agent_log(options.state, index),
           "--metrics-port",
           "0",
           "--stop-ranks-on-exit"};

@@ -30,7 +30,8 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
       jobs_(jobs),
       port_(std::move(port)),
       collectives_(services),
-      costs_(services, [this](const CostIntake::Answer& answer) { batch_stored(answer); }) {}
+      costs_(services, [this](const CostIntake::Answer& answer) { batch_stored(answer); }),
+      unfinished_(jobs) {}
 
 Agents::~Agents() = default;
 
@@ -111,11 +112,20 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   answer.mutable_welcome()->set_coordinator(services_.store.identity());
   answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
   reply(peer, answer);
+  tell_unfinished();
+  (void)port_.send(peer, unfinished_.frame());
   end_strays(hello);
   for (const auto& [name, job] : jobs_.jobs()) {
     if (job->active()) job->feed(node_back(hello, name));
   }
   jobs_.tick();
+}
+
+void Agents::tell_unfinished() {
+  if (!unfinished_.look()) return;
+  for (const auto& [node, member] : services_.members.members()) {
+    if (member.peer != 0) (void)port_.send(member.peer, unfinished_.frame());
+  }
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
@@ -244,6 +254,7 @@ void Agents::tick() {
     jobs_.feed_all(NodeLost{node});
   }
   collectives_.tick();
+  tell_unfinished();
   std::erase_if(services_.counters.waiting, [this](const auto& rank) {
     const JobRun* job = jobs_.find(rank.first.first);
     return job == nullptr || !job->active();

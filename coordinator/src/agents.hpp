@@ -12,6 +12,7 @@
 #include "cost_intake.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
+#include "unfinished_jobs.hpp"
 
 namespace trimtab::wire {
 class CollectiveStamps;
@@ -61,6 +62,8 @@ class Agents {
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
+  // To all agents, where it has changed.
+  void tell_unfinished();
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
@@ -78,6 +81,7 @@ class Agents {
   PeerPort port_;
   CollectiveIntake collectives_;
   CostIntake costs_;
+  UnfinishedJobs unfinished_;
   std::unique_ptr<wire::FromAgent> spare_;  // the last message: its memory serves the next
 };
 

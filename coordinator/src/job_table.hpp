@@ -30,6 +30,8 @@ class JobTable {
   [[nodiscard]] JobRun* find(const std::string& name);
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
+  // False where a stored job cannot be read: there may be others.
+  [[nodiscard]] bool knows_all() const { return !left_alone_; }
 
   // A run that is over, and begins to be removed from the store.
   void forget(std::int64_t run);

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 
 #include "coordinator/daemon.hpp"
 #include "coordinator/settings.hpp"
+#include "net/log_file.hpp"
 #include "net/service_notice.hpp"
 
 namespace {
@@ -75,8 +77,16 @@ void allow_descriptors(std::uint32_t connections) {
       connections, limit.rlim_cur);
 }
 
+Result<std::optional<net::LogFile>> log_file(const Settings& settings) {
+  if (settings.log_file.empty()) return std::optional<net::LogFile>();
+  TRIMTAB_TRY(net::LogFile file, net::LogFile::open(settings.log_file, settings.log_limit));
+  return std::optional<net::LogFile>(std::move(file));
+}
+
 int run(const Settings& settings, const net::ServiceVariables& manager) {
   ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
+  const auto log = log_file(settings);
+  if (!log.ok()) return report(log.error());
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
   allow_descriptors(settings.max_connections);
@@ -97,6 +107,8 @@ int run(const Settings& settings, const net::ServiceVariables& manager) {
   if (!started.ok()) return report(started.error());
   daemon = std::move(started).value();
   notice.ready([&] { return daemon->status(); });
+  net::EventLoop::Timer log_timer;
+  if (*log) log_timer = loop.every(std::chrono::seconds(1), [&log] { (*log)->look(); });
   loop.run();
   return 0;
 }

@@ -59,6 +59,17 @@ Status apply_log_level(Settings& settings, const std::string& value) {
   return {};
 }
 
+Status apply_log_file(Settings& settings, const std::string& value) {
+  settings.log_file = value;
+  return {};
+}
+
+Status apply_log_limit(Settings& settings, const std::string& value) {
+  constexpr Bytes kLeast = Bytes{64} << 10;
+  TRIMTAB_TRY(settings.log_limit, parse_bytes(value));
+  return settings.log_limit >= kLeast ? Status() : bad_input("at least " + format_bytes(kLeast) + " are needed");
+}
+
 Status apply_port_file(Settings& settings, const std::string& value) {
   settings.port_file = value;
   return {};
@@ -166,6 +177,9 @@ const std::vector<SettingKey>& setting_keys() {
        "where jobs, trials and their history are kept: a file, or postgresql://... of this coordinator alone",
        apply_database<&Settings::state_database>},
       {"log_level", "info", "trace, debug, info, warn, error or off", apply_log_level},
+      {"log_file", "none: standard error", "where the log goes, bounded by log_limit", apply_log_file},
+      {"log_limit", "16MiB", "size of log_file at which it starts anew; the one before is kept as FILE.1",
+       apply_log_limit},
       {"port_file", "none", "file that the bound port is written to", apply_port_file},
       {"search_time", "5s", "the most time that one search takes", apply_search_time},
       {"search_evaluations", "200000", "the most plans that one search evaluates; 0 = no limit",

@@ -72,6 +72,13 @@ double cpu_seconds(pid_t pid) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+double resident_mib(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  double pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
 std::size_t beats(const FakeCoordinator& coordinator) {
   return coordinator.count([](const auto& message) { return message.has_heartbeat(); });
 }
@@ -92,6 +99,20 @@ double longest_silence(FakeCoordinator& coordinator, Steady::duration duration) 
 }
 
 }  // namespace
+
+TEST_CASE("a process takes no more of the agent's memory with its rings than ring_memory_of_process") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent({{"--ring-memory-of-process", "72MiB"}});
+  coordinator.wait_for_hello();
+  const double before = resident_mib(coordinator.agent());
+  const HostileProcess hostile(coordinator.directory / "agent.sock", "memory");
+  const double taken = resident_mib(coordinator.agent()) - before;
+  CHECK(taken > 50);                               // the first one was read
+  constexpr double kFolds = SANITIZED ? 200 : 24;  // what a ring takes beside its own memory
+  CHECK(taken < 72 + kFolds);
+  CHECK(longest_silence(coordinator, kDuration) < kLongestSilence);
+  CHECK(hostile.is_alive());
+}
 
 TEST_CASE("a hostile ring can neither crash nor stall the agent") {
   for (const char* what : {"slots", "records", "counters", "names", "resizes", "rings"}) {

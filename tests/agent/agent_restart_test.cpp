@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <sstream>
+#include <string>
 
 #include "fake_coordinator.hpp"
 #include "scratch.hpp"
@@ -19,6 +21,16 @@ bool is_batch(const wire::FromAgent& message) {
 pid_t connected_pid(FakeCoordinator& coordinator, std::uint32_t rank) {
   const auto& event = coordinator.wait_for("a connection", rank_event(RankEvent::kConnected, rank)).rank_event();
   return static_cast<pid_t>(event.connected().pid());
+}
+
+// How many steps the rank has written down; they are one process's, one after the other.
+std::size_t steps_of(const FakeCoordinator& coordinator, pid_t pid) {
+  std::istringstream lines(read_file(coordinator.directory / "steps").value());
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line) && !lines.eof();) {
+    REQUIRE(line == std::to_string(++count) + " " + std::to_string(pid));
+  }
+  return count;
 }
 
 }  // namespace
@@ -56,6 +68,36 @@ TEST_CASE("ranks train on while the agent is killed, and the next agent knows th
   coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0));
   const auto trace = read_file(coordinator.directory / "trace").value();
   CHECK(trace.size() == std::string("train 0\ntrain 1\n").size());
+}
+
+TEST_CASE("ranks train on without a gap while their agent is replaced by one of another release") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello(1);
+  const std::string release = coordinator.last_hello().release();
+  Job job = coordinator.job();
+  job.train.insert(job.train.end(), {"--step-log", coordinator.directory / "steps"});
+  coordinator.launch(1, job, {0}, 1);
+  const pid_t pid = connected_pid(coordinator, 0);
+  coordinator.wait_for("a step", rank_event(RankEvent::kStep, 0));
+  coordinator.kill_agent(SIGTERM);
+  CHECK(coordinator.wait_for_agent() == 0);
+  const std::size_t before = steps_of(coordinator, pid);
+  coordinator.wait("steps without an agent", [&] { return steps_of(coordinator, pid) > before + 20; });
+  coordinator.forget();
+  coordinator.program = OTHER_AGENT_PROGRAM;
+  coordinator.start_agent();
+  coordinator.wait_for_hello(2);
+  CHECK(coordinator.last_hello().release() != release);
+  REQUIRE(coordinator.last_hello().running_size() == 1);
+  CHECK(coordinator.last_hello().running(0).pid() == pid);
+  CHECK(connected_pid(coordinator, 0) == pid);
+  coordinator.wait_for("a step", rank_event(RankEvent::kStep, 0));
+  // It does what it is told with ranks that the other one launched.
+  coordinator.kill(2, "fake", 1);
+  CHECK(coordinator.wait_for_done(2).ok());
+  CHECK_FALSE(FakeCoordinator::is_alive(pid));
+  CHECK(steps_of(coordinator, pid) > before + 20);
 }
 
 TEST_CASE("a batch that was not acknowledged comes again under its number after the agent was killed") {

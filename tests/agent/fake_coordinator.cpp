@@ -57,7 +57,7 @@ void FakeCoordinator::start_agent(const std::map<std::string, std::string>& chan
                                              {"--metrics-port", "0"},
                                              {"--kill-grace", "2s"}};
   for (const auto& [name, value] : changes) options[name] = value;
-  request.arguments = {AGENT_PROGRAM};
+  request.arguments = {program.empty() ? AGENT_PROGRAM : program};
   for (const auto& [name, value] : options) {
     request.arguments.push_back(name);
     if (!value.empty()) request.arguments.push_back(value);

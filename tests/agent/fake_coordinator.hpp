@@ -46,6 +46,8 @@ class FakeCoordinator final {
   // A job of fake_rank.py with two ranks.
   [[nodiscard]] Job job() const;
 
+  std::string program;  // of the agents that are started; empty = this release's
+
   // From the agent, in order.
   std::vector<wire::FromAgent> messages;
   bool acknowledge_batches = true;

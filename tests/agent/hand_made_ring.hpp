@@ -29,6 +29,7 @@ class HandMadeRing {
   explicit HandMadeRing(std::size_t bytes = kBytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
       : descriptor_(memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
     TRIMTAB_ASSERT(ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "a ring of this size can be made");
+    TRIMTAB_ASSERT(posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes)) == 0, "a ring's pages can be had");
     memory_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
     TRIMTAB_ASSERT(memory_ != MAP_FAILED, "a ring can be mapped");
     TRIMTAB_ASSERT(fcntl(descriptor_, F_ADD_SEALS, seals) == 0, "a ring can be sealed");

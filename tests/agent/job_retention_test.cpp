@@ -19,7 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Node {
-  Node() { spdlog::set_level(spdlog::level::off); }
+  Node() {
+    spdlog::set_level(spdlog::level::off);
+    retention.told(std::set<std::string>{});
+  }
   // A job's directory, last changed so long ago.
   void job(const std::string& name, Nanoseconds ago, int files = 3) const {
     const std::string path = directory / ("jobs/" + name);
@@ -72,6 +75,37 @@ TEST_CASE("a job's directories go when none of their files has changed for the t
   CHECK(fs::is_empty(node.directory / "removed-jobs"));
 }
 
+TEST_CASE("a job that is halted or waits keeps its directory however old it is, until it is over") {
+  Node node;
+  node.job("halted", 400h);
+  node.job("halted@trial", 400h);
+  node.job("over", 400h);
+  node.retention.told(std::set<std::string>{"halted"});
+  node.steps(1500);
+  CHECK(node.has("jobs/halted"));
+  CHECK(node.has("jobs/halted@trial"));
+  CHECK_FALSE(node.has("jobs/over"));
+  node.retention.told(std::set<std::string>{});
+  node.steps(1500);
+  CHECK_FALSE(node.has("jobs/halted"));
+  CHECK_FALSE(node.has("jobs/halted@trial"));
+}
+
+TEST_CASE("nothing is removed while no coordinator says which jobs are not over") {
+  Node node;
+  node.job("old", 400h);
+  node.retention.told(std::nullopt);
+  node.steps(1500);
+  CHECK(node.has("jobs/old"));
+  // Not even what was due when the coordinator was there.
+  node.job("older", 400h);
+  node.retention.told(std::set<std::string>{});
+  node.steps(1);
+  node.retention.told(std::nullopt);
+  node.steps(700);
+  CHECK(node.has("jobs/old") != node.has("jobs/older"));
+}
+
 TEST_CASE("all jobs that are over go after one look, and one that comes back meanwhile stays") {
   Node node;
   for (int i = 0; i < 50; ++i) node.job("old-" + std::to_string(i), 21h);
@@ -102,6 +136,7 @@ TEST_CASE("files go a few at a time, and a successor goes on") {
   const auto before = left();
   CHECK(before > kFiles - 2 * static_cast<int>(JobRetention::kFilesAtOnce));
   JobRetention successor{{node.directory / "", 20h, [](const std::string&) { return true; }, {}}};
+  // What was moved aside goes, whether or not somebody says what is over.
   successor.step(Nanoseconds(1), SystemClock().wall());
   CHECK(before - left() <= static_cast<int>(JobRetention::kFilesAtOnce));
   for (int i = 0; i < 10; ++i) successor.step(Nanoseconds(1), SystemClock().wall());
@@ -130,6 +165,7 @@ TEST_CASE("a link in a job's directory is removed, and not what it points at") {
   Node::date(node.directory / "jobs/j", 21h);
   JobRetention retention{{node.directory / "", 1ms, [](const std::string&) { return false; },
                           [](const std::string&) { return Status(); }}};
+  retention.told(std::set<std::string>{});
   const Nanoseconds later = SystemClock().wall() + 1h;
   for (int i = 0; i < 20; ++i) retention.step(Nanoseconds(i * 1'000'000'000LL), later);
   CHECK_FALSE(node.has("jobs/j"));
@@ -141,6 +177,7 @@ TEST_CASE("nothing is removed where jobs are kept for ever") {
   Node node;
   node.job("j", 1000h);
   JobRetention retention{{node.directory / "", Nanoseconds(0), [](const std::string&) { return false; }, {}}};
+  retention.told(std::set<std::string>{});
   for (int i = 0; i < 5; ++i) retention.step(Nanoseconds(i * 3'600'000'000'000LL), SystemClock().wall());
   CHECK(node.has("jobs/j"));
 }

@@ -3,9 +3,12 @@
 #include "link_probe.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 
+#include "probe_proof.hpp"
 #include "rank_network.hpp"
 
 #include <unistd.h>
@@ -86,6 +89,32 @@ TEST_CASE("who does not know a probe's token moves nothing, and does not keep ot
   const auto silent = ProbeSocket::connect("127.0.0.1", serving.port(), asker.wait());
   REQUIRE(silent.ok());
   CHECK(asker.probe(serving.port(), kToken, small()).ok());
+}
+
+TEST_CASE("who reads a probe's link learns nothing that opens the next connection") {
+  Asker asker;
+  const ProbeSocket reader = std::move(ProbeSocket::listen("127.0.0.1")).value();
+  std::thread honest([&] { (void)asker.probe(reader.port(), kToken, small()); });
+  const ProbeSocket connection = std::move(reader.accept(asker.wait())).value();
+  CHECK(connection.send(ProbeChallenge{}, asker.wait()).ok());
+  ProbeProof seen{};
+  CHECK(connection.receive(seen, asker.wait()).ok());
+  CHECK(std::memcmp(seen.data(), kToken.data(), seen.size()) != 0);
+  asker.cancelled = true;
+  honest.join();
+  asker.cancelled = false;
+
+  Serving serving(small());
+  const auto opens = [&](const std::function<ProbeProof(const ProbeChallenge&)>& show) {
+    const ProbeSocket socket = std::move(ProbeSocket::connect("127.0.0.1", serving.port(), asker.wait())).value();
+    ProbeChallenge challenge{};
+    CHECK(socket.receive(challenge, asker.wait()).ok());
+    CHECK(socket.send(show(challenge), asker.wait()).ok());
+    std::byte welcome{};
+    return socket.receive({&welcome, 1}, asker.wait()).ok();
+  };
+  CHECK_FALSE(opens([&](const ProbeChallenge&) { return seen; }));
+  CHECK(opens([](const ProbeChallenge& challenge) { return proof_of(kToken, challenge); }));
 }
 
 TEST_CASE("a probe's listening side moves no more than its budget") {

@@ -51,7 +51,7 @@ struct Rig {
     return found;
   }
   HandMadeRing ring;
-  RankRings rings{ring.clock};
+  RankRings rings{ring.clock, {}};
 };
 
 const std::string kForward = "operator_forward a-key bfloat16 samples=4 tp=1 default";
@@ -128,7 +128,7 @@ TEST_CASE("a ring that takes all the time of a drain is left in the middle, and 
   large.header().slot_capacity = kMany;
   HandMadeRing small;
   SlowClock clock;
-  RankRings rings(clock);
+  RankRings rings(clock, {});
   REQUIRE(rings.attach(1, large.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 0}).ok());
   REQUIRE(rings.attach(2, small.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 1}).ok());
   rings.producer_ended(1);
@@ -170,7 +170,7 @@ TEST_CASE("a process that makes up changes of plan cannot fill the link with the
 
 TEST_CASE("a process is read from some rings at most, the others from theirs") {
   HandMadeRing ring;
-  RankRings rings(ring.clock);
+  RankRings rings(ring.clock, {});
   const auto attach = [&](net::LocalPeerId peer, pid_t process) {
     return rings.attach(peer, ring.descriptor(), {"j", "{}", false}, std::nullopt, process).ok();
   };
@@ -183,6 +183,30 @@ TEST_CASE("a process is read from some rings at most, the others from theirs") {
   for (net::LocalPeerId peer = 100; rings.size() < RankRings::kMost; ++peer)
     CHECK(attach(peer, static_cast<pid_t>(peer)));
   CHECK_FALSE(attach(2000, 2000));
+}
+
+TEST_CASE("rings take no more memory than a process and an agent may read") {
+  HandMadeRing ring;
+  constexpr auto kRing = static_cast<Bytes>(kBytes);
+  RankRings rings(ring.clock, {2 * kRing, 3 * kRing + 1});
+  const auto attach = [&](net::LocalPeerId peer, pid_t process) {
+    return rings.attach(peer, ring.descriptor(), {"j", "{}", false}, std::nullopt, process);
+  };
+  CHECK(attach(1, 77).ok());
+  CHECK(attach(2, 77).ok());
+  const Status third = attach(3, 77);
+  REQUIRE_FALSE(third.ok());
+  CHECK(third.error().message.find("and 0 are left for it: give the job fewer TRIMTAB_RING_SLOTS") !=
+        std::string::npos);
+  CHECK(attach(4, 78).ok());
+  const Status other = attach(5, 79);
+  REQUIRE_FALSE(other.ok());
+  CHECK(other.error().message.find("and 1 are left") != std::string::npos);
+  CHECK(rings.counters().refused_rings == 2);
+  CHECK(rings.bytes() == 3 * kRing);
+  rings.producer_ended(1);
+  rings.drain();
+  CHECK(attach(6, 77).ok());  // what a ring took is free again when it has gone
 }
 
 TEST_CASE("full detail is asked of the process whose ring it is") {

@@ -146,7 +146,7 @@ struct Fixture {
   }};
   LaunchedRanks ranks{loop, RankLedger(state.database), directory.path(), [](const LedgerRank&) {}};
   JobContext jobs{directory.path(), Fingerprint{}};
-  RankRings rings{clock};
+  RankRings rings{clock, {}};
   RankSessions sessions{{ranks, news, rings, jobs,
                          [](const std::string& job) {
                            return CostOrigin{job, "{}", false};

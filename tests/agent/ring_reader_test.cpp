@@ -287,6 +287,18 @@ TEST_CASE("a drain begins no batch after its time") {
   CHECK(drain.records == 10);
 }
 
+TEST_CASE("a ring with holes is refused: reading it would take memory here") {
+  ManualClock clock;
+  const int descriptor = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  constexpr off_t kSize = 1 << 20;
+  REQUIRE(ftruncate(descriptor, kSize) == 0);
+  REQUIRE(posix_fallocate(descriptor, 0, kSize / 2) == 0);
+  REQUIRE(fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  const auto attached = RingReader::attach(descriptor, clock);
+  REQUIRE_FALSE(attached.ok());
+  CHECK(attached.error().message.find("only 524288 of its 1048576 bytes are allocated") != std::string::npos);
+}
+
 TEST_CASE("a ring of huge pages is refused: a hole in it can end its reader") {
   ManualClock clock;
   const int descriptor = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);

@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -154,6 +156,27 @@ TEST_CASE("another user of the machine neither sees nor starts anything through 
       "; printf 'GET /v1/jobs HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3;" +
       " head -1 <&3 | grep -q ' 401 '";
   CHECK(std::system((as_other + "bash -c \"" + request + "\"").c_str()) == 0);
+}
+
+TEST_CASE("the daemons of an up keep their logs within a size") {
+  if (!daemons_built()) return;
+  const Site site;
+  namespace fs = std::filesystem;
+  const std::vector<std::string> logs{site.state() + "/coordinator.log", site.state() + "/agents/n0.log"};
+  fs::create_directories(site.state() + "/agents");
+  for (const std::string& log : logs) {
+    std::ofstream(log) << "said long ago\n";
+    fs::resize_file(log, 17 << 20);
+  }
+  const Outcome up = site.run({"up", "--port", "0"});
+  INFO(up.err);
+  REQUIRE(up.exit_code == 0);
+  for (const std::string& log : logs) {
+    INFO(log);
+    CHECK(fs::file_size(log) > 0);
+    CHECK(fs::file_size(log) < (64 << 10));
+    CHECK(fs::file_size(log + ".1") == 17 << 20);
+  }
 }
 
 TEST_CASE("a daemon that died is started again as it was, beside those that live") {

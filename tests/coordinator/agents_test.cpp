@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "fake_agent.hpp"
 #include "hello_message.hpp"
@@ -46,11 +47,13 @@ struct World {
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;  // by peer
   std::map<std::uint64_t, std::uint64_t> answered;        // by peer: the clock in the last answer to a heartbeat
+  std::map<std::uint64_t, std::vector<wire::UnfinishedJobs>> unfinished;  // by peer: what it was told
   Agents agents{services,
                 jobs,
                 {[this](std::uint64_t peer, const std::string& frame) {
                    wire::ToAgent to;
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
+                   if (to.has_unfinished_jobs()) unfinished[peer].push_back(to.unfinished_jobs());
                    return true;
                  },
                  [this](std::uint64_t p) { closed.insert(p); },
@@ -230,6 +233,26 @@ TEST_CASE("what ranks waited for is forgotten when their job is over") {
   world.collective("gpt", 2);  // late news
   CHECK(world.services.counters.waiting.empty());
   CHECK(world.services.counters.collectives.joined == 2);
+}
+
+TEST_CASE("agents are told which jobs are not over, at their hello and when that changes") {
+  World world;
+  JobRun& job = world.submit("gpt");
+  world.hello("n0", 1);
+  REQUIRE(world.unfinished[1].size() >= 1);
+  CHECK(world.unfinished[1].back().complete());
+  REQUIRE(world.unfinished[1].back().jobs_size() == 1);
+  CHECK(world.unfinished[1].back().jobs(0) == "gpt");
+  world.agents.tick();
+  const std::size_t before = world.unfinished[1].size();
+  world.agents.tick();
+  CHECK(world.unfinished[1].size() == before);  // nothing new, nothing said
+  job.feed(Order::kStop);
+  REQUIRE_FALSE(job.active());
+  world.agents.tick();
+  REQUIRE(world.unfinished[1].size() == before + 1);
+  CHECK(world.unfinished[1].back().complete());
+  CHECK(world.unfinished[1].back().jobs_size() == 0);
 }
 
 TEST_CASE("the tables of a run that is over go with the next job") {

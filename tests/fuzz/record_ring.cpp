@@ -122,7 +122,7 @@ class Rig {
   }
 
   HandMadeRing ring_;
-  RankRings rings_{ring_.clock};
+  RankRings rings_{ring_.clock, {}};
   TraceRecorder traces_{
       {[this](const wire::FromAgent& message) {
          told_ += message.ByteSizeLong();

@@ -110,6 +110,11 @@ class Manifest(unittest.TestCase):
         self.assertLess(grace, spec["template"]["spec"]["terminationGracePeriodSeconds"])
         self.assertEqual(spec["updateStrategy"]["type"], "OnDelete")
 
+    def test_a_stalled_agent_does_not_end_its_ranks(self):
+        container, = self.by_kind["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+        self.assertFalse({"livenessProbe", "startupProbe"} & container.keys())
+        self.assertEqual(container["readinessProbe"]["httpGet"]["path"], "/metrics")
+
     def test_the_programs_accept_command_and_configuration(self):
         # They come as far as the certificates, which are not here; a key or flag that they do not know ends them before.
         for kind, file, missing in (("StatefulSet", "coordinator.toml", "tls"), ("DaemonSet", "agent.toml", "tls")):

@@ -26,15 +26,19 @@ struct Configuration {
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";
+  std::string log_file;  // empty = standard error, whose reader keeps it
+  Bytes log_limit = Bytes{16} << 20;
   std::string metrics_address = "127.0.0.1";  // beyond loopback under TLS, for people's certificates
   std::uint16_t metrics_port = 7421;          // 0 = off
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
-  Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that run no more; 0 = for ever
+  Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
   std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
   Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
+  Bytes ring_memory = Bytes{256} << 20;     // of all record rings that are read; beyond it processes are not measured
+  Bytes ring_memory_of_process = Bytes{72} << 20;        // of one process
   Nanoseconds silence_limit = std::chrono::seconds(15);  // of the coordinator: then the link is made anew
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;

@@ -26,6 +26,8 @@ struct Settings {
   std::string cost_database;    // a file or postgresql://...; empty = costs.db in the state directory
   std::string state_database;   // the same; empty = coordinator.db there
   std::string log_level = "info";
+  std::string log_file;  // empty = standard error, whose reader keeps it
+  Bytes log_limit = Bytes{16} << 20;
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
   std::uint64_t search_evaluations = 200'000;

@@ -28,10 +28,13 @@ class Rank:
         self.connection = None
         self.bytes = b""
 
-    def run(self, steps):
+    def run(self, steps, step_log):
         while self.step < steps and (self.stop_after is None or self.step <= self.stop_after):
             self.exchange()
             self.step += 1
+            if step_log:
+                step_log.write(f"{self.step} {os.getpid()}\n")
+                step_log.flush()
             self.say({"type": "step", "step": self.step, "epoch": self.epoch, "wall_ns": 5000000, "cpu_ns": 4000000,
                       "loss": 1.0 / self.step, "samples": "ab", "peak_bytes": 1000})
             time.sleep(0.005)
@@ -112,6 +115,7 @@ def main():
     parser.add_argument("--requests")
     parser.add_argument("--trace", help="a file that gets a line each time this runs")
     parser.add_argument("--steps", type=int, default=100000)
+    parser.add_argument("--step-log", help="a file that gets each step's number and process")
     parser.add_argument("--fail", action="store_true")
     parser.add_argument("--hang", action="store_true")
     options = parser.parse_args()
@@ -123,7 +127,7 @@ def main():
     elif options.command == "benchmark":
         benchmark(options)
     else:
-        Rank().run(options.steps)
+        Rank().run(options.steps, open(options.step_log, "a") if options.step_log else None)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 //   names     writes its name table anew all the time, and records that use it
 //   resizes   tries to cut the file, to punch holes in it and to grow it, under records
 //   rings     hands over one ring after the other
+//   memory    hands over the largest rings, cuts holes into them and has them read; then the same without any pages
 // Says "ready" when the agent has read from the first one.
 
 #include <fcntl.h>
@@ -17,9 +18,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "agent_connection.hpp"
 #include "schema/record.hpp"
@@ -30,8 +33,13 @@ namespace {
 
 constexpr std::uint32_t kNames = 64;
 constexpr std::uint32_t kSlots = 1U << 16;
-constexpr std::size_t kBytes =
-    sizeof(record::RingHeader) + kNames * sizeof(record::NameEntry) + std::size_t{kSlots} * sizeof(record::RecordSlot);
+constexpr std::uint32_t kMostSlots = 1U << 20;
+
+constexpr std::size_t bytes_of(std::uint32_t slots) {
+  return sizeof(record::RingHeader) + kNames * sizeof(record::NameEntry) +
+         std::size_t{slots} * sizeof(record::RecordSlot);
+}
+constexpr std::size_t kBytes = bytes_of(kSlots);
 
 [[noreturn]] void fail(const char* what) {
   std::perror(what);
@@ -45,10 +53,11 @@ std::uint64_t now_ns() {
 
 class Ring {
  public:
-  explicit Ring(const char* socket) {
+  explicit Ring(const char* socket, std::uint32_t slots = kSlots, bool sparse = false) : slots_(slots) {
     descriptor_ = ::memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (descriptor_ < 0 || ::ftruncate(descriptor_, kBytes) != 0) fail("memfd");
-    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (descriptor_ < 0 || ::ftruncate(descriptor_, bytes()) != 0) fail("memfd");
+    if (!sparse && ::posix_fallocate(descriptor_, 0, bytes()) != 0) fail("fallocate");
+    void* const memory = ::mmap(nullptr, bytes_of(slots_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
     if (memory == MAP_FAILED) fail("mmap");
     memory_ = static_cast<char*>(memory);
     new (memory_) record::RingHeader{};
@@ -56,9 +65,9 @@ class Ring {
     header().version = record::kVersion;
     header().header_bytes = sizeof(record::RingHeader);
     header().name_capacity = kNames;
-    header().slot_capacity = kSlots;
+    header().slot_capacity = slots_;
     header().pid = static_cast<std::uint32_t>(::getpid());
-    for (std::uint64_t i = 0; i < kSlots; ++i) slot(i).sequence.store(i);
+    for (std::uint64_t i = 0; i < slots_ && !sparse; ++i) slot(i).sequence.store(i);
     if (::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail("seal");
     const std::string json =
         R"({"type":"ring","version":1,"job":"","rank":-1,"pid":)" + std::to_string(::getpid()) + "}";
@@ -68,7 +77,7 @@ class Ring {
     while (!agent_.open(socket) || !agent_.hand_over(frame.data(), frame.size(), descriptor_)) ::usleep(1000);
   }
   ~Ring() {
-    ::munmap(memory_, kBytes);
+    ::munmap(memory_, bytes_of(slots_));
     ::close(descriptor_);
   }
   Ring(const Ring&) = delete;
@@ -80,16 +89,17 @@ class Ring {
   }
   record::RecordSlot& slot(std::uint64_t ticket) {
     return reinterpret_cast<record::RecordSlot*>(memory_ + sizeof(record::RingHeader) +
-                                                 kNames * sizeof(record::NameEntry))[ticket % kSlots];
+                                                 kNames * sizeof(record::NameEntry))[ticket % slots_];
   }
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] off_t bytes() const { return static_cast<off_t>(bytes_of(slots_)); }
 
   // As many as the agent has made room for.
   template <typename Fill>
   void publish_all(const Fill& fill) {
     const std::uint64_t tail = header().tail.load();
     std::uint64_t head = header().head.load();
-    for (; head - tail < kSlots; ++head) {
+    for (; head - tail < slots_; ++head) {
       record::RecordSlot& next = slot(head);
       fill(next);
       next.sequence.store(head + 1);
@@ -98,6 +108,7 @@ class Ring {
   }
 
  private:
+  const std::uint32_t slots_;
   inject::AgentConnection agent_;
   int descriptor_ = -1;
   char* memory_ = nullptr;
@@ -154,6 +165,38 @@ class Attack {
   std::mt19937_64& random_;
 };
 
+bool wait_for_tail(Ring& ring, std::uint64_t tail, int ms) {
+  for (; ms > 0 && ring.header().tail.load() != tail; --ms) ::usleep(1000);
+  return ring.header().tail.load() == tail;
+}
+
+// Has a ring read that takes memory from whoever reads it.
+void have_read(Ring& ring, bool sparse) {
+  ring.slot(0).sequence.store(1);
+  ring.header().head.store(1);
+  if (!wait_for_tail(ring, 1, 500)) return;  // it is refused
+  constexpr off_t kKept = 4096;
+  if (!sparse &&
+      ::fallocate(ring.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kKept, ring.bytes() - kKept) != 0) {
+    fail("a hole");
+  }
+  ring.header().head.store(kMostSlots);
+  (void)wait_for_tail(ring, kMostSlots, 20'000);
+}
+
+[[noreturn]] void take_memory(const char* socket) {
+  constexpr std::size_t kRings = 4;
+  std::vector<std::unique_ptr<Ring>> rings;
+  for (std::size_t i = 0; i < kRings; ++i) {
+    const bool sparse = i >= kRings / 2;
+    rings.push_back(std::make_unique<Ring>(socket, kMostSlots, sparse));
+    have_read(*rings.back(), sparse);
+  }
+  std::puts("ready");
+  std::fflush(stdout);
+  for (;;) ::pause();
+}
+
 using Method = void (Attack::*)();
 Method method_named(const std::string& name) {
   if (name == "slots") return &Attack::slots;
@@ -168,9 +211,10 @@ Method method_named(const std::string& name) {
 
 int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[2] : "";
+  if (what == "memory") take_memory(argv[1]);
   const Method method = method_named(what);
   if (method == nullptr) {
-    std::fprintf(stderr, "usage: hostile_ring SOCKET slots|records|counters|names|resizes|rings\n");
+    std::fprintf(stderr, "usage: hostile_ring SOCKET slots|records|counters|names|resizes|rings|memory\n");
     return 2;
   }
   std::mt19937_64 random(1);

@@ -1,4 +1,6 @@
 """packaging/slurm on a real Slurm: a job tuned inside one allocation, and an agent beside every job that asks for it."""
+import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -6,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 from cluster import BUILD, ROOT, programs, wait_until
 from local_slurm import LocalSlurm, missing_programs
@@ -65,11 +68,27 @@ class Allocation(unittest.TestCase):
             self.assertEqual(checkpoint_step(saved), 150, self.logs())
             self.assertIn("going on from phase", self.logs())
 
+    def start_coordinator(self):
+        port = self.directory / "port"
+        coordinator = subprocess.Popen([str(BUILD / "bin" / "trimtab-coordinator"), "--listen", "127.0.0.1:0", "--state",
+                                        str(self.directory / "state"), "--port-file", str(port)],
+                                       stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.addCleanup(coordinator.wait)
+        self.addCleanup(coordinator.terminate)
+        wait_until(lambda: port.exists() and port.read_text().strip(), "the coordinator's port", 20)
+        return int(port.read_text())
+
+    @staticmethod
+    def connected(port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/nodes", timeout=5) as answer:
+            return {node["name"] for node in json.load(answer)["nodes"] if node["state"] == "connected"}
+
     def test_the_prolog_starts_an_agent_beside_a_job_and_the_epilog_stops_it(self):
         root = self.directory / "root"
-        for folder in ("etc/trimtab", "run/trimtab", "var/log"):
+        for folder in ("etc/trimtab", "run", "var/log"):
             (root / folder).mkdir(parents=True)
-        (root / "etc" / "trimtab" / "agent.toml").write_text('coordinator = "127.0.0.1:1"\nmetrics_port = 0\ndevices = 1\n')
+        port = self.start_coordinator()
+        (root / "etc" / "trimtab" / "agent.toml").write_text(f'coordinator = "127.0.0.1:{port}"\nmetrics_port = 0\ndevices = 1\n')
         hooks = {}
         for name in ("prolog", "epilog", "task-prolog"):
             # Slurm gives its hooks an empty environment: where this installation is stands in front.
@@ -79,15 +98,19 @@ class Allocation(unittest.TestCase):
             hooks[name].chmod(0o755)
         more = f"Prolog={hooks['prolog']}\nEpilog={hooks['epilog']}\nTaskProlog={hooks['task-prolog']}\nPrologFlags=Alloc"
         with LocalSlurm(self.directory / "slurm", nodes=2, more=more) as slurm:
-            show = "echo socket=$TRIMTAB_SOCKET; test -S \"$TRIMTAB_SOCKET\" && echo there"
-            said = slurm.run("srun", "--comment=trimtab", "-N2", "-n2", "sh", "-c", show)
+            show = f"until [ -e {self.directory}/seen ]; do sleep 0.1; done; echo socket=$TRIMTAB_SOCKET; test -S \"$TRIMTAB_SOCKET\" && echo there"
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                running = pool.submit(slurm.run, "srun", "--comment=trimtab", "-N2", "-n2", "sh", "-c", show)
+                wait_until(lambda: running.done() or self.connected(port) == set(slurm.nodes), "both agents' joining", 30)
+                (self.directory / "seen").touch()
+                said = running.result()
             self.assertEqual(said.count("there"), 2, said + (root / "var" / "log" / "hooks.log").read_text())
             self.assertEqual(len(set(re.findall(r"socket=(\S+)", said))), 2, said)
             logs = root / "var" / "log"
             wait_until(lambda: len(list(logs.glob("trimtab-agent-*.log"))) == 2, "the end of both agents", 30)
             for log in logs.glob("trimtab-agent-*.log"):
                 self.assertIn("stops on signal 15", log.read_text())
-            wait_until(lambda: not list((root / "run" / "trimtab").iterdir()), "empty places", 10)
+            wait_until(lambda: not list((root / "run" / "trimtab-slurm").iterdir()), "empty places", 10)
             agents = subprocess.run(["pgrep", "-f", f"trimtab-agent --config {root}"], capture_output=True, text=True)
             self.assertEqual(agents.stdout, "")
             # A job that does not ask has none.
