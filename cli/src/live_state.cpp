@@ -43,6 +43,10 @@ LiveStream stream_of(const json& object) {
   return stream;
 }
 
+bool receives(const BusyKernel& kernel) {
+  return kernel.name == "transfer/recv" || kernel.name.starts_with("ncclDevKernel_SendRecv");
+}
+
 LiveRank rank_of(const json& object) {
   LiveRank rank;
   take(object, "rank", rank.rank);
@@ -67,6 +71,9 @@ LiveRank rank_of(const json& object) {
   for (const json& stream : streams) rank.streams.push_back(stream_of(stream));
   const json busiest = object.value("busiest", json::array());
   for (const json& kernel : busiest) rank.busiest.push_back(kernel_of(kernel));
+  for (const BusyKernel& kernel : rank.busiest) {
+    if (receives(kernel)) rank.receiving = rank.receiving.value_or(0) + kernel.share;
+  }
   return rank;
 }
 
@@ -151,6 +158,7 @@ std::string describe(const std::vector<LiveRank>& ranks) {
                    {"step time", true},
                    {"compute", true},
                    {"exposed comm", true},
+                   {"receiving", true},
                    {"copies", true},
                    {"idle", true},
                    {"overlapped", true},
@@ -160,14 +168,14 @@ std::string describe(const std::vector<LiveRank>& ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank), printable(rank.node),
                                    std::to_string(rank.step.value_or(rank.steps))};
     if (rank.steps_measured > 0) {
-      for (std::string& cell : std::vector<std::string>{format_fixed(rank.steps_per_second, 2), format_ms(rank.step_ms),
-                                                        percent(rank.computation), percent(rank.exposed_communication),
-                                                        percent(rank.exposed_copy), percent(rank.idle),
-                                                        percent(rank.overlapped_communication)}) {
+      for (std::string& cell : std::vector<std::string>{
+               format_fixed(rank.steps_per_second, 2), format_ms(rank.step_ms), percent(rank.computation),
+               percent(rank.exposed_communication), rank.receiving ? percent(*rank.receiving) : "-",
+               percent(rank.exposed_copy), percent(rank.idle), percent(rank.overlapped_communication)}) {
         cells.push_back(std::move(cell));
       }
     } else {
-      cells.insert(cells.end(), 7, "-");
+      cells.insert(cells.end(), 8, "-");
     }
     cells.push_back(found_by(rank));
     table.add(std::move(cells));

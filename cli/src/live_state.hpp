@@ -47,6 +47,10 @@ struct LiveRank {
   double exposed_copy = 0;
   double idle = 0;
   double overlapped_communication = 0;
+  // Of the time since the last look: receives from the stages beside this one, which mostly wait for them to compute
+  // (the pipeline's bubble). On a device NCCL's kernel for sends and receives. It is a part of the communication,
+  // exposed or not, and no part of `idle`. Missing: among the busiest there is none.
+  std::optional<double> receiving;
   double age_s = 0;
   std::vector<LiveStream> streams;
   std::vector<BusyKernel> busiest;

@@ -4,6 +4,7 @@
 
 #include "files.hpp"
 #include "json_text.hpp"
+#include "plan_targets.hpp"
 #include "plan_text.hpp"
 #include "prediction_text.hpp"
 #include "priced_inputs.hpp"
@@ -22,7 +23,8 @@ struct Arguments {
   std::string file;
   std::string other;
   std::string model;
-  std::string target = "trainer";
+  std::string target;  // of check; empty = any
+  std::string to = "trainer";
   std::string out;
   PricedFlags priced;
   bool json = false;
@@ -70,34 +72,57 @@ Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan
   return std::optional<Prediction>{inputs.cost_model->evaluate(plan)};
 }
 
-void print_check(const Arguments& arguments, const std::vector<std::string>& broken,
-                 const std::optional<Prediction>& prediction, Console& console) {
+struct Verdict {
+  std::vector<std::string> broken;  // rules, and what the target that was asked for cannot do
+  std::vector<TargetAnswer> targets;
+  std::optional<Prediction> prediction;
+};
+
+json verdict_json(const Arguments& arguments, const Verdict& verdict) {
+  json answer = {{"valid", verdict.broken.empty()}, {"broken", verdict.broken}};
+  if (!arguments.target.empty()) answer["target"] = arguments.target;
+  for (const TargetAnswer& one : verdict.targets) answer["unhonoured"][one.target] = one.complaints;
+  if (verdict.prediction) answer["prediction"] = json::parse(to_json(*verdict.prediction));
+  return answer;
+}
+
+void print_check(const Arguments& arguments, const Verdict& verdict, Console& console) {
   if (arguments.json) {
-    json answer = {{"valid", broken.empty()}, {"broken", broken}};
-    if (prediction) answer["prediction"] = json::parse(to_json(*prediction));
-    console.out << json_text(answer, 2) << "\n";
+    console.out << json_text(verdict_json(arguments, verdict), 2) << "\n";
     return;
   }
-  if (broken.empty())
-    console.out << arguments.file << ": can be executed"
-                << "\n";
-  if (!broken.empty()) console.out << rules_text(arguments.file, broken) << "\n";
-  if (broken.empty() && !prediction) console.out << "Memory was not checked: that needs --costs.\n";
-  if (prediction) console.out << describe(*prediction);
+  if (!verdict.broken.empty()) {
+    console.out << rules_text(arguments.file, verdict.broken) << "\n";
+  } else if (!arguments.target.empty()) {
+    console.out << arguments.file << ": is valid, and target " << arguments.target << " runs all of it\n";
+  } else {
+    console.out << arguments.file << ": is valid. " << describe(verdict.targets);
+  }
+  if (verdict.broken.empty() && !verdict.prediction) console.out << "Memory was not checked: that needs --costs.\n";
+  if (verdict.prediction) console.out << describe(*verdict.prediction);
 }
 
 Result<int> check(const Arguments& arguments, Console& console) {
+  if (!arguments.target.empty()) TRIMTAB_TRY_STATUS(check_choice("--target", arguments.target, targets()));
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
   TRIMTAB_TRY(const Model model, read_model(arguments.priced.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(arguments.priced.cluster));
-  std::vector<std::string> broken = tuner::validate(plan, model, cluster);
-  std::optional<Prediction> prediction;
-  if (broken.empty()) {
-    TRIMTAB_TRY(prediction, predict(arguments, plan));
+  Verdict verdict;
+  verdict.broken = tuner::validate(plan, model, cluster);
+  if (verdict.broken.empty() && !arguments.target.empty()) {
+    TRIMTAB_TRY(verdict.broken, unhonoured(plan, model, arguments.target));
+    for (std::string& one : verdict.broken) one = "target " + arguments.target + " does not honour " + one;
+  } else if (verdict.broken.empty()) {
+    verdict.targets = answers_of_targets(plan, model);
   }
-  if (prediction && !prediction->feasible) broken.push_back(prediction->infeasible_reason);
-  print_check(arguments, broken, prediction, console);
-  return broken.empty() ? 0 : 1;
+  if (verdict.broken.empty()) {
+    TRIMTAB_TRY(verdict.prediction, predict(arguments, plan));
+  }
+  if (verdict.prediction && !verdict.prediction->feasible) {
+    verdict.broken.push_back(verdict.prediction->infeasible_reason);
+  }
+  print_check(arguments, verdict, console);
+  return verdict.broken.empty() ? 0 : 1;
 }
 
 // One line that a shell reads as these arguments.
@@ -113,15 +138,14 @@ std::string shell_line(const std::vector<std::string>& arguments) {
 
 Result<ExportedPlan> exported(const Arguments& arguments) {
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
-  if (arguments.model.empty() && arguments.target == "trainer")
-    return ExportedPlan{{}, "plan.json", to_json(plan) + "\n"};
-  TRIMTAB_TRY_STATUS(check_choice("--to", arguments.target, targets()));
+  if (arguments.model.empty() && arguments.to == "trainer") return ExportedPlan{{}, "plan.json", to_json(plan) + "\n"};
+  TRIMTAB_TRY_STATUS(check_choice("--to", arguments.to, targets()));
   if (arguments.model.empty()) {
-    return bad_input("--model: target '" + arguments.target +
+    return bad_input("--model: target '" + arguments.to +
                      "' counts layers, which model.json tells; add --model model.json");
   }
   TRIMTAB_TRY(const Model model, read_model(arguments.model));
-  auto result = trimtab::export_plan(plan, model, arguments.target);
+  auto result = trimtab::export_plan(plan, model, arguments.to);
   if (!result.ok()) return wrap(arguments.file, result.error());
   return result;
 }
@@ -130,7 +154,7 @@ Result<int> export_plan(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const ExportedPlan out, exported(arguments));
   std::string text = out.file_text.empty() ? shell_line(out.arguments) : out.file_text;
   if (arguments.json) {
-    text = json_text({{"target", arguments.target},
+    text = json_text({{"target", arguments.to},
                       {"arguments", out.arguments},
                       {"file_name", out.file_name},
                       {"file_text", out.file_text}},
@@ -185,13 +209,17 @@ void add_plan(CLI::App& root, Selection& selection) {
   verb = add_part(plan, selection, arguments, diff, "diff", "Print what differs between two plans",
                   "trimtab plan diff initial.json adopted.json");
   add_value(verb, "other", arguments->other, "FILE", "The plan to compare with")->required();
-  verb = add_part(plan, selection, arguments, check, "check", "Check that a plan can be executed (exit 1: it cannot)",
-                  "trimtab plan check plan.json --model model.json --cluster cluster.json");
+  verb = add_part(plan, selection, arguments, check, "check",
+                  "Check that a plan is valid, and who runs it (exit 1: it is not)",
+                  "trimtab plan check plan.json --model model.json --cluster cluster.json\n"
+                  "  trimtab plan check plan.json --model model.json --cluster cluster.json --target trainer");
   add_priced_flags(verb, arguments->priced, true);
+  add_value(verb, "--target", arguments->target, joined(targets()),
+            "Also that this framework runs all of it (default: say which do)");
   verb = add_part(plan, selection, arguments, export_plan, "export", "Write a plan as its target reads it",
                   "trimtab plan export plan.json --to megatron --model model.json\n"
                   "  trimtab plan export plan.json --to deepspeed --model model.json --out deepspeed.json");
-  add_value(verb, "--to", arguments->target, joined(targets()), "Target")->capture_default_str();
+  add_value(verb, "--to", arguments->to, joined(targets()), "Target")->capture_default_str();
   add_value(verb, "--model", arguments->model, "FILE", "model.json, whose layers the target counts");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
   verb = add_verb(*plan, "targets", "List the targets and the knobs that each honours", "trimtab plan targets");

@@ -369,6 +369,17 @@ Status check_schema(const toml::table& table, std::string_view source) {
                    shown(*value));
 }
 
+bool runs_reference_trainer(const Job& job) {
+  return std::ranges::any_of(job.train, [](const std::string& word) {
+    return word == "trainer/train.py" || word.ends_with("/trainer/train.py");
+  });
+}
+
+// Without a target plans may have every switch, and this trainer's ranks refuse most of them.
+bool refuses_own_switches(const Job& job) {
+  return job.knobs.memory_switches && job.target.empty() && runs_reference_trainer(job);
+}
+
 // What only the whole file can tell.
 Status check_complete(const ParsedJob& parsed, std::string_view source) {
   const std::string prefix = std::string(source) + ": ";
@@ -379,6 +390,11 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
   if (parsed.job.describe.empty() && parsed.model_path.empty()) {
     return bad_input(prefix + "commands.describe: expected the command that prints model.json, found nothing; " +
                      "or name a file by the key \"model\"");
+  }
+  if (refuses_own_switches(parsed.job)) {
+    return bad_input(prefix + "knobs.memory_switches: expected false, found true: the ranks of commands.train, the " +
+                     "reference trainer, refuse plans with most of these switches; leave the knob out, or set " +
+                     "target = \"trainer\", whose plans have none that it refuses");
   }
   return {};
 }

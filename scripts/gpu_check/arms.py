@@ -41,6 +41,12 @@ def cleared(inherited):
     return {name: value for name, value in inherited.items() if not name.startswith("TRIMTAB") and name not in ours}
 
 
+def own_host(rank):
+    """What makes NCCL take a rank that shares its GPU with others for one on a host of its own, and leave room to them."""
+    return {"NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1",
+            "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
+
+
 def order(names, round_number):
     """A, B, …, A again, then the same backwards in the next round, so that a drift hurts all alike."""
     return list(names) if round_number % 2 == 0 else list(reversed(names))

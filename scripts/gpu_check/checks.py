@@ -82,8 +82,7 @@ def two_processes(trainers, installation, daemons, inherited, budget):
     store.unlink(missing_ok=True)
     for rank, trainer in enumerate(trainers):
         environment = {**arms.cleared(inherited), **arms.environment("full + KernelCh", installation.library, daemons.socket),
-                       "NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket",
-                       "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "2"}
+                       **arms.own_host(rank)}
         trainer.start(environment, "collectives", {"rank": rank, "world_size": len(trainers), "store": str(store),
                                                    "elements": 1 << 20, "count": COLLECTIVES})
     results = [trainer.finish(budget) for trainer in trainers]

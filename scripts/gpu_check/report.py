@@ -5,7 +5,8 @@ def percent(ratio):
     return f"{100 * (ratio['value'] - 1):+.2f} % [{100 * (ratio['low'] - 1):+.2f}, {100 * (ratio['high'] - 1):+.2f}]"
 
 
-def table(document):
+def table(document, every=()):
+    """`every`: the names of all sections; those without a result were not run."""
     lines = [f"gpu-check of {document['date']}"]
     device = document.get("device") or {}
     if device:
@@ -15,6 +16,8 @@ def table(document):
     for section in document["sections"]:
         reason = f"  {section['reason']}" if section.get("reason") else ""
         lines.append(f"{section['section']:<20}{section['status']:<9}{section['seconds']:>8}{section['budget_s']:>8}{reason}")
+    present = {section["section"] for section in document["sections"]}
+    lines += [f"{name:<20}not run" for name in every if name not in present]
     for section in document["sections"]:
         lines += details(section)
     return "\n".join(lines) + "\n"
@@ -27,6 +30,10 @@ def details(section):
     if "rows" in result:
         return ["", "overlap.txt has the table of slowdowns; not measured here: " + ", ".join(result.get(
             "not_measured_here", []))]
+    if "worlds" in result:
+        return fsdp(result["worlds"])
+    if "offload" in result:
+        return offload(result)
     if "speedup" in result and result["speedup"]:
         speedup = result["speedup"]
         return ["", f"tune: {speedup['ratio']:.3f} times as fast as the initial plan "
@@ -44,4 +51,25 @@ def overhead(name, workloads):
                          f"{ratios['median']['pairs']} pairs")
     if name == "overhead-chain":
         lines.append("  One process has no collectives: 'full + KernelCh' shows what the loaded plugin costs, not its events.")
+    return lines
+
+
+def mebibytes(count):
+    return "-" if count is None else f"{count / 2**20:.0f} MiB"
+
+
+def fsdp(worlds):
+    """PyTorch shards nothing on one rank: there the asked strategy and the one that ran differ."""
+    lines = ["", "fsdp: a plan exported to PyTorch's FSDP, beside the same steps in plain PyTorch"]
+    for world_size, one in worlds.items():
+        lines.append(f"  {world_size} ranks on one GPU: asked {one['asked']}, ran {one['strategy']}; losses within "
+                     f"{one['loss_difference']:.1e}; peak {mebibytes(one['peak_bytes'])}, plain "
+                     f"{mebibytes(one['plain_peak_bytes'])}")
+    return lines
+
+
+def offload(result):
+    lines = ["", f"offload: the reference trainer, losses within {result['loss_difference']:.1e}"]
+    for arm, run in result["offload"].items():
+        lines.append(f"  states on the {arm:<8}peak {mebibytes(run['peak_bytes'])}, step {run['step_ms']:.2f} ms")
     return lines

@@ -13,6 +13,8 @@ import time
 import torch
 from torch import nn
 
+from plan_programs import planned
+
 
 class Block(nn.Module):
     def __init__(self, width):
@@ -102,7 +104,7 @@ def collectives(settings):
     return {"wrong_elements": wrong, "collectives": settings["count"]}
 
 
-PROGRAMS = {"training": training, "profiled": profiled, "collectives": collectives}
+PROGRAMS = {"training": training, "profiled": profiled, "collectives": collectives, "planned": planned}
 
 
 def in_child(request, out):

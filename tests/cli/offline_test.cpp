@@ -169,6 +169,38 @@ TEST_CASE("a check names every broken rule") {
   CHECK(answer["broken"].size() >= 2);
 }
 
+TEST_CASE("a check for a target names the knob that it refuses, and one for none says who runs the plan") {
+  const Scene scene;
+  const std::vector<std::string> where{"--model", scene.model, "--cluster", scene.cluster};
+  const auto check = [&where](const std::string& plan, std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "check", plan});
+    more.insert(more.end(), where.begin(), where.end());
+    return trimtab_program(more);
+  };
+  CHECK(check(scene.plan, {"--target", "trainer"}).out.find("target trainer runs all of it") != std::string::npos);
+  CHECK(check(scene.plan, {}).out.find("is valid. Honoured by trainer") != std::string::npos);
+  CHECK(check(scene.plan, {"--target", "trianer"}).exit_code == 2);
+
+  Plan switched = even_pipeline();
+  switched.stages[1].segments[0].switches.offload_optimizer = true;
+  switched.stages[1].segments[0].switches.segment_sync = {switched.stages[1].segments[0].operators};
+  const std::string path = scene.scratch.file("switched.json", to_json(switched));
+  const Outcome refused = check(path, {"--target", "trainer"});
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.out.find("target trainer does not honour stages[1].segments[0].switches.segment_sync") !=
+        std::string::npos);
+  const json answer = json::parse(check(path, {"--target", "trainer", "--json"}).out);
+  CHECK(answer["valid"] == false);
+  CHECK(answer["target"] == "trainer");
+  const Outcome valid = check(path, {});
+  CHECK(valid.exit_code == 0);
+  CHECK(valid.out.find("is valid. Honoured by no target.\n  not trainer: stages[1]") != std::string::npos);
+  CHECK(valid.out.find("can be executed") == std::string::npos);
+  const json honoured = json::parse(check(scene.plan, {"--json"}).out)["unhonoured"];
+  CHECK(honoured["trainer"].empty());
+  CHECK_FALSE(honoured["ddp"].empty());  // it has one stage
+}
+
 TEST_CASE("databases are shown, merged once, compared and exported") {
   const Scene scene;
   const std::string slower = scene.database("slower.db", "one", 1.5);

@@ -264,6 +264,33 @@ TEST_CASE("what ranks do is a table of shares, then what takes longest") {
   CHECK_FALSE(parse_live_ranks("{").ok());
 }
 
+TEST_CASE("what a rank receives from the stages beside it has a column of its own") {
+  const auto ranks = parse_live_ranks(R"json({"job":"a","ranks":[
+    {"rank":0,"source":"ranges","steps_measured":4,"busiest":[
+      {"name":"op/head/forward","share":0.4},{"name":"transfer/recv","share":0.271},{"name":"transfer/send","share":0.05}]},
+    {"rank":1,"source":"kernels","steps_measured":4,"busiest":[
+      {"name":"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)","collective":true,"share":0.125}]},
+    {"rank":2,"source":"ranges","steps_measured":4,"busiest":[{"name":"comm/all_reduce/2","share":0.3}]},
+    {"rank":3,"source":"ranges","busiest":[{"name":"transfer/recv","share":0.25}]}]})json");
+  REQUIRE(ranks.ok());
+  CHECK(ranks->at(0).receiving.value() == Approx(0.271));
+  CHECK(ranks->at(1).receiving.value() == Approx(0.125));
+  CHECK_FALSE(ranks->at(2).receiving.has_value());
+  std::istringstream lines(describe(*ranks));
+  std::string line;
+  REQUIRE(std::getline(lines, line));
+  const std::size_t end = line.find("receiving") + std::string("receiving").size();
+  const auto cell = [&lines, &line, end] {
+    REQUIRE(std::getline(lines, line));
+    const std::string left = line.substr(0, end);
+    return left.substr(left.rfind("  ") + 2);
+  };
+  CHECK(cell() == "27.1 %");
+  CHECK(cell() == "12.5 %");
+  CHECK(cell() == "-");
+  CHECK(cell() == "-");  // no step of it was measured
+}
+
 TEST_CASE("streams beyond what a page holds are counted") {
   std::vector<LiveRank> ranks(10);
   for (LiveRank& rank : ranks) rank.streams.assign(3, {1, 0.5, 0, 0});

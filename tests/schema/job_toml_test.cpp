@@ -135,6 +135,17 @@ TEST_CASE("what only the whole file can tell is told") {
              Catch::StartsWith("job.toml: schema: expected \"trimtab.job/1\", found nothing"));
 }
 
+TEST_CASE("switches that the reference trainer's ranks would refuse are refused in its job file") {
+  const std::string text =
+      "[commands]\ndescribe = [\"d\"]\ntrain = [\"python3\", \"/opt/trainer/train.py\"]\n"
+      "[knobs]\nmemory_switches = true\n";
+  const std::string refused = error_of(text);
+  CHECK_THAT(refused, Catch::Contains("knobs.memory_switches") && Catch::Contains("target = \"trainer\""));
+  CHECK(error_of("target = \"trainer\"\n" + text).empty());
+  std::string own = text;
+  CHECK(error_of(own.replace(own.find("/opt/trainer/train.py"), 21, "/opt/mytrainer/train.py")).empty());
+}
+
 TEST_CASE("another version of job.toml is refused before its keys are read") {
   CHECK(parse_job_toml("mode = 7\nschema = \"trimtab.job/2\"", "job.toml", "/d").error().message ==
         "job.toml:2: schema: expected \"trimtab.job/1\", the version that this release reads, found 'trimtab.job/2'");

@@ -11,7 +11,7 @@ LEVELS = ("none", "none", "optimizer", "gradients", "parameters")
 def random_plan(generator, world_size, config):
     """A plan document that parses; drawn anew until it does."""
     while True:
-        document = _drawn(generator, world_size)
+        document = drawn(generator, world_size)
         try:
             plans.parse(document, config, world_size)
         except plans.PlanRefused:
@@ -19,7 +19,7 @@ def random_plan(generator, world_size, config):
         return document
 
 
-def _drawn(generator, world_size):
+def drawn(generator, world_size):
     stages = generator.choice([count for count in (1, 1, 2, 2, 3, 4) if count <= world_size])
     devices = list(range(world_size))
     if generator.random() < 0.5:

@@ -19,6 +19,28 @@ void need_hidden_recomputed(const PlanLayers& view, Complaints& complaints) {
   }
 }
 
+// How many equal parts its operators have at most, as model.json's shapes tell; 0 = not told.
+std::int64_t split_extent(const Operator& op) {
+  const auto size = [&op](const std::string& name) {
+    const auto found = op.shape.find(name);
+    return found == op.shape.end() ? 0 : found->second;
+  };
+  if (op.kind == "attention") return size("heads");
+  if (op.kind == "feedforward") return 4 * size("hidden");
+  if (op.kind == "embedding" || op.kind == "head") return size("vocabulary");
+  return 0;
+}
+
+void need_even_split(const PlanLayers& view, Complaints& complaints) {
+  for (std::size_t i = 0; i < view.operators.size(); ++i) {
+    const Operator& op = view.model->operators[i];
+    if (split_extent(op) % view.operators[i].tp == 0) continue;
+    complaints.add(place_of(view.operators[i]) + ".tp: must divide what " + op.name + " is split along, " +
+                   std::to_string(split_extent(op)) + ", found " + std::to_string(view.operators[i].tp));
+    return;
+  }
+}
+
 void check(const PlanLayers& view, Complaints& complaints) {
   if (view.plan->schedule.kind == ScheduleKind::kInterleaved) {
     complaints.add("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
@@ -28,6 +50,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
     complaints.add(place_of(one) + ".cp: must be 1, found " + std::to_string(one.cp));
     break;
   }
+  need_even_split(view, complaints);
   need_no_alternate_dimension(view, complaints);
   need_no_switched_operators(view, "offload_hidden", complaints);
   need_hidden_recomputed(view, complaints);
