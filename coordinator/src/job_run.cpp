@@ -21,6 +21,8 @@ namespace {
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
+// People's orders that wait for the disk at a time.
+constexpr std::size_t kMostOrders = 100;
 
 // All but kernels and ranges, which are many in a long job and price no plan.
 std::vector<CostKind> priced_kinds() {
@@ -63,16 +65,32 @@ void JobRun::resume() {
 }
 
 void JobRun::feed(Event event) {
-  events_.push_back(std::move(event));
-  drain();
+  if (!awaits(event)) return;
+  if (!events_.push(std::move(event))) ++services_.counters.steps_dropped;
+  if (storage_failure_.empty()) drain();
 }
 
-void JobRun::obey(Order order, AuditEntry entry) {
+// An answer to a command that is over would wait for nothing, and it may be large.
+bool JobRun::awaits(const Event& event) const {
+  const auto* done = std::get_if<CommandFinished>(&event);
+  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
+           return one.tag == done->tag;
+         });
+}
+
+Status JobRun::obey(Order order, AuditEntry entry) {
+  if (!storage_failure_.empty() && unstored_.audit.size() >= kMostOrders) {
+    return unavailable("the state of job " + name() + " cannot be stored (" + storage_failure_ + "), and " +
+                       std::to_string(kMostOrders) + " orders wait for it already: make room, then ask again");
+  }
   unstored_.audit.push_back(std::move(entry));
   feed(order);
+  return {};
 }
 
 void JobRun::tick() {
+  drain();
+  if (!storage_failure_.empty()) return;  // what follows would only wait
   if (active()) {
     std::set<std::string> thrown = services_.members.kill_switches();
     if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
@@ -118,9 +136,7 @@ void JobRun::drain() {
       actions_.pop_front();
       std::visit([this](const auto& one) { carry_out(one); }, action);
     } else if (!events_.empty()) {
-      const Event event = std::move(events_.front());
-      events_.pop_front();
-      take(tuning_.handle(event, now()));
+      take(tuning_.handle(events_.pop(), now()));
     } else {
       break;
     }
@@ -238,7 +254,7 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  events_.emplace_back(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
+  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
 }
 
 void JobRun::carry_out(const SearchPlans& action) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // One submitted job: drives its tuning machine. An event goes in; the machine's transition is stored in one
-// transaction; only then its actions are carried out. When the disk does not take the transition, actions wait and it
-// is tried again. Event loop's thread only.
+// transaction; only then its actions are carried out. When the disk does not take the transition, actions and events
+// wait, in bounded memory, and each tick tries again. Event loop's thread only.
 
 #include <cstdint>
 #include <deque>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "event_queue.hpp"
 #include "measured_timelines.hpp"
 #include "services.hpp"
 #include "tuning/tuning.hpp"
@@ -29,8 +30,8 @@ class JobRun {
   void resume();
   void feed(Event event);
   // A person's order, which is in the audit log before anything is done about it: while the disk takes neither, both
-  // wait.
-  void obey(Order order, AuditEntry entry);
+  // wait. The error: too many wait already, and this one is forgotten.
+  [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
   // A batch of this job's costs has been stored under this fingerprint.
@@ -61,6 +62,7 @@ class JobRun {
   void audit(const std::vector<Action>& actions);
   void drain();
   [[nodiscard]] bool store();
+  [[nodiscard]] bool awaits(const Event& event) const;
   void place();
   void load_facts(const Placement& placement);
   void price_plans();
@@ -105,7 +107,7 @@ class JobRun {
   Tuning tuning_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
-  std::deque<Event> events_;
+  EventQueue events_;
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
