@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "node_rights.hpp"
+#include "peer_text.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 #include "wire_events.hpp"
@@ -19,6 +20,8 @@ using Body = wire::FromAgent::BodyCase;
 constexpr std::uint32_t kHeartbeatMs = 2000;
 // The memory of a larger frame's message is given back.
 constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
+// Launches that are ended at one hello; the next hello ends others.
+constexpr std::size_t kMostStrays = 64;
 
 std::int32_t bounded(std::uint32_t value) {
   return static_cast<std::int32_t>(std::min(value, 1U << 30));
@@ -109,18 +112,27 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   reply(peer, answer);
   end_strays(hello);
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) job->feed(node_back(hello, name));
+    if (job->active()) tell_of_return(*job, hello);
   }
   jobs_.tick();
+}
+
+// A node that is another tenant's from now on is lost to the job.
+void Agents::tell_of_return(JobRun& job, const wire::Hello& hello) {
+  const bool welcome = services_.members.serves(hello.node(), job.state().tenant);
+  if (welcome || !has_ranks_on(job.state(), hello.node())) return job.feed(node_back(hello, job.name()));
+  spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
+  job.feed(NodeLost{hello.node()});
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
 void Agents::end_strays(const wire::Hello& hello) {
   std::set<std::pair<std::string, std::uint64_t>> strays;
-  for (const wire::RunningRank& rank : hello.running()) {
+  for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
+    const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
     if (job == nullptr || (job->active() && job->state().launch == rank.launch())) continue;
-    strays.emplace(rank.job(), rank.launch());
+    if (strays.size() < kMostStrays) strays.emplace(rank.job(), rank.launch());
   }
   for (const auto& [name, launch] : strays) {
     const std::string tag = "stray/" + std::to_string(launch) + "/" + hello.node();
@@ -189,7 +201,8 @@ void Agents::command_moved(const Member& member, const wire::CommandProgress& mo
   const auto owner = own_command(member, moved.id());
   if (!owner) return;
   if (JobRun* job = jobs_.find_run(owner->run)) {
-    job->feed(CommandMoved{owner->tag, bounded(moved.done()), bounded(moved.total()), moved.what()});
+    job->feed(CommandMoved{owner->tag, bounded(moved.done()), bounded(moved.total()),
+                           first_of(moved.what(), kLongestReason)});
   }
 }
 
@@ -200,7 +213,7 @@ void Agents::command_done(const Member& member, const wire::CommandDone& done) {
   const Status marked = services_.store.command_done(done.id());
   if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
   if (JobRun* job = jobs_.find_run(owner->run)) {
-    job->feed(CommandFinished{owner->tag, done.ok(), done.error(), done.output()});
+    job->feed(CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output()});
   }
 }
 
@@ -239,6 +252,10 @@ void Agents::timeline(const Member& member, const wire::RankEvent& event) {
 void Agents::rank_activity(const Member& member, const wire::RankActivity& activity) {
   const JobRun* job = jobs_.find(activity.job());
   if (job == nullptr || !job->active()) return;
+  if (activity.ByteSizeLong() > kLargestActivity) {
+    ++services_.counters.frames_malformed;
+    return;
+  }
   if (holds_rank(job->state(), member.node, activity.rank())) {
     return services_.live.told(activity, member.node, services_.clock.monotonic());
   }
@@ -272,7 +289,7 @@ void Agents::foreign(const Member& member, const char* what, const std::string& 
 }
 
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {
-  spdlog::warn("an agent is refused: {}", reason);
+  services_.refusals.refused("agent", "an agent", reason);
   wire::ToAgent answer;
   answer.mutable_refused()->set_reason(reason);
   reply(peer, answer);

@@ -65,6 +65,7 @@ class Agents {
  private:
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
+  void tell_of_return(JobRun& job, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void kill_switch(const Member& member);

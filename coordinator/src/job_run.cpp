@@ -73,9 +73,8 @@ void JobRun::feed(Event event) {
 // An answer to a command that is over would wait for nothing, and it may be large.
 bool JobRun::awaits(const Event& event) const {
   const auto* done = std::get_if<CommandFinished>(&event);
-  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
-           return one.tag == done->tag;
-         });
+  return done == nullptr ||
+         std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) { return one.tag == done->tag; });
 }
 
 Status JobRun::obey(Order order, AuditEntry entry) {
@@ -161,12 +160,18 @@ bool JobRun::store() {
 }
 
 void JobRun::place() {
-  auto placed = services_.members.place(state().job);
+  auto placed = services_.members.place(state().job, state().tenant);
   if (!placed.ok()) return feed(NodesUnsuitable{placed.error().message});
-  if (!placed->has_value()) return;
+  if (!placed->has_value()) return tell_of_waiting();
+  waits_for_.clear();
   const Placement& placement = **placed;
   load_facts(placement);
   feed(NodesReady{placement.nodes, to_json(placement.cluster), state().fingerprint});
+}
+
+void JobRun::tell_of_waiting() {
+  const std::string why = services_.members.kept_from(state().job, state().tenant);
+  if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
 }
 
 // A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
@@ -222,6 +227,11 @@ Result<std::string> JobRun::nccl_table(const Command& action) const {
 
 template <typename Command>
 void JobRun::send_command(const Command& action) {
+  // What runs there is ended in any case; nothing is begun.
+  const Member* member = services_.members.by_node(action.node);
+  if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
+    return spdlog::warn("job {}: command {} waits: node {} does not serve its tenant", name(), action.tag, action.node);
+  }
   auto id = services_.store.command_id(run_, action.tag, action.node);
   if (!id.ok()) {
     // Sent again with everything outstanding when the node comes back; the deadline of the phase is the backstop.
@@ -314,7 +324,7 @@ void JobRun::tick_probing() {
 // Nodes that joined are looked at once, beside those that the job has.
 void JobRun::offer_nodes() {
   if (offering_ || !tuning_.takes_nodes()) return;
-  auto larger = services_.members.place_more(state().job, state().nodes);
+  auto larger = services_.members.place_more(state().job, state().tenant, state().nodes);
   if (!larger || larger->key == offered_) return;
   offering_ = true;
   services_.probing.probe({name(), larger->nodes, "", false},

@@ -46,6 +46,8 @@ class JobRun {
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
   // Why its plan stays as it is; empty = it need not.
   [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
+  // What keeps it waiting though devices are there; empty = nothing.
+  [[nodiscard]] const std::string& waits_for() const { return waits_for_; }
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
@@ -64,6 +66,7 @@ class JobRun {
   [[nodiscard]] bool store();
   [[nodiscard]] bool awaits(const Event& event) const;
   void place();
+  void tell_of_waiting();
   void load_facts(const Placement& placement);
   void price_plans();
   void priced(const SearchReply& reply);
@@ -111,6 +114,7 @@ class JobRun {
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
+  std::string waits_for_;
   std::optional<Probing> probing_;
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool offering_ = false;  // their devices are being probed
