@@ -44,6 +44,7 @@ wire::FromAgent Agent::Implementation::hello() const {
   hello.set_release(TRIMTAB_RELEASE);
   hello.set_node(configuration.node);
   hello.set_instance(state.instance);
+  hello.set_tenant(configuration.tenant);
   hello.set_devices(configuration.devices);
   hello.set_memory_bytes(static_cast<std::uint64_t>(facts.memory));
   hello.set_fingerprint_json(fingerprint_json);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "net/loopback_host.hpp"
+#include "net/tokens.hpp"
 #include "schema/nearest.hpp"
 #include "schema/toml_nesting.hpp"
 
@@ -112,6 +113,16 @@ Status set_metrics_address(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_tenant(Configuration& c, const std::string& text) {
+  if (text != net::kEveryTenant && !net::is_tenant_name(text)) {
+    return bad_input(
+        "needs a tenant's name, 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', or '*' for all, but it is '" + text +
+        "'");
+  }
+  c.tenant = text == net::kEveryTenant ? "" : text;
+  return {};
+}
+
 Status set_nvml(Configuration& c, const std::string& text) {
   if (text.empty()) return bad_input("needs a library's name or path, but it is empty");
   c.nvml = text;
@@ -144,6 +155,7 @@ constexpr std::array kKeys{
     ConfigurationKey{"state", "DIR", "where the agent keeps its databases and the jobs' scratch",
                      [](C& c, Text text) { return set_path(c.state, text); }},
     ConfigurationKey{"node", "NAME", "this node's name, unique in the cluster", set_node},
+    ConfigurationKey{"tenant", "NAME", "whose jobs alone run here (default: everybody's)", set_tenant},
     ConfigurationKey{"devices", "N", "how many devices (ranks) this node offers",
                      [](C& c, Text text) { return set_integer<std::uint32_t>(c.devices, text, 1, 1024); }},
     ConfigurationKey{"memory", "BYTES", "memory of one device, such as 700MiB",

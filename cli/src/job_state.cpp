@@ -44,6 +44,7 @@ JobState job_of(const json& object) {
   take(object, "doing", job.doing);
   take(object, "mode", job.mode);
   take(object, "held_by", job.held_by);
+  take(object, "waits_for", job.waits_for);
   take(object, "active", job.active);
   take(object, "report_complete", job.report_complete);
   if (const auto progress = object.find("progress"); progress != object.end() && progress->is_object()) {
@@ -76,6 +77,7 @@ NodeState node_of(const json& object) {
   take(object, "fingerprint", node.fingerprint);
   take(object, "release", node.release);
   take(object, "kill_switch", node.kill_switch);
+  take(object, "tenant", node.tenant);
   return node;
 }
 

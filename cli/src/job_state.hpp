@@ -34,7 +34,8 @@ struct JobState {
   std::string phase;
   std::string doing;
   std::string mode;
-  std::string held_by;  // why its plan stays as it is; empty = it need not
+  std::string held_by;    // why its plan stays as it is; empty = it need not
+  std::string waits_for;  // why it has no nodes though there are some; empty = nothing is in its way
   bool active = true;
   bool report_complete = true;
   std::int64_t done = 0;  // progress; total 0 = not known
@@ -71,6 +72,7 @@ struct NodeState {
   std::string fingerprint;
   std::string release;
   bool kill_switch = false;  // thrown
+  std::string tenant = "*";  // whose jobs alone run there; "*": everybody's
 };
 
 struct ClusterState {

@@ -17,6 +17,7 @@ std::string steps_of(const JobState& job) {
 
 std::string remark_of(const JobState& job) {
   if (!job.failure.empty()) return printable(job.failure);
+  if (!job.waits_for.empty()) return printable(job.waits_for);
   const std::string held = job.held_by.empty() ? "" : printable(job.held_by) + "; ";
   return held +
          (job.total > 0 ? std::to_string(job.done) + "/" + std::to_string(job.total) + " " + printable(job.what) : "");
@@ -34,8 +35,9 @@ std::string describe(const ClusterState& cluster) {
   std::string text = "coordinator " + cluster.release + ", up " + format_ms(cluster.uptime_s * 1000) + "\n\n";
   TextTable nodes({{"node"}, {"state"}, {"devices", true}, {"memory", true}, {"fingerprint"}});
   for (const NodeState& node : cluster.nodes) {
-    nodes.add({node.name, node.state + (node.kill_switch ? ", kill switch thrown" : ""), std::to_string(node.devices),
-               format_bytes(node.memory_bytes), node.fingerprint});
+    const std::string tenant = node.tenant == "*" ? "" : ", for tenant " + printable(node.tenant) + " alone";
+    nodes.add({node.name, node.state + (node.kill_switch ? ", kill switch thrown" : "") + tenant,
+               std::to_string(node.devices), format_bytes(node.memory_bytes), node.fingerprint});
   }
   text += nodes.empty() ? "no nodes\n" : nodes.str();
   TextTable jobs(
@@ -49,6 +51,7 @@ std::string describe(const ClusterState& cluster) {
 
 std::string describe(const JobState& job) {
   std::string text = "job " + printable(job.name) + ": " + progress_line(job, 120) + "\n";
+  if (!job.waits_for.empty()) text += "waits: " + printable(job.waits_for) + "\n";
   if (!job.held_by.empty()) text += "held: " + printable(job.held_by) + "\n";
   if (job.incumbent) text += "incumbent: " + one_line(*job.incumbent) + "\n";
   return job.trial ? text + trial_line(*job.trial) + "\n" : text;

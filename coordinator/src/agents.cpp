@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "node_rights.hpp"
+#include "peer_text.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 #include "wire_events.hpp"
@@ -18,6 +20,8 @@ using Body = wire::FromAgent::BodyCase;
 constexpr std::uint32_t kHeartbeatMs = 2000;
 // The memory of a larger frame's message is given back.
 constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
+// Launches that are ended at one hello; the next hello ends others.
+constexpr std::size_t kMostStrays = 64;
 
 std::int32_t bounded(std::uint32_t value) {
   return static_cast<std::int32_t>(std::min(value, 1U << 30));
@@ -60,26 +64,20 @@ void Agents::dispatch(std::uint64_t peer, std::string_view frame, const wire::Fr
     case Body::kCostBatch:
       return cost_batch(peer, *member, from.cost_batch());
     case Body::kCommandDone:
-      return command_done(from.command_done());
-    case Body::kCommandProgress: {
-      const wire::CommandProgress& moved = from.command_progress();
-      const auto owner = services_.store.command_owner(moved.id());
-      if (!owner.ok() || !owner->has_value()) return;
-      if (JobRun* job = jobs_.find_run((*owner)->run)) {
-        job->feed(CommandMoved{(*owner)->tag, bounded(moved.done()), bounded(moved.total()), moved.what()});
-      }
-      return;
-    }
+      return command_done(*member, from.command_done());
+    case Body::kCommandProgress:
+      return command_moved(*member, from.command_progress());
     case Body::kRankEvent:
-      return rank_event(from.rank_event());
+      return rank_event(*member, from.rank_event());
     case Body::kCollectiveStamps:
       return collective_stamps(*member, from.collective_stamps());
     case Body::kRankActivity:
-      return services_.live.told(from.rank_activity(), member->node, services_.clock.monotonic());
+      return rank_activity(*member, from.rank_activity());
     case Body::kTraceChunk:
-      return services_.traces.chunk(from.trace_chunk(), std::string(frame));
+      return trace_chunk(*member, from.trace_chunk(), frame);
     case Body::kTraceEnd:
-      return services_.traces.ended(from.trace_end());
+      if (!services_.traces.ended(member->node, from.trace_end())) foreign(*member, "trace", "the end of a trace");
+      return;
     case Body::kProbeReport:
       return services_.probing.report(member->node, from.probe_report());
     case Body::kHello:
@@ -97,6 +95,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   if (!named.ok()) return refuse(peer, named.error().message);
   auto joined = services_.members.join(introduction(hello), peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
+  if (port_.introduced) port_.introduced(peer);
   services_.clocks.forget(hello.node());
   if (*joined != 0) {
     // When the former connection is reported closed it is no longer the node's.
@@ -116,7 +115,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   (void)port_.send(peer, unfinished_.frame());
   end_strays(hello);
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) job->feed(node_back(hello, name));
+    if (job->active()) tell_of_return(*job, hello);
   }
   jobs_.tick();
 }
@@ -128,13 +127,22 @@ void Agents::tell_unfinished() {
   }
 }
 
+// A node that is another tenant's from now on is lost to the job.
+void Agents::tell_of_return(JobRun& job, const wire::Hello& hello) {
+  const bool welcome = services_.members.serves(hello.node(), job.state().tenant);
+  if (welcome || !has_ranks_on(job.state(), hello.node())) return job.feed(node_back(hello, job.name()));
+  spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
+  job.feed(NodeLost{hello.node()});
+}
+
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
 void Agents::end_strays(const wire::Hello& hello) {
   std::set<std::pair<std::string, std::uint64_t>> strays;
-  for (const wire::RunningRank& rank : hello.running()) {
+  for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
+    const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
     if (job == nullptr || (job->active() && job->state().launch == rank.launch())) continue;
-    strays.emplace(rank.job(), rank.launch());
+    if (strays.size() < kMostStrays) strays.emplace(rank.job(), rank.launch());
   }
   for (const auto& [name, launch] : strays) {
     const std::string tag = "stray/" + std::to_string(launch) + "/" + hello.node();
@@ -182,49 +190,116 @@ void Agents::batch_stored(const CostIntake::Answer& stored) {
   answer.mutable_batch_ack()->set_refused(stored.refused);
   reply(stored.peer, answer);
   if (!stored.refused.empty()) return;
-  if (JobRun* job = jobs_.find(stored.job)) job->costs_stored(stored.fingerprint, stored.has_active);
+  JobRun* job = jobs_.find(stored.job);
+  if (job == nullptr || !has_ranks_on(job->state(), stored.node)) return;
+  job->costs_stored(stored.fingerprint, stored.has_active);
 }
 
-void Agents::command_done(const wire::CommandDone& done) {
-  commit();  // what a command measured is there when it is done
-  const auto owner = services_.store.command_owner(done.id());
+// Nothing of a command that is forgotten, or that another node was given.
+std::optional<CommandOwner> Agents::own_command(const Member& member, std::uint64_t id) {
+  auto owner = services_.store.command_owner(id);
   if (!owner.ok() || !owner->has_value()) {
-    return spdlog::warn("an agent finished command {}, which nobody asked for", done.id());
+    spdlog::debug("node {} speaks of command {}, which nobody asked for or which is forgotten", member.node, id);
+    return std::nullopt;
   }
+  if ((*owner)->node == member.node) return std::move(owner).value();
+  foreign(member, "command", "command " + std::to_string(id) + " of node " + (*owner)->node);
+  return std::nullopt;
+}
+
+void Agents::command_moved(const Member& member, const wire::CommandProgress& moved) {
+  const auto owner = own_command(member, moved.id());
+  if (!owner) return;
+  if (JobRun* job = jobs_.find_run(owner->run)) {
+    job->feed(CommandMoved{owner->tag, bounded(moved.done()), bounded(moved.total()),
+                           first_of(moved.what(), kLongestReason)});
+  }
+}
+
+void Agents::command_done(const Member& member, const wire::CommandDone& done) {
+  commit();  // what a command measured is there when it is done
+  const auto owner = own_command(member, done.id());
+  if (!owner) return;
   const Status marked = services_.store.command_done(done.id());
   if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
-  if (JobRun* job = jobs_.find_run((*owner)->run)) {
-    job->feed(CommandFinished{(*owner)->tag, done.ok(), done.error(), done.output()});
+  if (JobRun* job = jobs_.find_run(owner->run)) {
+    job->feed(CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output()});
   }
 }
 
-void Agents::rank_event(const wire::RankEvent& event) {
+// What comes late, of a launch that is over, is left out in silence.
+bool Agents::may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event) {
+  const TuningState& state = job.state();
+  if (event.launch() != state.launch || state.launch_epoch == 0) return false;
+  if (holds_rank(state, member.node, event.rank())) return true;
+  if (is_foreign_rank(state, member.node, event.rank())) {
+    foreign(member, "rank", "rank " + std::to_string(event.rank()) + " of job " + job.name());
+  }
+  return false;
+}
+
+void Agents::rank_event(const Member& member, const wire::RankEvent& event) {
   ++services_.counters.rank_events;
-  if (event.has_timeline()) return timeline(event);
+  if (event.has_timeline()) return timeline(member, event);
   const auto news = from_rank(event);
   if (!news) {
     ++services_.counters.frames_malformed;
     return;
   }
-  if (JobRun* job = jobs_.find(event.job()); job != nullptr && job->active()) job->feed(*news);
+  JobRun* job = jobs_.find(event.job());
+  if (job != nullptr && job->active() && may_tell(member, *job, event)) job->feed(*news);
 }
 
-void Agents::timeline(const wire::RankEvent& event) {
+void Agents::timeline(const Member& member, const wire::RankEvent& event) {
   JobRun* job = jobs_.find(event.job());
-  if (job == nullptr || !event.variant().empty()) return;
+  if (job == nullptr || !event.variant().empty() || !may_tell(member, *job, event)) return;
   const wire::Timeline& seen = event.timeline();
   const auto rank = static_cast<std::int32_t>(std::min(event.rank(), 1U << 30));
   const Status taken = job->pictured(rank, seen.epoch(), seen.begin_ns(), seen.bars_json());
   if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
+void Agents::rank_activity(const Member& member, const wire::RankActivity& activity) {
+  const JobRun* job = jobs_.find(activity.job());
+  if (job == nullptr || !job->active()) return;
+  if (activity.ByteSizeLong() > kLargestActivity) {
+    ++services_.counters.frames_malformed;
+    return;
+  }
+  if (holds_rank(job->state(), member.node, activity.rank())) {
+    return services_.live.told(activity, member.node, services_.clock.monotonic());
+  }
+  if (is_foreign_rank(job->state(), member.node, activity.rank())) {
+    foreign(member, "activity", "rank " + std::to_string(activity.rank()) + " of job " + job->name());
+  }
+}
+
+void Agents::trace_chunk(const Member& member, const wire::TraceChunk& chunk, std::string_view frame) {
+  const auto name = services_.traces.job_of(chunk.id());
+  if (!name) return;  // it is over
+  const JobRun* job = jobs_.find(*name);
+  const bool of_another = job != nullptr && is_foreign_rank(job->state(), member.node, chunk.rank());
+  if (!of_another && services_.traces.chunk(member.node, chunk, std::string(frame))) return;
+  foreign(member, "trace", "a trace of rank " + std::to_string(chunk.rank()) + " of job " + *name);
+}
+
 void Agents::collective_stamps(const Member& member, const wire::CollectiveStamps& stamps) {
   const JobRun* job = jobs_.find(stamps.job());
-  collectives_.take(stamps, member.node, job == nullptr || !job->active() ? 0 : job->state().world_size());
+  if (job == nullptr || !job->active()) return collectives_.take(stamps, member.node, 0);
+  if (holds_rank(job->state(), member.node, stamps.rank())) {
+    return collectives_.take(stamps, member.node, job->state().world_size());
+  }
+  if (is_foreign_rank(job->state(), member.node, stamps.rank())) {
+    foreign(member, "collective", "rank " + std::to_string(stamps.rank()) + " of job " + job->name());
+  }
+}
+
+void Agents::foreign(const Member& member, const char* what, const std::string& whose) {
+  services_.foreign.refused(what, "node " + member.node, "it speaks of " + whose + ", which is not its own");
 }
 
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {
-  spdlog::warn("an agent is refused: {}", reason);
+  services_.refusals.refused("agent", "an agent", reason);
   wire::ToAgent answer;
   answer.mutable_refused()->set_reason(reason);
   reply(peer, answer);

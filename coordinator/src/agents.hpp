@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,7 @@
 namespace trimtab::wire {
 class CollectiveStamps;
 class CommandDone;
+class CommandProgress;
 class CostBatch;
 class FromAgent;
 class Heartbeat;
@@ -24,6 +26,7 @@ class Hello;
 class RankActivity;
 class RankEvent;
 class ToAgent;
+class TraceChunk;
 }  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
@@ -38,6 +41,8 @@ struct PeerPort {
   std::function<void()> commit_soon = {};
   // What has come from it so far, read or not; unset: only whole messages show that a node lives.
   std::function<std::uint64_t(std::uint64_t peer)> received_bytes = {};
+  // Its hello is accepted; unset: nobody waits for that.
+  std::function<void(std::uint64_t peer)> introduced = {};
 };
 
 class Agents {
@@ -61,6 +66,7 @@ class Agents {
  private:
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
+  void tell_of_return(JobRun& job, const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   // To all agents, where it has changed.
   void tell_unfinished();
@@ -68,9 +74,16 @@ class Agents {
   void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void batch_stored(const CostIntake::Answer& stored);
-  void command_done(const wire::CommandDone& done);
-  void rank_event(const wire::RankEvent& event);
-  void timeline(const wire::RankEvent& event);
+  [[nodiscard]] std::optional<CommandOwner> own_command(const Member& member, std::uint64_t id);
+  void command_moved(const Member& member, const wire::CommandProgress& moved);
+  void command_done(const Member& member, const wire::CommandDone& done);
+  [[nodiscard]] bool may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event);
+  void rank_event(const Member& member, const wire::RankEvent& event);
+  void timeline(const Member& member, const wire::RankEvent& event);
+  void rank_activity(const Member& member, const wire::RankActivity& activity);
+  void trace_chunk(const Member& member, const wire::TraceChunk& chunk, std::string_view frame);
+  // Counts and says that a node spoke of what is another's.
+  void foreign(const Member& member, const char* what, const std::string& whose);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
   void disconnect(const std::string& node);
   void refuse(std::uint64_t peer, const std::string& reason);

@@ -186,8 +186,8 @@ net::HttpResponse give_order(const Call& call, Order order, const std::string& w
       if (!asked.ok()) return failure(asked.error());
       return refused(call, what, job.name(), job.run(), 409, why);
     }
-    job.obey(order, order_of(call, what, job.name(), job.run()));
-    return ok(job_document(job));
+    const Status taken = job.obey(order, order_of(call, what, job.name(), job.run()));
+    return taken.ok() ? ok(job_document(job)) : failure(taken.error());
   });
 }
 

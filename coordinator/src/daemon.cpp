@@ -27,6 +27,8 @@ constexpr Nanoseconds kTick = std::chrono::milliseconds(200);
 // Costs wait so long for those of other agents, to be committed together.
 constexpr Nanoseconds kCommitDelay = std::chrono::milliseconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
+// How long an agent may take for its hello.
+constexpr Nanoseconds kHelloTime = std::chrono::seconds(10);
 
 std::string default_state_directory() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
@@ -119,7 +121,10 @@ struct Daemon::Implementation {
                return access.check_node(server->identity(peer), node);
              },
              [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
-             [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; }}),
+             [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
+             [this](std::uint64_t peer) {
+               if (server) server->introduced(peer);
+             }}),
         api(services, jobs, access),
         retention(services, jobs, {settings.job_retention, settings.audit_retention}) {}
 
@@ -132,6 +137,7 @@ struct Daemon::Implementation {
     options.max_queued_bytes = static_cast<std::size_t>(settings.peer_queue);
     options.max_frames_per_second = settings.max_message_rate;
     options.max_connections = settings.max_connections;
+    options.introduction_timeout = kHelloTime;
     net::ServerHandlers handlers;
     handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
     handlers.refused = [this](const net::Refusal& refusal) {

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "peer_text.hpp"
+#include "wire_events.hpp"
 
 namespace trimtab::coordinator {
 
@@ -40,10 +42,10 @@ Probe device_probe(const NodeShare& share, const wire::ProbedDevice& device) {
   Probe probe;
   probe.device = share.first_rank + static_cast<std::int32_t>(device.device());
   probe.node = share.node;
-  probe.work = device.work();
+  probe.work = first_of(device.work(), kLongestReason);
   probe.ms = device.ms();
   probe.spread = sane_spread(device.spread());
-  probe.remark = device.remark();
+  probe.remark = first_of(device.remark(), kLongestReason);
   return probe;
 }
 
@@ -103,7 +105,8 @@ void HardwareProbing::report(const std::string& node, const wire::ProbeReport& r
   if (!running_ || report.id() != running_->id) return;
   if (report.has_link()) return link_came(node, report);
   if (running_->unanswered.erase(node) == 0) return;
-  if (!report.error().empty()) running_->problems.push_back("node " + node + ": " + report.error());
+  if (!report.error().empty())
+    running_->problems.push_back("node " + node + ": " + first_of(report.error(), kLongestReason));
   running_->begun[node] = report;
   if (running_->unanswered.empty()) choose_links();
 }
@@ -195,7 +198,8 @@ void HardwareProbing::link_came(const std::string& node, const wire::ProbeReport
     running_->result.probes.push_back(
         link_probe(from.name, within ? "" : to.name, from.node == to.node, report.link()));
   } else {
-    running_->problems.push_back("the link of " + from.name + " to " + to.name + ": " + report.error());
+    running_->problems.push_back("the link of " + from.name + " to " + to.name + ": " +
+                                 first_of(report.error(), kLongestReason));
   }
   if (running_->round.empty()) next_round();
 }

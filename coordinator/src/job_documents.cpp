@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "net/tokens.hpp"
 #include "report.hpp"
 #include "request_body.hpp"
 
@@ -35,6 +36,7 @@ json nodes_json(const Services& services) {
                      {"instance", member.instance},
                      {"release", member.release},
                      {"kill_switch", member.kill_switch},
+                     {"tenant", member.tenant.empty() ? net::kEveryTenant : member.tenant},
                      {"silent_s", silent}});
   }
   return nodes;
@@ -53,6 +55,7 @@ json summary_json(const JobRun& job) {
           {"tune", state.tune},
           {"frozen", state.frozen},
           {"held_by", job.held_by()},
+          {"waits_for", job.waits_for()},
           {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
           {"step", state.step},
           {"steps", state.job.steps},

@@ -21,6 +21,8 @@ namespace {
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
+// People's orders that wait for the disk at a time.
+constexpr std::size_t kMostOrders = 100;
 
 // All but kernels and ranges, which are many in a long job and price no plan.
 std::vector<CostKind> priced_kinds() {
@@ -63,16 +65,31 @@ void JobRun::resume() {
 }
 
 void JobRun::feed(Event event) {
-  events_.push_back(std::move(event));
-  drain();
+  if (!awaits(event)) return;
+  if (!events_.push(std::move(event))) ++services_.counters.steps_dropped;
+  if (storage_failure_.empty()) drain();
 }
 
-void JobRun::obey(Order order, AuditEntry entry) {
+// An answer to a command that is over would wait for nothing, and it may be large.
+bool JobRun::awaits(const Event& event) const {
+  const auto* done = std::get_if<CommandFinished>(&event);
+  return done == nullptr ||
+         std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) { return one.tag == done->tag; });
+}
+
+Status JobRun::obey(Order order, AuditEntry entry) {
+  if (!storage_failure_.empty() && unstored_.audit.size() >= kMostOrders) {
+    return unavailable("the state of job " + name() + " cannot be stored (" + storage_failure_ + "), and " +
+                       std::to_string(kMostOrders) + " orders wait for it already: make room, then ask again");
+  }
   unstored_.audit.push_back(std::move(entry));
   feed(order);
+  return {};
 }
 
 void JobRun::tick() {
+  drain();
+  if (!storage_failure_.empty()) return;  // what follows would only wait
   if (active()) {
     std::set<std::string> thrown = services_.members.kill_switches();
     if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
@@ -118,9 +135,7 @@ void JobRun::drain() {
       actions_.pop_front();
       std::visit([this](const auto& one) { carry_out(one); }, action);
     } else if (!events_.empty()) {
-      const Event event = std::move(events_.front());
-      events_.pop_front();
-      take(tuning_.handle(event, now()));
+      take(tuning_.handle(events_.pop(), now()));
     } else {
       break;
     }
@@ -145,12 +160,18 @@ bool JobRun::store() {
 }
 
 void JobRun::place() {
-  auto placed = services_.members.place(state().job);
+  auto placed = services_.members.place(state().job, state().tenant);
   if (!placed.ok()) return feed(NodesUnsuitable{placed.error().message});
-  if (!placed->has_value()) return;
+  if (!placed->has_value()) return tell_of_waiting();
+  waits_for_.clear();
   const Placement& placement = **placed;
   load_facts(placement);
   feed(NodesReady{placement.nodes, to_json(placement.cluster), state().fingerprint});
+}
+
+void JobRun::tell_of_waiting() {
+  const std::string why = services_.members.kept_from(state().job, state().tenant);
+  if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
 }
 
 // A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
@@ -206,6 +227,11 @@ Result<std::string> JobRun::nccl_table(const Command& action) const {
 
 template <typename Command>
 void JobRun::send_command(const Command& action) {
+  // What runs there is ended in any case; nothing is begun.
+  const Member* member = services_.members.by_node(action.node);
+  if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
+    return spdlog::warn("job {}: command {} waits: node {} does not serve its tenant", name(), action.tag, action.node);
+  }
   auto id = services_.store.command_id(run_, action.tag, action.node);
   if (!id.ok()) {
     // Sent again with everything outstanding when the node comes back; the deadline of the phase is the backstop.
@@ -238,7 +264,7 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  events_.emplace_back(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
+  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
@@ -298,7 +324,7 @@ void JobRun::tick_probing() {
 // Nodes that joined are looked at once, beside those that the job has.
 void JobRun::offer_nodes() {
   if (offering_ || !tuning_.takes_nodes()) return;
-  auto larger = services_.members.place_more(state().job, state().nodes);
+  auto larger = services_.members.place_more(state().job, state().tenant, state().nodes);
   if (!larger || larger->key == offered_) return;
   offering_ = true;
   services_.probing.probe({name(), larger->nodes, "", false},

@@ -1,8 +1,8 @@
 #pragma once
 
 // One submitted job: drives its tuning machine. An event goes in; the machine's transition is stored in one
-// transaction; only then its actions are carried out. When the disk does not take the transition, actions wait and it
-// is tried again. Event loop's thread only.
+// transaction; only then its actions are carried out. When the disk does not take the transition, actions and events
+// wait, in bounded memory, and each tick tries again. Event loop's thread only.
 
 #include <cstdint>
 #include <deque>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "event_queue.hpp"
 #include "measured_timelines.hpp"
 #include "services.hpp"
 #include "tuning/tuning.hpp"
@@ -29,8 +30,8 @@ class JobRun {
   void resume();
   void feed(Event event);
   // A person's order, which is in the audit log before anything is done about it: while the disk takes neither, both
-  // wait.
-  void obey(Order order, AuditEntry entry);
+  // wait. The error: too many wait already, and this one is forgotten.
+  [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
   // A batch of this job's costs has been stored under this fingerprint.
@@ -45,6 +46,8 @@ class JobRun {
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
   // Why its plan stays as it is; empty = it need not.
   [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
+  // What keeps it waiting though devices are there; empty = nothing.
+  [[nodiscard]] const std::string& waits_for() const { return waits_for_; }
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
@@ -61,7 +64,9 @@ class JobRun {
   void audit(const std::vector<Action>& actions);
   void drain();
   [[nodiscard]] bool store();
+  [[nodiscard]] bool awaits(const Event& event) const;
   void place();
+  void tell_of_waiting();
   void load_facts(const Placement& placement);
   void price_plans();
   void priced(const SearchReply& reply);
@@ -105,10 +110,11 @@ class JobRun {
   Tuning tuning_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
-  std::deque<Event> events_;
+  EventQueue events_;
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
+  std::string waits_for_;
   std::optional<Probing> probing_;
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool offering_ = false;  // their devices are being probed

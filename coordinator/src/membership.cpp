@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "peer_text.hpp"
 #include "schema/fingerprint.hpp"
 
 #ifndef TRIMTAB_RELEASE
@@ -14,11 +15,27 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
+constexpr std::size_t kLongestNode = 255;
+constexpr std::size_t kLongestInstance = 64;
+constexpr std::size_t kLongestRelease = 64;
+constexpr std::size_t kLongestTenant = 64;
+
+Status check_text(const char* what, const std::string& text, std::size_t least, std::size_t most) {
+  if (text.size() >= least && text.size() <= most && is_printable(text)) return {};
+  return bad_input("an agent's " + std::string(what) + " needs " + std::to_string(least) + " to " +
+                   std::to_string(most) + " bytes without control characters; found " + std::to_string(text.size()) +
+                   ": '" + printable(first_of(text, kLongestNode)) + "'");
+}
+
+// Before anything else is made of them: they stand in logs and messages.
+Status check_texts(const Introduction& hello) {
+  TRIMTAB_TRY_STATUS(check_text("node name", hello.node, 1, kLongestNode));
+  TRIMTAB_TRY_STATUS(check_text("instance id", hello.instance, 1, kLongestInstance));
+  TRIMTAB_TRY_STATUS(check_text("release", hello.release, 0, kLongestRelease));
+  return check_text("tenant", hello.tenant, 0, kLongestTenant);
+}
 
 Status check(const Introduction& hello) {
-  if (hello.node.empty() || hello.node.size() > 255 || hello.instance.empty()) {
-    return bad_input("an agent needs a node name of 1 to 255 bytes and an instance id");
-  }
   if (hello.devices < 1 || hello.devices > 1024 || hello.memory_bytes < 1) {
     return bad_input("node " + hello.node + " says it has " + std::to_string(hello.devices) + " devices of " +
                      std::to_string(hello.memory_bytes) + " bytes; 1 to 1024 devices with memory are needed");
@@ -47,10 +64,12 @@ Bytes memory_of(const Member& member, const Job& job) {
 }  // namespace
 
 Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t peer) {
+  TRIMTAB_TRY_STATUS(check_texts(hello));
   TRIMTAB_TRY(const std::uint32_t version, common_version({"this coordinator", TRIMTAB_RELEASE, kSpokenVersions},
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
+  TRIMTAB_TRY_STATUS(check_is_no_copy(hello));
   TRIMTAB_TRY_STATUS(make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
@@ -61,6 +80,8 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
+  forget_instance(member);
+  instances_[hello.instance] = hello.node;
   member = Member{hello.node,
                   hello.instance,
                   hello.release,
@@ -73,8 +94,20 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   clock_.monotonic(),
                   0,
                   false,
-                  member.kill_switch};
+                  member.kill_switch,
+                  hello.tenant};
   return former;
+}
+
+// Two agents of one instance would number their batches of costs as if they were one's, and half of them would be lost.
+Status Membership::check_is_no_copy(const Introduction& hello) const {
+  const auto known = instances_.find(hello.instance);
+  if (known == instances_.end() || known->second == hello.node) return {};
+  const Member* other = by_node(known->second);
+  if (other == nullptr || !is_live(*other) || other->instance != hello.instance) return {};
+  return bad_input("node " + hello.node + " comes with the database of node " + other->node +
+                   ", which is connected: the state directory of one was copied to the other. Stop the agent of node " +
+                   hello.node + ", remove agent.db from its state directory, and start it again: it makes a new one");
 }
 
 Status Membership::make_room_for(const std::string& node) {
@@ -88,8 +121,14 @@ Status Membership::make_room_for(const std::string& node) {
     return unavailable("this coordinator knows " + std::to_string(members_.size()) + " nodes, none of them lost, and " +
                        "has room for no more; node " + node + " needs another coordinator");
   }
+  forget_instance(oldest->second);
   members_.erase(oldest);
   return {};
+}
+
+void Membership::forget_instance(const Member& member) {
+  const auto known = instances_.find(member.instance);
+  if (known != instances_.end() && known->second == member.node) instances_.erase(known);
 }
 
 Member* Membership::at(std::uint64_t peer) const {
@@ -146,7 +185,25 @@ const Member* Membership::by_node(const std::string& node) const {
   return found == members_.end() ? nullptr : &found->second;
 }
 
-std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::vector<NodeShare>& present) const {
+bool Membership::serves(const std::string& node, const std::string& tenant) const {
+  const Member* member = by_node(node);
+  return member != nullptr && member->serves(tenant);
+}
+
+std::string Membership::kept_from(const Job& job, const std::string& tenant) const {
+  std::int64_t open = 0;
+  std::int64_t others = 0;
+  for (const auto& [name, member] : members_) {
+    if (is_live(member)) (member.serves(tenant) ? open : others) += member.devices;
+  }
+  if (others == 0 || open >= job.world_size) return "";
+  return "it needs " + std::to_string(job.world_size) + " devices, and nodes that serve tenant " + tenant + " have " +
+         std::to_string(open) + "; " + std::to_string(others) + " more are on nodes that serve other tenants alone. " +
+         "It waits for an agent that serves its tenant (the key `tenant` of agent.toml) or everybody";
+}
+
+std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::string& tenant,
+                                                      const std::vector<NodeShare>& present) const {
   LargerPlacement larger;
   larger.nodes = present;
   std::int32_t wanted = job.world_size;
@@ -159,7 +216,7 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   }
   for (const auto& [name, member] : members_) {
     if (wanted <= 0) break;
-    if (own.contains(name) || !is_live(member)) continue;
+    if (own.contains(name) || !is_live(member) || !member.serves(tenant)) continue;
     const std::int32_t ranks = std::min(member.devices, wanted);
     larger.joined.push_back({name, job.world_size - wanted, ranks});
     larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
@@ -175,12 +232,12 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   return larger;
 }
 
-Result<std::optional<Placement>> Membership::place(const Job& job) const {
+Result<std::optional<Placement>> Membership::place(const Job& job, const std::string& tenant) const {
   Placement placement;
   std::int32_t wanted = job.world_size;
   for (const auto& [name, member] : members_) {
     if (wanted == 0) break;
-    if (!is_live(member)) continue;
+    if (!is_live(member) || !member.serves(tenant)) continue;
     const std::int32_t devices = std::min(member.devices, wanted);
     placement.nodes.push_back({name, job.world_size - wanted, devices});
     placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory_of(member, job), 0});

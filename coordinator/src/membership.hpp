@@ -42,6 +42,9 @@ struct Member {
   std::uint64_t received_bytes = 0;  // of its connection, when it was last asked
   bool lost = false;
   bool kill_switch = false;  // thrown, when it was last heard of
+  std::string tenant;        // whose jobs alone run there; empty = everybody's
+
+  [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
 };
 
 // What an agent says of itself, as it came over the wire.
@@ -53,6 +56,7 @@ struct Introduction {
   std::int64_t devices = 0;
   std::int64_t memory_bytes = 0;
   std::string fingerprint_json;
+  std::string tenant;
 };
 
 // The devices that a job gets, and the cluster document that describes them.
@@ -81,8 +85,8 @@ class Membership {
 
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
   // peer, whose id is returned (0 = none) for the caller to close; another live instance under a name that is taken is
-  // refused. A peer is one node: that which it named last. Where there are too many names, the one that has been lost
-  // for longest is forgotten.
+  // refused, and so is a live instance under a second name: a copy of its database. A peer is one node: that which it
+  // named last. Where there are too many names, the one that has been lost for longest is forgotten.
   [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
   void heard(std::uint64_t peer);
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
@@ -98,22 +102,32 @@ class Membership {
   [[nodiscard]] const Member* by_node(const std::string& node) const;
   [[nodiscard]] const std::map<std::string, Member>& members() const { return members_; }
 
-  // Devices in order of node name. Empty when live nodes have too few; an error when they have enough and the job
-  // cannot use them.
-  [[nodiscard]] Result<std::optional<Placement>> place(const Job& job) const;
+  // Whether jobs of this tenant may run there. A node that nobody knows serves nobody.
+  [[nodiscard]] bool serves(const std::string& node, const std::string& tenant) const;
+
+  // Devices in order of node name, of nodes that serve the tenant. Empty when the live ones have too few; an error when
+  // they have enough and the job cannot use them.
+  [[nodiscard]] Result<std::optional<Placement>> place(const Job& job, const std::string& tenant) const;
+  // What a job that finds too few devices is told where others are there: those of other tenants' nodes. Empty = there
+  // are no others.
+  [[nodiscard]] std::string kept_from(const Job& job, const std::string& tenant) const;
   // Nodes in order of name that could join those that the job has, up to the devices that it asked for. Nothing when
   // there are none, or one of the job's own is away.
-  [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::vector<NodeShare>& present) const;
+  [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::string& tenant,
+                                                          const std::vector<NodeShare>& present) const;
 
  private:
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Status make_room_for(const std::string& node);
+  [[nodiscard]] Status check_is_no_copy(const Introduction& hello) const;
+  void forget_instance(const Member& member);
 
   const Clock& clock_;
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
   std::map<std::string, Member> members_;
-  std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
+  std::unordered_map<std::uint64_t, Member*> peers_;        // those that are connected
+  std::unordered_map<std::string, std::string> instances_;  // the node that came as it last
 };
 
 }  // namespace trimtab::coordinator

@@ -179,6 +179,9 @@ void counter_metrics(Page& page, const Counters& counters) {
                  counters.commit_times);
   page.single("trimtab_state_failures_total", "counter", "Transitions that could not be stored at once.",
               static_cast<double>(counters.state_failures));
+  page.single("trimtab_steps_dropped_total", "counter",
+              "Steps of ranks dropped because too many waited for a state that could not be stored.",
+              static_cast<double>(counters.steps_dropped));
   page.labelled("trimtab_forgotten_total", "counter", "What was removed because it was over for long enough.", "what",
                 {{"runs", static_cast<double>(counters.runs_forgotten)},
                  {"audit_entries", static_cast<double>(counters.audit_forgotten)}});
@@ -208,11 +211,18 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
   // All from the first scrape on: a counter that appears with its first event hides it.
-  std::map<std::string, double> refusals = {{"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"foreign", 0},
-                                            {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0}};
+  std::map<std::string, double> refusals = {{"tls", 0},     {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0},
+                                            {"foreign", 0}, {"malformed", 0},       {"too_large", 0}, {"slow", 0},
+                                            {"full", 0}};
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
+  std::map<std::string, double> foreign = {
+      {"rank", 0}, {"command", 0}, {"trace", 0}, {"activity", 0}, {"collective", 0}};
+  for (const auto& [what, count] : services.foreign.counts()) foreign[what] = count;
+  page.labelled("trimtab_foreign_messages_total", "counter",
+                "Messages of nodes about ranks, commands and traces of others, which changed nothing.", "what",
+                foreign);
   if (const auto costs = services.cost_count.lately()) {
     page.single("trimtab_costs", "gauge", "Costs in the merged database, in the last minute.",
                 static_cast<double>(*costs));

@@ -2,21 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "peer_text.hpp"
+
 namespace trimtab::coordinator {
-namespace {
-
-// A peer's words on one line, and not too many of them.
-std::string printable(const std::string& text) {
-  constexpr std::size_t kMost = 400;
-  std::string line;
-  for (const char byte : text.substr(0, kMost)) {
-    const auto value = static_cast<unsigned char>(byte);
-    line += value < 0x20 || value == 0x7F ? '?' : byte;
-  }
-  return line;
-}
-
-}  // namespace
 
 void RefusalLog::refused(const std::string& kind, const std::string& whom, const std::string& reason) {
   ++counts_[kind];

@@ -56,6 +56,7 @@ struct Counters {
   std::uint64_t frames_delayed = 0;
   std::uint64_t rank_events = 0;
   std::uint64_t state_failures = 0;
+  std::uint64_t steps_dropped = 0;  // that came while a job's state could not be stored
   std::uint64_t runs_forgotten = 0;
   std::uint64_t audit_forgotten = 0;
   std::uint64_t retention_failures = 0;
@@ -86,6 +87,7 @@ struct Services {
   Traces traces{clock, send};
   HardwareProbing probing{clock, send, probe_token};
   RefusalLog refusals{clock};
+  RefusalLog foreign{clock};  // what nodes said of others' ranks, commands and traces
   CostCount cost_count{costs, clock};
   std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
 };

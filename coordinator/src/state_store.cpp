@@ -193,9 +193,9 @@ Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string
 }
 
 Result<std::optional<CommandOwner>> StateStore::command_owner(std::uint64_t id) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, tag FROM commands WHERE id = ?", {integer(id)}));
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, tag, node FROM commands WHERE id = ?", {integer(id)}));
   if (rows.empty()) return std::optional<CommandOwner>{};
-  return std::optional<CommandOwner>({as_integer(rows[0][0]), as_text(rows[0][1])});
+  return std::optional<CommandOwner>({as_integer(rows[0][0]), as_text(rows[0][1]), as_text(rows[0][2])});
 }
 
 Status StateStore::command_done(std::uint64_t id) {

@@ -32,6 +32,7 @@ struct StoredEvent {
 struct CommandOwner {
   std::int64_t run = 0;
   std::string tag;
+  std::string node;  // that it was given to
 };
 
 // How much of a run's history is kept while it goes on.

@@ -76,25 +76,28 @@ Result<std::uint64_t> Traces::start(const std::string& job, const std::vector<st
   return last_;
 }
 
-void Traces::chunk(const wire::TraceChunk& chunk, std::string frame) {
+bool Traces::chunk(const std::string& node, const wire::TraceChunk& chunk, std::string frame) {
   const auto found = traces_.find(chunk.id());
-  if (found == traces_.end()) return;
+  if (found == traces_.end()) return true;
   Trace& trace = found->second;
+  if (chunk.node() != node || !trace.nodes.contains(node)) return false;
   if (trace.bytes + frame.size() > kMostBytes) {
     trace.dropped += static_cast<std::uint64_t>(chunk.records_size());
-    return;
+    return true;
   }
   trace.bytes += frame.size();
   trace.chunks.push_back(std::move(frame));
+  return true;
 }
 
-void Traces::ended(const wire::TraceEnd& end) {
-  const auto found = traces_.find(end.id());
-  if (found == traces_.end()) return;
-  const auto node = found->second.nodes.find(end.node());
-  if (node == found->second.nodes.end()) return;
-  node->second.ended = true;
-  node->second.account = end;
+bool Traces::ended(const std::string& node, const wire::TraceEnd& end) {
+  const auto trace = traces_.find(end.id());
+  if (trace == traces_.end()) return true;
+  const auto found = trace->second.nodes.find(node);
+  if (end.node() != node || found == trace->second.nodes.end()) return false;
+  found->second.ended = true;
+  found->second.account = end;
+  return true;
 }
 
 void Traces::node_gone(const std::string& node) {

@@ -44,8 +44,10 @@ class Traces {
   [[nodiscard]] Result<std::uint64_t> start(const std::string& job, const std::vector<std::string>& nodes,
                                             const TraceRequest& request, const NodeOffsets& clocks);
 
-  void chunk(const wire::TraceChunk& chunk, std::string frame);
-  void ended(const wire::TraceEnd& end);
+  // Both are of the node that sent them. False: it says that it is another, or takes no part in the trace; nothing
+  // changes. What comes of a trace that is over is no offence.
+  [[nodiscard]] bool chunk(const std::string& node, const wire::TraceChunk& chunk, std::string frame);
+  [[nodiscard]] bool ended(const std::string& node, const wire::TraceEnd& end);
   void node_gone(const std::string& node);
   void tick();
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "net/tokens.hpp"
+#include "peer_text.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -12,13 +14,15 @@ using Body = wire::RankEvent::BodyCase;
 
 std::optional<RankNews> step_news(const wire::Step& step) {
   if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0) return std::nullopt;
+  if (step.samples().size() > kLongestSamples) return std::nullopt;
   return RankStep{step.step(), step.epoch(),   static_cast<double>(step.wall_ns()) / 1e6,
                   step.loss(), step.samples(), step.peak_bytes()};
 }
 
 std::optional<RankNews> submission_news(const wire::Submission& submission) {
   const auto state = submission_state_named(submission.state());
-  return state ? std::optional<RankNews>(RankSubmission{*state, submission.message()}) : std::nullopt;
+  return state ? std::optional<RankNews>(RankSubmission{*state, first_of(submission.message(), kLongestMessage)})
+               : std::nullopt;
 }
 
 double phase_ms(std::int64_t told_ns) {
@@ -44,13 +48,16 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       if (event.plan_ack().step() < 0 || event.plan_ack().step() > std::int64_t{1} << 48) return std::nullopt;
       return RankAcknowledged{event.plan_ack().epoch(), event.plan_ack().step()};
     case Body::kPlanRefuse:
-      return RankRefused{event.plan_refuse().epoch(), event.plan_refuse().reason(), event.plan_refuse().message()};
+      return RankRefused{event.plan_refuse().epoch(), first_of(event.plan_refuse().reason(), kLongestReason),
+                         first_of(event.plan_refuse().message(), kLongestMessage)};
     case Body::kPlanActive:
       return active_news(event.plan_active());
     case Body::kPlanFailed:
-      return RankFailed{event.plan_failed().epoch(), event.plan_failed().reason(), event.plan_failed().message()};
+      return RankFailed{event.plan_failed().epoch(), first_of(event.plan_failed().reason(), kLongestReason),
+                        first_of(event.plan_failed().message(), kLongestMessage)};
     case Body::kExited:
-      return RankExited{event.exited().exit_code(), event.exited().signal(), event.exited().last_output()};
+      return RankExited{event.exited().exit_code(), event.exited().signal(),
+                        last_of(event.exited().last_output(), kLongestOutput)};
     case Body::kBye:
       return RankSaidBye{event.bye().step()};
     case Body::kSubmission:
@@ -75,12 +82,14 @@ Introduction introduction(const wire::Hello& hello) {
           hello.instance(),
           hello.devices(),
           static_cast<std::int64_t>(std::min<std::uint64_t>(hello.memory_bytes(), kMost)),
-          hello.fingerprint_json()};
+          hello.fingerprint_json(),
+          hello.tenant() == net::kEveryTenant ? "" : hello.tenant()};
 }
 
 NodeBack node_back(const wire::Hello& hello, const std::string& job_name) {
   NodeBack back{hello.node(), {}};
-  for (const wire::RunningRank& rank : hello.running()) {
+  for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
+    const wire::RunningRank& rank = hello.running(i);
     if (rank.job() != job_name) continue;
     back.ranks.push_back({static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch()});
   }

@@ -2,6 +2,7 @@
 
 // What agents say, checked at the edge and turned into the tuning machine's events. Pure.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,17 @@ class RankEvent;
 }  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
+
+// What is kept of a peer's texts, in bytes: whole characters of longer ones. Agents send no longer ones.
+inline constexpr std::size_t kLongestReason = 256;
+inline constexpr std::size_t kLongestMessage = std::size_t{16} << 10;
+inline constexpr std::size_t kLongestOutput = std::size_t{16} << 10;  // the end of what a rank wrote
+// A step whose samples are told at greater length is refused: a part of a hash would be another's.
+inline constexpr std::size_t kLongestSamples = 256;
+// Ranks that a hello names; more are not looked at.
+inline constexpr int kMostRunning = 4096;
+// What a rank does right now, as its agent tells: a larger message is refused.
+inline constexpr std::size_t kLargestActivity = std::size_t{256} << 10;
 
 [[nodiscard]] Introduction introduction(const wire::Hello& hello);
 // The ranks of one job that the agent looks after.

@@ -53,11 +53,20 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
                                   [self = shared_from_this()](error_code failure) { self->shaken(failure); });
   }
 
-  void abort() override { stream_.close(); }
+  void abort() override {
+    aborted_ = true;
+    stream_.close();
+  }
+
+  [[nodiscard]] WaitingSince waiting_since() const override { return answering_ ? std::nullopt : WaitingSince(since_); }
+
+  [[nodiscard]] const std::string& address() const override { return address_; }
 
  private:
+  [[nodiscard]] bool over() const { return core_->stopped || aborted_; }
+
   void shaken(error_code failure) {
-    if (core_->stopped) return finish();
+    if (over()) return finish();
     if (failure && closed_in_silence(stream_, failure)) return finish();
     if (failure) return hang_up(handshake_failure(stream_, failure));
     peer_ = peer_identity(stream_);
@@ -71,6 +80,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void read() {
+    answering_ = false;
     parser_.emplace();
     parser_->header_limit(kMaxHeaderBytes);
     parser_->body_limit(core_->options.max_body_bytes);
@@ -80,7 +90,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void begun(error_code failure) {
-    if (core_->stopped) return finish();
+    if (over()) return finish();
     if (failure) return broken(failure);
     judge(parser_->get());
   }
@@ -113,7 +123,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void received(error_code failure) {
-    if (core_->stopped) return finish();
+    if (over()) return finish();
     if (failure) return broken(failure);
     serve(parser_->release());
   }
@@ -171,7 +181,8 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void reply(HttpResponse response) {
-    if (core_->stopped) return finish();
+    if (over()) return finish();
+    answering_ = true;
     response_ = {};
     response_.version(11);
     response_.result(static_cast<unsigned>(response.status));
@@ -188,8 +199,12 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void written(error_code failure) {
-    if (failure || core_->stopped) return finish();
-    if (keep_alive_) return read();
+    if (failure || over()) return finish();
+    if (keep_alive_) {
+      since_ = std::chrono::steady_clock::now();
+      return read();
+    }
+    answering_ = false;
     if (drain_) return linger();
     error_code ignored;
     stream_.socket().shutdown(TcpSocket::shutdown_send, ignored);
@@ -225,6 +240,9 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   std::optional<PeerIdentity> peer_;
   HttpRequest request_;
   std::uint64_t id_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();  // accepted, or answered last
+  bool answering_ = false;
+  bool aborted_ = false;
   bool keep_alive_ = false;
   bool head_only_ = false;
   bool drain_ = false;

@@ -90,7 +90,7 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
     const auto endpoint = socket.remote_endpoint(gone);
     if (gone) return;
     const std::string address = authority(endpoint.address().to_string(), endpoint.port());
-    if (core_->full()) {
+    if (core_->full() && !core_->make_room()) {
       core_->refused(Refusal::Kind::kFull, address,
                      "there are " + std::to_string(core_->options.max_connections) + " connections already");
       return;
@@ -163,6 +163,11 @@ bool Server::send(PeerId peer, std::string frame) {
 void Server::close(PeerId peer) {
   const auto found = implementation_->core_->peers.find(peer);
   if (found != implementation_->core_->peers.end()) found->second->close();
+}
+
+void Server::introduced(PeerId peer) {
+  const auto found = implementation_->core_->peers.find(peer);
+  if (found != implementation_->core_->peers.end()) found->second->introduced();
 }
 
 std::optional<PeerIdentity> Server::identity(PeerId peer) const {

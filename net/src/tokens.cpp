@@ -60,13 +60,17 @@ bool plain_word(std::string_view word) {
 }
 
 Status check(const TokenOwner& owner) {
-  const bool known_tenant = owner.tenant == kEveryTenant || plain_word(owner.tenant);
+  const bool known_tenant = owner.tenant == kEveryTenant || is_tenant_name(owner.tenant);
   if (plain_word(owner.name) && known_tenant) return {};
   return bad_input("a token's name and tenant have 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-' (a tenant may be '" +
                    std::string(kEveryTenant) + "'), but they are '" + owner.name + "' and '" + owner.tenant + "'");
 }
 
 }  // namespace
+
+bool is_tenant_name(std::string_view name) {
+  return plain_word(name);
+}
 
 std::string_view to_string(Role role) {
   for (const auto& [known, text] : kRoles) {

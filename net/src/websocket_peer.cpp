@@ -31,6 +31,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
         socket_(std::move(stream)),
         pause_(socket_.get_executor()),
         expiry_(socket_.get_executor()),
+        introduction_(socket_.get_executor()),
         request_(std::move(request)),
         origin_(std::move(origin)),
         rate_(core_->options.max_frames_per_second),
@@ -70,6 +71,20 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     end_now();
   }
 
+  void introduced() override {
+    introduced_ = true;
+    introduction_.cancel();
+  }
+
+  [[nodiscard]] WaitingSince waiting_since() const override {
+    const bool waited_for = core_->options.introduction_timeout.count() > 0 && !introduced_ && !finished_;
+    return waited_for ? WaitingSince(begun_) : std::nullopt;
+  }
+
+  [[nodiscard]] const std::string& address() const override { return origin_.address; }
+
+  void give_way() override { finish("it was silent for longest, and there were too many connections"); }
+
   [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
 
   [[nodiscard]] std::uint64_t received_bytes() override {
@@ -82,6 +97,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     request_ = {};
     core_->peer_opened(id_, shared_from_this());
     end_with_certificate();
+    end_without_introduction();
     read();
   }
 
@@ -92,6 +108,16 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     expiry_.async_wait([self = shared_from_this()](error_code cancelled) {
       if (cancelled || self->finished_) return;
       self->refuse(Refusal::Kind::kTls, "its certificate ('" + self->origin_.identity->name + "') has expired");
+    });
+  }
+
+  // However many frames without a word come meanwhile.
+  void end_without_introduction() {
+    if (introduced_ || core_->options.introduction_timeout.count() == 0) return;
+    introduction_.expires_after(core_->options.introduction_timeout);
+    introduction_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (cancelled || self->finished_ || self->introduced_) return;
+      self->refuse(Refusal::Kind::kSlow, "it did not say who it is in time");
     });
   }
 
@@ -170,6 +196,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void end_now() {
     pause_.cancel();
     expiry_.cancel();
+    introduction_.cancel();
     beast::get_lowest_layer(socket_).close();
   }
 
@@ -186,6 +213,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   websocket::stream<Stream, /*deflateSupported=*/false> socket_;
   boost::asio::steady_timer pause_;
   boost::asio::system_timer expiry_;
+  boost::asio::steady_timer introduction_;
   UpgradeRequest request_;
   PeerOrigin origin_;
   RateLimit rate_;
@@ -193,6 +221,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
   PeerId id_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  bool introduced_ = false;
   bool closing_ = false;
   bool finished_ = false;
   std::string reason_;

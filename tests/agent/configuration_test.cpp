@@ -41,6 +41,14 @@ TEST_CASE("the period of the machine's metrics is 0 or sensible") {
   CHECK(from_file("nvml = \"/opt/libnvidia-ml.so.1\"\n")->nvml == "/opt/libnvidia-ml.so.1");
 }
 
+TEST_CASE("an agent serves everybody's jobs, or those of the tenant that it names") {
+  CHECK(from_file("")->tenant.empty());
+  CHECK(from_file("tenant = \"ana\"\n")->tenant == "ana");
+  CHECK(from_file("tenant = \"*\"\n")->tenant.empty());
+  CHECK_THAT(error_of(from_file("tenant = \"a b\"\n")), Catch::Contains("agent.toml:1: tenant: needs a tenant's name"));
+  CHECK_FALSE(from_file("tenant = \"\"\n").ok());
+}
+
 TEST_CASE("metrics are posted where the configuration says, and nowhere else") {
   CHECK_FALSE(from_file("")->otlp.endpoint);
   CHECK(from_file("")->otlp.period == std::chrono::seconds(15));

@@ -58,6 +58,18 @@ TEST_CASE("status shows thrown kill switches and jobs that are held") {
   CHECK(text.find("the kill switch of node n0 is thrown") != std::string::npos);
 }
 
+TEST_CASE("status shows whose jobs a node runs, and what a job waits for that finds no node") {
+  const auto cluster = parse_cluster_state(R"({"nodes":[{"name":"n0","state":"connected","tenant":"ana"},
+      {"name":"n1","state":"lost","tenant":"*"}],"jobs":[{"name":"gpt","waits_for":"it needs 2 devices"}]})");
+  REQUIRE(cluster.ok());
+  const std::string text = describe(*cluster);
+  INFO(text);
+  CHECK(text.find("connected, for tenant ana alone") != std::string::npos);
+  CHECK(text.find("tenant *") == std::string::npos);
+  CHECK(text.find("it needs 2 devices") != std::string::npos);
+  CHECK(describe(cluster->jobs.at(0)).find("waits: it needs 2 devices\n") != std::string::npos);
+}
+
 TEST_CASE("an answer that is no such document is something outside that failed") {
   for (const char* text : {"", "<html>", "[]", R"({"nodes":3})", R"({"nodes":[],"jobs":[{"step":"many"}]})"}) {
     INFO(text);

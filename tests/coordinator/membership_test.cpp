@@ -1,6 +1,7 @@
 #include "membership.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "schema/fingerprint.hpp"
 
@@ -15,8 +16,9 @@ std::string fingerprint(const std::string& cpu) {
   return to_json(one);
 }
 
-Introduction hello(const std::string& node, const std::string& instance = "i", const std::string& cpu = "fast") {
-  return {kSpokenVersions, "1.0", node, instance, 2, 1000, fingerprint(cpu)};
+Introduction hello(const std::string& node, const std::string& instance = "", const std::string& cpu = "fast",
+                   const std::string& tenant = "") {
+  return {kSpokenVersions, "1.0", node, instance.empty() ? "of " + node : instance, 2, 1000, fingerprint(cpu), tenant};
 }
 
 Job job(std::int32_t ranks, Bytes limit = 0) {
@@ -68,7 +70,7 @@ TEST_CASE("where there are too many names the one that is lost for longest is fo
 TEST_CASE("a fingerprint of more than 64 KiB is refused") {
   ManualClock clock;
   Membership members(clock);
-  const auto joined = members.join(hello("n0", "i", std::string(70'000, 'c')), 1);
+  const auto joined = members.join(hello("n0", "", std::string(70'000, 'c')), 1);
   CHECK_THAT(joined.error().message, Catch::Contains("at most 65536 are read"));
   CHECK(members.members().empty());
 }
@@ -119,6 +121,68 @@ TEST_CASE("a node name that is in use is refused to another agent until its hold
   CHECK(members.join(hello("n0", "b"), 3).ok());
 }
 
+TEST_CASE("a copy of a connected agent's database is refused with what to do, and a node that is renamed is not") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0", "a"), 1).ok());
+  const auto copy = members.join(hello("n1", "a"), 2);
+  REQUIRE_FALSE(copy.ok());
+  CHECK_THAT(copy.error().message,
+             Catch::Contains("with the database of node n0") && Catch::Contains("remove agent.db"));
+  CHECK(members.by_node("n1") == nullptr);
+  CHECK(*members.join(hello("n0", "a"), 3) == 1);   // the same node again, as ever
+  REQUIRE(members.join(hello("n1", "b"), 4).ok());  // it has made a new one
+  members.disconnected(3);
+  REQUIRE(members.join(hello("n2", "a"), 5).ok());  // n0's machine under another name
+  CHECK_FALSE(members.join(hello("n0", "a"), 6).ok());
+}
+
+TEST_CASE("names that would spoil a log, or that are too long, are refused in words that do not") {
+  ManualClock clock;
+  Membership members(clock);
+  const auto refusal = [&](const std::function<void(Introduction&)>& spoil) {
+    Introduction one = hello("n0");
+    spoil(one);
+    const auto joined = members.join(one, 1);
+    return joined.ok() ? std::string("taken") : joined.error().message;
+  };
+  const std::string node = refusal([](Introduction& one) { one.node = "n0\nnode n1 is lost\x1b[2J"; });
+  CHECK_THAT(node, Catch::Contains("an agent's node name needs 1 to 255 bytes without control characters"));
+  CHECK(node.find('\n') == std::string::npos);
+  CHECK(node.find('\x1b') == std::string::npos);
+  CHECK_THAT(refusal([](Introduction& one) { one.release = "1.0\n"; }), Catch::Contains("agent's release"));
+  CHECK_THAT(refusal([](Introduction& one) { one.release = std::string(65, '1'); }), Catch::Contains("release"));
+  CHECK_THAT(refusal([](Introduction& one) { one.instance = std::string(65, 'a'); }), Catch::Contains("instance id"));
+  CHECK_THAT(refusal([](Introduction& one) { one.instance = "\xc2\x9b"; }), Catch::Contains("instance id"));
+  CHECK_THAT(refusal([](Introduction& one) { one.tenant = std::string(65, 'a'); }), Catch::Contains("tenant"));
+  CHECK_THAT(refusal([](Introduction& one) { one.node = std::string(1 << 20, 'n'); }), Catch::Contains("1048576"));
+  CHECK(members.members().empty());
+  CHECK(refusal([](Introduction& one) { one.node = "n\xc3\xb6rd"; }) == "taken");
+}
+
+TEST_CASE("a tenant's agent runs its jobs alone, and an agent of nobody's everybody's") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("a0", "", "fast", "ana"), 1).ok());
+  REQUIRE(members.join(hello("b0", "", "fast", "bob"), 2).ok());
+  const auto node_of = [&](const std::string& tenant) { return (*members.place(job(2), tenant))->nodes.at(0).node; };
+  CHECK(node_of("ana") == "a0");
+  CHECK(node_of("bob") == "b0");
+  CHECK_FALSE(members.place(job(2), "*")->has_value());  // nobody's in particular is not hers
+  CHECK_FALSE(members.place(job(4), "ana")->has_value());
+  CHECK_THAT(members.kept_from(job(4), "ana"),
+             Catch::Contains("needs 4 devices") && Catch::Contains("tenant ana have 2") && Catch::Contains("2 more"));
+  CHECK_THAT(members.kept_from(job(2), "eve"), Catch::Contains("tenant eve have 0"));
+  CHECK(members.kept_from(job(2), "ana").empty());
+  CHECK_FALSE(members.place_more(job(4), "ana", {{"a0", 0, 2}}));
+  REQUIRE(members.join(hello("c0"), 3).ok());
+  CHECK(node_of("eve") == "c0");
+  CHECK(members.place_more(job(4), "ana", {{"a0", 0, 2}})->joined == std::vector<NodeShare>{{"c0", 2, 2}});
+  CHECK(members.serves("c0", "eve"));
+  CHECK_FALSE(members.serves("a0", "eve"));
+  CHECK_FALSE(members.serves("nobody", "eve"));
+}
+
 TEST_CASE("introductions that cannot be are refused") {
   ManualClock clock;
   Membership members(clock);
@@ -141,14 +205,14 @@ TEST_CASE("a job's devices are those of the first nodes by name, with the smalle
   Membership members(clock);
   REQUIRE(members.join(hello("b"), 1).ok());
   REQUIRE(members.join(hello("a"), 2).ok());
-  const auto placed = members.place(job(3, 700));
+  const auto placed = members.place(job(3, 700), "*");
   REQUIRE(placed.ok());
   REQUIRE(placed->has_value());
   const Placement& placement = **placed;
   CHECK(placement.nodes == std::vector<NodeShare>{{"a", 0, 2}, {"b", 2, 1}});
   CHECK(placement.cluster.devices() == 3);
   CHECK(placement.cluster.nodes[0].memory_bytes == 700);
-  CHECK((*members.place(job(2)))->cluster.nodes[0].memory_bytes == 1000);
+  CHECK((*members.place(job(2), "*"))->cluster.nodes[0].memory_bytes == 1000);
   CHECK(placement.cluster.links[0].level == "intra_node");
 }
 
@@ -156,19 +220,19 @@ TEST_CASE("a job waits while there are too few devices") {
   ManualClock clock;
   Membership members(clock);
   REQUIRE(members.join(hello("a"), 1).ok());
-  CHECK_FALSE(members.place(job(3))->has_value());
+  CHECK_FALSE(members.place(job(3), "*")->has_value());
   REQUIRE(members.join(hello("b"), 2).ok());
-  CHECK(members.place(job(3))->has_value());
+  CHECK(members.place(job(3), "*")->has_value());
   members.disconnected(2);
-  CHECK_FALSE(members.place(job(3))->has_value());
+  CHECK_FALSE(members.place(job(3), "*")->has_value());
 }
 
 TEST_CASE("a job on nodes of different hardware is refused by name") {
   ManualClock clock;
   Membership members(clock);
   REQUIRE(members.join(hello("a"), 1).ok());
-  REQUIRE(members.join(hello("b", "i", "slow"), 2).ok());
-  const auto placed = members.place(job(4));
+  REQUIRE(members.join(hello("b", "", "slow"), 2).ok());
+  const auto placed = members.place(job(4), "*");
   REQUIRE_FALSE(placed.ok());
   CHECK(placed.error().message.find("nodes a and b") != std::string::npos);
 }
@@ -179,18 +243,18 @@ TEST_CASE("nodes that could join a job stand behind its own, as many as it asked
   REQUIRE(members.join(hello("n0"), 1).ok());
   REQUIRE(members.join(hello("n2"), 2).ok());
   const std::vector<NodeShare> present{{"n2", 0, 2}};
-  CHECK_FALSE(members.place_more(job(2), present));
-  const auto one = members.place_more(job(4, 500), present);
+  CHECK_FALSE(members.place_more(job(2), "*", present));
+  const auto one = members.place_more(job(4, 500), "*", present);
   REQUIRE(one);
   CHECK(one->nodes == std::vector<NodeShare>{{"n2", 0, 2}, {"n0", 2, 2}});
   CHECK(one->joined == std::vector<NodeShare>{{"n0", 2, 2}});
   CHECK(one->cluster.nodes[1].memory_bytes == 500);
-  REQUIRE(members.join(hello("n1", "i", "slow"), 3).ok());
-  const auto two = members.place_more(job(5), present);
+  REQUIRE(members.join(hello("n1", "", "slow"), 3).ok());
+  const auto two = members.place_more(job(5), "*", present);
   REQUIRE(two);
   CHECK(two->joined == std::vector<NodeShare>{{"n0", 2, 2}, {"n1", 4, 1}});
   CHECK(two->key != one->key);
   CHECK(two->cluster.nodes[2].fingerprint != two->cluster.nodes[0].fingerprint);
   members.disconnected(2);
-  CHECK_FALSE(members.place_more(job(5), present));
+  CHECK_FALSE(members.place_more(job(5), "*", present));
 }

@@ -38,7 +38,7 @@ struct Fixture {
   net::Tokens tokens;
   std::unique_ptr<Daemon> daemon;
 
-  explicit Fixture(const net::CredentialFiles& tls = {}) {
+  explicit Fixture(const net::CredentialFiles& tls = {}, std::uint32_t max_connections = 4096) {
     add("ana", Role::kOperate, "research");
     add("bob", Role::kOperate, "bob");
     add("wall", Role::kView, net::kEveryTenant);
@@ -49,6 +49,7 @@ struct Fixture {
     settings.state_directory = directory / "state";
     settings.tokens = write_tokens();
     settings.tls = tls;
+    settings.max_connections = max_connections;
     auto started = Daemon::start(loop, clock, settings);
     INFO((started.ok() ? "" : started.error().message));
     REQUIRE(started.ok());
@@ -203,6 +204,30 @@ TEST_CASE("an agent without TLS needs an agent's token") {
   FakeAgent agent(one.loop, one.daemon->port(), "n1", "i1", link_with(Fixture::token("agents")));
   agent.start();
   REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
+}
+
+TEST_CASE("silent connections up to the limit keep neither a person nor an agent out") {
+  constexpr std::uint32_t kMost = 8;
+  Fixture one({}, kMost);
+  std::vector<net::RawClient> silent;
+  net::while_loop_runs(one.loop, [&] {
+    for (std::uint32_t i = 0; i < kMost; ++i) silent.push_back(net::RawClient::tcp(one.daemon->port()));
+  });
+  CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0", link_with(Fixture::token("agents")));
+  agent.start();
+  REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  // Not even with WebSockets that never say hello, of which an agent's token may open as many as it likes.
+  std::vector<std::unique_ptr<FakeAgent>> mute;
+  for (std::uint32_t i = 0; i < kMost; ++i) {
+    mute.push_back(
+        std::make_unique<FakeAgent>(one.loop, one.daemon->port(), "m", "m", link_with(Fixture::token("agents"))));
+    mute.back()->hello_on_open = false;
+    mute.back()->start();
+  }
+  CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
+  CHECK(agent.closes == 0);
+  CHECK(contains(one.log.text(), "refused (full)"));
 }
 
 TEST_CASE("a token that is removed is worth nothing after the file is read again") {

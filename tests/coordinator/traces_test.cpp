@@ -27,18 +27,21 @@ struct Rig {
   std::uint64_t start(const std::string& job = "a") {
     return traces.start(job, {"n0", "n1"}, {2.0, 0}, {{"n0", {-3'000'000'000, 700}}}).value();
   }
-  void chunk(std::uint64_t id, int records, std::size_t bytes = 10) {
+  bool chunk(std::uint64_t id, int records, std::size_t bytes = 10, const std::string& node = "n0",
+             const std::string& from = "n0") {
     wire::TraceChunk chunk;
     chunk.set_id(id);
+    chunk.set_node(node);
     for (int i = 0; i < records; ++i) chunk.add_records();
-    traces.chunk(chunk, std::string(bytes, static_cast<char>('a' + next++ % 26)));
+    return traces.chunk(from, chunk, std::string(bytes, static_cast<char>('a' + next++ % 26)));
   }
-  void end(std::uint64_t id, const std::string& node) {
+  bool end(std::uint64_t id, const std::string& node) { return end(id, node, node); }
+  bool end(std::uint64_t id, const std::string& node, const std::string& from) {
     wire::TraceEnd end;
     end.set_id(id);
     end.set_node(node);
     end.add_ranks()->set_records(5);
-    traces.ended(end);
+    return traces.ended(from, end);
   }
   json state(std::uint64_t id) { return json::parse(traces.document(id).value_or("null")); }
   ManualClock clock;
@@ -56,16 +59,16 @@ TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done wh
   CHECK(rig.sent["n1"][0].trace_start().job() == "a");
   CHECK(rig.sent["n1"][0].trace_start().seconds() == 2);
   CHECK(rig.traces.fetch(id, 0).value().empty());
-  rig.chunk(id, 3);
-  rig.chunk(id, 3);
+  (void)rig.chunk(id, 3);
+  (void)rig.chunk(id, 3);
   CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));
   CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));  // asked again: still there
   CHECK(rig.traces.fetch(id, 1).value() == std::string(10, 'b'));
   CHECK(rig.traces.fetch(id, 0).value().empty());  // gone
   CHECK(rig.state(id).at("chunks") == 2);
-  rig.end(id, "n0");
+  (void)rig.end(id, "n0");
   CHECK(rig.state(id).at("state") == "running");
-  rig.end(id, "n1");
+  (void)rig.end(id, "n1");
   CHECK(rig.state(id).at("state") == "done");
   CHECK(rig.state(id).at("nodes")[0].at("clock_ahead_ns") == -3'000'000'000);
   CHECK(rig.state(id).at("nodes")[0].at("clock_unsure_ns") == 700);
@@ -75,21 +78,36 @@ TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done wh
   CHECK_FALSE(rig.traces.fetch(id, 0));
 }
 
+TEST_CASE("a node neither ends a trace for another nor adds to one that it takes no part in") {
+  Rig rig;
+  const auto id = rig.start();
+  CHECK_FALSE(rig.end(id, "n1", "n0"));
+  CHECK_FALSE(rig.end(id, "n2", "n2"));
+  CHECK_FALSE(rig.chunk(id, 3, 10, "n1", "n0"));
+  CHECK_FALSE(rig.chunk(id, 3, 10, "n2", "n2"));
+  CHECK(rig.state(id).at("chunks") == 0);
+  CHECK_FALSE(rig.state(id).at("nodes")[1].at("ended").get<bool>());
+  CHECK(rig.chunk(id + 1, 3, 10, "n2", "n2"));  // of a trace that is over
+  CHECK(rig.end(id + 1, "n2", "n2"));
+  CHECK(rig.end(id, "n1", "n1"));
+  CHECK(rig.state(id).at("nodes")[1].at("ended").get<bool>());
+}
+
 TEST_CASE("a reader that is too slow makes the coordinator drop, not grow") {
   Rig rig;
   const auto id = rig.start();
-  for (int i = 0; i < 40; ++i) rig.chunk(id, 7, std::size_t{4} << 20);
+  for (int i = 0; i < 40; ++i) (void)rig.chunk(id, 7, std::size_t{4} << 20);
   CHECK(rig.state(id).at("chunks") == 32);
   CHECK(rig.state(id).at("dropped") == 8 * 7);
   CHECK(rig.traces.fetch(id, 1).has_value());
-  rig.chunk(id, 7, std::size_t{4} << 20);
+  (void)rig.chunk(id, 7, std::size_t{4} << 20);
   CHECK(rig.state(id).at("chunks") == 33);
 }
 
 TEST_CASE("what nobody fetches is stopped on the nodes and forgotten") {
   Rig rig;
   const auto id = rig.start();
-  rig.end(id, "n0");
+  (void)rig.end(id, "n0");
   rig.clock.advance(61s);
   rig.traces.tick();
   CHECK_FALSE(rig.traces.document(id));

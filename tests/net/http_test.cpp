@@ -159,21 +159,35 @@ TEST_CASE("a client that closes its sending half still gets its answer") {
   CHECK(reply.find("GET 1") != std::string::npos);
 }
 
-TEST_CASE("connections beyond the limit are closed at once") {
+TEST_CASE("when there are too many connections the one that has been silent for longest gives way") {
   EventLoop loop;
+  std::vector<Refusal> refusals;
   ServerOptions options;
-  options.max_connections = 1;
-  const auto server = start(loop, options);
-  std::string second;
+  options.max_connections = 3;
+  ServerHandlers handlers{answer, {}, {}, {}};
+  handlers.refused = [&](const Refusal& refusal) { refusals.push_back(refusal); };
+  const auto server = Server::start(loop, options, std::move(handlers)).value();
+  std::string said;
+  std::string kept;
+  std::string first_end = "open";
   while_loop_runs(loop, [&] {
     const auto first = RawClient::tcp(server->port());
-    first.send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    static_cast<void>(first.read_exactly(12));
+    const auto second = RawClient::tcp(server->port());
+    const auto third = RawClient::tcp(server->port());
+    second.send("GET /v1/echo?q=2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    static_cast<void>(second.read_exactly(12));
     const auto other = RawClient::tcp(server->port());
-    other.send("GET /v1/echo?q=2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    second = other.read_all();
+    other.send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    said = other.read_all();
+    first_end = first.read_all();
+    third.send("GET /v1/echo?q=3 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    kept = third.read_all();
   });
-  CHECK(second.empty());
+  CHECK(said.find("GET 1") != std::string::npos);
+  CHECK(first_end.empty());
+  CHECK(kept.find("GET 3") != std::string::npos);
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].kind == Refusal::Kind::kFull);
 }
 
 TEST_CASE("a port in use is refused with its number and what to do") {

@@ -261,6 +261,79 @@ TEST_CASE("a link refuses a frame beyond its limit, and what it is told to drop,
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 3; }));
 }
 
+TEST_CASE("a WebSocket that does not say who it is ends in time, whatever else it sends") {
+  Pair pair;
+  ServerOptions options;
+  options.introduction_timeout = 150ms;
+  pair.serve(options);
+  pair.on_message = [](PeerId, std::string_view) {};
+  const std::string ping("\x89\x80\x00\x00\x00\x00", 6);
+  const std::string first_fragment("\x02\x80\x00\x00\x00\x00", 6);
+  const std::string fragment("\x00\x80\x00\x00\x00\x00", 6);
+  while_loop_runs(pair.loop, [&] {
+    const auto client = RawClient::tcp(pair.server->port());
+    client.send(kUpgrade);
+    static_cast<void>(client.read_exactly(20));
+    client.send(first_fragment);
+    while (client.send(ping + fragment)) {
+    }
+  });
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0].find("did not say who it is") != std::string::npos);
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kSlow);
+}
+
+TEST_CASE("one that has said who it is stays, also when there are too many connections, and others give way") {
+  Pair pair;
+  ServerOptions options;
+  options.introduction_timeout = 10s;
+  options.max_connections = 2;
+  pair.serve(options);
+  pair.on_message = [&](PeerId peer, std::string_view) { pair.server->introduced(peer); };
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 1 && pair.link_opened == 1; }));
+  REQUIRE(pair.link->send("hello"));
+  std::optional<RawClient> silent;
+  while_loop_runs(pair.loop, [&] {
+    silent.emplace(RawClient::tcp(pair.server->port()));
+    silent->send(kUpgrade);
+    static_cast<void>(silent->read_exactly(20));
+  });
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 2; }));
+  while_loop_runs(pair.loop, [&] {
+    const auto another = RawClient::tcp(pair.server->port());
+    another.send(kUpgrade);
+    CHECK(another.read_exactly(12) == "HTTP/1.1 101");
+  });
+  CHECK(pair.peer_ends.at(0).find("silent for longest") != std::string::npos);
+  CHECK(pair.link->open());
+  CHECK(pair.link_ends.empty());
+}
+
+TEST_CASE("when every connection is of use a new one is closed at once") {
+  Pair pair;
+  ServerOptions options;
+  options.introduction_timeout = 10s;
+  options.max_connections = 1;
+  pair.serve(options);
+  bool introduced = false;
+  pair.on_message = [&](PeerId peer, std::string_view) {
+    pair.server->introduced(peer);
+    introduced = true;
+  };
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 1 && pair.link_opened == 1; }));
+  REQUIRE(pair.link->send("hello"));
+  REQUIRE(run_until(pair.loop, [&] { return introduced; }));
+  std::string said = "open";
+  while_loop_runs(pair.loop, [&] { said = RawClient::tcp(pair.server->port()).read_all(); });
+  CHECK(said.empty());
+  CHECK(pair.link->open());
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kFull);
+}
+
 TEST_CASE("stopping the server reports each peer as closed, once") {
   Pair pair;
   pair.serve();

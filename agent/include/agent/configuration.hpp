@@ -23,6 +23,7 @@ struct Configuration {
   std::string socket;  // absolute
   std::string state;   // absolute: a directory
   std::string node;
+  std::string tenant;  // whose jobs alone run here; empty = everybody's
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";

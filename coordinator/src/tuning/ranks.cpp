@@ -333,8 +333,10 @@ void Tuning::on(const NodeBack& back) {
     if (command.node == back.node) send(command);
   }
   if (!has_ranks() || !commands.empty() || wants_no_ranks()) return;
+  const std::vector<std::uint32_t> held = ranks_of(back.node);
   for (const RankThere& there : back.ranks) {
-    if (there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
+    const bool own = std::any_of(held.begin(), held.end(), [&](auto rank) { return std::cmp_equal(rank, there.rank); });
+    if (own && there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
   }
   const std::uint64_t launch = state_.launch;
   check_ranks(back);

@@ -3,8 +3,9 @@
 // One TCP port that speaks HTTP/1.1 for people and scripts, and WebSocket (binary frames) for agents at one path;
 // beyond loopback only under mutual TLS. All callbacks run on the loop's thread. Limits protect the daemon: header and
 // body size, frame size and rate, idle time, number of connections, bytes queued towards a slow peer (then it is
-// closed). A WebSocket ends when the certificate expires that it was opened with. Errors of one peer never touch
-// another.
+// closed). When there are too many connections, a new one takes the place of the one that has waited longest without a
+// whole request, or as a WebSocket that was not introduced; where there is none the new one is closed. A WebSocket ends
+// when the certificate expires that it was opened with. Errors of one peer never touch another.
 
 #include <cstdint>
 #include <functional>
@@ -49,6 +50,8 @@ struct ServerOptions {
   std::uint32_t max_frames_per_second = 0;  // of each WebSocket, read later beyond it; 0 = no limit
   std::size_t max_connections = 4096;
   Nanoseconds idle_timeout = std::chrono::seconds(60);
+  // A WebSocket ends that has not been introduced() so long after it was opened; 0 = none needs to be.
+  Nanoseconds introduction_timeout{0};
   std::shared_ptr<Credentials> tls = nullptr;  // needed beyond loopback: then every client shows a certificate
 };
 
@@ -84,6 +87,8 @@ class Server final {
   // Queues a binary frame; false when the peer is gone.
   bool send(PeerId peer, std::string frame);
   void close(PeerId peer);
+  // The peer has said who it is, and the handlers are content: it is not ended any more for want of that.
+  void introduced(PeerId peer);
   // By certificate; nothing without TLS, or when the peer is gone.
   [[nodiscard]] std::optional<PeerIdentity> identity(PeerId peer) const;
   // What has come from the peer so far, by the kernel's account: grows while a frame is on its way that nobody has read

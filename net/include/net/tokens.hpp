@@ -23,6 +23,9 @@ enum class Role { kView, kOperate, kAgent };
 
 inline constexpr const char* kEveryTenant = "*";
 
+// 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-'.
+[[nodiscard]] bool is_tenant_name(std::string_view name);
+
 struct TokenOwner {
   std::string name;
   Role role = Role::kView;

@@ -1,0 +1,142 @@
+#pragma once
+
+// All of a coordinator but its network: agents' frames come in by hand, time is manual.
+
+#include <spdlog/spdlog.h>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agents.hpp"
+#include "fake_agent.hpp"
+#include "hello_message.hpp"
+#include "schema/nccl.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+
+struct World {
+  TemporaryDirectory own;
+  std::string directory;
+  ManualClock clock;
+  net::EventLoop loop;
+  StateStore store = StateStore::open(directory + "/state.db").value();
+  CostDatabase costs = CostDatabase::open(directory + "/costs.db", OpenMode::kCreate).value();
+  SearchWorker worker{loop, clock};
+  Membership members{clock};
+  Services services{clock,
+                    store,
+                    costs,
+                    worker,
+                    members,
+                    {},
+                    directory,
+                    directory + "/tables",
+                    [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
+                    {}};
+  JobTable jobs{services};
+  std::set<std::uint64_t> closed;
+  std::map<std::uint64_t, std::uint64_t> received_bytes;     // by peer
+  std::map<std::uint64_t, std::uint64_t> answered;           // by peer: the clock in the last answer to a heartbeat
+  std::map<std::uint64_t, std::vector<wire::ToAgent>> told;  // by peer
+  std::map<std::uint64_t, std::vector<wire::UnfinishedJobs>> unfinished;  // by peer: what it was told
+  Agents agents{services,
+                jobs,
+                {[this](std::uint64_t peer, const std::string& frame) {
+                   wire::ToAgent to;
+                   if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
+                   if (to.has_unfinished_jobs()) unfinished[peer].push_back(to.unfinished_jobs());
+                   told[peer].push_back(to);
+                   return true;
+                 },
+                 [this](std::uint64_t p) { closed.insert(p); },
+                 {},
+                 {},
+                 [this](std::uint64_t peer) { return received_bytes[peer]; }}};
+
+  // Its databases are in `place`, or in a directory of its own.
+  explicit World(const std::string& place = "") : directory(place.empty() ? own.path() : place) {
+    spdlog::set_level(spdlog::level::off);
+  }
+
+  void hello(const std::string& node, std::uint64_t peer) {
+    agents.message(peer, test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
+  }
+  void say(std::uint64_t peer, const wire::FromAgent& from) { agents.message(peer, from.SerializeAsString()); }
+  void heartbeat(std::uint64_t peer) {
+    wire::FromAgent from;
+    from.mutable_heartbeat()->set_sent_ns(1);
+    agents.message(peer, from.SerializeAsString());
+  }
+  // A heartbeat of a node whose clock is so far ahead, and the answer to the one before it.
+  void heartbeat_ahead(std::uint64_t peer, Nanoseconds ahead) {
+    wire::FromAgent from;
+    wire::Heartbeat& beat = *from.mutable_heartbeat();
+    beat.set_wall_ns(static_cast<std::uint64_t>((clock.wall() + ahead).count()));
+    beat.set_answered_ns(answered[peer]);
+    beat.set_heard_ns(answered[peer] + static_cast<std::uint64_t>(ahead.count()));
+    clock.advance(std::chrono::microseconds(10));
+    agents.message(peer, from.SerializeAsString());
+    clock.advance(std::chrono::seconds(2));
+  }
+  void trace_end(std::uint64_t peer, std::uint64_t trace, const std::string& node) {
+    wire::FromAgent from;
+    from.mutable_trace_end()->set_id(trace);
+    from.mutable_trace_end()->set_node(node);
+    agents.message(peer, from.SerializeAsString());
+  }
+  // Two nodes, of which n0 has sent all that it has of the trace.
+  std::uint64_t half_done_trace() {
+    hello("n0", 1);
+    hello("n1", 2);
+    const std::uint64_t trace = services.traces.start("gpt", {"n0", "n1"}, {2, 0}, {}).value();
+    trace_end(1, trace, "n0");
+    CHECK(trace_document(trace).at("state") == "running");
+    return trace;
+  }
+  nlohmann::json trace_document(std::uint64_t trace) {
+    return nlohmann::json::parse(services.traces.document(trace).value());
+  }
+
+  JobRun& submit(const std::string& name) {
+    Job job;
+    job.name = name;
+    job.world_size = 2;
+    job.steps = 10;
+    job.describe = {"describe"};
+    job.benchmark = {"benchmark"};
+    job.train = {"train"};
+    return *jobs.submit(job, true).value().job;
+  }
+  // Both ranks' stamps of one collective.
+  void collective(const std::string& job, std::uint32_t sequence) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      wire::FromAgent from;
+      wire::CollectiveStamps& stamps = *from.mutable_collective_stamps();
+      stamps.set_job(job);
+      stamps.set_rank(rank);
+      stamps.set_fingerprint_json(fingerprint_json());
+      wire::CollectiveStamp& one = *stamps.add_stamps();
+      one.set_communicator(77);
+      one.set_sequence(sequence);
+      one.set_ranks(2);
+      one.set_rank(rank);
+      one.set_nodes(1);
+      one.set_channels(2);
+      one.set_bytes(4096);
+      one.set_function(nccl::kAllReduce);
+      one.set_begin_ns(1'000'000'000 + sequence * 1'000'000);
+      one.set_duration_ns(200'000);
+      agents.message(rank + 1, from.SerializeAsString());
+    }
+  }
+  bool has_table(std::int64_t run) const {
+    return std::filesystem::exists(directory + "/tables/run-" + std::to_string(run) + "-launch-1");
+  }
+};
+
+}  // namespace trimtab::coordinator

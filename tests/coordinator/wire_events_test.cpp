@@ -1,0 +1,78 @@
+#include "wire_events.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "peer_text.hpp"
+#include "wire/agent.pb.h"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// Of three-byte characters, so that a cut at any round number falls into one.
+std::string euros(std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "\xe2\x82\xac";
+  return text;
+}
+
+template <typename News>
+News news(const wire::RankEvent& event) {
+  return std::get<News>(from_rank(event).value().news);
+}
+
+}  // namespace
+
+TEST_CASE("a text is cut between characters, at its end or at its beginning") {
+  CHECK(first_of("abc", 3) == "abc");
+  CHECK(first_of("abcd", 3) == "abc");
+  CHECK(first_of("a\xe2\x82\xac", 3) == "a");
+  CHECK(last_of("\xe2\x82\xac"
+                "a",
+                3) == "a");
+  CHECK(last_of("abcd", 3) == "bcd");
+  CHECK(first_of("\xe2\x82\xac", 2).empty());
+}
+
+TEST_CASE("what is printed of a peer's text is one line, whatever it sent") {
+  CHECK(printable("a\nb\x1b[2J\x7f") == "a?b?[2J?");
+  CHECK(printable("\xc2\x9b[2J \xc3\xa9") == "?[2J \xc3\xa9");
+  CHECK(printable(std::string(1000, 'x')).size() == 400);
+  CHECK(is_printable("n0.\xc3\xa9"));
+  CHECK_FALSE(is_printable("n0\r"));
+}
+
+TEST_CASE("texts of ranks are kept at a length that an agent sends, and no longer") {
+  wire::RankEvent event;
+  event.mutable_plan_refuse()->set_reason(euros(10'000));
+  event.mutable_plan_refuse()->set_message(euros(1 << 20));
+  CHECK(news<RankRefused>(event).reason == euros(kLongestReason - 3));
+  CHECK(news<RankRefused>(event).message == euros(kLongestMessage - 3));
+  event.mutable_plan_failed()->set_reason(euros(10'000));
+  event.mutable_plan_failed()->set_message(euros(1 << 20));
+  CHECK(news<RankFailed>(event).reason.size() <= kLongestReason);
+  CHECK(news<RankFailed>(event).message.size() <= kLongestMessage);
+  event.mutable_exited()->set_last_output(euros(1 << 20) + "the reason");
+  const std::string output = news<RankExited>(event).last_output;
+  CHECK(output.size() <= kLongestOutput);
+  CHECK(output.ends_with("the reason"));
+  CHECK(output.starts_with("\xe2"));
+  event.mutable_submission()->set_state("queued");
+  event.mutable_submission()->set_message(std::string(1 << 20, 'x'));
+  CHECK(news<RankSubmission>(event).message.size() == kLongestMessage);
+  event.mutable_step()->set_samples(std::string(kLongestSamples, 'a'));
+  CHECK(from_rank(event));
+  event.mutable_step()->set_samples(std::string(kLongestSamples + 1, 'a'));
+  CHECK_FALSE(from_rank(event));
+}
+
+TEST_CASE("a hello names so many ranks and no more, and the tenant of all is none in particular") {
+  wire::Hello hello;
+  for (int i = 0; i < kMostRunning + 10; ++i) hello.add_running()->set_job("a");
+  CHECK(node_back(hello, "a").ranks.size() == static_cast<std::size_t>(kMostRunning));
+  hello.set_tenant("*");
+  CHECK(introduction(hello).tenant.empty());
+  hello.set_tenant("ana");
+  CHECK(introduction(hello).tenant == "ana");
+}
