@@ -233,7 +233,8 @@ int main(int count, char** arguments) {
   std::printf(
       "Percent above the exact solver's answer in at most %g s: mean, largest. Free: what layers that do not "
       "synchronize gain at most. "
-      "The published program may take %g s a case.\n\n",
+      "The published program may take %g s a case. A host's memory that is tight is a second limit, under which proofs "
+      "take longer than that (column `proven`).\n\n",
       kExactSeconds, program_seconds);
   std::printf(
       "| layers | cases | proven | gap at most, %% | exact: mean, most | published program | greedy | uniform | random "

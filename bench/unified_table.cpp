@@ -121,8 +121,11 @@ int compare_published(bench::Rows& rows) {
       {"aceso", "aceso_v100", {{"aceso", "aceso"}, {"autopipe", "autopipe"}, {"native", "all"}}},
       {"galvatron",
        "galvatron",
-       {{"galvatron:v1", "galvatron"}, {"galvatron:v2", "galvatron"}, {"galvatron:paper", "galvatron"}}},
-      {"oases", "oases", {{"oases:paper", "oases"}, {"oases:published", "oases"}}}};
+       {{"galvatron:v1", "galvatron"},
+        {"galvatron:v2", "galvatron"},
+        {"galvatron:paper", "galvatron"},
+        {"native", "all"}}},
+      {"oases", "oases", {{"oases:paper", "oases"}, {"oases:published", "oases"}, {"native", "all"}}}};
   for (const Kind& kind : kinds) {
     const std::string directory = root + "/" + kind.directory;
     if (!std::filesystem::exists(directory)) {

@@ -167,7 +167,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
 void add_search(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb =
-      add_verb(root, "search", "Search for the fastest plans, offline (exit 1: none fits)",
+      add_verb(root, "search", "Search for the fastest plans, offline (exit 1: none was found that fits)",
                "trimtab search --model model.json --cluster cluster.json --costs costs.db --budget 2s --json\n"
                "  trimtab search --model gpt-1_3B.json --cluster gpt-1_3B.cluster.json --costs costs.db "
                "--cost-model aceso --space aceso --strategy unified --budget 100000ev --explain");
@@ -193,8 +193,9 @@ void add_search(CLI::App& root, Selection& selection) {
       ->capture_default_str();
   verb->add_flag("--aceso-no-heuristic-2", arguments->no_heuristic_2,
                  "aceso: try resources and primitives in random order");
-  add_value(verb, "--oases-degrees", arguments->oases_degrees, "N",
-            "oases: most tensor-parallel degrees, each on operators in a row (0: any, anywhere)")
+  add_value(
+      verb, "--oases-degrees", arguments->oases_degrees, "N",
+      "oases: most tensor-parallel degrees, each on operators in a row; nothing is proven then (0: any, anywhere)")
       ->capture_default_str();
   verb->add_option("--without", arguments->without, "Families of knobs to leave out, to see what they are worth")
       ->type_name("recompute,tensor_parallel,...")

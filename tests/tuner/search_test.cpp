@@ -1,7 +1,9 @@
 #include "tuner/search.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "evaluator.hpp"
 #include "tuner/validate.hpp"
 #include "world.hpp"
 
@@ -153,6 +155,70 @@ TEST_CASE("when nothing fits, the answer says which stage, by how much and what 
   Knobs knobs;
   knobs.recompute = false;
   CHECK_THAT(run(world, {}, knobs).value().infeasible, Catch::Contains("does not honour knobs.recompute"));
+}
+
+TEST_CASE("a search that its budget ended does not say that nothing fits") {
+  test::World world = uneven_world();
+  world.cluster.nodes[0].memory_bytes = 100000;
+  SearchOptions options;
+  options.max_evaluations = 20;
+  CHECK_THAT(run(world, options).value().infeasible,
+             Catch::StartsWith("none of 20 plans fitted before the search had used up its budget; the nearest, ") &&
+                 Catch::Contains(" too much") && Catch::Contains("give it more") &&
+                 Catch::Contains("more memory on each device") && !Catch::Contains("no plan fits"));
+  options.max_evaluations = 0;
+  int asked = 0;
+  options.stop = [&asked] { return ++asked > 200; };
+  CHECK_THAT(run(world, options).value().infeasible, Catch::StartsWith("none of ") &&
+                                                         Catch::Contains("fitted before the search was ended") &&
+                                                         !Catch::Contains("no plan fits"));
+}
+
+// The native model, but for plans that it says do not fit; its inner loop does not know of those.
+class Stricter final : public CostModel {
+ public:
+  Stricter(const CostTable& table, std::vector<std::string> refused) : native_(table), refused_(std::move(refused)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "stricter"; }
+  [[nodiscard]] Prediction evaluate(const Plan& plan) const override {
+    Prediction prediction = native_.evaluate(plan);
+    if (std::find(refused_.begin(), refused_.end(), semantic_hash(plan)) == refused_.end()) return prediction;
+    prediction.feasible = false;
+    prediction.infeasible_reason = "stage 0: refused";
+    return prediction;
+  }
+  [[nodiscard]] std::vector<TimelineEvent> timeline(const Plan& plan) const override { return native_.timeline(plan); }
+  [[nodiscard]] std::vector<std::string> unpriced(const Plan& plan) const override { return native_.unpriced(plan); }
+  [[nodiscard]] const Model& model() const override { return native_.model(); }
+  [[nodiscard]] const Cluster& cluster() const override { return native_.cluster(); }
+  [[nodiscard]] std::unique_ptr<Evaluator> evaluator(const PlanSpace& space) const override {
+    return native_.evaluator(space);
+  }
+
+ private:
+  NativeCostModel native_;
+  std::vector<std::string> refused_;
+};
+
+TEST_CASE("a plan that the cost model says does not fit is not returned, whatever the search made of it") {
+  const test::World world = test::make_world({{"a"}, {"b"}}, 2, 2, {1, 2});
+  const CostTable table = world.table(true);
+  SearchOptions options;
+  options.strategy = "exhaustive";
+  const SearchResult all = search(NativeCostModel(table), Knobs{}, options).value().result;
+  REQUIRE(all.proven);
+  REQUIRE(all.plans.size() > 1);
+  std::vector<std::string> refused{semantic_hash(all.plans.front().plan)};
+  const SearchResult rest = search(Stricter(table, refused), Knobs{}, options).value().result;
+  REQUIRE(rest.plans.size() == all.plans.size() - 1);
+  CHECK(rest.plans.front().plan == all.plans[1].plan);
+  CHECK(rest.lower_bound_ms <= all.plans.front().prediction.iteration_ms * (1 + 1e-9));
+  CHECK(rest.proven == (rest.lower_bound_ms >= rest.plans.front().prediction.iteration_ms * (1 - 1e-9)));
+  for (const RankedPlan& plan : all.plans) refused.push_back(semantic_hash(plan.plan));
+  const SearchOutcome none = search(Stricter(table, refused), Knobs{}, options).value();
+  CHECK(none.result.plans.empty());
+  CHECK_FALSE(none.result.proven);
+  CHECK_THAT(none.infeasible, Catch::Contains("stage 0: refused"));
 }
 
 // "... it would fit with 12.5 KiB more memory on each device ..." as bytes; 0 where it is not said.

@@ -31,8 +31,9 @@ struct OperatorBounds {
 // What half as many samples take, where microbatches may be halved.
 struct Halved {
   const OperatorCosts* costs = nullptr;
-  double forward = 0;  // both of them
-  double reduces = 0;  // all-reduces of one that the other one's computing may hide
+  double forward = 0;        // both of them
+  double reduces = 0;        // all-reduces of one that the other one's computing may hide
+  bool sub_batches = false;  // backward passes too
 };
 
 void tighten(const OperatorCosts& of, const Halved& half, double microbatches, double ranks, OperatorBounds& bounds) {
@@ -43,7 +44,7 @@ void tighten(const OperatorCosts& of, const Halved& half, double microbatches, d
   if (half.costs != nullptr && half.costs->forward.quality != Quality::kMissing) {
     forward = std::min(forward, half.forward);
     first = std::min(first, std::max(0.0, half.costs->forward.mean - half.reduces));
-    if (half.reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.costs->backward.mean - half.reduces));
+    if (half.sub_batches) backward = std::min(backward, 2 * std::max(0.0, half.costs->backward.mean - half.reduces));
   }
   const double once = forward + backward;
   bounds.device_ms = std::min(bounds.device_ms, microbatches * once * ranks);
@@ -67,6 +68,7 @@ OperatorBounds bounds_of(const NativeCostModel& cost_model, const PlanSpace& spa
           Halved half;
           if (halves) {
             half.costs = &tables.at(samples / 2, tp, alternate).of_group[group];
+            half.sub_batches = space.sub_batches.size() > 1;
             half.reduces = hidden_reduces_ms(tables, space, group, samples / 2, tp);
             half.forward = halved_forward_ms(cost_model, space, group, *half.costs, half.reduces);
           }

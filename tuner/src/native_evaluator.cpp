@@ -25,21 +25,6 @@ constexpr std::int32_t kSubBatchings = 5;     // in keys: ways to divide a micro
 constexpr std::int32_t kHalf = -1;            // in keys: half a microbatch's forward
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The device's number inside of its node where all nodes and the links between them are alike, else its own number.
-std::vector<std::int32_t> places(const Cluster& cluster) {
-  const Node& first = cluster.nodes.front();
-  const bool alike = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&first](const Node& node) {
-    return node.devices == first.devices && node.memory_bytes == first.memory_bytes && node.speeds.empty();
-  });
-  const bool special = std::any_of(cluster.links.begin(), cluster.links.end(),
-                                   [](const Link& link) { return link.between.has_value(); });
-  std::vector<std::int32_t> places;
-  for (std::int32_t device = 0; device < cluster.devices(); ++device) {
-    places.push_back(alike && !special ? device % first.devices : device);
-  }
-  return places;
-}
-
 void put_split(const Split& split, LookupKey& key) {
   key.push_back(split.dp);
   key.push_back(split.tp);
@@ -110,7 +95,7 @@ NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSp
       node_of_(nodes_of_devices(tables_->cluster)),
       slowness_(slowness_of_devices(tables_->cluster)),
       devices_(node_of_.size()),
-      place_of_(places(tables_->cluster)),
+      places_(tables_->cluster),
       catalog_(*tables_),
       flags_(static_cast<std::size_t>(tables_->operators()), 0) {
   std::iota(devices_.begin(), devices_.end(), 0);
@@ -249,7 +234,8 @@ std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t 
 const StagePrice& NativeEvaluator::stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                                std::int32_t microbatch, std::int32_t held,
                                                const SubBatches& sub_batches) {
-  put_key(of, {begin, place_of_[first_device], microbatch, held * kSubBatchings + code_of(sub_batches)}, key_);
+  const std::int32_t place = places_.of(first_device, of.devices);
+  put_key(of, {begin, place, microbatch, held * kSubBatchings + code_of(sub_batches)}, key_);
   const auto found = stages_.find(key_);
   if (found != stages_.end()) return found->second;
   if (stages_.size() >= kRemembered) stages_.clear();
@@ -281,7 +267,8 @@ double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, 
   const CandidateStage& receiver = candidate.stages[stage + 1];
   const Split& from = sender.segments.empty() ? sender.split : sender.segments.back().split;
   const Split& to = receiver.segments.empty() ? receiver.split : receiver.segments.front().split;
-  key_.assign({sender.end, microbatch, place_of_[first_device], sender.devices, from.dp, from.tp, to.dp, to.tp});
+  const std::int32_t place = places_.across(first_device, sender.devices + receiver.devices);
+  key_.assign({sender.end, microbatch, place, sender.devices, from.dp, from.tp, to.dp, to.tp});
   const auto found = transfers_.find(key_);
   if (found != transfers_.end()) return found->second;
   const TransferSide left{devices_.data() + first_device, from.dp, from.tp};
@@ -337,7 +324,7 @@ bool NativeEvaluator::set_pipeline(const Candidate& candidate, Score& score) {
 
 double NativeEvaluator::half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                      std::int32_t half) {
-  put_key(of, {begin, place_of_[first_device], half, kHalf}, key_);
+  put_key(of, {begin, places_.of(first_device, of.devices), half, kHalf}, key_);
   const auto found = halves_of_.find(key_);
   if (found != halves_of_.end()) return found->second;
   if (halves_of_.size() >= kRemembered) halves_of_.clear();

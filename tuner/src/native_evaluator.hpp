@@ -12,6 +12,7 @@
 #include "lookup_key.hpp"
 #include "pipeline.hpp"
 #include "stage_cost.hpp"
+#include "stage_places.hpp"
 #include "sub_batch_stage.hpp"
 #include "switch_stage.hpp"
 #include "tied_reduction.hpp"
@@ -46,8 +47,10 @@ class NativeEvaluator final : public Evaluator {
                                                    std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
   double half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
-  // Stages that begin at devices of equal place cost the same.
-  [[nodiscard]] std::int32_t place_of(std::int32_t device) const { return place_of_[device]; }
+  // Stages on as many devices and of equal place cost the same.
+  [[nodiscard]] std::int32_t place_of(std::int32_t first_device, std::int32_t devices) {
+    return places_.of(first_device, devices);
+  }
 
   // The candidate's stages with their transfers, as the simulation takes them, and the worst stage's excess. Not
   // priced: a cost is missing.
@@ -84,11 +87,11 @@ class NativeEvaluator final : public Evaluator {
   const NativeCostModel* native_;
   const CostTable::Tables* tables_;
   const Calibration* calibration_;
-  std::vector<std::int32_t> node_of_;   // by device
-  std::vector<double> slowness_;        // by device; empty where all are as fast as the costs say
-  Calibration slowed_;                  // of calibration_on()
-  std::vector<std::int32_t> devices_;   // 0, 1, ...
-  std::vector<std::int32_t> place_of_;  // by device
+  std::vector<std::int32_t> node_of_;  // by device
+  std::vector<double> slowness_;       // by device; empty where all are as fast as the costs say
+  Calibration slowed_;                 // of calibration_on()
+  std::vector<std::int32_t> devices_;  // 0, 1, ...
+  StagePlaces places_;
   SplitCatalog catalog_;
   SubBatches sub_batches_;    // that stage_at() prices
   std::uint64_t latest_ = 0;  // candidate that `latest_sub_batches_` are of

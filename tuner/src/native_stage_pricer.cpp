@@ -79,7 +79,7 @@ double NativeStagePricer::round_ms(const StagePrice& price) const {
 const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begin, std::int32_t end,
                                                                const unified::StagePlace& place, const Option& option) {
   const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
-  const std::int32_t at = evaluator_.place_of(place.first_device);
+  const std::int32_t at = evaluator_.place_of(place.first_device, place.devices);
   const std::array key{begin, end, at, place.devices, held, option.split.dp, option.split.tp};
   if (switched_.size() >= kRemembered && switched_.count(key) == 0) switched_.clear();
   const auto [found, added] = switched_.try_emplace(key, Switched{kInfinite, {}});

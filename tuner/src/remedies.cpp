@@ -62,18 +62,29 @@ class Remedies {
     return candidate_of(search.shortlist().plans().front(), space);
   }
 
+  // Whether so much more on every device is what the closest plan lacks: not where its host is what is full.
+  bool closest_fits(double more) {
+    const std::unique_ptr<CostModel> larger = with_memory(more);
+    return larger == nullptr || larger->evaluate(run_.evaluator().plan(*run_.closest())).feasible;
+  }
+
+  // Null where the cost model cannot say.
+  [[nodiscard]] std::unique_ptr<CostModel> with_memory(double more) const {
+    Cluster cluster = cost_model_.cluster();
+    for (Node& node : cluster.nodes) node.memory_bytes += static_cast<Bytes>(more);
+    return cost_model_.on(cluster);
+  }
+
   // More memory on every device, as little as a few halvings find.
   std::string memory() {
     double enough = std::ceil(run_.evaluator().price(*run_.closest()).excess_bytes);
-    if (enough <= 0 || std::isinf(enough)) return "";
+    if (enough <= 0 || std::isinf(enough) || !closest_fits(enough)) return "";
     std::string shape = shape_text(*run_.closest());
     double refused = 0;
     const double smallest = kSmallest * enough;
     for (int i = 0; i < kHalvings && enough - refused > smallest; ++i) {
       const double tried = std::ceil((enough + refused) / 2);
-      Cluster cluster = cost_model_.cluster();
-      for (Node& node : cluster.nodes) node.memory_bytes += static_cast<Bytes>(tried);
-      const std::unique_ptr<CostModel> larger = cost_model_.on(cluster);
+      const std::unique_ptr<CostModel> larger = with_memory(tried);
       if (larger == nullptr) break;
       const std::optional<Candidate> found = fitting(*larger, space_like(space_, *larger, space_.knobs));
       (found ? enough : refused) = tried;

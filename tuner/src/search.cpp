@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "infeasible.hpp"
 #include "schema/target.hpp"
@@ -98,9 +99,25 @@ bool meets_bound(const SearchResult& result, const SearchOptions& options) {
          result.lower_bound_ms >= result.plans.front().prediction.iteration_ms * kMet;
 }
 
-std::vector<RankedPlan> ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
-  std::vector<RankedPlan> out;
-  for (const Plan& plan : plans) out.push_back({plan, cost_model.evaluate(plan)});
+// What a search's inner loop priced is priced once more, by the cost model itself, whose word counts.
+struct Ranking {
+  std::vector<RankedPlan> plans;  // best first; all fit
+  std::string refused;            // why the fastest of the others does not fit; empty where all do
+};
+
+Ranking ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
+  Ranking out;
+  for (const Plan& plan : plans) {
+    Prediction prediction = cost_model.evaluate(plan);
+    if (prediction.feasible) {
+      out.plans.push_back({plan, std::move(prediction)});
+    } else if (out.refused.empty()) {
+      out.refused = std::move(prediction.infeasible_reason);
+    }
+  }
+  std::stable_sort(out.plans.begin(), out.plans.end(), [](const RankedPlan& a, const RankedPlan& b) {
+    return a.prediction.iteration_ms < b.prediction.iteration_ms;
+  });
   return out;
 }
 
@@ -144,9 +161,15 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
     if (run.stop_reason() == "cancelled") request.effort = space.operators <= kShortModel ? kMomentOfEffort : 0;
     result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms(request));
   }
-  result.plans = ranked(cost_model, run.shortlist().plans());
-  result.proven = (end.proven && run.stop_reason().empty()) || meets_bound(result, options);
+  Ranking ranking = ranked(cost_model, run.shortlist().plans());
+  result.plans = std::move(ranking.plans);
+  const bool proven = end.proven && run.stop_reason().empty() && ranking.refused.empty();
+  result.proven = proven || meets_bound(result, options);
   if (!result.plans.empty()) return outcome;
+  if (!ranking.refused.empty()) {
+    outcome.infeasible = "none of the plans that were found fits; the fastest fails on " + ranking.refused;
+    return outcome;
+  }
   const bool anything_possible = space.stages_max >= space.stages_min && evaluator->evaluations() > 0;
   if (!run.closest() && anything_possible && run.refused().empty() && run.stop_reason().empty()) {
     return nothing_priced(*evaluator);

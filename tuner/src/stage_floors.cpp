@@ -12,7 +12,10 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr std::size_t kPrices = 8;           // of a byte
+constexpr std::size_t kPrices = 8;  // of a byte
+// Of computing in a mean of both streams: at least half, so that all-reduces that take less than those of the dearer
+// placement make no mean smaller.
+constexpr double kShares[] = {0.75, 0.5};
 constexpr double kBeyond = 4;                // prices beyond the least and the largest that an operator asks
 constexpr std::int32_t kPairedDevices = 16;  // up to here every pair of splits is tried for a transfer
 
@@ -24,6 +27,10 @@ void add_partial_shards(std::vector<Split>& splits) {
       if (split.dp % degree == 0) splits.push_back({split.dp, split.tp, split.sharded, degree});
     }
   }
+}
+
+bool sub_batched(const PlanSpace& space) {
+  return space.sub_batches.size() > 1;
 }
 
 bool measured(const OperatorCosts& costs) {
@@ -83,16 +90,24 @@ double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space
   return reduces * most;
 }
 
+HalvedParts halved_parts(const NativeCostModel& cost_model, const OperatorCosts& half, double reduces) {
+  const Calibration& calibration = cost_model.calibration();
+  const double cheaper = std::min(1.0, calibration.communication.value / calibration.computation.value);
+  HalvedParts parts;
+  parts.forward = std::max(0.0, half.forward.mean - reduces);
+  parts.backward = std::max(0.0, half.backward.mean - reduces);
+  parts.reducing = std::min({half.forward.mean, half.backward.mean, reduces}) * cheaper;
+  return parts;
+}
+
 // Both computations, one after the other. An operator that is alone between all-reduces also computes beside the other
 // sub-batch's reduction of the one before, and then reduces beside the other's computing: once each is not hidden.
 double halved_forward_ms(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group,
                          const OperatorCosts& half, double reduces) {
-  const double lone = std::max(0.0, half.forward.mean - reduces);
-  const Calibration& calibration = cost_model.calibration();
-  const double cheaper = std::min(1.0, calibration.communication.value / calibration.computation.value);
-  const double reducing = std::min(half.forward.mean - lone, half.backward.mean) * cheaper;
-  if (reducing <= lone || !alone_between_reduces(cost_model.table().tables(), space, group)) return 2 * lone;
-  return lone + reducing;
+  const HalvedParts parts = halved_parts(cost_model, half, reduces);
+  const bool hidden = parts.reducing <= parts.forward;
+  if (hidden || !alone_between_reduces(cost_model.table().tables(), space, group)) return 2 * parts.forward;
+  return parts.forward + parts.reducing;
 }
 
 std::span<const StageWay> PricedStageFloors::ways(const PlacedStage& place) {
@@ -186,19 +201,31 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
         double backward = of.backward;
         double first = forward;
         double again = forward;
-        if (halves != nullptr && halves->of_group[g].forward.quality != Quality::kMissing) {
+        HalvedParts parts;
+        const bool halved = halves != nullptr && halves->of_group[g].forward.quality != Quality::kMissing;
+        if (halved) {
           const OperatorCosts& half = halves->of_group[g];
           const double reduces = hidden_reduces_ms(tables_, space_, g, shape.samples / 2, split.tp);
-          const double lone = std::max(0.0, half.forward.mean - reduces);
-          first = std::min(first, lone);
+          parts = halved_parts(cost_model_, half, reduces);
+          first = std::min(first, parts.forward);
           forward = std::min(forward, halved_forward_ms(cost_model_, space_, g, half, reduces));
-          again = std::min(again, 2 * lone);
-          if (reduces > 0) backward = std::min(backward, 2 * std::max(0.0, half.backward.mean - reduces));
+          again = std::min(again, 2 * parts.forward);
+          if (sub_batched(space_)) backward = std::min(backward, 2 * parts.backward);
         }
         // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
         const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
-        choices[g].push_back({forward * computing, backward * computing, switches_ ? 0 : of.optimizer * computing,
-                              first * computing, again * computing, of.states, of.stored, kept});
+        choices[g].push_back({forward * computing,
+                              backward * computing,
+                              switches_ ? 0 : of.optimizer * computing,
+                              first * computing,
+                              again * computing,
+                              of.states,
+                              of.stored,
+                              kept,
+                              of.forward * computing,
+                              of.backward * computing,
+                              {parts.forward * computing, parts.backward * computing, parts.reducing * computing},
+                              halved});
       }
     }
   }
@@ -242,6 +269,20 @@ void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Su
   }
 }
 
+// In two sub-batches a stage's pass takes no less than both of their computing, nor than all of their all-reduces, so
+// no less than any mean of the two, which is a sum over operators; a pass of whole microbatches may take less.
+void SummedStageFloors::add_streams(const Choices& choices, Sums& sums) const {
+  if (!sub_batched(space_)) return;
+  for (const double computing : kShares) {
+    const auto mean = [computing](double whole, double lone, const Choice& c) {
+      return c.halves ? std::min(whole, 2 * (computing * lone + (1 - computing) * c.half.reducing)) : whole;
+    };
+    sums.streams.push_back(
+        {summed(choices, [&mean](const Choice& c) { return mean(c.whole_forward, c.half.forward, c); }),
+         summed(choices, [&mean](const Choice& c) { return mean(c.whole_backward, c.half.backward, c); })});
+  }
+}
+
 const SummedStageFloors::Sums& SummedStageFloors::sums_of(std::int32_t devices, std::int32_t held) {
   const auto found = sums_.find({devices, held});
   if (found != sums_.end()) return found->second;
@@ -253,6 +294,7 @@ const SummedStageFloors::Sums& SummedStageFloors::sums_of(std::int32_t devices, 
   sums.both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
   sums.optimizer = summed(choices, [](const Choice& c) { return c.optimizer; });
   sums.bytes = summed(choices, [held](const Choice& c) { return c.states + std::min(c.stored, c.kept) * held; });
+  add_streams(choices, sums);
   add_prices(choices, held, sums);
   return sums;
 }
@@ -278,6 +320,11 @@ std::span<const StageWay> SummedStageFloors::ways(const PlacedStage& place) {
   floor.backward = between(sums.backward);
   floor.both = between(sums.both);
   if (!(floor.both < kInfinite)) return {};
+  for (const Passes& means : sums.streams) {
+    floor.forward = std::max(floor.forward, between(means.forward));
+    floor.backward = std::max(floor.backward, between(means.backward));
+  }
+  floor.both = std::max(floor.both, floor.forward + floor.backward);
   if (room_ < kInfinite) {
     if (between(sums.bytes) > room_) return {};
     for (const Priced& priced : sums.priced) {

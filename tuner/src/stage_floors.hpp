@@ -35,8 +35,15 @@ struct StageWay {
 // All-reduces of `tp` ranks that an operator's pass over `samples` contains and that sub-batches may hide; ms.
 [[nodiscard]] double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                                        std::int32_t samples, std::int32_t tp);
-// What an operator's forward pass takes at least as two sub-batches, in ms that are scaled as computing is: a sub-batch
-// takes `half`, of which no more than `reduces` are all-reduces.
+// What a sub-batch's passes over an operator are made of, in ms that are scaled as computing is: `forward` and
+// `backward` are computing alone, and each pass reduces beside them. No sub-batch of these costs has less of both
+// together, however little of `reduces` its all-reduces take.
+struct HalvedParts {
+  double forward = 0, backward = 0, reducing = 0;
+};
+[[nodiscard]] HalvedParts halved_parts(const NativeCostModel& cost_model, const OperatorCosts& half, double reduces);
+// What an operator's forward pass takes at least as two sub-batches: each takes `half`, of which no more than `reduces`
+// are all-reduces. Scaled as computing is.
 [[nodiscard]] double halved_forward_ms(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group,
                                        const OperatorCosts& half, double reduces);
 
@@ -86,6 +93,13 @@ class SummedStageFloors final : public StageFloors {
     double first = 0;                                 // of half a microbatch, where it may be sliced
     double again = 0;                                 // recomputed, beside the backward pass's all-reduces
     double states = 0, stored = 0, kept = 0;          // bytes; of one microbatch the last two
+    double whole_forward = 0, whole_backward = 0;     // ms, of the whole microbatch at once
+    HalvedParts half;                                 // ms, where it may run as two sub-batches
+    bool halves = false;
+  };
+  // Of a stage's passes.
+  struct Passes {
+    std::vector<double> forward, backward;
   };
   using Choices = std::vector<std::vector<Choice>>;  // by group
   struct Priced {                                    // at a price of a byte
@@ -94,6 +108,7 @@ class SummedStageFloors final : public StageFloors {
   };
   struct Sums {  // over operators before each
     std::vector<double> forward, first, backward, both, optimizer, bytes;
+    std::vector<Passes> streams;  // with shares of two streams' times, where stages may run in sub-batches
     std::vector<Priced> priced;
   };
 
@@ -101,6 +116,7 @@ class SummedStageFloors final : public StageFloors {
   const Sums& sums_of(std::int32_t devices, std::int32_t held);
   void look_up(const PlacedStage& stage);
   void add_prices(const Choices& choices, std::int32_t held, Sums& sums) const;
+  void add_streams(const Choices& choices, Sums& sums) const;
   template <typename Least>
   [[nodiscard]] std::vector<double> summed(const Choices& choices, Least&& least) const;
 

@@ -71,6 +71,7 @@ TEST_CASE("galvatron: another batch is advised, never adopted; balance degrees a
   REQUIRE_FALSE(outcome.trace.empty());
   CHECK(outcome.trace.back().bottleneck == "advice, not adopted");
   CHECK(outcome.trace.front().primitive.find("alpha_t") != std::string::npos);
+  CHECK(outcome.trace.front().primitive.find("alpha_m") != std::string::npos);
   CHECK(outcome.result.proven);
 }
 

@@ -224,6 +224,7 @@ TEST_CASE("host memory is a limit of its own", "[h3t]") {
   const SearchOutcome none = searched(*cost_model(of));
   CHECK(none.result.plans.empty());
   CHECK(none.infeasible.find("offload fewer hidden states, or use more nodes") != std::string::npos);
+  CHECK(none.infeasible.find("more memory on each device") == std::string::npos);
 }
 
 TEST_CASE("every strategy prices the one shape that the model knows", "[h3t]") {

@@ -5,6 +5,7 @@
 #include "enumeration.hpp"
 #include "published_vectors.hpp"
 #include "random_layers.hpp"
+#include "strategies/h3t/free_synchronization.hpp"
 #include "strategies/h3t/relaxation.hpp"
 #include "strategies/h3t/step_program.hpp"
 
@@ -73,6 +74,22 @@ TEST_CASE("the exact solver equals enumeration of the published cases", "[h3t]")
     CHECK(all.best == of.optimum_synchronized);
     CHECK(all.feasible == of.feasible_synchronized);
     check_answer(problem, solve_exactly(problem), all);
+  }
+}
+
+TEST_CASE("all 96 combinations enumerated are what was published, and no solver beats them", "[h3t]") {
+  for (const test::EnumeratedCase& of : test::enumerated_cases()) {
+    const Problem problem{of.layers, of.fabric, of.limit};
+    const Enumerated all = enumerate(problem, all_combinations());
+    CHECK(all.best == of.optimum);
+    CHECK(all.feasible == of.feasible);
+    const ExactAnswer synchronized = solve_exactly(problem);
+    REQUIRE(synchronized.feasible == (of.feasible_synchronized > 0));
+    if (!synchronized.feasible) continue;
+    const Solution free = freed(problem, synchronized.best, {});
+    CHECK(problem.fits(free.outcome));
+    CHECK(free.outcome.runtime >= all.best);
+    CHECK(free.outcome.runtime <= synchronized.best.outcome.runtime);
   }
 }
 

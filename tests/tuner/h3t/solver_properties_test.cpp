@@ -103,6 +103,31 @@ TEST_CASE("fewer labels only widen the gap", "[h3t]") {
   }
 }
 
+TEST_CASE("48 synchronized layers are solved within 1 % by a bounded number of labels", "[h3t]") {
+  constexpr std::int32_t kLayers = 48;
+  Random random(48);
+  for (const test::Machine& machine : test::machines()) {
+    for (const test::TransformerSize& size : test::sizes()) {
+      for (const double spread : {0.0, 0.2}) {
+        const LayerProfile layer = test::analytic_layer(machine, size, 16);
+        const std::vector<LayerProfile> layers = test::spread_layers(layer, kLayers, spread, random);
+        for (const double share : {0.04, 0.15, 0.4}) {
+          const Problem problem{layers, machine.fabric, test::limit_at(layers, machine.fabric, share)};
+          ExactOptions options;
+          options.most_labels = 400'000;
+          options.gap = 0.01;
+          const ExactAnswer answer = solve_exactly(problem, options);
+          INFO(machine.name << ", " << size.name << ", spread " << spread << ", share " << share);
+          REQUIRE(answer.feasible);
+          CHECK(problem.fits(answer.best.outcome));
+          CHECK(answer.gap() <= 0.01);
+          for (const LayerSwitches& of : answer.best.switches) CHECK(of.segment_sync);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a solver that is stopped still has what fits", "[h3t]") {
   const LayerProfile layer = test::analytic_layer(test::machines()[0], test::sizes()[0], 16);
   const std::vector<LayerProfile> layers(48, layer);

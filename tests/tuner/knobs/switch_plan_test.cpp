@@ -12,6 +12,7 @@
 #include "h3t_model/step_inputs.hpp"
 #include "h3t_model/switch_plan.hpp"
 #include "native_evaluator.hpp"
+#include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
@@ -162,6 +163,77 @@ TEST_CASE("the evaluator prices a plan with memory switches as the cost model do
     CHECK(evaluator->price(*candidate).ms == Approx(model.evaluate(plan).iteration_ms).epsilon(1e-12));
     CHECK(semantic_hash(evaluator->plan(*candidate)) == semantic_hash(plan));
   }
+}
+
+TEST_CASE("a stage with memory switches has the host memory of its own node") {
+  test::World world = switch_world(3, 2);
+  world.cluster.nodes[0].host_memory_bytes = world.cluster.nodes[2].host_memory_bytes = 1 << 20;
+  world.cluster.nodes[1].host_memory_bytes = 2000;
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+  NativeEvaluator evaluator(model, space);
+  CandidateStage stage = replicated_stage(kLayers, 2);
+  stage.split.sharded = ShardedLevel::kGradients;
+  const std::vector<Range> layers{{kLayers - 2, kLayers - 1}, {kLayers - 1, kLayers}};
+  stage.switches = h3t::plan_switches(layers, {h3t::kAllOn, h3t::kAllOn});
+  stage.recompute = h3t::rematerialized(layers, {h3t::kAllOn, h3t::kAllOn});
+  const auto excess_on = [&](std::int32_t first_device) {
+    const StagePrice& price = evaluator.stage_alone(stage, kLayers - 2, first_device, 2, 1);
+    REQUIRE(price.priced);
+    return price.excess_bytes;
+  };
+  CHECK(excess_on(0) == 0);
+  CHECK(excess_on(2) > 0);
+  CHECK(excess_on(4) == 0);
+}
+
+TEST_CASE("every plan of a search fits where one node has less host memory") {
+  test::World world = switch_world(4, 2);
+  for (Node& node : world.cluster.nodes) node.host_memory_bytes = 1 << 20;
+  world.cluster.nodes[1].host_memory_bytes = 3000;
+  int switched = 0;
+  for (const Bytes memory : {12000, 16000, 20000, 30000}) {
+    for (Node& node : world.cluster.nodes) node.memory_bytes = memory;
+    const NativeCostModel model(world.table(true));
+    SearchOptions options;
+    options.strategy = "unified";
+    options.space = "all";
+    options.max_evaluations = 3000;
+    const SearchOutcome outcome = search(model, Knobs{}, options).value();
+    INFO("memory " << memory << ", " << outcome.infeasible);
+    for (const RankedPlan& of : outcome.result.plans) {
+      CHECK(of.prediction.feasible);
+      for (const Stage& stage : of.plan.stages) switched += has_switches(stage.segments.front().switches) ? 1 : 0;
+    }
+  }
+  CHECK(switched > 0);
+}
+
+TEST_CASE("a stage with memory switches keeps what the allocator reserves and the process takes") {
+  test::World world = switch_world(1, 1);
+  const auto bytes_with = [&world](std::int64_t forward, std::int64_t backward, std::int64_t process) {
+    test::World of = world;
+    std::erase_if(of.costs, [](const Cost& cost) { return cost.key.kind == CostKind::kOperatorWorkingBytes; });
+    for (Cost& cost : of.costs) {
+      if (cost.key.kind == CostKind::kProcessBytes) cost = test::exact_cost(cost.key, process);
+    }
+    for (const std::int32_t samples : {1, 2, 4, 8}) {
+      const auto reserve = [&](CostKind kind, std::int64_t bytes) {
+        of.costs.push_back(test::exact_cost(test::operator_key(kind, "layer", samples), bytes));
+      };
+      reserve(CostKind::kOperatorForwardReserveBytes, forward);
+      reserve(CostKind::kOperatorBackwardReserveBytes, backward);
+    }
+    const h3t::Switching off(kLayers, h3t::LayerSwitches{});
+    const Plan plan = h3t::plan_of(of.model, 1, h3t::layers_of(of.model), off);
+    const Prediction prediction = NativeCostModel(of.table()).evaluate(plan);
+    REQUIRE(prediction.missing_costs.empty());
+    return prediction.stages[0].memory_bytes;
+  };
+  const Bytes plain = bytes_with(0, 0, 0);
+  CHECK(bytes_with(700, 300, 0) == plain + 1000);
+  CHECK(bytes_with(700, 300, 50000) == plain + 51000);
 }
 
 // Of the last two layers on the first two devices: time of a whole step and memory.

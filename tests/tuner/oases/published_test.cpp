@@ -3,6 +3,7 @@
 #include "published.hpp"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "chains.hpp"
 #include "oases_model/tables.hpp"
@@ -56,15 +57,19 @@ TEST_CASE("the peer's answers on its profile: usable degrees, plans, times and m
   CHECK(feasible == 4);
 }
 
-TEST_CASE("every published setting keeps few labels", "[oases]") {
+TEST_CASE("every published setting keeps few labels and takes no time to speak of", "[oases]") {
+  constexpr double kGenerous = 0.5;  // s; it is a millisecond
   int solved = 0;
   for (const test::Setting& setting : test::settings()) {
     const auto model = test::cost_model(setting, OasesVariant::kPaper);
     if (!model) continue;
     for (const Objective objective : {Objective::kPaper, Objective::kPublished}) {
+      const std::clock_t begin = std::clock();
       const ChainAnswer answer = test::solve(model->tables().chain, objective);
+      const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
       CAPTURE(setting.name, setting.devices);
       CHECK(answer.labels < 5000);
+      CHECK(seconds < kGenerous);
       ++solved;
     }
   }

@@ -92,8 +92,22 @@ TEST_CASE("at most k degrees on operators in a row", "[oases]") {
     const SearchOutcome outcome = found(*model, limited);
     const RankedPlan& best = outcome.result.plans.front();
     if (most > 0) CHECK(best.plan.stages[0].segments.size() <= static_cast<std::size_t>(most));
+    CHECK(outcome.result.proven == (most == 0));
     CHECK(best.prediction.iteration_ms <= before);
     before = best.prediction.iteration_ms;
+  }
+}
+
+TEST_CASE("a limit of degrees proves nothing of the space, which has more", "[oases]") {
+  const auto model = test::cost_model({"llama-7B", 32}, OasesVariant::kPaper);
+  for (const char* const strategy : {"oases", "unified"}) {
+    const double least = found(*model, options()).result.plans.front().prediction.iteration_ms;
+    SearchOptions limited = options(strategy);
+    limited.oases_degrees = 1;
+    const SearchResult result = found(*model, limited).result;
+    CAPTURE(strategy);
+    CHECK(result.lower_bound_ms <= least * (1 + 1e-9));
+    CHECK_FALSE(result.proven);
   }
 }
 

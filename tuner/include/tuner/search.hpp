@@ -34,7 +34,9 @@ struct SearchOptions {
   bool idle_devices = false;  // exhaustive: plans may leave the last devices idle
   // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
   double enumerated_ways = 6000;
-  std::int32_t oases_degrees = 0;  // oases: most tensor-parallel degrees, each on operators in a row; 0 = any, anywhere
+  // oases: most tensor-parallel degrees, each on operators in a row; the space has plans with more, so that nothing is
+  // proven. 0 = any, anywhere.
+  std::int32_t oases_degrees = 0;
   std::string h3t_solver = "exact";       // h3t: one of h3t_solvers()
   bool h3t_free_synchronization = false;  // h3t: then tries layers that do not synchronize; its bound ends there
   bool use_heuristic_2 = true;            // aceso: false tries resources and primitives in random order (ablation)
@@ -69,7 +71,8 @@ struct SearchStep {
 };
 
 struct SearchOutcome {
-  SearchResult result;  // result.plans empty only when nothing fits: `infeasible` then says why and what would help
+  SearchResult result;  // all of its plans fit; none where none was found: `infeasible` then says why, what would help
+                        // and, of a search that its budget ended, that there may be some
   std::vector<SearchStep> trace;
   std::string infeasible;
 };

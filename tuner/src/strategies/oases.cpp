@@ -64,7 +64,7 @@ class Planner {
           "no split of one stage over all devices is measured for all operators: profile them, or use "
           "--space oases with the cost model oases:paper");
     }
-    if (!exact_) return {"converged"};
+    if (!exact_ || fewer_degrees()) return {"converged"};
     const bool bounded = std::isfinite(bound_) && !run_.stopped();
     return {proven_ ? "exhausted" : "too_large", proven_ && run_.options().excluded.empty(), bounded ? bound_ : 0};
   }
@@ -77,7 +77,10 @@ class Planner {
     return {1, 2, most};
   }
 
-  // The last answer is the best plan of one stage.
+  // Whether plans of the space are left out that have more degrees: nothing is proven of those.
+  [[nodiscard]] bool fewer_degrees() const { return space_.mixed_splits && run_.options().oases_degrees > 0; }
+
+  // The last answer is the best plan of one stage with so few degrees.
   void plan_exactly() {
     ChainAnswer answer;
     for (const std::int32_t most : limits(run_.options().oases_degrees)) {

@@ -50,7 +50,7 @@ class SearchRun {
   [[nodiscard]] std::string stop_reason() const { return stop_reason_; }  // "budget", "cancelled" or empty
   void step(SearchStep step) { trace_.push_back(std::move(step)); }
 
-  [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
+  [[nodiscard]] Evaluator& evaluator() const { return evaluator_; }
   [[nodiscard]] const PlanSpace& space() const { return evaluator_.space(); }
   [[nodiscard]] const Model& model() const { return evaluator_.model(); }
   [[nodiscard]] const SearchOptions& options() const { return options_; }
