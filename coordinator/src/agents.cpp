@@ -112,8 +112,14 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
   reply(peer, answer);
   end_strays(hello);
+  const Member here = *services_.members.by_peer(peer);
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) job->feed(node_back(hello, name));
+    if (!job->active()) continue;
+    NodeBack back = node_back(hello, name);
+    back.fingerprint = here.fingerprint;
+    back.devices = here.devices;
+    back.memory_bytes = here.memory_bytes;
+    job->feed(std::move(back));
   }
   jobs_.tick();
 }
