@@ -11,6 +11,7 @@ import torch
 
 from control import Control
 from data import TokenStream
+from earlier_plans import EarlierPlans
 from errors import OutsideFailure
 from holding import of_rank
 from memory import lift_allocation_limit, limit_allocations, release_unused
@@ -53,7 +54,7 @@ class TrainingJob:
         if settings.snapshots:
             self._snapshots = SnapshotStore(settings.snapshots, self._rank, groups, self._specs, config)
         self._epoch = process.retreat.epoch if process.retreat else client.epoch
-        self._previous = None  # (plan, epoch) to return to if the present one fails.
+        self._earlier = EarlierPlans()  # What to return to if the present one fails.
         self._guard = LearningGuard()
         self._phases = SwitchPhases()  # Of the newest change of plan.
         self._log = self._open_log(settings)
@@ -171,7 +172,7 @@ class TrainingJob:
         """Switch to an agreed plan, or report why all ranks stay."""
         plan = parse(change.plan, self._config, self._groups.world_size)
         began = time.perf_counter_ns()
-        previous = (self._plan, self._epoch)
+        earlier = self._earlier.after(self._plan, self._epoch, plan)
         # The last update may have spoilt what no step has shown yet.
         if self._guard.watching and not self._groups.minimum(int(self._is_finite())):
             self._leave_spoilt("a parameter is no finite number", change)
@@ -183,15 +184,15 @@ class TrainingJob:
             return
         try:
             with self._client.range("switch", change.epoch):
-                self._prepare_retreat(*previous, change.epoch)
+                self._prepare_retreat(*earlier.latest, change.epoch)
                 self._phases = SwitchPhases()
                 peak = self._switch_to(plan)
         except OutsideFailure as error:  # No snapshot, on any rank: then nothing has moved, and training can go on.
             self._build()
-            self._prepare_retreat(*(self._previous or (None, 0)), self._epoch)
+            self._prepare_retreat(*self._earlier.latest, self._epoch)
             self._client.failed(change.epoch, self._step, reason="snapshot", message=error)
             return
-        self._previous = previous
+        self._earlier = earlier
         self._epoch = change.epoch
         self._guard.changed()
         self._client.activated(change.epoch, self._step, peak_bytes=peak, phases=self._phases.ns,
@@ -257,18 +258,18 @@ class TrainingJob:
     def _give_up_plan(self, reason, message, change):
         """The running plan does not do: return to the one before it, if there is one."""
         failed_epoch = self._epoch
-        if self._previous is None:
+        plan, epoch = self._earlier.latest
+        if plan is None:
             self._client.failed(failed_epoch, self._step, reason=reason, message=message)
             raise OutsideFailure(message)
-        plan, epoch = self._previous
-        self._previous = None
+        self._earlier = self._earlier.without_latest()
         if change is not None:
             self._client.failed(change.epoch, self._step, reason="superseded",
                                 message=f"the plan of epoch {failed_epoch} failed at the same step")
         with self._client.range("switch", epoch):
             self._prepare_retreat(plan, epoch, failed_epoch)
             self._switch_to(plan)
-        self._prepare_retreat(None, 0, epoch)
+        self._prepare_retreat(*self._earlier.latest, epoch)
         self._epoch = epoch
         self._client.failed(failed_epoch, self._step, reason=reason, message=message, active_epoch=epoch)
 

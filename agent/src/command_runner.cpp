@@ -52,6 +52,22 @@ std::vector<RankStart> named_ranks(const wire::Launch& asked, const Job& job) {
   return ranks;
 }
 
+// A kill of launches up to N reaches those that still copy a checkpoint. One of all launches is the end of the job, and
+// reaches its description and its benchmarks, too.
+bool is_reached(const wire::Command& command, const wire::Kill& kill) {
+  const auto is_of_job = [&](const std::string& job_json) {
+    const auto job = parse_job(job_json, "job");
+    return job.ok() && job->name == kill.job();
+  };
+  if (command.has_launch()) {
+    const bool meant = kill.launch() == 0 || command.launch().launch() <= kill.launch();
+    return meant && command.launch().variant() == kill.variant() && is_of_job(command.launch().job_json());
+  }
+  if (kill.launch() != 0) return false;
+  if (command.has_benchmark()) return is_of_job(command.benchmark().job_json());
+  return command.has_describe() && is_of_job(command.describe().job_json());
+}
+
 // The plan as the job's target reads it; the coordinator puts the model into such a job.
 Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
   if (job.target.empty()) return {};
@@ -314,25 +330,23 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
 
 Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
-  give_up_launches(asked);
+  give_up(asked);
   parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
                    [this, id = command.id()] { finish(id, {}); });
   return {};
 }
 
-// Those that still copy a checkpoint.
-void CommandRunner::give_up_launches(const wire::Kill& kill) {
+// What is no rank yet.
+void CommandRunner::give_up(const wire::Kill& kill) {
   std::vector<std::uint64_t> given_up;
-  for (auto& [id, one] : running_) {
-    const auto& launch = one.command.launch();  // of another command: empty
-    const bool meant = kill.launch() == 0 || launch.launch() <= kill.launch();
-    if (!one.command.has_launch() || !one.work || !meant || launch.variant() != kill.variant()) continue;
-    const auto job = parse_job(launch.job_json(), "job");
-    if (job.ok() && job->name == kill.job()) given_up.push_back(id);
+  for (const auto& [id, one] : running_) {
+    if (one.work && is_reached(one.command, kill)) given_up.push_back(id);
   }
   for (const auto id : given_up) {
     running_.at(id).work.reset();
-    finish(id, failed_reply("the launch was killed while its checkpoint was copied"));
+    finish(id,
+           failed_reply(running_.at(id).command.has_launch() ? "the launch was killed while its checkpoint was copied"
+                                                             : "it was ended before it was done: its job is over"));
   }
 }
 

@@ -63,7 +63,7 @@ class CommandRunner final {
   Status launch(const wire::Command& command);
   Status start_ranks(const wire::Command& command, const Job& job);
   void checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied);
-  void give_up_launches(const wire::Kill& kill);
+  void give_up(const wire::Kill& kill);
   Status kill(const wire::Command& command);
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   Result<RankStart> launcher_start(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostTrials = 40;
 std::string overhead_sentence(const ReportOverhead& overhead) {
   const std::string allowed =
       overhead.allowed_share > 0 ? " (" + format_percent(overhead.allowed_share) + " are allowed)" : "";
-  return "Beyond the incumbent's steps the trials cost " + format_ms(overhead.ms) + ", " +
+  return "Beyond the incumbent's steps trials and comparisons cost " + format_ms(overhead.ms) + ", " +
          format_percent(overhead.share) + " of the time that the job takes" + allowed + ".";
 }
 

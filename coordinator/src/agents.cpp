@@ -114,8 +114,9 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   tell_unfinished();
   (void)port_.send(peer, unfinished_.frame());
   end_strays(hello);
+  const Member here = *services_.members.by_peer(peer);
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) tell_of_return(*job, hello);
+    if (job->active()) tell_of_return(*job, hello, here);
   }
   jobs_.tick();
 }
@@ -128,11 +129,17 @@ void Agents::tell_unfinished() {
 }
 
 // A node that is another tenant's from now on is lost to the job.
-void Agents::tell_of_return(JobRun& job, const wire::Hello& hello) {
+void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here) {
   const bool welcome = services_.members.serves(hello.node(), job.state().tenant);
-  if (welcome || !has_ranks_on(job.state(), hello.node())) return job.feed(node_back(hello, job.name()));
-  spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
-  job.feed(NodeLost{hello.node()});
+  if (!welcome && has_ranks_on(job.state(), hello.node())) {
+    spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
+    return job.feed(NodeLost{hello.node()});
+  }
+  NodeBack back = node_back(hello, job.name());
+  back.fingerprint = here.fingerprint;
+  back.devices = here.devices;
+  back.memory_bytes = here.memory_bytes;
+  job.feed(std::move(back));
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.

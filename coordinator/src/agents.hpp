@@ -66,7 +66,7 @@ class Agents {
  private:
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
-  void tell_of_return(JobRun& job, const wire::Hello& hello);
+  void tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here);
   void end_strays(const wire::Hello& hello);
   // To all agents, where it has changed.
   void tell_unfinished();

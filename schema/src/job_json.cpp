@@ -58,6 +58,8 @@ Job read_job(const JsonReader& root) {
   job.strategy = root.at("strategy").text_or("");
   job.checkpoint = root.at("checkpoint").text_or("");
   job.walltime = Nanoseconds(root.at("walltime_ns").integer_or(0, kNonNegative));
+  const IntegerLimits times{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
+  job.hang = Nanoseconds(root.at("hang_ns").integer_or(job.hang.count(), times));
   job.change_class = kChangeClasses[root.at("class").choice_or(1, kChangeClasses)];
   job.initial_plan_json = root.at("initial_plan_json").text_or("");
   job.model_json = root.at("model_json").text_or("");
@@ -111,6 +113,7 @@ std::string to_json(const Job& job) {
   if (!job.strategy.empty()) json["strategy"] = job.strategy;
   if (!job.checkpoint.empty()) json["checkpoint"] = job.checkpoint;
   if (job.walltime.count() > 0) json["walltime_ns"] = job.walltime.count();
+  if (job.hang != Job().hang) json["hang_ns"] = job.hang.count();
   if (!job.software.empty()) json["software"] = job.software;
   if (!job.initial_plan_json.empty()) json["initial_plan_json"] = job.initial_plan_json;
   if (!job.model_json.empty()) json["model_json"] = job.model_json;

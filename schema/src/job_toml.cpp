@@ -212,6 +212,10 @@ Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) 
   return read_seconds(value, reading.parsed.job.trials.deadline);
 }
 
+Complaint apply_hang(const Key&, const toml::node& value, Reading& reading) {
+  return read_seconds(value, reading.parsed.job.hang);
+}
+
 Complaint apply_crash_limit(const Key&, const toml::node& value, Reading& reading) {
   return read_integer(value, 0, kMaxCrashes, reading.parsed.job.crashes.limit);
 }
@@ -259,6 +263,7 @@ const std::vector<Key>& keys() {
                          {"strategy", apply_strategy},
                          {"checkpoint", apply_checkpoint},
                          {"walltime_s", apply_walltime},
+                         {"hang_s", apply_hang},
                          {"class", apply_class},
                          {"initial_plan", apply_initial_plan},
                          {"model", apply_model},

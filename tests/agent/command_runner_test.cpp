@@ -1,7 +1,9 @@
-// Launches of a trial: its copy of the checkpoint is made beside the loop, once, and not for a launch that is killed.
+// Launches of a trial: its copy of the checkpoint is made beside the loop, once, and not for a launch that is killed. A
+// job's end ends what of it is no rank.
 
 #include "command_runner.hpp"
 
+#include <signal.h>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <filesystem>
@@ -51,6 +53,24 @@ struct Runner {
     command.mutable_kill()->set_job("j");
     command.mutable_kill()->set_variant("trial");
     command.mutable_kill()->set_launch(1);
+    return command;
+  }
+  [[nodiscard]] wire::Command benchmark(std::uint64_t id) const {
+    wire::Command command;
+    command.set_id(id);
+    auto& asked = *command.mutable_benchmark();
+    asked.set_job_json(to_json(job));
+    asked.set_requests_json(R"({"schema":"trimtab.benchmark_requests/1","items":[{}]})");
+    asked.add_ranks(0);
+    asked.set_rendezvous("benchmark-0");
+    asked.set_deadline_s(60);
+    return command;
+  }
+  // Of all launches: the job is over.
+  [[nodiscard]] static wire::Command end_job(std::uint64_t id, const std::string& name) {
+    wire::Command command;
+    command.set_id(id);
+    command.mutable_kill()->set_job(name);
     return command;
   }
   [[nodiscard]] const wire::CommandDone& done(std::uint64_t id) {
@@ -161,4 +181,32 @@ TEST_CASE("a command runs once although its reply could not be written down, and
   one.runner.link_opened();
   REQUIRE(CommandLedger(database).reply(command).value().has_value());
   CHECK(CommandLedger(database).reply(command).value()->output() == output);
+}
+
+TEST_CASE("the end of a job ends its benchmark and its description, and those of no other job") {
+  Runner one;
+  const std::string pid_file = one.directory / "pid";
+  one.job.benchmark = {"sh", "-c", "echo $$ > " + pid_file + "; exec sleep 60"};
+  one.job.describe = {"sleep", "60"};
+  one.runner.run(one.benchmark(1));
+  wire::Command describe;
+  describe.set_id(2);
+  describe.mutable_describe()->set_job_json(to_json(one.job));
+  one.runner.run(describe);
+  REQUIRE(run_until(one.loop, [&] {
+    const auto text = read_file(pid_file);
+    return text.ok() && !text->empty();
+  }));
+  const auto pid = static_cast<pid_t>(std::stoi(read_file(pid_file).value()));
+  one.runner.run(Runner::end_job(3, "another"));
+  one.runner.run(Runner::kill(4));  // of launches up to the first: a benchmark is of none
+  CHECK(one.done(3).ok());
+  CHECK(one.done(4).ok());
+  CHECK(one.runner.running() == 2);
+  one.runner.run(Runner::end_job(5, "j"));
+  CHECK(one.done(5).ok());
+  CHECK_THAT(one.done(1).error(), Catch::Contains("its job is over"));
+  CHECK_FALSE(one.done(2).ok());
+  CHECK(one.runner.running() == 0);
+  CHECK(::kill(pid, 0) != 0);  // before anybody was told that the job has ended
 }

@@ -105,6 +105,8 @@ TEST_CASE("what ranks waited for is forgotten when their job is over") {
   world.agents.tick();
   REQUIRE(world.services.counters.waiting.size() == 2);
   job.feed(Order::kStop);
+  // Its description runs on n0.
+  for (const char* node : {"n0", "n1"}) job.feed(CommandFinished{"kill/0/" + std::string(node), true, "", ""});
   REQUIRE_FALSE(job.active());
   world.agents.tick();
   CHECK(world.services.counters.waiting.empty());
@@ -131,6 +133,22 @@ TEST_CASE("agents are told which jobs are not over, at their hello and when that
   REQUIRE(world.unfinished[1].size() == before + 1);
   CHECK(world.unfinished[1].back().complete());
   CHECK(world.unfinished[1].back().jobs_size() == 0);
+}
+
+TEST_CASE("a node that introduces itself with another fingerprint is other hardware to its jobs") {
+  World world;
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  JobRun& job = world.submit("gpt");
+  REQUIRE(job.state().phase == Phase::kDescribing);
+  world.hello("n1", 3);
+  CHECK(job.state().phase == Phase::kDescribing);
+  Fingerprint other;
+  other.device["gpu"] = "another";
+  world.agents.message(4, test::hello_of("n1", "of n1", to_json(other)).SerializeAsString());
+  CHECK(job.state().phase == Phase::kStopping);
+  CHECK_THAT(job.state().failure,
+             Catch::Contains("node n1 came back as other hardware: fingerprint " + hash(other) + " instead of "));
 }
 
 TEST_CASE("the tables of a run that is over go with the next job") {

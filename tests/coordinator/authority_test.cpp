@@ -125,3 +125,43 @@ TEST_CASE("freezing in the final comparison ends it on the adopted plan") {
   CHECK_FALSE(one.state().compared);
   CHECK(one.running_plan() == "best");
 }
+
+TEST_CASE("a step time that changes for good while a trial awaits approval withdraws the question", "[approve]") {
+  Job job = fake_job(JobMode::kApprove);
+  job.steps = 4000;
+  FakeWorld one(job, three_plans(), 3, 0.01);
+  one.begin();
+  const auto awaits = [&] { return one.state().doing == Doing::kAwaitingApproval; };
+  REQUIRE(one.run(awaits));
+  const std::int64_t known = one.state().step + 100;
+  REQUIRE(one.run([&] { return one.state().step >= known; }));
+  REQUIRE(awaits());
+  one.faults.slowdown = 1.5;
+  REQUIRE(one.run([&] { return !one.state().has_trial(); }, 2000));
+  INFO(one.history());
+  CHECK(one.state().trials.back().reason == "withdrawn");
+  CHECK(one.state().phase == Phase::kTraining);
+  CHECK(one.state().failed_hashes.empty());
+  // What has changed is looked for, and then the same plan may be asked about again.
+  REQUIRE(one.run(awaits, 2000));
+  CHECK(one.state().trials.size() == 2);
+  CHECK(one.state().retuned_step > 0);
+  CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.05));
+  one.feed(Order::kApprove);
+  CHECK_FALSE(awaits());
+  CHECK(one.state().has_trial());
+}
+
+TEST_CASE("an approval that comes after the question was withdrawn tries nothing", "[approve]") {
+  Job job = fake_job(JobMode::kApprove);
+  job.steps = 4000;
+  FakeWorld one(job, three_plans(), 3, 0.01);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }));
+  const std::int64_t known = one.state().step + 100;
+  REQUIRE(one.run([&] { return one.state().step >= known; }));
+  one.faults.slowdown = 1.5;
+  REQUIRE(one.run([&] { return !one.state().has_trial(); }, 2000));
+  one.feed(Order::kApprove);
+  CHECK_FALSE(one.state().has_trial());
+}

@@ -107,12 +107,13 @@ void FakeWorld::carry_out(const Action& action) {
   clock.advance(kMillisecond);
   if (const auto* describe = std::get_if<DescribeOn>(&action)) return finish_command(describe->tag, true, kModel);
   if (const auto* benchmark = std::get_if<BenchmarkOn>(&action)) {
-    if (!away_.contains(benchmark->node)) finish_command(benchmark->tag);
+    if (!away_.contains(benchmark->node) && !faults.benchmarks_take_long) finish_command(benchmark->tag);
     return;
   }
   if (const auto* launched = std::get_if<LaunchOn>(&action)) return launch(*launched);
   if (const auto* kill = std::get_if<KillOn>(&action)) {
     if (away_.contains(kill->node)) return;
+    kills.push_back(*kill);
     if (kill->launch == launch_) ranks_[kill->node == "n0" ? 0 : 1].alive = false;
     // Asked to end, a restarted job saves a checkpoint; a trial's is thrown away.
     if (restarts() && variant_.empty()) snapshot_ = step_;
@@ -295,6 +296,7 @@ bool FakeWorld::change_plan() {
 
 void FakeWorld::train_step() {
   if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
+  if (clock.monotonic() < paused_until_) return clock.advance(std::chrono::seconds(1));
   if (waits_in_queue() || interrupt_launch()) return;
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
   if (restarts() && !variant_.empty()) {
@@ -316,9 +318,12 @@ void FakeWorld::train_step() {
     faults.crash_at_step = -1;
     return end_ranks(137);
   }
+  if (const auto pause = faults.pauses.extract(step_)) paused_until_ = clock.monotonic() + pause.mapped();
+  const auto shown = faults.clock.find(name);
+  const double told_ms = shown == faults.clock.end() ? ms : ms * shown->second;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     const double loss = rank == 1 ? 10.0 / static_cast<double>(step_) : 0;
-    tell(rank, RankStep{step_, ranks_[rank].epoch, ms, loss, "s" + std::to_string(step_), 1000});
+    tell(rank, RankStep{step_, ranks_[rank].epoch, told_ms, loss, "s" + std::to_string(step_), 1000});
   }
 }
 

@@ -41,7 +41,10 @@ struct Faults {
   int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
-  double slowdown = 1;  // of every step
+  double slowdown = 1;                         // of every step
+  std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
+  std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
+  bool benchmarks_take_long = false;           // until they are killed
   // Where the job is submitted to a scheduler: how long its launches wait there, and what befalls the n-th of them at
   // its third step.
   Nanoseconds queue_time{0};
@@ -54,6 +57,7 @@ class FakeWorld {
 
   Faults faults;
   std::vector<ProposePlan> proposals;
+  std::vector<KillOn> kills;  // that arrived
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
@@ -127,6 +131,7 @@ class FakeWorld {
   std::int64_t stop_at_ = -1;
   bool silent_ = false;
   Nanoseconds queued_until_{0};
+  Nanoseconds paused_until_{0};
   int steps_of_launch_ = 0;
 };
 

@@ -24,7 +24,7 @@ std::string cluster_of(int nodes) {
 // Two ranks on n0 and n1 train; the job asked for three.
 class ElasticJob {
  public:
-  explicit ElasticJob(JobMode mode = JobMode::kAuto) : tuning_(state_of(mode)) {
+  explicit ElasticJob(JobMode mode = JobMode::kAuto, Phase phase = Phase::kTraining) : tuning_(state_of(mode, phase)) {
     clock_.advance(std::chrono::hours(1));
     take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
     feed(NodeBack{"n0", {{0, 1, 1}}});
@@ -61,7 +61,7 @@ class ElasticJob {
   }
   // The first steps on the larger cluster, until they have been measured; other searches find nothing.
   void measure(double ms) {
-    for (int i = 0; i < 200 && state().phase != Phase::kTraining && says("is no faster") == 0; ++i) {
+    for (int i = 0; i < 200 && state().phase != Phase::kTraining && says("is not surely faster") == 0; ++i) {
       if (state().phase == Phase::kTrials) return;
       steps(1, ms);
     }
@@ -84,14 +84,21 @@ class ElasticJob {
   }
 
  private:
-  static TuningState state_of(JobMode mode) {
+  static TuningState state_of(JobMode mode, Phase phase) {
     TuningState state;
     state.job = fake_job(mode);
     state.job.world_size = 3;
     state.job.steps = 100'000;
     state.job.trials.stop_after = false;
     state.ranks = 2;
-    state.phase = Phase::kTraining;
+    state.phase = phase;
+    if (phase == Phase::kTrials) {
+      state.doing = Doing::kAwaitingApproval;
+      Trial asked;
+      asked.id = 1;
+      asked.plan = {"other", "other"};
+      state.trials.push_back(asked);
+    }
     state.job.elastic = true;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.cluster_json = cluster_of(2);
@@ -141,6 +148,30 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   CHECK(job.state().resizes.back().joined == "n2");
   CHECK(job.state().resizes.back().outcome == "kept");
   CHECK_FALSE(job.tuning().takes_nodes());
+  // From the ranks' end to their first step: a step of 62 ms.
+  CHECK(job.state().growth_ms == Approx(62));
+  CHECK(job.state().overhead_ms() >= job.state().growth_ms);
+}
+
+TEST_CASE("more nodes on which a step is faster within the noise alone are left", "[growth]") {
+  ElasticJob job;
+  job.offer();
+  job.answer(60);
+  job.carry_out();
+  job.measure(kSmallMs - 0.5);
+  INFO(job.history());
+  CHECK(job.says("it is not surely faster with n2") == 1);
+  CHECK(job.state().world_size() == 2);
+  CHECK(job.state().growth_ms > 0);
+}
+
+TEST_CASE("a node that joins while a trial awaits approval is told of, and the question stands", "[growth]") {
+  ElasticJob asks(JobMode::kApprove, Phase::kTrials);
+  REQUIRE(asks.state().doing == Doing::kAwaitingApproval);
+  CHECK(asks.tuning().takes_nodes());
+  asks.offer();
+  CHECK(asks.says("a job in mode auto would try") == 1);
+  CHECK(asks.state().doing == Doing::kAwaitingApproval);
 }
 
 TEST_CASE("a job that is no faster on more nodes goes back to those that it ran on", "[growth]") {

@@ -20,6 +20,7 @@ TEST_CASE("every field of a job is read") {
   CHECK(job.strategy == "target");
   CHECK(job.checkpoint == "/c");
   CHECK(job.walltime == Nanoseconds(9));
+  CHECK(job.hang == Nanoseconds(8));
   CHECK(job.change_class == "exact");
   CHECK(job.initial_plan_json == "{\"schema\": \"trimtab.plan/1\"}");
   CHECK(job.train == std::vector<std::string>{"t", "--plan", "{plan}"});

@@ -80,6 +80,7 @@ TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay
   CHECK(parsed.job.strategy == "target");
   CHECK(parsed.job.checkpoint == "/srv/jobs/saved");
   CHECK(parsed.job.walltime == std::chrono::milliseconds(1500));
+  CHECK(parsed.job.hang == std::chrono::milliseconds(500));
 }
 
 TEST_CASE("the working directory is the file's own where none is named") {

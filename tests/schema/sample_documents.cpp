@@ -61,7 +61,7 @@ constexpr const char* kPrediction = R"({
 
 constexpr const char* kJob = R"({
   "schema": "trimtab.job/1", "name": "gpt-cpu", "mode": "auto", "delivery": "restart", "world_size": 2,
-  "memory_limit_bytes": 734003200, "steps": 400, "target": "ddp", "strategy": "target", "checkpoint": "/c", "walltime_ns": 9, "class": "exact", "working_directory": "/srv/job",
+  "memory_limit_bytes": 734003200, "steps": 400, "target": "ddp", "strategy": "target", "checkpoint": "/c", "walltime_ns": 9, "hang_ns": 8, "class": "exact", "working_directory": "/srv/job",
   "initial_plan_json": "{\"schema\": \"trimtab.plan/1\"}", "model_json": "{}",
   "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"],
                 "submit": ["s", "{nodes}"] },
@@ -83,6 +83,7 @@ target = "megatron"
 strategy = "target"
 checkpoint = "saved"
 walltime_s = 1.5
+hang_s = 0.5
 class = "rounding"
 initial_plan = "initial.json"
 model = "/models/gpt.json"

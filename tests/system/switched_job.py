@@ -47,6 +47,7 @@ def job_document(directory, ranks, run, memory):
             "train": command("train", *place, "--plan", "{plan}", "--steps", "{steps}", "--pin", "off",
                              "--memory-limit", "{memory_limit_bytes}", "--snapshots", f"{directory}/disk/{run}",
                              "--snapshot-every", str(SNAPSHOT_EVERY), "--log", f"{directory}/{run}.log", "--log-ranks")},
+        "hang_ns": 15 * 10**9,  # Nothing here takes long but what was stopped.
         "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders"},
         "knobs": {"sliced_microbatches": True, "sharded": True},
         "trials": {"warmup_steps": 0, "measure_steps": 1, "blocks": 1, "max_trials": 100000, "minimum_gain": 0.0,

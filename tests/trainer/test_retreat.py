@@ -11,6 +11,7 @@ WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden 
 # Fits wherever a rank fits at all.
 SMALL = plan([([0], 0, 4, [[0, 4]]), ([1], 4, 8, [[4, 8]])], 1)
 ADOPTED = plan([([0], 0, 3, [[0, 3]]), ([1], 3, 8, [[3, 8]])], 2)
+CANDIDATE = plan([([0], 0, 5, [[0, 5]]), ([1], 5, 8, [[5, 8]])], 2)
 # The head's logits of a whole batch: 88 MiB, several times over. Its peak is some 225 MiB above SMALL's, ADOPTED's 35 to 65,
 # by how its heap falls into pieces.
 HUNGRY = plan([([0], 0, 4, []), ([1], 4, 8, [])], 12)
@@ -92,6 +93,17 @@ class Retreat(JobTest):
         failure = self.failed(1, "loss")
         self.assertIn("became nan under the new plan", failure["message"])
         self.stop(run)
+
+    def test_a_plan_that_came_back_is_left_for_the_one_before_it_and_not_for_the_candidate(self):
+        run = self.start_job("--snapshots", self.snapshots, TRIMTAB_TEST_SPOIL="1:3")
+        self.agent.change_plan(1, ADOPTED, 2)
+        self.agent.change_plan(2, CANDIDATE, 2)
+        self.commit(3, ADOPTED)
+        step = self.failed(3, "loss")["step"] + 3
+        self.agent.wait(lambda: any(m["step"] >= step for _, m in self.agent.of("step", epoch=0)), "steps of epoch 0")
+        self.agent.send({"type": "stop", "step": step + 2})
+        run.wait()
+        self.assertEqual(run.codes, [0, 0], run.errors)
 
     def test_without_snapshots_the_plan_is_left_and_what_is_spoilt_ends_the_job(self):
         run = self.start_job(TRIMTAB_TEST_SPOIL="1:1")

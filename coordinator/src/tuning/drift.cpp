@@ -39,13 +39,19 @@ std::vector<Probe> with_devices_as_before(std::vector<Probe> now, const std::vec
 
 }  // namespace
 
+// Nothing is under way: the job trains on, or trains while somebody is asked whether to try a plan.
+bool Tuning::is_calm() const {
+  const bool trains_on = state_.phase == Phase::kTraining && state_.doing == Doing::kNothing;
+  const bool asks = state_.phase == Phase::kTrials && state_.doing == Doing::kAwaitingApproval;
+  return lost_.empty() && (trains_on || asks);
+}
+
 void Tuning::watch_for_drift(const JobStep& step) {
-  if (state_.phase != Phase::kTraining || state_.doing != Doing::kNothing || !running(state_.incumbent)) {
-    return change_point_.reset();
-  }
-  const bool postponed = !state_.drifts.empty() && !state_.drifts.back().handled;
+  if (!is_calm() || !running(state_.incumbent)) return change_point_.reset();
+  const bool asks = state_.doing == Doing::kAwaitingApproval;
+  const bool postponed = !asks && !state_.drifts.empty() && !state_.drifts.back().handled;
   if (postponed && !waits_to_retune()) explain_drift();
-  if (state_.doing != Doing::kNothing) return;
+  if (!is_calm()) return;
   if (!change_point_) change_point_.emplace();
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (!change) return;
@@ -62,6 +68,7 @@ void Tuning::watch_for_drift(const JobStep& step) {
   note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
                     format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
                     " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long");
+  if (asks) withdraw_question("the incumbent's step time has changed");
   if (!waits_to_retune()) return explain_drift();
   note("drift", "the job is not tuned again before step " + std::to_string(state_.retuned_step + state_.retune_wait) +
                     ": it was a short while ago");
@@ -167,7 +174,11 @@ void Tuning::retune() {
   drift.handled = true;
   state_.doing = Doing::kNothing;
   transition();
-  if (!enough_steps_for_trial()) return note("drift", "too few steps are left to tune again");
+  if (!enough_steps_for_trial()) {
+    note("drift", "too few steps are left to tune again");
+    if (state_.job.trials.stop_after) end_tuning();
+    return;
+  }
   decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();

@@ -20,6 +20,7 @@ void Tuning::finish_trials(const std::string& why) {
 // The job keeps the incumbent. It trains on, or ends when its file says so.
 void Tuning::end_tuning() {
   state_.tuned_wall_ns = now_.wall.count();
+  leaves_comparison_ = state_.phase == Phase::kComparing;
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
@@ -71,16 +72,13 @@ void Tuning::user_stop() {
   if (state_.stop_asked) return;
   state_.stop_asked = true;
   transition();
-  if (!has_ranks()) {
-    state_.outstanding.clear();
-    return stopped();
-  }
+  if (!has_ranks()) return end_preparation(AfterKill::kStop);
   if (state_.doing == Doing::kHalted) return stopped();
-  if (!lost_.empty()) {
-    note("warning", "stopped while a node is away: ranks may still run there");
-    return stopped();
-  }
   if (state_.has_trial()) fail_trial("stopped", "the job was stopped", false);
+  if (!lost_.empty()) {
+    note("warning", "stopped while a node is away: what runs there is ended when it comes back");
+    return kill_reachable(AfterKill::kStop);
+  }
   // A launch that has not come to its first step cannot agree on a last one.
   const bool apart = state_.phase == Phase::kUntuned || runs_trial();
   if (state_.doing == Doing::kLaunching || apart) return kill_ranks(AfterKill::kStop);
@@ -89,6 +87,15 @@ void Tuning::user_stop() {
     return;
   }
   if (state_.phase != Phase::kStopping) stop_ranks();
+}
+
+// Before the first launch. A description or benchmark that runs must not share its devices with whatever follows: its
+// end is waited for.
+void Tuning::end_preparation(AfterKill after) {
+  state_.after_kill = after;
+  if (std::exchange(state_.outstanding, {}).empty()) return ranks_killed();
+  enter(Phase::kStopping);
+  kill_reachable(after);
 }
 
 }  // namespace trimtab::coordinator

@@ -146,6 +146,10 @@ struct NodeLost {
 struct NodeBack {
   std::string node;
   std::vector<RankThere> ranks;  // of this job
+  // What it is now; an empty fingerprint: not said.
+  std::string fingerprint = {};  // hash
+  std::int32_t devices = 0;
+  std::int64_t memory_bytes = 0;  // per device
 };
 
 // There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.

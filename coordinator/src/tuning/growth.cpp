@@ -21,10 +21,9 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 }  // namespace
 
 bool Tuning::takes_nodes() const {
-  const bool calm = state_.phase == Phase::kTraining && state_.doing == Doing::kNothing && lost_.empty();
   const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
   const bool fewer = world_size() < state_.job.world_size;
-  return state_.job.elastic && calm && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
+  return state_.job.elastic && is_calm() && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
 }
 
 void Tuning::on(const NodesOffered& offered) {
@@ -88,6 +87,8 @@ void Tuning::grow(const Candidate& best) {
   state_.ranks = ranks_on(state_.nodes);
   state_.resizes.push_back({state_.step, "", state_.ranks, best.plan.hash, offer_.joined});
   begin_anew(best.plan, best.predicted);
+  grows_ = true;
+  if (!idle_since_) idle_since_ = now_.monotonic;
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -110,11 +111,15 @@ bool Tuning::has_grown() const {
 
 // The larger cluster's first plan has been measured. False when the job goes back.
 bool Tuning::settle_growth() {
-  const double now_ms = state_.initial_measured.mean_ms;
-  const double before_ms = state_.before.measured.mean_ms;
-  const std::string beside = format_ms(now_ms) + " a step beside " + format_ms(before_ms) + " without";
-  if (now_ms > before_ms && !held()) {
-    go_back("it is no faster with " + state_.resizes.back().joined + ": " + beside);
+  const Measured& now = state_.initial_measured;
+  const Measured& before = state_.before.measured;
+  const Ratio gain = compare_apart(before, now, state_.noise);
+  const std::string beside = format_ms(now.mean_ms) + " a step beside " + format_ms(before.mean_ms) + " without, " +
+                             format_fixed(gain.ratio, 2) + "x as fast (95 %: " + format_fixed(gain.low, 2) + " to " +
+                             format_fixed(gain.high, 2) + ")";
+  if (gain.low <= 1 && !held()) {
+    state_.growth_ms += std::max(0.0, now.mean_ms - before.mean_ms) * now.steps;
+    go_back("it is not surely faster with " + state_.resizes.back().joined + ": " + beside);
     return false;
   }
   note("ranks", "node " + state_.resizes.back().joined + " stays with the job: " + beside);
@@ -153,6 +158,8 @@ void Tuning::go_back(const std::string& why) {
   state_.ranks = before.ranks;
   state_.slow_devices = before.slow_devices;
   begin_anew(before.plan, before.predicted);
+  grows_ = true;
+  if (!idle_since_) idle_since_ = now_.monotonic;
   state_.doing = Doing::kKilling;
   if (kills.empty()) ranks_killed();
 }

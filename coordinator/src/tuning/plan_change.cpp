@@ -87,6 +87,7 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   if (epoch == state_.epoch_hashes.end() || running_hash_ != epoch->second) return;
   if (state_.has_trial() && epoch->second == state_.trials.back().plan.hash) {
     running_hash_.clear();
+    trial_lost_steps_ = true;  // where ranks go on from their last snapshot
     fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
     roll_back();
   } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
@@ -203,7 +204,9 @@ void Tuning::roll_back() {
 
 // Every rank runs the incumbent and nothing is under way: the phase goes on.
 void Tuning::settled() {
+  if (!state_.other_hardware.empty() && steers_ranks(state_.phase)) return measure_anew();
   state_.doing = Doing::kNothing;
+  leaves_comparison_ = leaves_comparison_ && state_.phase != Phase::kTraining;
   transition();
   switch (state_.phase) {
     case Phase::kMeasuring:

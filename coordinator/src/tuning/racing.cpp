@@ -90,6 +90,14 @@ Spread spread_of(const Differences& own, const PairNoise& noise) {
   return spread;
 }
 
+// The squared standard error of a measured time's logarithm.
+double log_error_squared(const Measured& measured) {
+  constexpr double kLeast = 0.005;  // where the interval says nothing
+  const bool known = measured.low_ms > 0 && measured.high_ms > measured.low_ms;
+  const double error = known ? std::log(measured.high_ms / measured.low_ms) / 3.92 : kLeast;
+  return error * error;
+}
+
 // The number of pairs at the first look after that of `pairs`.
 int next_look(int pairs) {
   return pairs < 4 ? pairs + 1 : (3 * pairs + 1) / 2;
@@ -156,6 +164,16 @@ void PairNoise::learn_from_one_plan(const Blocks& blocks) {
 void PairNoise::learn_from_pairs(const Blocks& first, const Blocks& second) {
   const Differences pairs = differences(first, second);
   if (pairs.of_pair.size() >= 2) add(pairs.squares(), static_cast<double>(pairs.of_pair.size()) - 1);
+}
+
+Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise) {
+  if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknown};
+  const double within = log_error_squared(first) + log_error_squared(second);
+  const double between = noise.degrees > 0 ? noise.squares / noise.degrees : 0;
+  const double degrees = between > within ? noise.degrees : std::min(first.steps, second.steps) - 1.0;
+  const double reach = student_t(degrees) * std::sqrt(std::max(within, between));
+  const double difference = std::log(first.mean_ms / second.mean_ms);
+  return {std::exp(difference), std::exp(difference - reach), std::exp(difference + reach)};
 }
 
 Race look(const Blocks& first, const Blocks& second, const PairNoise& noise, const RaceRules& rules) {

@@ -54,6 +54,10 @@ struct Race {
 // The looks of a race of at most so many pairs: after 1, 2, 3, 4, 6, 9, 14, … and the last.
 [[nodiscard]] int looks_of(int pairs);
 
+// Two plans measured one after the other, not in turn: what passed between them is in the interval only as far as the
+// job's noise says. Their own intervals count with at least one percent where nothing is known.
+[[nodiscard]] Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise);
+
 // After a pair is complete; kOpen where no look is due. REQUIRES: at least one step in each of the first blocks; a pair
 // counts when both sides have steps.
 [[nodiscard]] Race look(const Blocks& first, const Blocks& second, const PairNoise& noise, const RaceRules& rules);

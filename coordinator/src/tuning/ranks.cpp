@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -110,12 +111,20 @@ void Tuning::kill_ranks(AfterKill after) {
   std::erase_if(state_.outstanding, [](const OutstandingCommand& one) {
     return one.kind == CommandKind::kLaunch || one.kind == CommandKind::kKill;
   });
-  for (const NodeShare& share : state_.nodes) {
-    const std::string tag = "kill/" + std::to_string(state_.launch) + "/" + share.node;
-    state_.outstanding.push_back({tag, share.node, CommandKind::kKill});
-    send(state_.outstanding.back());
-  }
+  for (const NodeShare& share : state_.nodes) kill_on(share.node);
   transition();
+}
+
+void Tuning::kill_on(const std::string& node) {
+  state_.outstanding.push_back({"kill/" + std::to_string(state_.launch) + "/" + node, node, CommandKind::kKill});
+  send(state_.outstanding.back());
+}
+
+// The job ends: a node that is away is not waited for.
+void Tuning::kill_reachable(AfterKill after) {
+  kill_ranks(after);
+  std::erase_if(state_.outstanding, [this](const OutstandingCommand& one) { return lost_.contains(one.node); });
+  if (!is_outstanding(CommandKind::kKill)) ranks_killed();
 }
 
 void Tuning::ranks_killed() {
@@ -182,8 +191,8 @@ void Tuning::launch_again(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
-  if (idle_since_) account_change(milliseconds(now_.monotonic - *idle_since_));
-  idle_since_.reset();
+  account_idle_time();
+  grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
@@ -213,7 +222,8 @@ void Tuning::crashed(const std::string& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!has_ranks()) return;
-  if (state_.phase == Phase::kTrials && !idle_since_) idle_since_ = now_.monotonic;
+  trial_lost_steps_ = is_about_trial();
+  if (trial_lost_steps_ && !idle_since_) idle_since_ = now_.monotonic;
   if (runs_trial()) return trial_launch_failed(reason, why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
@@ -297,15 +307,31 @@ void Tuning::tick_ranks() {
   const bool unanswered =
       state_.doing == Doing::kProbing && now_.monotonic - probing_since_ > state_.job.trials.deadline;
   if (unanswered) return not_explained("nobody answered within the deadline");
-  const bool starts = state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling;
-  const Nanoseconds patience = state_.job.trials.deadline * (starts ? 2 : 1);
-  if (now_.monotonic - moved_at_ <= patience) return tick_measuring();
+  if (now_.monotonic - moved_at_ <= patience()) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
     note("warning", "no agent confirmed the end of the ranks in time");
     std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kKill; });
     return ranks_killed();
   }
-  crashed("hang", "no sign of life from the ranks within the deadline");
+  silent();
+}
+
+// How long the ranks may be silent. Between a job's own steps nobody but the job knows what takes long: an evaluation,
+// a save.
+Nanoseconds Tuning::patience() const {
+  const Nanoseconds deadline = state_.job.trials.deadline;
+  if (state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling) return 2 * deadline;
+  const bool trains =
+      state_.phase == Phase::kMeasuring || state_.phase == Phase::kTrials || state_.phase == Phase::kTraining;
+  return trains && !is_about_trial() ? std::max(state_.job.hang, deadline) : deadline;
+}
+
+// For longer than they may. In mode observe nothing is ended that nobody asked to end.
+void Tuning::silent() {
+  const std::string why = "no sign of life from the ranks for more than " + format_duration(patience());
+  if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed("hang", why);
+  if (std::exchange(silence_told_, moved_at_) == moved_at_) return;
+  note("warning", why + ". The job is in mode observe: nothing is ended");
 }
 
 void Tuning::on(const NodeLost& lost) {
@@ -328,10 +354,14 @@ void Tuning::on(const NodeBack& back) {
   if (ranks_of(back.node).empty()) return end_strays(back);
   const bool was_lost = lost_.erase(back.node) > 0;
   moved_at_ = now_.monotonic;
+  compare_hardware(back);
+  if (is_final(state_.phase)) return;
   const std::vector<OutstandingCommand> commands = state_.outstanding;
   for (const OutstandingCommand& command : commands) {
     if (command.node == back.node) send(command);
   }
+  const bool is_told = std::ranges::any_of(commands, [&](const auto& one) { return one.node == back.node; });
+  if (was_lost && !is_told && ends() && state_.doing == Doing::kKilling) kill_on(back.node);
   if (!has_ranks() || !commands.empty() || wants_no_ranks()) return;
   const std::vector<std::uint32_t> held = ranks_of(back.node);
   for (const RankThere& there : back.ranks) {
@@ -342,7 +372,11 @@ void Tuning::on(const NodeBack& back) {
   check_ranks(back);
   if (is_final(state_.phase) || launch != state_.launch || wants_no_ranks()) return;
   if (state_.phase == Phase::kStopping) return act(StopRanks{state_.step + 2});
-  if (!was_lost) return resend_change();
+  if (!was_lost) {
+    resend_change();
+    if (!state_.other_hardware.empty() && is_calm()) settled();
+    return;
+  }
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;
   note("ranks", "every node of the job is back");
   roll_back();

@@ -12,7 +12,7 @@ bool is_blameless(const Trial& trial) {
           trial.reason == "kill_switch" || trial.reason == "agreement timeout" || trial.reason == "snapshot" ||
           trial.reason == "superseded" || trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
           trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed" ||
-          is_interruption_named(trial.reason));
+          trial.reason == "withdrawn" || is_interruption_named(trial.reason));
 }
 
 // More than are ever proposed between two that ranks run.
@@ -34,7 +34,7 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum = forgotten.overhead_ms;
+  double sum = forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }

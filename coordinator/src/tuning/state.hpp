@@ -47,8 +47,8 @@ struct Trial {
   double switch_ms = 0;          // of the change to it that took longest
   SwitchPhases switch_phases{};  // of that change; a restart has none
   std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
-  // What it cost beyond the incumbent's steps: changes of plan and new launches, and what its steps and all warm-up
-  // took longer (less than 0: they were faster).
+  // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
+  // and what its steps and all warm-up took longer (less than 0: they were faster).
   double changes_ms = 0;
   double excess_ms = 0;
   std::int64_t break_even_steps = 0;  // of an adopted one: until the change has paid, at the lower bound of its gain
@@ -201,6 +201,7 @@ struct TuningState {
   Spare spare;
   std::vector<Resize> resizes;
   Before before;
+  std::string other_hardware;             // nodes that came back as such and have not been measured since
   double launch_ms = 0;                   // what the last launch took, until its first step
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
@@ -216,6 +217,10 @@ struct TuningState {
   Measured final_adopted;
   Ratio final_ratio;
   bool compared = false;
+  // What the comparisons cost beyond the adopted plan's steps, as a trial's; and launches on more nodes and back.
+  double comparison_changes_ms = 0;
+  double comparison_excess_ms = 0;
+  double growth_ms = 0;
 
   std::int64_t step = 0;
   double loss = 0;
@@ -238,7 +243,7 @@ struct TuningState {
   void begin_trials_anew();
   // The time that the job's steps will have taken if nothing better than the incumbent is found.
   [[nodiscard]] double job_ms() const;
-  // What trials have cost so far, and what they may.
+  // What trials, comparisons and growth have cost so far, and what they may.
   [[nodiscard]] double overhead_ms() const;
   [[nodiscard]] double allowed_overhead_ms() const;
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.

@@ -188,6 +188,10 @@ void each_later_field(State& s, const Visit& visit) {
   visit("trials_before_resize", s.trials_before_resize);
   visit("crashes", s.crashes);
   visit("forgotten", s.forgotten);
+  visit("comparison_changes_ms", s.comparison_changes_ms);
+  visit("comparison_excess_ms", s.comparison_excess_ms);
+  visit("growth_ms", s.growth_ms);
+  visit("other_hardware", s.other_hardware);
 }
 
 }  // namespace

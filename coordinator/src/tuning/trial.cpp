@@ -53,6 +53,7 @@ void Tuning::start_trial() {
           "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
               format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
+  trial_lost_steps_ = false;
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
@@ -138,6 +139,14 @@ void Tuning::fail_trial(const std::string& reason, const std::string& message, b
   if (!blame_candidate) return;
   state_.failed_hashes.push_back(trial.plan.hash);
   act(RememberFailure{trial.plan.hash, reason});
+}
+
+// Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.
+void Tuning::withdraw_question(const std::string& why) {
+  fail_trial("withdrawn", "approval is asked for no longer: " + why, false);
+  state_.conclusion = "trial " + std::to_string(state_.trials.back().id) + " was withdrawn: " + why;
+  state_.tuned_wall_ns = now_.wall.count();
+  enter(Phase::kTraining);
 }
 
 }  // namespace trimtab::coordinator

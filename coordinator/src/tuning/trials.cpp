@@ -70,6 +70,7 @@ void Tuning::take_step(const JobStep& step) {
   if (is_new && std::ssize(state_.losses) < state_.job.trials.loss_check_steps) {
     state_.losses.push_back({step.step, step.loss, step.samples});
   }
+  account_lost_steps(step.step);
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
@@ -98,6 +99,7 @@ void Tuning::begin_block(bool changed) {
   state_.doing = Doing::kMeasuring;
   measured_at_ = now_.monotonic;
   left_out_ = 0;
+  clock_check_.begin_block();
   interleaving_->begin_block(changed);
 }
 
@@ -153,7 +155,9 @@ void Tuning::unbelievable(const std::string& reason, const std::string& message)
 // Ranks live, and yet no step comes that all of them tell of.
 void Tuning::tick_measuring() {
   if (state_.doing != Doing::kMeasuring || !interleaving_) return;
-  if (now_.monotonic - measured_at_ <= state_.job.trials.deadline) return;
+  const Nanoseconds deadline = state_.job.trials.deadline;
+  const bool live = now_.monotonic - moved_at_ <= deadline;
+  if (!live || now_.monotonic - measured_at_ <= deadline) return;
   const std::string missing = assembly_.missing_ranks();
   const std::string why = "no step was told of by every rank, in a time that can be, within the deadline" +
                           (missing.empty() ? std::string() : "; missing: rank " + missing);
@@ -206,7 +210,7 @@ void Tuning::begin_comparison() {
 }
 
 // Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
-// plan, and where blocks are thrown away all of them; a job that ends with its tuning is there to know.
+// plan, and where blocks are thrown away all of them.
 std::string Tuning::no_comparison() const {
   if (held()) return held_by();
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
@@ -214,7 +218,6 @@ std::string Tuning::no_comparison() const {
     return "too few steps are left, or it failed before";
   }
   if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
-  if (state_.job.trials.stop_after) return "";
   double switch_ms = 0;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
   const double initial_ms = state_.initial_measured.mean_ms;
@@ -224,7 +227,7 @@ std::string Tuning::no_comparison() const {
       static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
   if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
   return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state_.overhead_ms()) +
-         " of the trials, more than trials.overhead allows";
+         " spent on tuning so far, more than trials.overhead allows";
 }
 
 void Tuning::conclude_comparison() {

@@ -38,7 +38,7 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
   if (state_.doing == Doing::kHalted) return;
-  if (!lost_.empty()) return tick_lost();
+  if (!lost_.empty() && !ends()) return tick_lost();
   if (change_) {
     tick_change();
   } else {
@@ -83,6 +83,8 @@ void Tuning::on(const SearchFinished& search) {
 
 void Tuning::on(const FromRank& from) {
   if (from.launch != state_.launch || from.rank < 0 || from.rank >= world_size()) return;
+  const bool was_silent = now_.monotonic - moved_at_ > state_.job.trials.deadline;
+  if (was_silent) measured_at_ = now_.monotonic;  // the steps that were waited for come now
   moved_at_ = now_.monotonic;
   std::visit([&](const auto& one) { news(from.rank, one); }, from.news);
 }

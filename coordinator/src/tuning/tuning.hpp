@@ -12,7 +12,7 @@
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
 // trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
 // and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), growth.cpp (more
-// nodes), ending.cpp.
+// nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -135,6 +135,8 @@ class Tuning {
   void on(const NodeBack&);
   void launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps);
   void kill_ranks(AfterKill after);
+  void kill_reachable(AfterKill after);
+  void kill_on(const std::string& node);
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
@@ -161,6 +163,8 @@ class Tuning {
   void learn_epoch(std::int32_t rank, std::uint64_t epoch);
   void learn_common_epoch(std::uint64_t epoch);
   void tick_ranks();
+  [[nodiscard]] Nanoseconds patience() const;
+  void silent();
   void check_ranks(const NodeBack&);
   void end_strays(const NodeBack& back);
 
@@ -221,9 +225,8 @@ class Tuning {
   [[nodiscard]] RaceRules race_rules() const;
   void judge_race();
   void conclude_trial(const Race& race, const std::string& reason);
-  void account(const JobStep& step);
-  void account_change(double ms);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
+  void withdraw_question(const std::string& why);
   void begin_comparison();
   [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
@@ -232,6 +235,13 @@ class Tuning {
   void add_convergence(std::int32_t trial);
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
+
+  // overhead.cpp
+  void account(const JobStep& step);
+  void account_change(double ms);
+  void account_lost_steps(std::int64_t first);
+  void account_idle_time();
+  [[nodiscard]] bool is_about_trial() const;
 
   // choice.cpp
   void decide(const SearchReply& reply);
@@ -247,6 +257,7 @@ class Tuning {
   [[nodiscard]] bool enough_steps_for_trial() const;
 
   // drift.cpp
+  [[nodiscard]] bool is_calm() const;
   void watch_for_drift(const JobStep& step);
   void train_on();
   void explain_drift();
@@ -269,6 +280,11 @@ class Tuning {
   [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
   [[nodiscard]] bool lost_what_joined() const;
   void go_back(const std::string& why);
+
+  // other_hardware.cpp
+  void compare_hardware(const NodeBack& back);
+  void forget_hardware_of(const std::string& node);
+  void measure_anew();
 
   // spare.cpp
   [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
@@ -293,6 +309,12 @@ class Tuning {
   void fail(const std::string& why);
   void stopped();
   void user_stop();
+  void end_preparation(AfterKill after);
+  // Nothing follows the end of the ranks: it is not waited for on nodes that are away.
+  [[nodiscard]] bool ends() const {
+    const bool fails = state_.doing == Doing::kKilling && state_.after_kill == AfterKill::kFail;
+    return state_.stop_asked || fails;
+  }
 
   // Persisted.
   TuningState state_;
@@ -321,6 +343,10 @@ class Tuning {
   std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   std::optional<ChangePoint> change_point_;
   std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
+  bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
+  bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
+  bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
+  Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster

@@ -89,6 +89,8 @@ struct Job {
   std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
   std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"
   Nanoseconds walltime{0};  // from the job's begin; 0 = no end
+  // Ranks that are silent for longer outside of trials count as hung; an evaluation or a save takes less.
+  Nanoseconds hang = std::chrono::minutes(30);
   std::string change_class = "rounding";
   std::string initial_plan_json;  // the document's text; empty = the usual guess
   std::string model_json;         // empty = ask `describe`

@@ -1,0 +1,85 @@
+// A node that comes back as other hardware than it was: its devices, or their limits, were replaced while it was away.
+// What was measured on it is not its own any more.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+std::string change_of(const NodeBack& back, const std::string& former) {
+  return "node " + back.node + " came back as other hardware: fingerprint " + back.fingerprint + " instead of " +
+         former;
+}
+
+bool has_fingerprint(const Cluster& cluster, const std::string& fingerprint) {
+  return std::ranges::any_of(cluster.nodes, [&](const Node& one) { return one.fingerprint == fingerprint; });
+}
+
+}  // namespace
+
+void Tuning::compare_hardware(const NodeBack& back) {
+  if (back.fingerprint.empty() || state_.cluster_json.empty()) return;
+  auto known = parse_cluster(state_.cluster_json, "the job's cluster");
+  TRIMTAB_ASSERT(known.ok(), "the job's cluster was parsed when its nodes were chosen");
+  Cluster cluster = std::move(known).value();
+  const auto node = std::ranges::find(cluster.nodes, back.node, &Node::name);
+  if (node == cluster.nodes.end() || node->fingerprint == back.fingerprint) return;
+  const std::string former = std::exchange(node->fingerprint, back.fingerprint);
+  if (back.memory_bytes > 0) {
+    const Bytes limit = state_.job.memory_limit > 0 ? state_.job.memory_limit : back.memory_bytes;
+    node->memory_bytes = std::min(limit, back.memory_bytes);
+  }
+  state_.cluster_json = to_json(cluster);
+  transition();
+  const std::string change = change_of(back, former);
+  note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
+  decided("measure the job anew", change);
+  if (!has_ranks()) {
+    state_.failure = change + " while the job was prepared. Hand the job in again";
+    return end_preparation(AfterKill::kFail);
+  }
+  forget_hardware_of(back.node);
+  if (!has_fingerprint(cluster, former)) {
+    // Nobody has these devices now: neither is anything learnt from here on a fact of theirs.
+    state_.fingerprint = back.fingerprint;
+    state_.calibration_json.clear();
+    state_.earlier_calibration_json.clear();
+  }
+  state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
+  const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
+  const bool suffice = back.devices <= 0 || back.devices >= wanted;
+  if (suffice || wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
+  state_.failure =
+      change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
+  kill_ranks(AfterKill::kHalt);
+}
+
+// How fast its devices and links were.
+void Tuning::forget_hardware_of(const std::string& node) {
+  for (const std::uint32_t rank : ranks_of(node)) state_.slow_devices.erase(static_cast<std::int32_t>(rank));
+  for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
+    std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
+  }
+  state_.probed_plan_hash.clear();
+}
+
+// The ranks run the incumbent on what there is now: as on nodes that have joined, it is the plan to begin from.
+void Tuning::measure_anew() {
+  const std::string nodes = std::exchange(state_.other_hardware, "");
+  if (state_.has_trial()) fail_trial("withdrawn", "node " + nodes + " is other hardware than it was", false);
+  note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
+  state_.initial = state_.incumbent;
+  state_.initial_predicted = state_.incumbent_predicted;
+  state_.spare = {};
+  state_.replaced.clear();
+  no_spare_.clear();
+  forget_measurements();
+  enter(Phase::kMeasuring);
+  settled();
+}
+
+}  // namespace trimtab::coordinator
