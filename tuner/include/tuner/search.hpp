@@ -34,6 +34,7 @@ struct SearchOptions {
   bool idle_devices = false;  // exhaustive: plans may leave the last devices idle
   // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
   double enumerated_ways = 6000;
+  bool stage_program = true;  // unified: solves stages again operator by operator; false to see what that is worth
   std::int32_t oases_degrees = 0;  // oases: most tensor-parallel degrees, each on operators in a row; 0 = any, anywhere
   std::string h3t_solver = "exact";       // h3t: one of h3t_solvers()
   bool h3t_free_synchronization = false;  // h3t: then tries layers that do not synchronize; its bound ends there
