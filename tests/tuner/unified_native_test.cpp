@@ -88,10 +88,12 @@ TEST_CASE("unified finds and proves the exhaustive optimum with tensor paralleli
   CHECK(gaps.proven == gaps.cases);
 }
 
-TEST_CASE("unified's gap with everything that the native model prices") {
-  const Gaps gaps = compare({"all", 903, 150, {4, 2, 2}, true});
-  CHECK(gaps.exact >= 0.9 * gaps.cases);
-  CHECK(gaps.largest <= 0.05);
+TEST_CASE("unified finds the exhaustive optimum with everything that the native model prices") {
+  for (const std::uint64_t seed : {903, 2903}) {
+    const Gaps gaps = compare({"all", seed, 150, {4, 2, 2}, true});
+    CHECK(gaps.cases > 100);
+    CHECK(gaps.exact == gaps.cases);
+  }
 }
 
 TEST_CASE("the bound counts plans that may not be returned, and nothing is proven without them") {

@@ -100,6 +100,11 @@ class Evaluator {
   virtual std::optional<CandidateStage> with_switches(const Candidate& /*candidate*/, std::size_t /*stage*/) {
     return std::nullopt;
   }
+  // Ways to run a stage of the candidate that fit, each operator split in its own way, the most promising first. None
+  // where the space has no mixed splits, or the model no program for them.
+  virtual std::vector<CandidateStage> stage_proposals(const Candidate& /*candidate*/, std::size_t /*stage*/) {
+    return {};
+  }
   // One stage over all devices, for `oases`. REQUIRES: the space has the microbatch.
   virtual StageChain stage_chain(std::int32_t microbatch) { return computing_chain(*this, microbatch); }
   // No plan of the space takes less; 0 = unknown.

@@ -105,6 +105,7 @@ void NativeEvaluator::forget() {
   stages_.clear();
   transfers_.clear();
   halves_of_.clear();
+  proposals_.clear();
 }
 
 void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,

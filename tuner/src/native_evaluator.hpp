@@ -4,12 +4,14 @@
 // not thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "evaluator.hpp"
 #include "lookup_key.hpp"
+#include "native_stage_program.hpp"
 #include "pipeline.hpp"
 #include "stage_cost.hpp"
 #include "stage_places.hpp"
@@ -32,9 +34,14 @@ class NativeEvaluator final : public Evaluator {
   // Whether the space has memory switches, and costs to price them by.
   [[nodiscard]] bool has_switches() const;
   std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t stage) override;
+  // native_stage_proposals.cpp
+  std::vector<CandidateStage> stage_proposals(const Candidate& candidate, std::size_t stage) override;
   PlansNearBound plans_near_bound(const BoundRequest& request) override;
   void forget() override;
-  void stop_when(std::function<bool()> stop) override { switch_stage_.stop_when(std::move(stop)); }
+  void stop_when(std::function<bool()> stop) override {
+    stop_ = stop;
+    switch_stage_.stop_when(std::move(stop));
+  }
   std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.
@@ -64,6 +71,10 @@ class NativeEvaluator final : public Evaluator {
   [[nodiscard]] StagePrice price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                        std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches);
   [[nodiscard]] StagePrice price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price);
+  // native_stage_proposals.cpp
+  [[nodiscard]] double best_round_ms(const CandidateStage& of, const StageSite& site, std::int32_t first_device);
+  [[nodiscard]] bool stopped() const { return stop_ && stop_(); }
+  [[nodiscard]] std::vector<CandidateStage> solve_stage_at(const StageSite& site, std::int32_t first_device);
   bool set_half_inputs(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
   void set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t microbatch);
   [[nodiscard]] std::int32_t flight_of(const Candidate& candidate, std::size_t stage) const;
@@ -102,6 +113,8 @@ class NativeEvaluator final : public Evaluator {
   std::unordered_map<LookupKey, double, LookupKeyHash> transfers_;
   std::unordered_map<LookupKey, double, LookupKeyHash> halves_of_;  // forwards of half a microbatch
   std::unordered_map<LookupKey, std::vector<double>, LookupKeyHash> sums_;
+  std::unordered_map<LookupKey, std::vector<CandidateStage>, LookupKeyHash> proposals_;
+  std::function<bool()> stop_;
   LookupKey key_;      // the one looked up
   StagePrice answer_;  // of stage()
   std::vector<PipelineStage> pipeline_;

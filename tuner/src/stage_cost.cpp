@@ -29,13 +29,12 @@ class Resolver {
       inputs_.complete = inputs_.complete && inputs_.buckets.complete;
     }
     const std::int32_t first = shape_.operators.begin;
-    if (first > 0) inputs_.input_bytes = received(shape_.segments.front().split) * tables_.output[first - 1];
+    if (first > 0) {
+      inputs_.input_bytes = shape_.segments.front().split.samples_received() * tables_.output[first - 1];
+    }
   }
 
  private:
-  // Samples, or parts of them, of what a rank receives.
-  static double received(const SplitShape& split) { return static_cast<double>(split.samples) / split.output_shares(); }
-
   void reset() {
     inputs_.operators = shape_.operators;
     inputs_.in_flight = shape_.in_flight;

@@ -39,6 +39,8 @@ struct SplitShape {
   [[nodiscard]] std::int32_t shard_ranks() const { return split.sharded_degree * cp; }
   // Ranks of a replica that share a tensor between operators.
   [[nodiscard]] std::int32_t output_shares() const { return cp * (sequence ? split.tp : 1); }
+  // Samples, or parts of them, that a rank receives and sends.
+  [[nodiscard]] double samples_received() const { return static_cast<double>(samples) / output_shares(); }
   // Copies of the sharded states.
   [[nodiscard]] std::int32_t copies() const { return sharded() ? split.dp / split.sharded_degree : split.dp; }
 };

@@ -34,6 +34,7 @@ struct SearchOptions {
   bool idle_devices = false;  // exhaustive: plans may leave the last devices idle
   // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
   double enumerated_ways = 6000;
+  bool stage_program = true;  // unified: solves stages again operator by operator; false to see what that is worth
   // oases: most tensor-parallel degrees, each on operators in a row; the space has plans with more, so that nothing is
   // proven. 0 = any, anywhere.
   std::int32_t oases_degrees = 0;

@@ -12,6 +12,7 @@
 #include "seeds.hpp"
 #include "small_space.hpp"
 #include "solver_search.hpp"
+#include "stage_descent.hpp"
 #include "strategies/strategy.hpp"
 
 namespace trimtab::tuner {
@@ -30,7 +31,7 @@ constexpr double kMet = 1 - 1e-9;
 
 class Unified {
  public:
-  explicit Unified(SearchRun& run) : run_(run), progress_(run), solver_(run, progress_) {}
+  explicit Unified(SearchRun& run) : run_(run), progress_(run), solver_(run, progress_), descent_(run) {}
 
   StrategyEnd search(const std::optional<Candidate>& start) {
     if (start) progress_.traced("the plan to start from", [&] { run_.consider(*start); });
@@ -92,6 +93,7 @@ class Unified {
     if (solver_.estimates()) {
       climb({solver_.is_very_long() ? kFewRelatives : kRelatives, true});
       if (cut_short_) enumerate();
+      if (!met()) solve_stages();
       if (!met() && run_.has_shares() && progress_.best()) go_on_from_best();
     } else if (solver_.exact()) {
       prove();
@@ -101,6 +103,15 @@ class Unified {
       solver_.prove();
       climb({kOperatorRelatives, true});
       solver_.bound();
+    }
+  }
+
+  // Stage by stage, as long as a climb from there finds something better in turn.
+  void solve_stages() {
+    bool better = run_.options().stage_program;
+    while (better && !met() && !run_.stopped()) {
+      progress_.traced("stages solved operator by operator", [&] { better = descent_.descend(); });
+      if (better) climb({kRelatives, true});
     }
   }
 
@@ -210,6 +221,7 @@ class Unified {
   SearchRun& run_;
   unified::Progress progress_;
   unified::SolverSearch solver_;
+  unified::StageDescent descent_;
   double floor_ms_ = 0;
   bool all_priced_ = false;
   bool cut_short_ = false;  // before every plan was priced

@@ -1,0 +1,82 @@
+#include "stage_descent.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "strategies/bottleneck.hpp"
+#include "strategies/canonical.hpp"
+
+namespace trimtab::tuner::unified {
+namespace {
+
+constexpr std::size_t kProposals = 6;  // that are priced in a plan, for one stage
+
+}  // namespace
+
+bool StageDescent::improve(std::size_t stage, Candidate& candidate, Score& score) {
+  bool better = false;
+  const Candidate from = candidate;
+  std::size_t priced = 0;
+  for (CandidateStage& proposal : run_.evaluator().stage_proposals(from, stage)) {
+    if (run_.stopped() || priced == kProposals) return better;
+    if (proposal == from.stages[stage]) continue;
+    ++priced;
+    Candidate changed = from;
+    changed.stages[stage] = std::move(proposal);
+    const Score found = run_.consider(changed);
+    if (!found.better_than(score)) continue;
+    score = found;
+    candidate = std::move(changed);
+    better = true;
+  }
+  return better;
+}
+
+void StageDescent::descend_from(Candidate candidate) {
+  Score score = run_.consider(candidate);
+  bool better = true;
+  while (better && !run_.stopped()) {
+    if (!seen_.insert(semantic_hash_of(run_.model(), candidate)).second) return;
+    better = false;
+    for (const std::int32_t stage : load_of(run_.evaluator(), candidate).ranking) {
+      better = improve(static_cast<std::size_t>(stage), candidate, score);
+      if (better || run_.stopped()) break;
+    }
+  }
+}
+
+// Every stage as it is best by itself: as it was, it may not fit, or not be possible.
+void StageDescent::descend_with_microbatch(std::int32_t microbatch, Candidate candidate) {
+  candidate.microbatch = microbatch;
+  for (std::size_t stage = 0; stage < candidate.stages.size(); ++stage) {
+    std::vector<CandidateStage> proposals = run_.evaluator().stage_proposals(candidate, stage);
+    if (proposals.empty()) return;
+    candidate.stages[stage] = std::move(proposals.front());
+  }
+  descend_from(std::move(candidate));
+}
+
+void StageDescent::vary_microbatch() {
+  const std::optional<Candidate> best = candidate_of(run_.shortlist().plans().front(), run_.space());
+  if (!best) return;
+  for (const std::int32_t microbatch : run_.space().microbatches) {
+    if (run_.stopped()) return;
+    if (microbatch != best->microbatch) descend_with_microbatch(microbatch, *best);
+  }
+}
+
+bool StageDescent::descend() {
+  if (!run_.space().mixed_splits || run_.shortlist().empty()) return false;
+  const double before = run_.shortlist().best_ms();
+  for (const Plan& plan : run_.shortlist().plans()) {
+    if (run_.stopped()) break;
+    std::optional<Candidate> candidate = candidate_of(plan, run_.space());
+    if (candidate) descend_from(std::move(*candidate));
+  }
+  vary_microbatch();
+  return run_.shortlist().best_ms() < before;
+}
+
+}  // namespace trimtab::tuner::unified
