@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,10 @@ class Agents {
  private:
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
+  enum class Numbers { kAgree, kClash, kUnknown };
+  Numbers compare_batches(std::uint64_t peer, const wire::Hello& hello);
+  void compare_again();
+  void take_launches(const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void kill_switch(const Member& member);
@@ -78,7 +83,8 @@ class Agents {
   PeerPort port_;
   CollectiveIntake collectives_;
   CostIntake costs_;
-  std::unique_ptr<wire::FromAgent> spare_;  // the last message: its memory serves the next
+  std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
+  std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };
 
 }  // namespace trimtab::coordinator

@@ -109,6 +109,11 @@ void Membership::listen(const std::function<std::uint64_t(std::uint64_t peer)>& 
   }
 }
 
+void Membership::stood_still(Nanoseconds time) {
+  const Nanoseconds now = clock_.monotonic();
+  for (auto& [name, member] : members_) member.heard = std::min(member.heard + time, now);
+}
+
 bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
   Member* member = at(peer);
   return member != nullptr && std::exchange(member->kill_switch, thrown) != thrown;
@@ -135,6 +140,13 @@ std::vector<std::string> Membership::expire() {
     lost.push_back(name);
   }
   return lost;
+}
+
+bool Membership::is_copy(const std::string& node) const {
+  const Member* one = by_node(node);
+  return one != nullptr && std::ranges::any_of(members_, [one](const auto& entry) {
+           return &entry.second != one && is_live(entry.second) && entry.second.instance == one->instance;
+         });
 }
 
 const Member* Membership::by_peer(std::uint64_t peer) const {

@@ -45,12 +45,14 @@ struct World {
   JobTable jobs{services};
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;  // by peer
+  std::map<std::uint64_t, wire::Welcome> welcomes;        // by peer
   std::map<std::uint64_t, std::uint64_t> answered;        // by peer: the clock in the last answer to a heartbeat
   Agents agents{services,
                 jobs,
                 {[this](std::uint64_t peer, const std::string& frame) {
                    wire::ToAgent to;
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
+                   if (to.has_welcome()) welcomes[peer] = to.welcome();
                    return true;
                  },
                  [this](std::uint64_t p) { closed.insert(p); },
@@ -96,7 +98,23 @@ struct World {
   }
   json trace_document(std::uint64_t trace) { return json::parse(services.traces.document(trace).value()); }
 
-  JobRun& submit(const std::string& name) {
+  // What an agent says that was acknowledged all below `held_from`, and has numbered up to `last`.
+  bool told_to_renew(std::uint64_t peer, const std::string& node, std::uint64_t held_from, std::uint64_t last) {
+    wire::FromAgent from = test::hello_of(node, "of " + node, fingerprint_json());
+    from.mutable_hello()->set_held_from(held_from);
+    from.mutable_hello()->set_last_batch(last);
+    from.mutable_hello()->set_acknowledged_by(store.identity());
+    agents.message(peer, from.SerializeAsString());
+    return welcomes.at(peer).renew_instance();
+  }
+  void batch(std::uint64_t peer, std::uint64_t number) {
+    wire::FromAgent from;
+    from.mutable_cost_batch()->set_batch(number);
+    from.mutable_cost_batch()->set_fingerprint_json(fingerprint_json());
+    agents.message(peer, from.SerializeAsString());
+  }
+
+  JobRun& submit(const std::string& name, const std::string& tenant = "*") {
     Job job;
     job.name = name;
     job.world_size = 2;
@@ -104,7 +122,7 @@ struct World {
     job.describe = {"describe"};
     job.benchmark = {"benchmark"};
     job.train = {"train"};
-    return *jobs.submit(job, true).value().job;
+    return *jobs.submit(job, true, tenant).value().job;
   }
   // Both ranks' stamps of one collective.
   void collective(const std::string& job, std::uint32_t sequence) {
@@ -266,4 +284,75 @@ TEST_CASE("plans are priced without what is kept of single kernels and ranges") 
   std::set<CostKind> kinds;
   for (const Cost& cost : job.known_costs()) kinds.insert(cost.key.kind);
   CHECK(kinds == std::set<CostKind>{CostKind::kOperatorForward, CostKind::kStepTime});
+}
+
+TEST_CASE("a coordinator that was set back says which acknowledged batches it lacks, and goes on without them") {
+  World world;
+  CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
+  for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
+  CHECK_FALSE(world.told_to_renew(2, "n0", 4, 3));
+  CHECK(world.services.counters.batches_lost == 0);
+  CHECK_FALSE(world.told_to_renew(3, "n0", 9, 10));
+  CHECK(world.services.counters.batches_lost == 5);
+  CHECK_FALSE(world.told_to_renew(4, "n0", 9, 10));
+  CHECK(world.services.counters.batches_lost == 5);
+  CHECK_THAT(metrics_text(world.services, world.jobs),
+             Catch::Contains("trimtab_cost_batches_total{outcome=\"lost\"} 5"));
+}
+
+TEST_CASE("what another coordinator acknowledged is not lost") {
+  World world;
+  wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
+  from.mutable_hello()->set_held_from(9);
+  from.mutable_hello()->set_last_batch(9);
+  from.mutable_hello()->set_acknowledged_by("another");
+  world.agents.message(1, from.SerializeAsString());
+  CHECK_FALSE(world.welcomes.at(1).renew_instance());
+  CHECK(world.services.counters.batches_lost == 0);
+}
+
+TEST_CASE("an agent that was set back, and a copy of an agent, are given a new instance") {
+  World world;
+  world.hello("n0", 1);
+  for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
+  // What a connection began with is not true any more when it is said again.
+  CHECK_FALSE(world.told_to_renew(1, "n0", 2, 2));
+  CHECK(world.told_to_renew(2, "n0", 2, 2));
+  CHECK_FALSE(world.told_to_renew(3, "n0", 2, 3));
+  // Of an earlier release, which says nothing of its numbers.
+  CHECK_FALSE(world.told_to_renew(4, "n0", 0, 0));
+  wire::FromAgent copy = test::hello_of("n1", "of n0", fingerprint_json());
+  copy.mutable_hello()->set_held_from(4);
+  copy.mutable_hello()->set_last_batch(3);
+  world.agents.message(5, copy.SerializeAsString());
+  CHECK(world.welcomes.at(5).renew_instance());
+}
+
+TEST_CASE("a job that is handed in after the state was set back has a launch that no agent has had") {
+  World world;
+  wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
+  wire::JobLaunch& launch = *from.mutable_hello()->add_launches();
+  launch.set_job("gpt");
+  launch.set_launch(7);
+  world.agents.message(1, from.SerializeAsString());
+  CHECK(world.store.last_launch("gpt").value() == 7);
+  CHECK(world.submit("gpt").state().launch == 7);
+  launch.set_launch(UINT64_MAX);  // no number
+  world.agents.message(1, from.SerializeAsString());
+  CHECK(world.store.last_launch("gpt").value() == 7);
+}
+
+TEST_CASE("a job begins with what its own tenant's jobs of the name have taught, and no other's") {
+  const auto [tenant, taught] =
+      GENERATE(table<std::string, std::string>({{"*", R"({"of":"nobody"})"}, {"a", R"({"of":"a"})"}, {"b", ""}}));
+  World world;
+  const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
+  REQUIRE(world.costs.put_fact(hardware, "calibration/gpt", R"({"of":"nobody"})").ok());
+  REQUIRE(world.costs.put_fact(hardware, "failures/gpt/0", R"({"plan":"crash"})").ok());
+  REQUIRE(world.costs.put_fact(hardware, "tenant/a/calibration/gpt", R"({"of":"a"})").ok());
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  const TuningState& state = world.submit("gpt", tenant).state();
+  CHECK(state.calibration_json == taught);
+  CHECK(state.failed_hashes.size() == (tenant == "*" ? 1 : 0));
 }

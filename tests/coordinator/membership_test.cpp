@@ -44,6 +44,34 @@ TEST_CASE("a node is lost when it has been silent for more than ten seconds, and
   CHECK_FALSE(members.by_node("n0")->lost);
 }
 
+TEST_CASE("while nobody listened no node was silent") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  REQUIRE(members.join(hello("n1"), 2).ok());
+  clock.advance(std::chrono::seconds(12));
+  members.heard(2);
+  members.stood_still(std::chrono::seconds(11));
+  CHECK(members.expire().empty());
+  clock.advance(std::chrono::seconds(10));
+  CHECK(members.expire() == std::vector<std::string>{"n0"});
+  clock.advance(Nanoseconds(1));
+  CHECK(members.expire() == std::vector<std::string>{"n1"});
+}
+
+TEST_CASE("two nodes that are connected with one instance are copies") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0", "one"), 1).ok());
+  REQUIRE(members.join(hello("n1", "two"), 2).ok());
+  CHECK_FALSE(members.is_copy("n1"));
+  REQUIRE(members.join(hello("n2", "one"), 3).ok());
+  CHECK(members.is_copy("n2"));
+  // An agent whose node has a new name.
+  members.disconnected(1);
+  CHECK_FALSE(members.is_copy("n2"));
+}
+
 TEST_CASE("where there are too many names the one that is lost for longest is forgotten, and no other") {
   ManualClock clock;
   Membership members(clock, kNodeTimeout, 3);

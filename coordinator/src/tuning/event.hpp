@@ -144,6 +144,7 @@ struct NodeLost {
 struct NodeBack {
   std::string node;
   std::vector<RankThere> ranks;  // of this job
+  std::uint64_t launch = 0;      // the job's latest there, over or not
 };
 
 // There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.
