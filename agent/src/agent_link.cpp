@@ -57,7 +57,27 @@ wire::FromAgent Agent::Implementation::hello() const {
     running.set_launch(rank.launch);
     running.set_epoch(rank.epoch);
   }
+  say_numbers(hello);
   return message;
+}
+
+// What a coordinator needs that was set back to an older copy of its state, or whose agent was.
+void Agent::Implementation::say_numbers(wire::Hello& hello) const {
+  std::map<std::string, std::uint64_t> launches;
+  for (const LedgerRank& rank : ranks.all()) {
+    std::uint64_t& latest = launches[rank.id.job];
+    latest = std::max(latest, rank.launch);
+  }
+  for (const auto& [job, launch] : launches) {
+    wire::JobLaunch& one = *hello.add_launches();
+    one.set_job(job);
+    one.set_launch(launch);
+  }
+  const auto numbers = batch_numbers(state.database);
+  if (!numbers.ok()) return spdlog::warn("the numbers of batches are not told: {}", numbers.error().message);
+  hello.set_last_batch(numbers->last);
+  hello.set_held_from(numbers->held_from);
+  hello.set_acknowledged_by(numbers->coordinator);
 }
 
 // The same reason every few seconds is said once.
@@ -143,6 +163,10 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
     spdlog::error("{}", served.error().message);
     return link.drop(served.error().message);
   }
+  if (const Status followed = follow_numbers(message); !followed.ok()) {
+    spdlog::error("{}", followed.error().message);
+    return link.drop(followed.error().message);
+  }
   welcome = true;
   last_link_reason.clear();
   const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
@@ -157,6 +181,20 @@ void Agent::Implementation::welcomed(const wire::Welcome& message) {
 void Agent::Implementation::told_unfinished(const wire::UnfinishedJobs& unfinished) {
   if (!unfinished.complete()) return retention.told(std::nullopt);
   retention.told(std::set<std::string>(unfinished.jobs().begin(), unfinished.jobs().end()));
+}
+
+// Which batches may go out over this connection.
+Status Agent::Implementation::follow_numbers(const wire::Welcome& message) {
+  if (message.renew_instance()) {
+    spdlog::warn(
+        "the coordinator has batches of instance {} that this agent does not know: its state was set back to an older "
+        "copy, or another agent has a copy of it. What is measured from now on goes out under a new instance",
+        state.instance);
+    TRIMTAB_TRY_STATUS(ask_renewal(state.database, costs->last_offered()));
+  }
+  TRIMTAB_TRY(const std::uint64_t last, last_to_send(state.database));
+  costs->send_up_to(message.costs_wait() ? 0 : last);
+  return {};
 }
 
 void Agent::Implementation::refused(const wire::Refused& refusal) {

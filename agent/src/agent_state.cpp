@@ -260,12 +260,15 @@ Status Agent::Implementation::forget_job(const std::string& job) {
 
 // The coordinator knows an agent by its instance: it is told of a new one in a new conversation.
 void Agent::Implementation::renew_instance() {
-  if (costs->spool().bytes() > 0) return;
-  const auto renewed = agent::renew_instance(state, random);
-  if (!renewed.ok()) return spdlog::warn("another coordinator misses batches: {}", renewed.error().message);
+  // Of the kernel: a machine that was copied while it ran has the same numbers to come as its copy.
+  Random fresh(random_seed());
+  const auto renewed = agent::renew_instance(state, fresh, [this](const std::string& instance, std::uint64_t batches) {
+    return costs->prepare_renewal(instance, batches);
+  });
+  if (!renewed.ok()) return spdlog::warn("this agent needs a new instance: {}", renewed.error().message);
   if (!*renewed) return;
   costs->renew(state.instance);
-  spdlog::info("this agent serves another coordinator: its batches go on as those of instance {}", state.instance);
+  spdlog::info("this agent's batches go on as those of instance {}", state.instance);
   link.drop("the agent has a new instance");
 }
 

@@ -51,6 +51,7 @@ struct Agent::Implementation {
   void received(std::string_view frame);
   void welcomed(const wire::Welcome& welcome);
   void told_unfinished(const wire::UnfinishedJobs& unfinished);
+  [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
   void refused(const wire::Refused& refusal);
   void dispatch(const wire::ToAgent& message);
   void batch_answered(const wire::BatchAck& answer);
@@ -58,6 +59,7 @@ struct Agent::Implementation {
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
   [[nodiscard]] wire::FromAgent hello() const;
+  void say_numbers(wire::Hello& hello) const;
   [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.

@@ -1,8 +1,8 @@
 #include "cost_store.hpp"
 
+#include <algorithm>
 #include <utility>
-
-#include "base/check.hpp"
+#include <vector>
 
 namespace trimtab::agent {
 
@@ -12,6 +12,9 @@ Result<CostStore> CostStore::open(Database& database, const std::string& costs_p
   TRIMTAB_TRY(auto costs, CostDatabase::open(costs_path, OpenMode::kCreate));
   CostStore store(std::move(spool), std::move(costs), std::move(instance), std::move(send));
   TRIMTAB_TRY_STATUS(store.enter_spooled());
+  TRIMTAB_TRY(const BatchNumbers numbers, batch_numbers(database));
+  TRIMTAB_TRY(store.last_to_send_, agent::last_to_send(database));
+  store.last_offered_ = numbers.last;
   return store;
 }
 
@@ -53,9 +56,22 @@ bool CostStore::failed(const Error& error) {
   return false;
 }
 
+Status CostStore::prepare_renewal(const std::string& instance, std::uint64_t batches) {
+  while (!not_entered_.empty()) {
+    TRIMTAB_TRY_STATUS(enter_late(*not_entered_.begin()));
+  }
+  std::vector<CostBatch> used_up;
+  for (std::uint64_t number = 1; number <= batches; ++number) {
+    used_up.push_back({{instance, number}, std::nullopt, "renumbered", {}});
+  }
+  TRIMTAB_TRY_STATUS(costs_.add_batches(used_up));
+  return {};
+}
+
 void CostStore::renew(std::string instance) {
-  TRIMTAB_ASSERT(spool_.bytes() == 0, "batches keep their origin");
   instance_ = std::move(instance);
+  last_offered_ = 0;
+  last_to_send_ = kEveryBatch;
   in_flight_.clear();
   to_let_go_.clear();
   not_entered_.clear();
@@ -82,7 +98,7 @@ void CostStore::pump() {
   while (in_flight_.size() < kMaxInFlight) {
     const auto batches = spool_.next(last_sent_, 1);
     if (!batches.ok()) return static_cast<void>(failed(batches.error()));
-    if (batches->empty()) return;
+    if (batches->empty() || batches->front().id > last_to_send_) return;
     wire::FromAgent message;
     if (!message.mutable_cost_batch()->ParseFromString(batches->front().payload)) {
       last_sent_ = batches->front().id;
@@ -92,20 +108,24 @@ void CostStore::pump() {
     message.mutable_cost_batch()->set_batch(batches->front().id);
     if (!send_(message)) return;
     last_sent_ = batches->front().id;
+    last_offered_ = std::max(last_offered_, last_sent_);
     in_flight_.insert(last_sent_);
   }
 }
 
+Status CostStore::enter_late(std::uint64_t batch) {
+  TRIMTAB_TRY(const auto batches, spool_.next(batch - 1, 1));
+  if (!batches.empty() && batches.front().id == batch) {
+    TRIMTAB_TRY(const auto decoded, decode_batch(batches.front().payload));
+    TRIMTAB_TRY_STATUS(enter(batch, decoded.origin, decoded.costs));
+  }
+  not_entered_.erase(batch);
+  return {};
+}
+
 // A batch that we cannot enter now stays in the spool.
 Status CostStore::let_go(std::uint64_t batch) {
-  if (not_entered_.contains(batch)) {
-    TRIMTAB_TRY(const auto batches, spool_.next(batch - 1, 1));
-    if (!batches.empty() && batches.front().id == batch) {
-      TRIMTAB_TRY(const auto decoded, decode_batch(batches.front().payload));
-      TRIMTAB_TRY_STATUS(enter(batch, decoded.origin, decoded.costs));
-    }
-    not_entered_.erase(batch);
-  }
+  if (not_entered_.contains(batch)) TRIMTAB_TRY_STATUS(enter_late(batch));
   return spool_.acknowledge(batch);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "agent_database.hpp"
 #include "base/clock.hpp"
 #include "batch_spool.hpp"
 #include "cost_batches.hpp"
@@ -29,7 +30,15 @@ class CostStore {
   // False when it could not be stored (disk or spool full): the caller keeps the costs.
   [[nodiscard]] bool store(const CostOrigin& origin, const std::vector<Cost>& costs);
 
-  // The origin of the batches from now on. REQUIRES: none is in the spool.
+  // The highest number under which a coordinator may have stored a batch of this instance: those that were there at the
+  // start, or were sent since.
+  [[nodiscard]] std::uint64_t last_offered() const { return last_offered_; }
+  // Later batches wait for a new instance (agent_database.hpp).
+  void send_up_to(std::uint64_t last) { last_to_send_ = last; }
+  // To be called before the instance is renewed: batches that wait for it are in this node's own database under the old
+  // one, and must not count there again.
+  [[nodiscard]] Status prepare_renewal(const std::string& instance, std::uint64_t batches);
+  // The origin of the batches from now on, and their numbers are others.
   void renew(std::string instance);
   void link_opened();
   // Sends what may be sent. What was sent and has waited for an answer since kAnswerTime is sent again: the coordinator
@@ -51,6 +60,7 @@ class CostStore {
   CostStore(BatchSpool spool, CostDatabase costs, std::string instance, Send send)
       : spool_(std::move(spool)), costs_(std::move(costs)), instance_(std::move(instance)), send_(std::move(send)) {}
   Status enter(std::uint64_t batch, const CostOrigin& origin, const std::vector<Cost>& costs);
+  Status enter_late(std::uint64_t batch);
   Status enter_spooled();
   Status let_go(std::uint64_t batch);
   bool failed(const Error& error);
@@ -64,6 +74,8 @@ class CostStore {
   std::set<std::uint64_t> to_let_go_;    // acknowledged: the disk had no room for forgetting them
   std::set<std::uint64_t> not_entered_;  // of the spool: our own database could not store them
   std::uint64_t last_sent_ = 0;
+  std::uint64_t last_offered_ = 0;
+  std::uint64_t last_to_send_ = kEveryBatch;
   std::uint64_t answers_ = 0;
   std::uint64_t answers_seen_ = 0;
   std::optional<Nanoseconds> waits_since_;

@@ -88,6 +88,17 @@ Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database
   return hashes;
 }
 
+namespace {
+
+// Of a tenant's job, TENANT/JOB, they are kept apart.
+std::string calibration_fact(const std::string& job) {
+  const std::size_t slash = job.find('/');
+  if (slash == std::string::npos) return "calibration/" + job;
+  return "tenant/" + job.substr(0, slash) + "/calibration" + job.substr(slash);
+}
+
+}  // namespace
+
 Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
                          const std::string& job) {
   TRIMTAB_TRY(const CostDatabase database, open_costs(path));
@@ -96,7 +107,7 @@ Result<Costs> read_costs(const std::string& path, const std::string& fingerprint
   TRIMTAB_TRY(result.fingerprint, choose_fingerprint(known, fingerprint, cluster, path));
   TRIMTAB_TRY(result.costs, database.costs(result.fingerprint));
   if (job.empty()) return result;
-  TRIMTAB_TRY(const auto calibration, database.fact(result.fingerprint, "calibration/" + job));
+  TRIMTAB_TRY(const auto calibration, database.fact(result.fingerprint, calibration_fact(job)));
   if (!calibration) return bad_input(path + ": no trials of the job '" + job + "' have calibrated these costs");
   auto parsed = tuner::parse_calibration(*calibration);
   if (!parsed.ok()) return wrap("the calibration in " + path, parsed.error());

@@ -18,7 +18,7 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional) {
             "Whose costs, where the database has several (a prefix will do)");
   add_value(verb, "--cost-model", flags.cost_model, joined(tuner::cost_models()), "Cost model")->capture_default_str();
   add_value(verb, "--calibration", flags.calibration, "JOB",
-            "Correct predictions by what this job's trials have taught");
+            "Correct predictions by what this job's trials have taught (of a tenant's: TENANT/JOB)");
   verb->add_flag("--allow-estimates", flags.allow_estimates,
                  "Scale the nearest measured point where a cost is missing");
   verb->add_option("--device-share", flags.device_share,

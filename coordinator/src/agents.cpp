@@ -110,9 +110,15 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   answer.mutable_welcome()->set_release(TRIMTAB_RELEASE);
   answer.mutable_welcome()->set_coordinator(services_.store.identity());
   answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
+  // What an agent said when the connection began is not true any more when it says so again.
+  const Numbers said_before = uncompared_.contains(peer) ? Numbers::kUnknown : Numbers::kAgree;
+  const Numbers numbers = known != nullptr ? said_before : compare_batches(peer, hello);
+  answer.mutable_welcome()->set_renew_instance(numbers == Numbers::kClash);
+  answer.mutable_welcome()->set_costs_wait(numbers == Numbers::kUnknown);
   reply(peer, answer);
   tell_unfinished();
   (void)port_.send(peer, unfinished_.frame());
+  take_launches(hello);
   end_strays(hello);
   const Member here = *services_.members.by_peer(peer);
   for (const auto& [name, job] : jobs_.jobs()) {
@@ -140,6 +146,61 @@ void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member&
   back.devices = here.devices;
   back.memory_bytes = here.memory_bytes;
   job.feed(std::move(back));
+}
+
+// This coordinator's database may be an older copy, and so may the agent's. Both go on, and no batch counts twice.
+Agents::Numbers Agents::compare_batches(std::uint64_t peer, const wire::Hello& hello) {
+  uncompared_.erase(peer);
+  if (hello.held_from() == 0) return Numbers::kAgree;  // of an earlier release
+  commit();                                            // what came over a former connection is stored, too
+  // What another coordinator acknowledged need not be here.
+  const bool acknowledged_here = hello.acknowledged_by() == services_.store.identity();
+  const OriginNumbers said{hello.instance(), acknowledged_here ? hello.held_from() : 0, hello.last_batch()};
+  const auto found = services_.costs.compare(said);
+  if (!found.ok()) {
+    spdlog::warn("node {}: its costs cannot be compared: {}", hello.node(), found.error().message);
+    if (found.error().kind == ErrorKind::kBadInput) return Numbers::kAgree;
+    uncompared_[peer] = said;
+    return Numbers::kUnknown;
+  }
+  services_.counters.batches_lost += found->lost;
+  if (found->lost > 0) {
+    spdlog::warn(
+        "node {}: {} batches of costs were acknowledged and are not here any more: the cost database was set back to "
+        "an older copy. They are in costs.db of that node's agent",
+        hello.node(), found->lost);
+  }
+  if (!found->ahead && !services_.members.is_copy(hello.node())) return Numbers::kAgree;
+  spdlog::warn(
+      "node {}: batches of costs are here that its agent does not know: its state was set back to an older copy, or "
+      "another node has a copy of it. It is given a new instance",
+      hello.node());
+  return Numbers::kClash;
+}
+
+// The agent comes again at once, and says what it has then.
+void Agents::compare_again() {
+  if (uncompared_.empty()) return;
+  const auto [peer, said] = *uncompared_.begin();
+  if (!services_.costs.compare(said).ok()) return;
+  uncompared_.erase(peer);
+  port_.close(peer);
+}
+
+// A coordinator whose state is an older copy would number launches as those are numbered that agents have had since,
+// and an agent starts none twice.
+void Agents::take_launches(const wire::Hello& hello) {
+  std::uint64_t highest = 0;
+  const auto take = [&](const std::string& name, std::uint64_t launch) {
+    const JobRun* job = jobs_.find(name);
+    const bool known = job != nullptr && launch <= job->state().launch;
+    if (!known && launch <= kMostLaunches) highest = std::max(highest, launch);
+  };
+  for (const wire::JobLaunch& one : hello.launches()) take(one.job(), one.launch());
+  for (const wire::RunningRank& one : hello.running()) take(one.job(), one.launch());
+  if (highest == 0) return;
+  const Status kept = services_.store.raise_last_launch(highest);
+  if (!kept.ok()) spdlog::warn("node {} has had launch {}: {}", hello.node(), highest, kept.error().message);
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
@@ -320,10 +381,12 @@ void Agents::closed(std::uint64_t peer, const std::string& reason) {
     services_.probing.node_gone(member->node);
   }
   services_.members.disconnected(peer);
+  uncompared_.erase(peer);
 }
 
 void Agents::tick() {
   commit();
+  compare_again();
   services_.live.forget_old(services_.clock.monotonic());
   services_.traces.tick();
   services_.probing.tick();

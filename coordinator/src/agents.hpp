@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,10 @@ class Agents {
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here);
+  enum class Numbers { kAgree, kClash, kUnknown };
+  Numbers compare_batches(std::uint64_t peer, const wire::Hello& hello);
+  void compare_again();
+  void take_launches(const wire::Hello& hello);
   void end_strays(const wire::Hello& hello);
   // To all agents, where it has changed.
   void tell_unfinished();
@@ -96,6 +101,8 @@ class Agents {
   CostIntake costs_;
   UnfinishedJobs unfinished_;
   std::unique_ptr<wire::FromAgent> spare_;  // the last message: its memory serves the next
+  std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
+  std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };
 
 }  // namespace trimtab::coordinator

@@ -72,11 +72,17 @@ std::string argument(const Call& call, const std::string& name) {
   return found == call.request.query.end() ? "" : found->second;
 }
 
+// Whose an entry about this run is; where there is none yet, the caller's.
+std::string tenant_of(const Call& call, std::int64_t run) {
+  const JobRun* job = call.jobs.find_run(run);
+  return job == nullptr ? call.caller.tenant : job->state().tenant;
+}
+
 // A person's order. Who it is has been shown by a token; where none is needed, it is what the request says
 // (?by=…&why=…).
 AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
   const std::string by = call.caller.name.empty() ? argument(call, "by") : call.caller.name;
-  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why")};
+  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why"), tenant_of(call, run)};
 }
 
 // In the log before anything is done about it.
@@ -89,8 +95,9 @@ Status order_asked(const Call& call, const std::string& what, const std::string&
 
 net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
                           int status, const std::string& why) {
-  const Status stored = call.services.store.add_audit({kCoordinatorActor, "refuse to " + what, job, run, why},
-                                                      call.services.clock.wall().count());
+  const Status stored =
+      call.services.store.add_audit({kCoordinatorActor, "refuse to " + what, job, run, why, tenant_of(call, run)},
+                                    call.services.clock.wall().count());
   return failure(stored.ok() ? status : 503, why);
 }
 
@@ -143,7 +150,9 @@ net::HttpResponse get_audit(const Call& call) {
   if (!call.caller.sees_all() && (known == nullptr || !call.caller.sees(known->state().tenant))) {
     return failure(403, "the audit log of all jobs is for those who see all of them; name one of yours with job=");
   }
-  const auto entries = call.services.store.audit(job, *after, 1000);
+  std::optional<AuditReader> reader;
+  if (!call.caller.sees_all()) reader = AuditReader{call.caller.tenant, known->run()};
+  const auto entries = call.services.store.audit(job, *after, 1000, reader);
   return entries.ok() ? ok(audit_document(*entries)) : failure(entries.error());
 }
 

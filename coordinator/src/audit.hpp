@@ -19,6 +19,13 @@ struct AuditEntry {
   std::string job;
   std::int64_t run = 0;
   std::string why;
+  std::string tenant = {};  // whose job it is
+};
+
+// Whose entries of a job's name are wanted. A name may have been another's before.
+struct AuditReader {
+  std::string tenant;
+  std::int64_t run = 0;  // of this tenant: its entries are from before entries said whose they are
 };
 
 struct StoredAudit {

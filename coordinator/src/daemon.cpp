@@ -26,6 +26,8 @@ namespace {
 constexpr Nanoseconds kTick = std::chrono::milliseconds(200);
 // Costs wait so long for those of other agents, to be committed together.
 constexpr Nanoseconds kCommitDelay = std::chrono::milliseconds(5);
+// A database kept the loop waiting: what nodes have sent since is still unread.
+constexpr Nanoseconds kStandstill = std::chrono::seconds(2);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 // How long an agent may take for its hello.
 constexpr Nanoseconds kHelloTime = std::chrono::seconds(10);
@@ -179,6 +181,7 @@ struct Daemon::Implementation {
   void tick() {
     const Nanoseconds now = clock.monotonic();
     if (last_tick.count() > 0) {
+      if (now - last_tick > kStandstill) members.stood_still(now - last_tick);
       Counters& counters = services.counters;
       counters.loop_lag_seconds = std::max(0.0, std::chrono::duration<double>(now - last_tick - kTick).count());
       counters.loop_lag_max_seconds = std::max(counters.loop_lag_max_seconds, counters.loop_lag_seconds);

@@ -11,6 +11,7 @@
 #include "cost_needs.hpp"
 #include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
+#include "net/tokens.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 
@@ -118,11 +119,12 @@ void JobRun::take(std::vector<Action> actions) {
 // The log has an action before it is carried out: both are of one transaction.
 void JobRun::audit(const std::vector<Action>& actions) {
   for (const Decision& decision : tuning_.take_decisions()) {
-    unstored_.audit.push_back({kCoordinatorActor, decision.what, name(), run_, decision.why});
+    unstored_.audit.push_back({kCoordinatorActor, decision.what, name(), run_, decision.why, state().tenant});
   }
   for (const Action& action : actions) {
     const std::string what = audited(action);
-    if (!what.empty()) unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, tuning_.purpose()});
+    if (!what.empty())
+      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, tuning_.purpose(), state().tenant});
   }
 }
 
@@ -182,15 +184,15 @@ void JobRun::load_facts(const Placement& placement) {
     auto found = services_.costs.fact(fingerprint, what);
     return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
   };
-  const auto own = fact(placement.fingerprint, "job_fingerprint/" + name());
+  const auto own = fact(placement.fingerprint, fact_name("job_fingerprint"));
   tuning_.set_fingerprint(own.is_string() ? own.get<std::string>() : placement.fingerprint);
-  const auto calibration = fact(state().fingerprint, "calibration/" + name());
+  const auto calibration = fact(state().fingerprint, fact_name("calibration"));
   std::vector<std::string> failed;
   const auto failures = fact(state().fingerprint, failures_fact());
   for (const auto& [hash, reason] : failures.items()) {
     if (failures.is_object()) failed.push_back(hash);
   }
-  const auto probes = fact(state().fingerprint, "probes/" + name());
+  const auto probes = fact(state().fingerprint, fact_name("probes"));
   if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
     tuning_.set_probes(std::move(known).value());
   }
@@ -201,7 +203,7 @@ void JobRun::costs_stored(const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling || fingerprint == state().fingerprint) return;
   spdlog::info("job {}: its costs belong to fingerprint {}", name(), fingerprint);
   if (!unplaced_fingerprint_.empty()) {
-    const auto stored = services_.costs.put_fact(unplaced_fingerprint_, "job_fingerprint/" + name(),
+    const auto stored = services_.costs.put_fact(unplaced_fingerprint_, fact_name("job_fingerprint"),
                                                  nlohmann::json(fingerprint).dump());
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }
@@ -347,21 +349,30 @@ void JobRun::remember(const std::string& fact, const std::string& json) {
 }
 
 void JobRun::carry_out(const RememberCalibration& action) {
-  remember("calibration/" + name(), action.json);
+  remember(fact_name("calibration"), action.json);
+}
+
+// A name may be another tenant's once its runs are forgotten; who takes it learns nothing of theirs.
+std::string JobRun::fact_name(const std::string& what) const {
+  const std::string of_tenant = state().tenant == net::kEveryTenant ? "" : "tenant/" + state().tenant + "/";
+  return of_tenant + what + "/" + name();
 }
 
 // What does not fit into one limit may fit into another.
 std::string JobRun::failures_fact() const {
-  return "failures/" + name() + "/" + std::to_string(state().job.memory_limit);
+  return fact_name("failures") + "/" + std::to_string(state().job.memory_limit);
 }
 
+// Coordinators that share the database may know of other failures.
 void JobRun::carry_out(const RememberFailure& action) {
-  const auto known = services_.costs.fact(state().fingerprint, failures_fact());
-  nlohmann::json failures = nlohmann::json::object();
-  if (known.ok() && known->has_value()) failures = nlohmann::json::parse(**known, nullptr, false);
-  if (!failures.is_object()) failures = nlohmann::json::object();
-  failures[action.plan_hash] = action.reason;
-  remember(failures_fact(), failures.dump());
+  const auto add = [&action](const std::string* known) {
+    auto failures = known == nullptr ? nlohmann::json::object() : nlohmann::json::parse(*known, nullptr, false);
+    if (!failures.is_object()) failures = nlohmann::json::object();
+    failures[action.plan_hash] = action.reason;
+    return failures.dump();
+  };
+  const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
+  if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
 }
 
 Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {

@@ -87,7 +87,7 @@ class JobRun {
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
   void carry_out(const RememberCalibration& action);
-  void carry_out(const RememberProbes& action) { remember("probes/" + name(), action.json); }
+  void carry_out(const RememberProbes& action) { remember(fact_name("probes"), action.json); }
   void carry_out(const RememberFailure& action);
   template <typename Command>
   void send_command(const Command& action);
@@ -96,6 +96,7 @@ class JobRun {
   [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
   template <typename Message>
   void send_message(const Message& action);
+  [[nodiscard]] std::string fact_name(const std::string& what) const;
   [[nodiscard]] std::string failures_fact() const;
   void remember(const std::string& name, const std::string& json);
 

@@ -69,7 +69,6 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
-  TRIMTAB_TRY_STATUS(check_is_no_copy(hello));
   TRIMTAB_TRY_STATUS(make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
@@ -80,8 +79,6 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
-  forget_instance(member);
-  instances_[hello.instance] = hello.node;
   member = Member{hello.node,
                   hello.instance,
                   hello.release,
@@ -99,17 +96,6 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
   return former;
 }
 
-// Two agents of one instance would number their batches of costs as if they were one's, and half of them would be lost.
-Status Membership::check_is_no_copy(const Introduction& hello) const {
-  const auto known = instances_.find(hello.instance);
-  if (known == instances_.end() || known->second == hello.node) return {};
-  const Member* other = by_node(known->second);
-  if (other == nullptr || !is_live(*other) || other->instance != hello.instance) return {};
-  return bad_input("node " + hello.node + " comes with the database of node " + other->node +
-                   ", which is connected: the state directory of one was copied to the other. Stop the agent of node " +
-                   hello.node + ", remove agent.db from its state directory, and start it again: it makes a new one");
-}
-
 Status Membership::make_room_for(const std::string& node) {
   if (members_.size() < most_nodes_ || members_.contains(node)) return {};
   auto oldest = members_.end();
@@ -121,14 +107,8 @@ Status Membership::make_room_for(const std::string& node) {
     return unavailable("this coordinator knows " + std::to_string(members_.size()) + " nodes, none of them lost, and " +
                        "has room for no more; node " + node + " needs another coordinator");
   }
-  forget_instance(oldest->second);
   members_.erase(oldest);
   return {};
-}
-
-void Membership::forget_instance(const Member& member) {
-  const auto known = instances_.find(member.instance);
-  if (known != instances_.end() && known->second == member.node) instances_.erase(known);
 }
 
 Member* Membership::at(std::uint64_t peer) const {
@@ -146,6 +126,11 @@ void Membership::listen(const std::function<std::uint64_t(std::uint64_t peer)>& 
     const std::uint64_t bytes = received_bytes(member.peer);
     if (std::exchange(member.received_bytes, bytes) != bytes) member.heard = clock_.monotonic();
   }
+}
+
+void Membership::stood_still(Nanoseconds time) {
+  const Nanoseconds now = clock_.monotonic();
+  for (auto& [name, member] : members_) member.heard = std::min(member.heard + time, now);
 }
 
 bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
@@ -174,6 +159,13 @@ std::vector<std::string> Membership::expire() {
     lost.push_back(name);
   }
   return lost;
+}
+
+bool Membership::is_copy(const std::string& node) const {
+  const Member* one = by_node(node);
+  return one != nullptr && std::ranges::any_of(members_, [one](const auto& entry) {
+           return &entry.second != one && is_live(entry.second) && entry.second.instance == one->instance;
+         });
 }
 
 const Member* Membership::by_peer(std::uint64_t peer) const {

@@ -92,11 +92,16 @@ class Membership {
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
   void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
   void disconnected(std::uint64_t peer);
+  // For so long nobody listened: that is no silence of theirs.
+  void stood_still(Nanoseconds time);
   // True where that is news.
   bool said_kill_switch(std::uint64_t peer, bool thrown);
   [[nodiscard]] std::set<std::string> kill_switches() const;
   // Nodes that have just become lost.
   [[nodiscard]] std::vector<std::string> expire();
+
+  // Whether another node that is connected has this node's instance: one is a copy of the other.
+  [[nodiscard]] bool is_copy(const std::string& node) const;
 
   [[nodiscard]] const Member* by_peer(std::uint64_t peer) const;
   [[nodiscard]] const Member* by_node(const std::string& node) const;
@@ -119,15 +124,12 @@ class Membership {
  private:
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Status make_room_for(const std::string& node);
-  [[nodiscard]] Status check_is_no_copy(const Introduction& hello) const;
-  void forget_instance(const Member& member);
 
   const Clock& clock_;
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
   std::map<std::string, Member> members_;
-  std::unordered_map<std::uint64_t, Member*> peers_;        // those that are connected
-  std::unordered_map<std::string, std::string> instances_;  // the node that came as it last
+  std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 
 }  // namespace trimtab::coordinator

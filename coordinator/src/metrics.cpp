@@ -159,6 +159,7 @@ void counter_metrics(Page& page, const Counters& counters) {
                 {{"stored", static_cast<double>(counters.batches_stored)},
                  {"repeated", static_cast<double>(counters.batches_repeated)},
                  {"refused", static_cast<double>(counters.batches_refused)},
+                 {"lost", static_cast<double>(counters.batches_lost)},
                  {"failed", static_cast<double>(counters.batches_failed)}});
   page.labelled("trimtab_cost_entries_total", "counter", "Costs in those batches.", "outcome",
                 {{"read", static_cast<double>(counters.cost_entries)},

@@ -49,6 +49,7 @@ struct Counters {
   std::uint64_t batches_stored = 0;
   std::uint64_t batches_repeated = 0;
   std::uint64_t batches_refused = 0;  // that can never be stored
+  std::uint64_t batches_lost = 0;     // stored and acknowledged once: the database is an older copy
   std::uint64_t batches_failed = 0;   // attempts to store one that did not succeed
   std::uint64_t cost_entries = 0;
   std::uint64_t cost_entries_refused = 0;

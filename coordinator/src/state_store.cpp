@@ -140,6 +140,10 @@ Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
   return std::max(last, state.launch);
 }
 
+Status StateStore::raise_last_launch(std::uint64_t launch) {
+  return database_.execute("UPDATE identity SET last_launch = ?1 WHERE last_launch < ?1", {integer(launch)});
+}
+
 Result<std::vector<std::int64_t>> StateStore::runs_over(std::int64_t before_ns, std::int64_t limit) const {
   TRIMTAB_TRY(const auto rows,
               database_.query("SELECT run FROM jobs WHERE active = 0 AND changed_ns < ? ORDER BY changed_ns LIMIT ?",
@@ -156,8 +160,7 @@ Result<bool> StateStore::forget_run(std::int64_t run, std::int64_t rows) {
   TRIMTAB_TRY(const bool some, remove_rows(run, rows));
   if (some) return false;
   const auto remove_run = [&]() -> Status {
-    TRIMTAB_TRY_STATUS(
-        database_.execute("UPDATE identity SET last_launch = ?1 WHERE last_launch < ?1", {integer(state.launch)}));
+    TRIMTAB_TRY_STATUS(raise_last_launch(state.launch));
     return database_.execute("DELETE FROM jobs WHERE run = ?", {run});
   };
   TRIMTAB_TRY_STATUS(database_.transaction(remove_run));
@@ -219,8 +222,8 @@ Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64
 }
 
 Status StateStore::add_audit(const AuditEntry& entry, std::int64_t now_ns) {
-  return database_.execute("INSERT INTO audit (at_ns, who, what, job, run, why) VALUES (?, ?, ?, ?, ?, ?)",
-                           {now_ns, entry.who, entry.what, entry.job, entry.run, entry.why});
+  return database_.execute("INSERT INTO audit (at_ns, who, what, job, run, why, tenant) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                           {now_ns, entry.who, entry.what, entry.job, entry.run, entry.why, entry.tenant});
 }
 
 // The horizon never moves back: what may be gone stays free to go.
@@ -243,16 +246,24 @@ Result<std::uint64_t> StateStore::forget_audit(std::int64_t before_ns, std::int6
   return removed;
 }
 
-Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::int64_t after,
-                                                   std::int64_t limit) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT entry, at_ns, who, what, job, run, why FROM audit "
-                                               "WHERE (?1 = '' OR job = ?1) AND entry > ?2 ORDER BY entry LIMIT ?3",
-                                               {job, after, limit}));
+Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::int64_t after, std::int64_t limit,
+                                                   const std::optional<AuditReader>& reader) const {
+  std::string sql =
+      "SELECT entry, at_ns, who, what, job, run, why, tenant FROM audit "
+      "WHERE (?1 = '' OR job = ?1) AND entry > ?2";
+  Row arguments{job, after, limit};
+  if (reader) {
+    sql += " AND (tenant = ?4 OR (tenant = '' AND run = ?5))";
+    arguments.emplace_back(reader->tenant);
+    arguments.emplace_back(reader->run);
+  }
+  TRIMTAB_TRY(const auto rows, database_.query(sql + " ORDER BY entry LIMIT ?3", arguments));
   std::vector<StoredAudit> entries;
   for (const Row& row : rows) {
-    entries.push_back({as_integer(row[0]),
-                       as_integer(row[1]),
-                       {as_text(row[2]), as_text(row[3]), as_text(row[4]), as_integer(row[5]), as_text(row[6])}});
+    entries.push_back(
+        {as_integer(row[0]),
+         as_integer(row[1]),
+         {as_text(row[2]), as_text(row[3]), as_text(row[4]), as_integer(row[5]), as_text(row[6]), as_text(row[7])}});
   }
   return entries;
 }

@@ -75,6 +75,9 @@ class StateStore {
   // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
   [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
 
+  // No launch has this number, or a lower one, from now on but of runs that go on.
+  [[nodiscard]] Status raise_last_launch(std::uint64_t launch);
+
   // The runs that were over before `before_ns`, the oldest first.
   [[nodiscard]] Result<std::vector<std::int64_t>> runs_over(std::int64_t before_ns, std::int64_t limit) const;
   // Removes up to so many rows of a run that is over, and last the run itself: true when nothing is left. Fails with
@@ -90,9 +93,9 @@ class StateStore {
 
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
   [[nodiscard]] Status add_audit(const AuditEntry& entry, std::int64_t now_ns);
-  // Of one job, or of all ("").
-  [[nodiscard]] Result<std::vector<StoredAudit>> audit(const std::string& job, std::int64_t after,
-                                                       std::int64_t limit) const;
+  // Of one job, or of all (""), as `reader` may see them; nobody: all.
+  [[nodiscard]] Result<std::vector<StoredAudit>> audit(const std::string& job, std::int64_t after, std::int64_t limit,
+                                                       const std::optional<AuditReader>& reader = std::nullopt) const;
   // Removes up to so many of the oldest entries from before `before_ns`, and adds one that says so. Returns how many.
   [[nodiscard]] Result<std::uint64_t> forget_audit(std::int64_t before_ns, std::int64_t count, std::int64_t now_ns);
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;

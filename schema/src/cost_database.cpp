@@ -12,6 +12,7 @@
 #include "cost_merge.hpp"
 #include "cost_tables.hpp"
 #include "cost_values.hpp"
+#include "origin_findings.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab {
@@ -101,6 +102,10 @@ Result<std::vector<bool>> CostDatabase::add_batches(std::span<const CostBatch> b
   TRIMTAB_TRY_STATUS(implementation_->database.transaction(insert_all));
   insertion->tell(implementation_->known);
   return is_new;
+}
+
+Result<OriginFindings> CostDatabase::compare(const OriginNumbers& said) {
+  return find_of_origin(implementation_->database, said);
 }
 
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
@@ -204,6 +209,23 @@ Status CostDatabase::put_fact(const std::string& fingerprint_hash, const std::st
       "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 1, ?) ON CONFLICT (fingerprint, name) "
       "DO UPDATE SET revision = facts.revision + 1, json = excluded.json",
       {fingerprint_hash, name, json});
+}
+
+// A fact that is not there is stored empty first, so that two who make it wait for each other.
+Status CostDatabase::change_fact(const std::string& fingerprint_hash, const std::string& name,
+                                 const FactChange& change) {
+  Database& database = implementation_->database;
+  return database.transaction([&]() -> Status {
+    TRIMTAB_TRY_STATUS(
+        database.execute("INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 0, '') "
+                         "ON CONFLICT (fingerprint, name) DO NOTHING",
+                         {fingerprint_hash, name}));
+    TRIMTAB_TRY(const auto rows, database.query("SELECT revision, json FROM facts WHERE fingerprint = ? AND name = ?" +
+                                                    database.row_lock(),
+                                                {fingerprint_hash, name}));
+    const bool known = as_integer(rows.at(0)[0]) > 0;
+    return put_fact(fingerprint_hash, name, change(known ? &as_text(rows[0][1]) : nullptr));
+  });
 }
 
 Result<std::optional<std::string>> CostDatabase::fact(const std::string& fingerprint_hash,

@@ -22,6 +22,7 @@ Result<CostSums> sums_until(const Database& database, const Origin& origin, std:
   CostSums sums;
   for (std::int64_t last = origin.folded; last < end;) {
     TRIMTAB_TRY(const auto batches, next_batches(database, origin, last, end));
+    if (batches.empty()) break;
     for (const SingleBatch& batch : batches) {
       TRIMTAB_TRY(const auto costs, decode_costs(batch.costs));
       for (const KeyedCost& cost : costs) sums[{batch.fingerprint, cost.key, batch.source}].merge(cost.statistics);
@@ -52,15 +53,19 @@ Status add_folded(const Database& database, const Origin& origin, CostSums& sums
 
 }  // namespace
 
-Status fold(Database& database, const Origin& origin) {
-  TRIMTAB_TRY(const std::int64_t end, end_of_run(database, origin));
-  if (end == origin.folded) return {};
+Status fold_until(Database& database, const Origin& origin, std::int64_t end) {
+  if (end <= origin.folded) return {};
   TRIMTAB_TRY(CostSums sums, sums_until(database, origin, end));
   TRIMTAB_TRY_STATUS(add_folded(database, origin, sums));
   TRIMTAB_TRY_STATUS(put_costs(database, origin, sums));
   TRIMTAB_TRY_STATUS(database.execute("DELETE FROM batches WHERE origin = ? AND number > ? AND number <= ?",
                                       {origin.id, origin.folded, end}));
   return database.execute("UPDATE origins SET folded = ? WHERE id = ?", {end, origin.id});
+}
+
+Status fold(Database& database, const Origin& origin) {
+  TRIMTAB_TRY(const std::int64_t end, end_of_run(database, origin));
+  return fold_until(database, origin, end);
 }
 
 }  // namespace trimtab::cost_tables

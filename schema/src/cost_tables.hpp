@@ -54,5 +54,7 @@ using CostSums = std::map<CostPlace, Statistics>;
 // Adds the origin's batches that follow on the folded ones without a gap to the folded sums. Changes no cost. `origin`
 // is as interned in this transaction.
 [[nodiscard]] Status fold(Database& database, const Origin& origin);
+// The same for all batches up to `end`, of which some may be missing: those count as without costs from now on.
+[[nodiscard]] Status fold_until(Database& database, const Origin& origin, std::int64_t end);
 
 }  // namespace trimtab::cost_tables

@@ -40,6 +40,10 @@ std::vector<std::uint64_t> ids(const BatchSpool& spool) {
 
 using Ids = std::vector<std::uint64_t>;
 
+Status nothing_before(const std::string& /*instance*/, std::uint64_t /*batches*/) {
+  return {};
+}
+
 }  // namespace
 
 TEST_CASE("an agent's instance name is made once and kept") {
@@ -108,18 +112,70 @@ TEST_CASE("another coordinator gets batches of a new instance, from 1, when none
   // Whoever is met first misses nothing.
   REQUIRE(ledger.serve("c1").value());
   REQUIRE(spool.acknowledge(1).ok());
-  CHECK_FALSE(renew_instance(database, random).value());
+  CHECK_FALSE(renew_instance(database, random, nothing_before).value());
   REQUIRE(spool.put(false, "b").ok());
   REQUIRE(ledger.serve("c2").value());
-  CHECK_FALSE(renew_instance(database, random).value());
+  CHECK_FALSE(renew_instance(database, random, nothing_before).value());
   REQUIRE(spool.acknowledge(2).ok());
-  CHECK(renew_instance(database, random).value());
+  CHECK(renew_instance(database, random, nothing_before).value());
   CHECK(database.instance != first);
   CHECK(*spool.put(false, "c") == 1);
-  CHECK_FALSE(renew_instance(database, random).value());
+  CHECK_FALSE(renew_instance(database, random, nothing_before).value());
   const auto rows = database.database.query("SELECT instance, renew FROM identity").value();
   CHECK(as_text(rows.at(0)[0]) == database.instance);
   CHECK(as_integer(rows.at(0)[1]) == 0);
+}
+
+TEST_CASE("what an agent says of its numbers follows its spool") {
+  const TemporaryDirectory directory;
+  auto database = open(directory / "agent.db");
+  auto spool = spool_of(database);
+  CommandLedger ledger(database.database);
+  CHECK(batch_numbers(database.database).value().held_from == 1);
+  CHECK(batch_numbers(database.database).value().last == 0);
+  REQUIRE(ledger.serve("c1").value());
+  for (const char* batch : {"a", "b", "c"}) REQUIRE(spool.put(false, batch).ok());
+  REQUIRE(spool.acknowledge(1).ok());
+  const BatchNumbers some = batch_numbers(database.database).value();
+  CHECK(some.coordinator == "c1");
+  CHECK(some.held_from == 2);
+  CHECK(some.last == 3);
+  for (const std::uint64_t id : {2, 3}) REQUIRE(spool.acknowledge(id).ok());
+  CHECK(batch_numbers(database.database).value().held_from == 4);
+  // Until the renewal nobody can be asked for all of them.
+  REQUIRE(ledger.serve("c2").value());
+  CHECK(batch_numbers(database.database).value().coordinator.empty());
+}
+
+TEST_CASE("batches that may be stored go out under the old instance, later ones under a new one, from 1") {
+  const TemporaryDirectory directory;
+  auto database = open(directory / "agent.db");
+  Random random(7);
+  auto spool = spool_of(database);
+  const std::string first = database.instance;
+  for (const char* batch : {"a", "b", "c", "d"}) REQUIRE(spool.put(false, batch).ok());
+  REQUIRE(ask_renewal(database.database, 2).ok());
+  REQUIRE(ask_renewal(database.database, 4).ok());  // asked again: what was decided stays
+  CHECK(last_to_send(database.database).value() == 2);
+  REQUIRE(spool.acknowledge(1).ok());
+  CHECK_FALSE(renew_instance(database, random, nothing_before).value());
+  REQUIRE(spool.acknowledge(2).ok());
+  const auto refuse = [](const std::string&, std::uint64_t) -> Status { return unavailable("not now"); };
+  CHECK_FALSE(renew_instance(database, random, refuse).ok());
+  CHECK(ids(spool) == Ids{3, 4});
+  std::uint64_t told = 0;
+  const auto tell = [&](const std::string& instance, std::uint64_t batches) -> Status {
+    CHECK(instance != first);
+    told = batches;
+    return {};
+  };
+  CHECK(renew_instance(database, random, tell).value());
+  CHECK(told == 2);
+  CHECK(database.instance != first);
+  CHECK(ids(spool) == Ids{1, 2});
+  CHECK(spool.next(0, 2).value().front().payload == "c");
+  CHECK(*spool.put(false, "e") == 3);
+  CHECK(last_to_send(database.database).value() == kEveryBatch);
 }
 
 TEST_CASE("a full spool takes active batches alone, keeps what it has and uses no number up for what it refuses") {

@@ -96,6 +96,37 @@ TEST_CASE("batches that were entered already do not count twice in the agent's o
   CHECK(costs[0].statistics.count() == 1);
 }
 
+TEST_CASE("what waits for a new instance is not sent before it, and counts once in the agent's own database") {
+  Fixture fixture;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  fixture.link_open = false;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("b", 6)}));
+  CHECK(fixture.store->last_offered() == 1);
+  fixture.link_open = true;
+  REQUIRE(ask_renewal(fixture.state->database, fixture.store->last_offered()).ok());
+  fixture.store->send_up_to(last_to_send(fixture.state->database).value());
+  fixture.sent.clear();
+  fixture.store->link_opened();
+  REQUIRE(fixture.sent.size() == 1);
+  CHECK(fixture.sent[0].batch() == 1);
+  fixture.store->acknowledged(1);
+  CHECK(fixture.sent.size() == 1);
+  Random random(2);
+  const auto prepare = [&](const std::string& instance, std::uint64_t batches) {
+    return fixture.store->prepare_renewal(instance, batches);
+  };
+  REQUIRE(renew_instance(*fixture.state, random, prepare).value());
+  fixture.store->renew(fixture.state->instance);
+  fixture.store->link_opened();
+  REQUIRE(fixture.sent.size() == 2);
+  CHECK(fixture.sent[1].batch() == 1);
+  CHECK(fixture.sent[1].entries(0).key_json() == to_json(cost_of("b", 6).key));
+  fixture.start();
+  const auto costs = fixture.own_costs();
+  REQUIRE(costs.size() == 2);
+  for (const Cost& cost : costs) CHECK(cost.statistics.count() == 1);
+}
+
 TEST_CASE("a batch that was spooled and not yet entered is entered at the next start") {
   Fixture fixture;
   auto spool = BatchSpool::open(fixture.state->database, 1 << 20);

@@ -186,3 +186,74 @@ TEST_CASE("plans are priced without what is kept of single kernels and ranges") 
   for (const Cost& cost : job.known_costs()) kinds.insert(cost.key.kind);
   CHECK(kinds == std::set<CostKind>{CostKind::kOperatorForward, CostKind::kStepTime});
 }
+
+TEST_CASE("a coordinator that was set back says which acknowledged batches it lacks, and goes on without them") {
+  World world;
+  CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
+  for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
+  CHECK_FALSE(world.told_to_renew(2, "n0", 4, 3));
+  CHECK(world.services.counters.batches_lost == 0);
+  CHECK_FALSE(world.told_to_renew(3, "n0", 9, 10));
+  CHECK(world.services.counters.batches_lost == 5);
+  CHECK_FALSE(world.told_to_renew(4, "n0", 9, 10));
+  CHECK(world.services.counters.batches_lost == 5);
+  CHECK_THAT(metrics_text(world.services, world.jobs),
+             Catch::Contains("trimtab_cost_batches_total{outcome=\"lost\"} 5"));
+}
+
+TEST_CASE("what another coordinator acknowledged is not lost") {
+  World world;
+  wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
+  from.mutable_hello()->set_held_from(9);
+  from.mutable_hello()->set_last_batch(9);
+  from.mutable_hello()->set_acknowledged_by("another");
+  world.agents.message(1, from.SerializeAsString());
+  CHECK_FALSE(world.welcomes.at(1).renew_instance());
+  CHECK(world.services.counters.batches_lost == 0);
+}
+
+TEST_CASE("an agent that was set back, and a copy of an agent, are given a new instance") {
+  World world;
+  world.hello("n0", 1);
+  for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
+  // What a connection began with is not true any more when it is said again.
+  CHECK_FALSE(world.told_to_renew(1, "n0", 2, 2));
+  CHECK(world.told_to_renew(2, "n0", 2, 2));
+  CHECK_FALSE(world.told_to_renew(3, "n0", 2, 3));
+  // Of an earlier release, which says nothing of its numbers.
+  CHECK_FALSE(world.told_to_renew(4, "n0", 0, 0));
+  wire::FromAgent copy = test::hello_of("n1", "of n0", fingerprint_json());
+  copy.mutable_hello()->set_held_from(4);
+  copy.mutable_hello()->set_last_batch(3);
+  world.agents.message(5, copy.SerializeAsString());
+  CHECK(world.welcomes.at(5).renew_instance());
+}
+
+TEST_CASE("a job that is handed in after the state was set back has a launch that no agent has had") {
+  World world;
+  wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
+  wire::JobLaunch& launch = *from.mutable_hello()->add_launches();
+  launch.set_job("gpt");
+  launch.set_launch(7);
+  world.agents.message(1, from.SerializeAsString());
+  CHECK(world.store.last_launch("gpt").value() == 7);
+  CHECK(world.submit("gpt").state().launch == 7);
+  launch.set_launch(UINT64_MAX);  // no number
+  world.agents.message(1, from.SerializeAsString());
+  CHECK(world.store.last_launch("gpt").value() == 7);
+}
+
+TEST_CASE("a job begins with what its own tenant's jobs of the name have taught, and no other's") {
+  const auto [tenant, taught] =
+      GENERATE(table<std::string, std::string>({{"*", R"({"of":"nobody"})"}, {"a", R"({"of":"a"})"}, {"b", ""}}));
+  World world;
+  const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
+  REQUIRE(world.costs.put_fact(hardware, "calibration/gpt", R"({"of":"nobody"})").ok());
+  REQUIRE(world.costs.put_fact(hardware, "failures/gpt/0", R"({"plan":"crash"})").ok());
+  REQUIRE(world.costs.put_fact(hardware, "tenant/a/calibration/gpt", R"({"of":"a"})").ok());
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  const TuningState& state = world.submit("gpt", tenant).state();
+  CHECK(state.calibration_json == taught);
+  CHECK(state.failed_hashes.size() == (tenant == "*" ? 1 : 0));
+}

@@ -42,6 +42,7 @@ struct World {
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;     // by peer
   std::map<std::uint64_t, std::uint64_t> answered;           // by peer: the clock in the last answer to a heartbeat
+  std::map<std::uint64_t, wire::Welcome> welcomes;           // by peer
   std::map<std::uint64_t, std::vector<wire::ToAgent>> told;  // by peer
   std::map<std::uint64_t, std::vector<wire::UnfinishedJobs>> unfinished;  // by peer: what it was told
   Agents agents{services,
@@ -49,6 +50,7 @@ struct World {
                 {[this](std::uint64_t peer, const std::string& frame) {
                    wire::ToAgent to;
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
+                   if (to.has_welcome()) welcomes[peer] = to.welcome();
                    if (to.has_unfinished_jobs()) unfinished[peer].push_back(to.unfinished_jobs());
                    told[peer].push_back(to);
                    return true;
@@ -102,7 +104,23 @@ struct World {
     return nlohmann::json::parse(services.traces.document(trace).value());
   }
 
-  JobRun& submit(const std::string& name) {
+  // What an agent says that was acknowledged all below `held_from`, and has numbered up to `last`.
+  bool told_to_renew(std::uint64_t peer, const std::string& node, std::uint64_t held_from, std::uint64_t last) {
+    wire::FromAgent from = test::hello_of(node, "of " + node, fingerprint_json());
+    from.mutable_hello()->set_held_from(held_from);
+    from.mutable_hello()->set_last_batch(last);
+    from.mutable_hello()->set_acknowledged_by(store.identity());
+    agents.message(peer, from.SerializeAsString());
+    return welcomes.at(peer).renew_instance();
+  }
+  void batch(std::uint64_t peer, std::uint64_t number) {
+    wire::FromAgent from;
+    from.mutable_cost_batch()->set_batch(number);
+    from.mutable_cost_batch()->set_fingerprint_json(fingerprint_json());
+    agents.message(peer, from.SerializeAsString());
+  }
+
+  JobRun& submit(const std::string& name, const std::string& tenant = "*") {
     Job job;
     job.name = name;
     job.world_size = 2;
@@ -110,7 +128,7 @@ struct World {
     job.describe = {"describe"};
     job.benchmark = {"benchmark"};
     job.train = {"train"};
-    return *jobs.submit(job, true).value().job;
+    return *jobs.submit(job, true, tenant).value().job;
   }
   // Both ranks' stamps of one collective.
   void collective(const std::string& job, std::uint32_t sequence) {

@@ -38,6 +38,28 @@ TEST_CASE("the audit log keeps entries in order and gives them by job") {
   CHECK(later->at(0).audit.what == "hold the plan");
 }
 
+TEST_CASE("who takes a job's name after another tenant reads no entry of theirs") {
+  const test::DatabasePlace place(GENERATE(from_range(test::backends())));
+  auto store = StateStore::open(place.name("state"));
+  REQUIRE(store.ok());
+  REQUIRE(store->add_audit({"ana", "hand in a job", "gpt", 0, "", "research"}, 5).ok());
+  REQUIRE(store->add_audit({kCoordinatorActor, "launch", "gpt", 1, "", "research"}, 6).ok());
+  REQUIRE(store->add_audit({"chief", "stop the job", "gpt", 1, "old"}, 7).ok());  // of an earlier release
+  REQUIRE(store->add_audit({"bob", "hand in a job", "gpt", 0, "", "bob"}, 8).ok());
+  REQUIRE(store->add_audit({kCoordinatorActor, "launch", "gpt", 2, "", "bob"}, 9).ok());
+  REQUIRE(store->add_audit({"chief", "freeze the job", "gpt", 2, "old"}, 10).ok());
+  const auto read = [&](const std::optional<AuditReader>& reader) {
+    std::vector<std::int64_t> times;
+    const auto entries = store->audit("gpt", 0, 10, reader);
+    REQUIRE(entries.ok());
+    for (const StoredAudit& entry : *entries) times.push_back(entry.at_ns);
+    return times;
+  };
+  CHECK(read(AuditReader{"bob", 2}) == std::vector<std::int64_t>{8, 9, 10});
+  CHECK(read(AuditReader{"research", 1}) == std::vector<std::int64_t>{5, 6, 7});
+  CHECK(read(std::nullopt).size() == 6);
+}
+
 TEST_CASE("entries of the audit log can be neither changed nor removed") {
   const test::DatabasePlace place(GENERATE(from_range(test::backends())));
   const std::string name = place.name("state");

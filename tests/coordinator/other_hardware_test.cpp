@@ -163,7 +163,7 @@ TEST_CASE("a node that comes back with fewer devices than its ranks need halts t
   state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
   Tuning tuning(state);
   (void)tuning.resume({});
-  (void)tuning.handle(NodeBack{"n0", {}, "second", 1, 500}, {});
+  (void)tuning.handle(NodeBack{"n0", {}, 0, "second", 1, 500}, {});
   REQUIRE(tuning.state().doing == Doing::kKilling);
   (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag, true, "", ""}, {});
   CHECK(tuning.state().doing == Doing::kHalted);

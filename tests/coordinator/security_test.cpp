@@ -161,6 +161,11 @@ TEST_CASE("one tenant neither sees nor touches another's job, nor takes its name
   const auto all = one.ask(Fixture::token("chief"), "GET", "/v1/jobs");
   REQUIRE(all.ok());
   CHECK(json::parse(all->body)["jobs"].size() == 2);
+  // Who wanted her job's name is nothing to her.
+  const auto hers = one.ask(Fixture::token("ana"), "GET", "/v1/audit?job=hers");
+  REQUIRE(hers.ok());
+  CHECK(contains(hers->body, "\"who\":\"ana\""));
+  CHECK_FALSE(contains(hers->body, "bob"));
   const auto audit = one.ask(Fixture::token("chief"), "GET", "/v1/audit?job=hers");
   REQUIRE(audit.ok());
   // Who it was is what the token says, not what the caller says.

@@ -451,6 +451,18 @@ TEST_CASE("a node that is lost in a trial fails the trial, and tuning goes on wh
   CHECK(one.state().incumbent.hash == "best");
 }
 
+TEST_CASE("a launch has a later number than any that an agent has had") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTrials && one.state().doing == Doing::kMeasuring; }));
+  const std::uint64_t launch = one.state().launch;
+  one.lose_node("n1");
+  one.feed(NodeBack{"n1", {}, launch + 5});  // of a state that this one is an older copy of
+  one.return_node("n1");
+  REQUIRE(one.run([&] { return one.state().launch != launch; }));
+  CHECK(one.state().launch == launch + 6);
+}
+
 TEST_CASE("a node that is lost and comes back without its ranks leads to a launch") {
   FakeWorld one = world();
   one.begin();

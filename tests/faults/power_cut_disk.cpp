@@ -203,17 +203,36 @@ std::string PowerCutDisk::survivor(const Content& content, Random& random) {
 void PowerCutDisk::come_up(Random& random, Loss loss) {
   TRIMTAB_ASSERT(open_ == 0, "a machine comes up with no file open");
   if (loss == Loss::kUnsynced) lose_unsynced(random);
+  lay_out();
+  cut_ = false;
+  calm();
+}
+
+void PowerCutDisk::lay_out() const {
   // Nothing else of the directory outlives a start: the index of a write-ahead log is shared memory.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     if (!entry.path().string().ends_with(".lock")) std::filesystem::remove(entry.path());
   }
+  for (const auto& [path, bytes] : copy(directory_)) std::ofstream(path, std::ios::binary) << bytes;
+}
+
+PowerCutDisk::Copy PowerCutDisk::copy(const std::string& prefix) const {
+  Copy files;
   for (const auto& [path, content] : names_.back()) {
-    std::string bytes = content->safe;
+    if (!path.starts_with(prefix)) continue;
+    std::string& bytes = files[path] = content->safe;
     for (const Change& change : content->unsynced) apply(change, bytes);
-    std::ofstream(path, std::ios::binary) << bytes;
   }
-  cut_ = false;
-  calm();
+  return files;
+}
+
+void PowerCutDisk::set_back(const std::string& prefix, const Copy& copy) {
+  TRIMTAB_ASSERT(open_ == 0, "a disk is set back with no file open");
+  Names names = names_.back();
+  std::erase_if(names, [&](const auto& one) { return one.first.starts_with(prefix); });
+  for (const auto& [path, bytes] : copy) names[path] = std::make_shared<Content>(Content{bytes, {}});
+  names_.assign(1, std::move(names));
+  lay_out();
 }
 
 void PowerCutDisk::lose_unsynced(Random& random) {

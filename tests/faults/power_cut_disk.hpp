@@ -45,6 +45,11 @@ class PowerCutDisk {
   // REQUIRES: nobody has a file open. Leaves what a start would find.
   void come_up(Random& random, Loss loss);
 
+  // The files whose paths begin so, as they are now; and as they were then, safe. REQUIRES: nobody has a file open.
+  using Copy = std::map<std::string, std::string>;
+  [[nodiscard]] Copy copy(const std::string& prefix) const;
+  void set_back(const std::string& prefix, const Copy& copy);
+
   [[nodiscard]] std::string file(const std::string& name) const { return directory_ + "/" + name; }
 
   // For the two ways in: SQLite's, and the wrapped calls of the C library. Each says how the change went.
@@ -88,6 +93,7 @@ class PowerCutDisk {
   static void apply_torn(const Change& change, std::string& bytes, Random& random);
   [[nodiscard]] static std::string survivor(const Content& content, Random& random);
   void lose_unsynced(Random& random);
+  void lay_out() const;
   Content& content(const std::string& path);
 
   std::string directory_;

@@ -64,11 +64,28 @@ void SimulatedAgent::die() {
   peer_ = 0;
   welcome_ = false;
   machine_.come_up();
+  if (!behaves_) copy_or_set_back();
   ++lives_;
   const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 20'000'000'000));
   time_.after(away, [this, life = lives_] {
     if (life == lives_) boot();
   });
+}
+
+// As a virtual machine's snapshot.
+void SimulatedAgent::copy_or_set_back() {
+  const auto lot = random_.below(6);
+  if (lot == 0) copy_ = Copy{machine_.disk.copy(machine_.disk.file("")), kept, perhaps_kept, recorded};
+  if (lot != 1 || !copy_) return;
+  machine_.disk.set_back(machine_.disk.file(""), copy_->disk);
+  for (std::set<std::string>* later : {&kept, &perhaps_kept}) unsure.merge(*later);
+  kept = copy_->kept;
+  perhaps_kept = copy_->perhaps_kept;
+  for (const std::set<std::string>* earlier : {&kept, &perhaps_kept}) {
+    for (const std::string& subject : *earlier) unsure.erase(subject);
+  }
+  recorded = copy_->recorded;
+  set_back_ = true;
 }
 
 void SimulatedAgent::behave() {
@@ -88,7 +105,14 @@ void SimulatedAgent::connect() {
   if (peer_ != 0) return;
   peer_ = network_.connect(index_);
   if (peer_ == 0) return;
-  const wire::FromAgent hello = hello_of(node(), life_->state.instance, to_json(sample_fingerprint()));
+  wire::FromAgent hello = hello_of(node(), life_->state.instance, to_json(sample_fingerprint()));
+  const auto numbers = agent::batch_numbers(life_->state.database);
+  expect(numbers.ok() || machine_.may_fail(), "an agent's numbers can be read");
+  if (numbers.ok()) {
+    hello.mutable_hello()->set_held_from(numbers->held_from);
+    hello.mutable_hello()->set_last_batch(numbers->last);
+    hello.mutable_hello()->set_acknowledged_by(numbers->coordinator);
+  }
   network_.send_to_coordinator(peer_, hello.SerializeAsString());
 }
 
@@ -109,6 +133,19 @@ void SimulatedAgent::measure() {
   beat.mutable_heartbeat()->set_wall_ns(static_cast<std::uint64_t>(clock_.wall().count()));
   send(beat);
   life_->costs->look_after(clock_.monotonic());
+  renew();
+}
+
+void SimulatedAgent::renew() {
+  const auto prepare = [this](const std::string& instance, std::uint64_t batches) {
+    return life_->costs->prepare_renewal(instance, batches);
+  };
+  const auto renewed = agent::renew_instance(life_->state, random_, prepare);
+  expect(renewed.ok() || machine_.may_fail(), "an instance is renewed");
+  if (!renewed.ok() || !*renewed) return;
+  life_->costs->renew(life_->state.instance);
+  network_.close_by_agent(std::exchange(peer_, 0));
+  welcome_ = false;
 }
 
 void SimulatedAgent::flush() {
@@ -117,7 +154,7 @@ void SimulatedAgent::flush() {
     expect(stored || machine_.may_fail() || spool_limit_ == kSmallSpool,
            "costs are stored on a disk with room and power, in a spool with room");
     for (const Cost& cost : part) {
-      if (stored) kept.insert(cost.key.subject);
+      if (stored) (set_back_ ? unsure : kept).insert(cost.key.subject);
       if (!stored && machine_.may_have_stored()) perhaps_kept.insert(cost.key.subject);
     }
     return stored;
@@ -148,9 +185,17 @@ void SimulatedAgent::closed(SimulatedNetwork::Peer peer) {
 }
 
 void SimulatedAgent::welcomed(const wire::Welcome& welcome) {
+  expect(!welcome.renew_instance() || copy_, "an agent that was never set back is not taken for one");
   const auto served = agent::CommandLedger(life_->state.database).serve(welcome.coordinator());
   expect(served.ok() || machine_.may_fail(), "the ledger knows its coordinator");
   if (!served.ok()) return network_.close_by_agent(std::exchange(peer_, 0));
+  const Status asked =
+      welcome.renew_instance() ? agent::ask_renewal(life_->state.database, life_->costs->last_offered()) : Status();
+  const auto last = agent::last_to_send(life_->state.database);
+  expect((asked.ok() && last.ok()) || machine_.may_fail(), "a renewal is written down");
+  if (!asked.ok() || !last.ok()) return network_.close_by_agent(std::exchange(peer_, 0));
+  life_->costs->send_up_to(welcome.costs_wait() ? 0 : *last);
+  set_back_ = set_back_ && welcome.costs_wait();
   welcome_ = true;
   for (const auto& [id, done] : std::exchange(life_->unsent, {})) reply(done);
   life_->costs->link_opened();

@@ -40,12 +40,20 @@ class SimulatedAgent {
   // What the agent has been promised: measurements in the spool count once, others at most once.
   std::set<std::string> kept;
   std::set<std::string> perhaps_kept;
+  // Since then the machine was set back to an older copy of itself, or it was not known yet that it had been.
+  std::set<std::string> unsure;
   // Commands: how often each ran, and what was written down of it.
   std::map<std::string, std::uint64_t> runs;
   std::map<std::string, std::uint64_t> runs_lost;  // without having been written down
   std::map<std::string, std::string> recorded;     // by tag: the output
 
  private:
+  struct Copy {
+    PowerCutDisk::Copy disk;
+    std::set<std::string> kept;
+    std::set<std::string> perhaps_kept;
+    std::map<std::string, std::string> recorded;
+  };
   struct Life {
     agent::AgentDatabase state;
     std::optional<agent::CostStore> costs;
@@ -58,6 +66,8 @@ class SimulatedAgent {
   // Does it, unless the machine dies in its midst.
   void act(const std::function<void()>& work);
   void die();
+  void copy_or_set_back();
+  void renew();
   void connect();
   void every(Nanoseconds period, const std::function<void()>& work);
   void measure();
@@ -80,6 +90,8 @@ class SimulatedAgent {
   SimulatedNetwork::Peer peer_ = 0;
   bool welcome_ = false;
   bool behaves_ = false;
+  std::optional<Copy> copy_;
+  bool set_back_ = false;  // and no coordinator has been heard since
   std::uint64_t measured_ = 0;
 };
 

@@ -91,11 +91,33 @@ void SimulatedCoordinator::die() {
   life_.reset();
   network_.coordinator_gone();
   machine_.come_up();
+  if (!behaves_) copy_or_set_back();
   ++lives_;
   const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 30'000'000'000));
   time_.after(away, [this, life = lives_] {
     if (life == lives_) boot();
   });
+}
+
+// Somebody restores a backup of costs.db.
+void SimulatedCoordinator::copy_or_set_back() {
+  const std::string database = machine_.disk.file("costs.db");
+  const auto lot = random_.below(6);
+  if (lot == 0) copy_ = machine_.disk.copy(database);
+  if (lot != 1 || !copy_) return;
+  const auto before = stored();
+  machine_.disk.set_back(database, *copy_);
+  const auto after = stored();
+  for (const auto& [subject, count] : before) {
+    if (!after.contains(subject)) lost.insert(subject);
+  }
+  was_set_back = true;
+}
+
+// Nothing where no database was made yet.
+std::map<std::string, std::uint64_t> SimulatedCoordinator::stored() const {
+  const auto database = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kReadOnly);
+  return database.ok() ? measurement_counts(*database) : std::map<std::string, std::uint64_t>();
 }
 
 void SimulatedCoordinator::behave() {
@@ -158,6 +180,10 @@ bool SimulatedCoordinator::idle() const {
 SimulatedNetwork::Peer SimulatedCoordinator::peer_of(const std::string& node) const {
   const Member* member = life_->members.by_node(node);
   return member == nullptr || member->lost ? 0 : member->peer;
+}
+
+std::uint64_t SimulatedCoordinator::batches_lost() const {
+  return life_->services.counters.batches_lost;
 }
 
 std::map<std::string, std::uint64_t> SimulatedCoordinator::costs() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -32,9 +33,14 @@ class SimulatedCoordinator {
   [[nodiscard]] bool idle() const;
   // The node's connection; 0 = it is not known, not connected or lost.
   [[nodiscard]] SimulatedNetwork::Peer peer_of(const std::string& node) const;
+  // Of this life: batches that are taken for acknowledged once and lost.
+  [[nodiscard]] std::uint64_t batches_lost() const;
   // How often each measurement counts.
   [[nodiscard]] std::map<std::string, std::uint64_t> costs() const;
 
+  // What the cost database had and, when it was set back to an older copy, had not any more.
+  std::set<std::string> lost;
+  bool was_set_back = false;
   std::map<std::string, std::string> outputs;  // of commands that are done, by tag
 
  private:
@@ -44,6 +50,8 @@ class SimulatedCoordinator {
   void act(const std::function<void()>& work);
   void commit_soon();
   void die();
+  void copy_or_set_back();
+  [[nodiscard]] std::map<std::string, std::uint64_t> stored() const;
   void tick();
   void order(const std::string& tag, const std::string& node);
   void done(const wire::CommandDone& done);
@@ -56,6 +64,7 @@ class SimulatedCoordinator {
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;
   bool behaves_ = false;
+  std::optional<PowerCutDisk::Copy> copy_;  // of the cost database
   std::map<std::string, std::string> wanted_;
   std::map<std::string, std::uint64_t> ids_;  // that were given, by tag
   std::map<std::uint64_t, std::string> tags_;

@@ -137,3 +137,24 @@ TEST_CASE("a batch that two coordinators are sent at once is new to one of them"
   const std::string revisions = "SELECT revision FROM " + PostgresServer::schema_of(name) + ".facts";
   CHECK(PostgresServer::shared()->run(revisions).at(0) == std::to_string(kCoordinators * kBatches));
 }
+
+TEST_CASE("of facts that two coordinators change at once none is lost", "[postgresql]") {
+  if (PostgresServer::shared() == nullptr) return;
+  const DatabasePlace place(Backend::kPostgres);
+  const std::string name = place.name("c");
+  { const CostDatabase made = open_costs(name); }
+  constexpr std::size_t kChanges = 50;
+  const auto add = [&name](char letter) {
+    CostDatabase database = open_costs(name);
+    for (std::size_t i = 0; i < kChanges; ++i) {
+      const auto append = [letter](const std::string* known) { return (known == nullptr ? "" : *known) + letter; };
+      if (!database.change_fact("f", "failures/job", append).ok()) return;
+    }
+  };
+  std::thread other(add, 'b');
+  add('a');
+  other.join();
+  const std::string fact = open_costs(name).fact("f", "failures/job").value().value();
+  CHECK(std::ranges::count(fact, 'a') == kChanges);
+  CHECK(std::ranges::count(fact, 'b') == kChanges);
+}

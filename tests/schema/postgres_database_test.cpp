@@ -1,5 +1,7 @@
 // What is said of databases on a server alone.
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <latch>
 #include <string>
@@ -118,6 +120,29 @@ TEST_CASE("a server that does not answer is not asked again and again", "[postgr
   CHECK(count(place.open()) == 0);
 }
 
+TEST_CASE("a server that stands still under a connection takes no longer than its limit", "[postgresql]") {
+  if (absent()) return;
+  const Place place;
+  std::string impatient = place.name;
+  impatient.insert(impatient.find("-csearch_path"), "-cstatement_timeout%3D600%20");
+  Database database = Place::open_as(impatient).value();
+  REQUIRE(insert(database, 1).ok());
+  const auto process = static_cast<pid_t>(as_integer(database.query("SELECT pg_backend_pid()::int8").value()[0][0]));
+  REQUIRE(kill(process, SIGSTOP) == 0);
+  const auto begin = std::chrono::steady_clock::now();
+  const Status refused = insert(database, 2);
+  const auto unread = database.query("SELECT 1");
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  kill(process, SIGCONT);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().kind == ErrorKind::kUnavailable);
+  CHECK_THAT(refused.error().message, Catch::Contains("has not answered within 1100 ms"));
+  CHECK_THAT(unread.error().message, Catch::Contains("left alone for a while"));
+  CHECK(waited >= std::chrono::milliseconds(1100));
+  CHECK(waited < std::chrono::seconds(5));
+  CHECK(count(place.open()) == 1);
+}
+
 TEST_CASE("of two transactions that wait for each other both are stored in the end", "[postgresql]") {
   if (absent()) return;
   const Place place;
@@ -193,7 +218,7 @@ TEST_CASE("a statement that takes too long is stopped", "[postgresql]") {
   const auto bounds = place.open().query(
       "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), "
       "current_setting('idle_in_transaction_session_timeout'), current_setting('default_transaction_read_only')");
-  CHECK(bounds.value().at(0) == Row{std::string("30s"), std::string("5s"), std::string("1min"), std::string("on")});
+  CHECK(bounds.value().at(0) == Row{std::string("6s"), std::string("5s"), std::string("1min"), std::string("on")});
 }
 
 TEST_CASE("storing many costs scans no table, also where statistics were taken of empty ones", "[postgresql]") {

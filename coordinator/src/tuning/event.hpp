@@ -146,6 +146,7 @@ struct NodeLost {
 struct NodeBack {
   std::string node;
   std::vector<RankThere> ranks;  // of this job
+  std::uint64_t launch = 0;      // the job's latest there, over or not
   // What it is now; an empty fingerprint: not said.
   std::string fingerprint = {};  // hash
   std::int32_t devices = 0;

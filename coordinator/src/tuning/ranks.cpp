@@ -64,7 +64,8 @@ void Tuning::send(const OutstandingCommand& command) {
 }
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
-  ++state_.launch;
+  // Where this state was set back to an older copy, agents have had later launches, and start none of those again.
+  state_.launch = std::max(state_.launch, launch_seen_) + 1;
   launched_at_ = now_.monotonic;
   state_.launch_epoch = state_.committed_epoch = state_.begin_epoch(plan.hash);
   state_.launch_plan = plan;
@@ -351,6 +352,7 @@ void Tuning::on(const NodeLost& lost) {
 }
 
 void Tuning::on(const NodeBack& back) {
+  launch_seen_ = std::max(launch_seen_, back.launch);
   if (ranks_of(back.node).empty()) return end_strays(back);
   const bool was_lost = lost_.erase(back.node) > 0;
   moved_at_ = now_.monotonic;

@@ -358,6 +358,7 @@ class Tuning {
   std::uint64_t growth_search_ = 0;  // its number, while it is going on
   NodesOffered offer_;               // that it is for
   Nanoseconds launched_at_{0};
+  std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
   Nanoseconds probing_since_{0};
   std::set<std::int32_t> ended_;
   std::string first_end_;                                  // of a submitted launch's ranks, in words

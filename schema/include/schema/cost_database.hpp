@@ -26,7 +26,8 @@ namespace trimtab {
 
 // Who sent a batch and which: the key of "counts once". An origin is unique in the world (drawn once per database) and
 // numbers its batches 1, 2, 3, ...: those without a gap are folded into one row per cost, so that files stay small. A
-// gap is allowed, and only keeps what follows it unfolded. REQUIRES of add_batch: a name, and a number below 2^63.
+// gap is allowed, and only keeps what follows it unfolded, until compare() knows that nobody can fill it. REQUIRES of
+// add_batch: a name, and a number below 2^63.
 struct BatchId {
   std::string origin;
   std::uint64_t number = 0;
@@ -44,6 +45,18 @@ struct CostBatch {
   std::optional<NamedFingerprint> fingerprint;
   std::string source;
   std::vector<Cost> costs;
+};
+
+// What the maker of an origin's batches says of their numbers.
+struct OriginNumbers {
+  std::string origin;
+  std::uint64_t held_from = 0;  // those below were stored here, and the maker has them no more; 0 = not said
+  std::uint64_t last = 0;       // the highest that it has given to a batch
+};
+// What the database says to that.
+struct OriginFindings {
+  std::uint64_t lost = 0;  // were stored here once and are not: this is an older copy. They count as without costs now
+  bool ahead = false;      // later numbers are stored: the maker is an older copy, or there are two of it
 };
 
 enum class OpenMode { kCreate, kReadWrite, kReadOnly };
@@ -66,6 +79,10 @@ class CostDatabase {
   // their order, whether it was new. One commit for all, and on a server few round trips.
   [[nodiscard]] Result<std::vector<bool>> add_batches(std::span<const CostBatch> batches);
 
+  // Compares. Where batches are lost, those after them are folded again (schema/README.md). REQUIRES: numbers below
+  // 2^63, and `held_from` at most one above `last`; else it is bad input.
+  [[nodiscard]] Result<OriginFindings> compare(const OriginNumbers& said);
+
   // All costs of a fingerprint, sources merged unless one is named: what was measured here, else what was imported.
   // `kinds` empty = all.
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
@@ -81,8 +98,12 @@ class CostDatabase {
   [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other);
 
   // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging
-  // keeps the fact that was put more often, then the greater text.
+  // keeps the fact that was put more often, then the greater text. change_fact() puts what `change` makes of the fact
+  // that is there (null: there is none), and no other writer comes between; it may be called more than once.
   [[nodiscard]] Status put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json);
+  using FactChange = std::function<std::string(const std::string* json)>;
+  [[nodiscard]] Status change_fact(const std::string& fingerprint_hash, const std::string& name,
+                                   const FactChange& change);
   [[nodiscard]] Result<std::optional<std::string>> fact(const std::string& fingerprint_hash,
                                                         const std::string& name) const;
 

@@ -1,5 +1,6 @@
 #include "postgres_database.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -18,13 +19,19 @@ constexpr int kAttempts = 10;
 constexpr int kOutcomeQuestions = 50;
 constexpr const char* kOutcomePause = "SELECT pg_sleep(0.1)";
 
+// The server stops a statement by itself after its own limit, as it is set; it gets a third more to say so.
+std::chrono::milliseconds answer_limit(std::int64_t statement_ms) {
+  constexpr std::int64_t kLeastMs = 500;
+  return std::chrono::milliseconds(statement_ms + std::max(statement_ms / 3, kLeastMs));
+}
+
 // A longer statement is stopped, a longer wait for another's lock given up, unless the role or the name says otherwise.
 // The server notices as we do when the other side is gone. What is acknowledged is on its disk. What is no change
 // reads. Every statement but reading all has an index: a server that took its statistics while a table was empty would
 // scan it all the same, for each of the rows that a merge brings. A table of one row is still scanned, at a cost that
 // this setting makes up and that calls for compiled code: a tenth of a second, also in a trigger, for each row.
 constexpr const char* kSettings =
-    "SELECT set_config(name, value, false) FROM (VALUES ('statement_timeout', '30s', '0'), ('lock_timeout', '5s', "
+    "SELECT set_config(name, value, false) FROM (VALUES ('statement_timeout', '6s', '0'), ('lock_timeout', '5s', "
     "'0'), "
     "('idle_in_transaction_session_timeout', '60s', '0'), ('synchronous_commit', 'on', 'off'), "
     "('default_transaction_read_only', 'on', NULL), ('enable_seqscan', 'off', 'on'), ('jit', 'off', 'on'), "
@@ -39,7 +46,7 @@ std::vector<PostgresStatement> each(const std::string& sql, const Rows& argument
 }
 
 // A server that does not answer takes at most a tenth of its callers' time, who may be an event loop: after a vain
-// attempt to connect, the pause before the next is so many times as long.
+// wait for it, the pause before the next attempt to connect is so many times as long.
 constexpr int kPause = 9;
 
 enum class Scope { kNone, kSnapshot, kChange };
@@ -72,6 +79,8 @@ class PostgresDatabase : public DatabaseBackend {
 
   Result<PostgresSession> connect();
   Result<PostgresSession> try_connect() const;
+  // After a vain wait.
+  void leave_alone(std::chrono::nanoseconds waited, const std::string& why);
   Status connected();  // again, where the connection was lost
   Status reconnect();
   Attempt attempt(const std::function<Status()>& body);
@@ -104,10 +113,13 @@ Result<PostgresSession> PostgresDatabase::connect() {
   }
   auto session = try_connect();
   if (session.ok()) return session;
-  const auto end = std::chrono::steady_clock::now();
-  not_before_ = end + kPause * (end - begin);
-  unreachable_ = session.error().message;
+  leave_alone(std::chrono::steady_clock::now() - begin, session.error().message);
   return session;
+}
+
+void PostgresDatabase::leave_alone(std::chrono::nanoseconds waited, const std::string& why) {
+  not_before_ = std::chrono::steady_clock::now() + kPause * waited;
+  unreachable_ = why;
 }
 
 Result<PostgresSession> PostgresDatabase::try_connect() const {
@@ -117,7 +129,10 @@ Result<PostgresSession> PostgresDatabase::try_connect() const {
                      ": the connection to another machine is not encrypted. Set the server up for TLS and use "
                      "sslmode=verify-full");
   }
-  TRIMTAB_TRY_STATUS(session.run(kSettings));
+  TRIMTAB_TRY(
+      const auto answers,
+      session.run_all({{kSettings}, {"SELECT setting::int8 FROM pg_settings WHERE name = 'statement_timeout'"}}));
+  session.allow(answer_limit(as_integer(answers.at(1).at(0).at(0))));
   return session;
 }
 
@@ -131,6 +146,9 @@ Status PostgresDatabase::open() {
 
 Status PostgresDatabase::connected() {
   if (session_ && !session_->lost()) return {};
+  if (session_ && session_->failure().silent) {
+    leave_alone(session_->limit(), postgres_error(session_->failure(), subject()).message);
+  }
   session_.reset();
   const Status again = reconnect();
   // Whatever it is: what was asked for is in order, and may be stored later.

@@ -13,6 +13,7 @@ struct PostgresFailure {
   std::string state;    // SQLSTATE; empty where the server did not answer
   std::string message;  // the server's or libpq's
   bool lost = false;    // the connection is gone
+  bool silent = false;  // because the server did not answer in time
 };
 
 // Whether the same transaction may succeed when it is run again: others were in the way, or the connection was lost.

@@ -1,6 +1,9 @@
 #include "postgres_session.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <utility>
 
@@ -52,7 +55,9 @@ Result<PostgresSession> PostgresSession::connect(const PostgresName& name, const
   }
   PQsetNoticeProcessor(
       connection, [](void*, const char*) {}, nullptr);
-  if (PQenterPipelineMode(connection) == 0) return unavailable(subject + ": libpq refuses to send several statements");
+  if (PQsetnonblocking(connection, 1) != 0 || PQenterPipelineMode(connection) == 0) {
+    return unavailable(subject + ": libpq refuses to send several statements");
+  }
   return session;
 }
 
@@ -105,12 +110,45 @@ bool PostgresSession::send(const PostgresStatement& statement, std::vector<Prepa
                              arguments.lengths(), arguments.formats(), kBinary) == 1;
 }
 
-PostgresSession::ResultHandle PostgresSession::receive() {
-  ResultHandle result(PQgetResult(connection_.get()));
-  // Each answer but the synchronization's ends with a null.
-  if (result != nullptr && PQresultStatus(result.get()) != PGRES_PIPELINE_SYNC) {
-    ResultHandle(PQgetResult(connection_.get()));
+void PostgresSession::begin_exchange() {
+  failure_ = {};
+  silent_ = false;
+  deadline_ = std::chrono::steady_clock::now() + limit_;
+}
+
+bool PostgresSession::wait(bool to_send) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now()).count();
+  if (left <= 0) {
+    silent_ = true;
+    return false;
   }
+  pollfd server{PQsocket(connection_.get()), static_cast<short>(to_send ? POLLIN | POLLOUT : POLLIN), 0};
+  // What interrupts it, and what fails, is seen by libpq, or at the next call.
+  (void)poll(&server, 1, static_cast<int>(std::min<long long>(left, 60'000)));
+  return true;
+}
+
+// What the server says meanwhile is read, so that it never waits for us.
+bool PostgresSession::flush() {
+  while (PQflush(connection_.get()) == 1) {
+    if (!wait(true)) return false;
+    if (PQconsumeInput(connection_.get()) == 0) break;
+  }
+  return true;
+}
+
+// Where reading fails, libpq has the reason as its next result.
+PostgresSession::ResultHandle PostgresSession::next_result() {
+  while (!silent_ && PQisBusy(connection_.get()) == 1) {
+    if (!wait(false) || PQconsumeInput(connection_.get()) == 0) break;
+  }
+  return ResultHandle(silent_ ? nullptr : PQgetResult(connection_.get()));
+}
+
+PostgresSession::ResultHandle PostgresSession::receive() {
+  ResultHandle result = next_result();
+  // Each answer but the synchronization's ends with a null.
+  if (result != nullptr && PQresultStatus(result.get()) != PGRES_PIPELINE_SYNC) next_result();
   return result;
 }
 
@@ -125,14 +163,14 @@ bool PostgresSession::note_failure(const PGresult* result) {
 }
 
 Result<std::vector<Rows>> PostgresSession::exchange(const PostgresStatement* first, std::size_t count) {
-  failure_ = {};
+  begin_exchange();
   if (lost()) return give_up();
   if (prepared_.size() >= kMaxPrepared) TRIMTAB_TRY_STATUS(forget_statements());
   std::vector<Prepared> preparations;
   std::vector<bool> prepares;  // of what was sent: a preparation, or a statement's run
   bool sent = true;
   for (std::size_t i = 0; i < count && sent; ++i) sent = send(first[i], preparations, prepares);
-  if (!sent || PQpipelineSync(connection_.get()) == 0) return give_up();
+  if (!sent || PQpipelineSync(connection_.get()) == 0 || !flush()) return give_up();
   std::vector<Rows> answers;
   bool failed = false;
   auto preparation = preparations.begin();
@@ -165,8 +203,10 @@ Result<bool> PostgresSession::read_end() {
 // The connection cannot be used any more.
 Error PostgresSession::give_up() {
   std::string reason = one_line(PQerrorMessage(connection_.get()));
+  if (silent_) reason = "it has not answered within " + std::to_string(limit_.count()) + " ms";
   connection_.reset();
   failure_.lost = true;
+  failure_.silent = silent_;
   if (failure_.message.empty()) failure_.message = reason.empty() ? "it does not answer" : std::move(reason);
   return error();
 }
@@ -175,9 +215,11 @@ Status PostgresSession::script(const std::string& text) {
   PGconn* connection = connection_.get();
   if (lost()) return give_up();
   TRIMTAB_ASSERT(PQexitPipelineMode(connection) == 1, "every statement was answered");
-  failure_ = {};
-  const bool failed = note_failure(ResultHandle(PQexec(connection, text.c_str())).get());
-  if (lost()) return give_up();
+  begin_exchange();
+  if (PQsendQuery(connection, text.c_str()) == 0 || !flush()) return give_up();
+  bool failed = false;
+  while (const ResultHandle result = next_result()) failed = note_failure(result.get()) || failed;
+  if (silent_ || lost()) return give_up();
   PQenterPipelineMode(connection);
   if (failed) return error();
   return {};

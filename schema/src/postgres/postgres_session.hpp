@@ -1,11 +1,13 @@
 #pragma once
 
 // One connection to a server: statements are prepared once and sent together, so that many of them take one round trip
-// (libpq's pipeline mode). Values never become part of a statement's text. Not thread-safe.
+// (libpq's pipeline mode). Values never become part of a statement's text. Not thread-safe. A server that stands still
+// while the network below it acknowledges takes no longer than the limit: then the connection is given up.
 // https://www.postgresql.org/docs/15/libpq-pipeline-mode.html
 
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,6 +30,11 @@ class PostgresSession {
  public:
   // `kind`: of the database, for messages.
   [[nodiscard]] static Result<PostgresSession> connect(const PostgresName& name, const std::string& kind);
+
+  // How long the server may take for what is sent at once. The beginning: kAnswerLimit.
+  static constexpr std::chrono::milliseconds kAnswerLimit{8000};
+  void allow(std::chrono::milliseconds limit) { limit_ = limit; }
+  [[nodiscard]] std::chrono::milliseconds limit() const { return limit_; }
 
   // All of them, in order; outside a transaction they are one of their own. The first that fails ends the list.
   // REQUIRES of more than one: small answers, which the connection's buffers hold.
@@ -59,8 +66,13 @@ class PostgresSession {
   Result<std::vector<Rows>> exchange(const PostgresStatement* first, std::size_t count);
   // Whether libpq took the statement; where it is new, a preparation before it, noted in `preparations`.
   bool send(const PostgresStatement& statement, std::vector<Prepared>& preparations, std::vector<bool>& prepares);
-  // The next answer and its end; null when the connection was lost.
+  // The next answer and its end; null when the connection was lost or the limit has passed.
   ResultHandle receive();
+  ResultHandle next_result();
+  void begin_exchange();
+  // Until the server takes or sends something; false once the limit has passed.
+  bool wait(bool to_send);
+  bool flush();
   bool note_failure(const PGresult* result);
   Result<bool> read_end();
   Error give_up();
@@ -71,6 +83,9 @@ class PostgresSession {
   std::string subject_;
   std::map<std::string, std::string> prepared_;  // key to name
   std::uint64_t names_ = 0;
+  std::chrono::milliseconds limit_ = kAnswerLimit;
+  std::chrono::steady_clock::time_point deadline_;
+  bool silent_ = false;
   PostgresFailure failure_;
   std::string last_tag_;
 };

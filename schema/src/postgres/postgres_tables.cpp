@@ -1,10 +1,13 @@
 #include "postgres_tables.hpp"
 
+#include <chrono>
+
 namespace trimtab {
 
 namespace {
 
 constexpr int kOwnerQuestions = 5;
+constexpr std::chrono::milliseconds kUpgradeLimit = std::chrono::minutes(60);
 constexpr std::int64_t kTablesLock = 0x74724c31;  // "trL1"
 // Shift the second number in: the lock functions take two of 32 bits.
 constexpr const char* kLockTables = "SELECT pg_advisory_xact_lock((? << 32) | ?)";
@@ -57,7 +60,10 @@ Status PostgresTables::prepare(PostgresSession& session, DatabaseMode mode) {
   const bool make = found == 0 && mode == DatabaseMode::kCreate;
   const bool renew = found > 0 && found < known() && mode != DatabaseMode::kReadOnly;
   if (!make && !renew) return check_version(found);
+  const std::chrono::milliseconds limit = session.limit();
+  session.allow(kUpgradeLimit);
   const Status upgraded = upgrade(session);
+  session.allow(limit);
   if (upgraded.ok()) return {};
   if (!session.lost()) (void)session.script("ROLLBACK");
   const std::string what =
@@ -66,9 +72,10 @@ Status PostgresTables::prepare(PostgresSession& session, DatabaseMode mode) {
   return wrap("cannot " + what, upgraded.error());
 }
 
-// One transaction, alone.
+// One transaction, alone, which takes as long as tables are large.
 Status PostgresTables::upgrade(PostgresSession& session) {
   TRIMTAB_TRY_STATUS(session.script(kBeginChange));
+  TRIMTAB_TRY_STATUS(session.script("SET LOCAL statement_timeout = 0"));
   TRIMTAB_TRY_STATUS(session.run(kLockTables, {kTablesLock, schema_}));
   TRIMTAB_TRY_STATUS(run_steps(session));
   TRIMTAB_TRY_STATUS(session.run("COMMIT"));
