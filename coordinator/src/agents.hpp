@@ -100,7 +100,6 @@ class Agents {
   CollectiveIntake collectives_;
   CostIntake costs_;
   UnfinishedJobs unfinished_;
-  std::unique_ptr<wire::FromAgent> spare_;  // the last message: its memory serves the next
   std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
   std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };
