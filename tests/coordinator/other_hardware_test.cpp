@@ -38,7 +38,7 @@ class Training {
   // With the ranks of the present launch, or without.
   void returns(const std::string& node, const std::string& fingerprint, bool with_ranks = true) {
     const std::int32_t rank = node == "n0" ? 0 : 1;
-    NodeBack back{node, {}, fingerprint, 1, 500};
+    NodeBack back{node, {}, 0, fingerprint, 1, 500};
     if (with_ranks) back.ranks.push_back({rank, state().launch, state().launch_epoch});
     feed(back);
   }
