@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.hpp"
 #include "files.hpp"
 #include "report_html.hpp"
 #include "report_sections.hpp"
@@ -79,9 +80,9 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   const std::string page = page_of(report);
   CHECK(contains(page, "What was slow"));
   CHECK(contains(page, "The largest loss was"));
-  CHECK(contains(page, "The longest change of plan took 214 ms, of which the snapshot 90 ms, communicators"));
-  CHECK(contains(page, "building modules 50"));
-  CHECK(contains(page, "the trials cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
+  CHECK(contains(page, "The longest change of plan took " + format_ms(214.5) + ", of which the snapshot 90.0 ms, communicators 20.5 ms"));
+  CHECK(contains(page, "building modules 50.0 ms"));
+  CHECK(contains(page, "trials and comparisons cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
   CHECK(contains(page,
                  "The change to trial " + report["trials"][0]["id"].dump() + "&#39;s plan has paid after 17 steps"));
   CHECK(contains(page, "From step 120 on a step took 95.0 ms instead of 80.0 ms"));

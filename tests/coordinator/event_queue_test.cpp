@@ -101,7 +101,7 @@ TEST_CASE("a job whose state cannot be stored for long waits in bounded memory a
   disk.free();
   job.tick();
   CHECK(job.storage_failure().empty());
-  CHECK(job.state().phase == Phase::kStopped);
+  CHECK(job.state().phase == Phase::kStopping);  // until its nodes have ended what they run of it
   const auto audit = world.store.audit("gpt", 0, 1000).value();
   CHECK(std::ranges::any_of(audit, [](const StoredAudit& one) { return one.audit.what == "freeze the job"; }));
 }

@@ -12,6 +12,7 @@ from harness import BIN, ManualClock
 
 from gpu_check import plan_checks, report
 from gpu_check.installation import Installation
+from gpu_check.machine import with_this_python
 from gpu_check.sections import Budget, Failed
 from gpu_check.trainer import Trainer
 
@@ -40,7 +41,7 @@ class PlanChecks(unittest.TestCase):
         self.folder = pathlib.Path(held.name)
         (self.folder / "bin").mkdir()
         self.installation = Installation(self.folder, "/nowhere", "/nowhere")
-        self.environment = {**os.environ, **SMALL}
+        self.environment = with_this_python({**os.environ, **SMALL})
 
     def need(self, *, program=False):
         if not has_pytorch():
