@@ -286,12 +286,13 @@ TEST_CASE("a process that floods the socket is read at its rate, nothing is lost
   using namespace std::chrono_literals;
   Fixture fixture(1000);
   const auto begin = std::chrono::steady_clock::now();
+  // They outlive the loop: it must not see them go.
+  const auto flood = RawClient::unix_socket(fixture.path);
+  const auto other = RawClient::unix_socket(fixture.path);
   while_loop_runs(fixture.loop, [&] {
-    const auto flood = RawClient::unix_socket(fixture.path);
     std::string bytes;
     for (int i = 0; i < 1200; ++i) bytes += frame_for("{}");
     flood.send(bytes);
-    const auto other = RawClient::unix_socket(fixture.path);
     other.send(frame_for("[]"));
     static_cast<void>(other.read_exactly(4 + 6));
     CHECK(std::chrono::steady_clock::now() - begin < 10s);
