@@ -91,7 +91,7 @@ class Rehearsal(unittest.TestCase):
 
     def test_a_driver_that_is_too_old_fails_every_section_that_needs_it_and_says_so(self):
         self.bench.write_text(OLD_DRIVER)
-        passed, by_name = self.check("--sections", "device,records,overhead-chain", "--scale", "0.2")
+        passed, by_name = self.check("--sections", "device,records,overhead-chain", "--scale", "1")
         self.assertFalse(passed)
         for name in ("device", "records", "overhead-chain"):
             self.assertEqual(by_name[name]["status"], "failed", name)
