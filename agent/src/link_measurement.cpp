@@ -63,13 +63,15 @@ class Measurement {
  private:
   using Move = std::function<Status(Bytes)>;
 
+  // Of the link's time.
+  [[nodiscard]] double share() const { return std::clamp(budget_.share, 0.01, 1.0); }
+
   // Its time, after which the link is left alone in proportion.
   Result<Nanoseconds> timed(const std::function<Status()>& work) {
     const Nanoseconds begin = clock_.monotonic();
     TRIMTAB_TRY_STATUS(work());
     const Nanoseconds took = std::max(clock_.monotonic() - begin, Nanoseconds(1));
-    const double busy = std::clamp(budget_.share, 0.01, 1.0);
-    TRIMTAB_TRY_STATUS(rest_(std::chrono::duration_cast<Nanoseconds>(took * (1 / busy - 1))));
+    TRIMTAB_TRY_STATUS(rest_(std::chrono::duration_cast<Nanoseconds>(took * (1 / share() - 1))));
     return took;
   }
 
@@ -91,10 +93,9 @@ class Measurement {
     TRIMTAB_TRY(Rounds rounds, shortest_worth_timing(move));
     // At least one of each, then as many as the budget has time for.
     const Nanoseconds most = budget_.time / 2;
-    const double busy = std::clamp(budget_.share, 0.01, 1.0);
     Nanoseconds spent{0};
     for (int i = 0; i < budget_.rounds; ++i) {
-      const auto round = i > 0 ? std::chrono::duration_cast<Nanoseconds>(spent / i / busy) : Nanoseconds(0);
+      const auto round = i > 0 ? std::chrono::duration_cast<Nanoseconds>(spent / i / share()) : Nanoseconds(0);
       if (i > 0 && (spent + (spent / i) > most || clock_.monotonic() + round > end)) break;
       if (i > 0) TRIMTAB_TRY_STATUS(timed_move(move, rounds.bytes, rounds.brief));
       TRIMTAB_TRY_STATUS(timed_move(move, rounds.times * rounds.bytes, rounds.lengthy));

@@ -95,15 +95,19 @@ void check(int result, const char* failed) {
   throw SQLite::Exception(std::string(failed) + ": " + sqlite3_errstr(result), result & 0xff);
 }
 
+sqlite3_int64 size_of(sqlite3_file* file, const char* failed) {
+  sqlite3_int64 size = 0;
+  if (file != nullptr && file->pMethods != nullptr) check(file->pMethods->xFileSize(file, &size), failed);
+  return size;
+}
+
 // A creation that fails cuts the file off again, which may not have reached the disk. From the next one on SQLite
 // counts an empty file as new, and removes its journal: what the disk holds must be empty by then.
 void secure_empty(SQLite::Database& connection) {
   constexpr const char* kFailed = "the empty file does not reach the disk";
   sqlite3_file* file = nullptr;
   check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file), kFailed);
-  sqlite3_int64 size = 0;
-  check(file->pMethods->xFileSize(file, &size), kFailed);
-  if (size == 0) check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL), kFailed);
+  if (size_of(file, kFailed) == 0) check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL), kFailed);
 }
 
 void copy_log_at_close(SQLite::Database& connection, bool copies) {
@@ -115,12 +119,6 @@ sqlite3_file* log_of(SQLite::Database& connection, const char* failed) {
   sqlite3_file* log = nullptr;
   check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), failed);
   return log;
-}
-
-sqlite3_int64 size_of(sqlite3_file* log, const char* failed) {
-  sqlite3_int64 size = 0;
-  if (log != nullptr && log->pMethods != nullptr) check(log->pMethods->xFileSize(log, &size), failed);
-  return size;
 }
 
 // Who only looks, or is refused, removes the files that it had to make when it is the last to close, but never copies a

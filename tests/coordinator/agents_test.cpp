@@ -119,20 +119,20 @@ TEST_CASE("agents are told which jobs are not over, at their hello and when that
   World world;
   JobRun& job = world.submit("gpt");
   world.hello("n0", 1);
-  REQUIRE(world.unfinished[1].size() >= 1);
-  CHECK(world.unfinished[1].back().complete());
-  REQUIRE(world.unfinished[1].back().jobs_size() == 1);
-  CHECK(world.unfinished[1].back().jobs(0) == "gpt");
+  REQUIRE(world.unfinished(1).size() >= 1);
+  CHECK(world.unfinished(1).back().complete());
+  REQUIRE(world.unfinished(1).back().jobs_size() == 1);
+  CHECK(world.unfinished(1).back().jobs(0) == "gpt");
   world.agents.tick();
-  const std::size_t before = world.unfinished[1].size();
+  const std::size_t before = world.unfinished(1).size();
   world.agents.tick();
-  CHECK(world.unfinished[1].size() == before);  // nothing new, nothing said
+  CHECK(world.unfinished(1).size() == before);  // nothing new, nothing said
   job.feed(Order::kStop);
   REQUIRE_FALSE(job.active());
   world.agents.tick();
-  REQUIRE(world.unfinished[1].size() == before + 1);
-  CHECK(world.unfinished[1].back().complete());
-  CHECK(world.unfinished[1].back().jobs_size() == 0);
+  REQUIRE(world.unfinished(1).size() == before + 1);
+  CHECK(world.unfinished(1).back().complete());
+  CHECK(world.unfinished(1).back().jobs_size() == 0);
 }
 
 TEST_CASE("a node that introduces itself with another fingerprint is other hardware to its jobs") {
@@ -208,7 +208,7 @@ TEST_CASE("what another coordinator acknowledged is not lost") {
   from.mutable_hello()->set_last_batch(9);
   from.mutable_hello()->set_acknowledged_by("another");
   world.agents.message(1, from.SerializeAsString());
-  CHECK_FALSE(world.welcomes.at(1).renew_instance());
+  CHECK_FALSE(world.welcome(1).renew_instance());
   CHECK(world.services.counters.batches_lost == 0);
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("an agent that was set back, and a copy of an agent, are given a new i
   copy.mutable_hello()->set_held_from(4);
   copy.mutable_hello()->set_last_batch(3);
   world.agents.message(5, copy.SerializeAsString());
-  CHECK(world.welcomes.at(5).renew_instance());
+  CHECK(world.welcome(5).renew_instance());
 }
 
 TEST_CASE("a job that is handed in after the state was set back has a launch that no agent has had") {

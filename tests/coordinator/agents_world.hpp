@@ -42,16 +42,12 @@ struct World {
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;     // by peer
   std::map<std::uint64_t, std::uint64_t> answered;           // by peer: the clock in the last answer to a heartbeat
-  std::map<std::uint64_t, wire::Welcome> welcomes;           // by peer
   std::map<std::uint64_t, std::vector<wire::ToAgent>> told;  // by peer
-  std::map<std::uint64_t, std::vector<wire::UnfinishedJobs>> unfinished;  // by peer: what it was told
   Agents agents{services,
                 jobs,
                 {[this](std::uint64_t peer, const std::string& frame) {
                    wire::ToAgent to;
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
-                   if (to.has_welcome()) welcomes[peer] = to.welcome();
-                   if (to.has_unfinished_jobs()) unfinished[peer].push_back(to.unfinished_jobs());
                    told[peer].push_back(to);
                    return true;
                  },
@@ -69,10 +65,25 @@ struct World {
     agents.message(peer, test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
   }
   void say(std::uint64_t peer, const wire::FromAgent& from) { agents.message(peer, from.SerializeAsString()); }
+  // The last that this peer was sent.
+  wire::Welcome welcome(std::uint64_t peer) {
+    wire::Welcome last;
+    for (const wire::ToAgent& to : told[peer]) {
+      if (to.has_welcome()) last = to.welcome();
+    }
+    return last;
+  }
+  std::vector<wire::UnfinishedJobs> unfinished(std::uint64_t peer) {
+    std::vector<wire::UnfinishedJobs> all;
+    for (const wire::ToAgent& to : told[peer]) {
+      if (to.has_unfinished_jobs()) all.push_back(to.unfinished_jobs());
+    }
+    return all;
+  }
   void heartbeat(std::uint64_t peer) {
     wire::FromAgent from;
     from.mutable_heartbeat()->set_sent_ns(1);
-    agents.message(peer, from.SerializeAsString());
+    say(peer, from);
   }
   // A heartbeat of a node whose clock is so far ahead, and the answer to the one before it.
   void heartbeat_ahead(std::uint64_t peer, Nanoseconds ahead) {
@@ -82,14 +93,14 @@ struct World {
     beat.set_answered_ns(answered[peer]);
     beat.set_heard_ns(answered[peer] + static_cast<std::uint64_t>(ahead.count()));
     clock.advance(std::chrono::microseconds(10));
-    agents.message(peer, from.SerializeAsString());
+    say(peer, from);
     clock.advance(std::chrono::seconds(2));
   }
   void trace_end(std::uint64_t peer, std::uint64_t trace, const std::string& node) {
     wire::FromAgent from;
     from.mutable_trace_end()->set_id(trace);
     from.mutable_trace_end()->set_node(node);
-    agents.message(peer, from.SerializeAsString());
+    say(peer, from);
   }
   // Two nodes, of which n0 has sent all that it has of the trace.
   std::uint64_t half_done_trace() {
@@ -110,14 +121,14 @@ struct World {
     from.mutable_hello()->set_held_from(held_from);
     from.mutable_hello()->set_last_batch(last);
     from.mutable_hello()->set_acknowledged_by(store.identity());
-    agents.message(peer, from.SerializeAsString());
-    return welcomes.at(peer).renew_instance();
+    say(peer, from);
+    return welcome(peer).renew_instance();
   }
   void batch(std::uint64_t peer, std::uint64_t number) {
     wire::FromAgent from;
     from.mutable_cost_batch()->set_batch(number);
     from.mutable_cost_batch()->set_fingerprint_json(fingerprint_json());
-    agents.message(peer, from.SerializeAsString());
+    say(peer, from);
   }
 
   JobRun& submit(const std::string& name, const std::string& tenant = "*") {
@@ -149,7 +160,7 @@ struct World {
       one.set_function(nccl::kAllReduce);
       one.set_begin_ns(1'000'000'000 + sequence * 1'000'000);
       one.set_duration_ns(200'000);
-      agents.message(rank + 1, from.SerializeAsString());
+      say(rank + 1, from);
     }
   }
   bool has_table(std::int64_t run) const {

@@ -19,16 +19,6 @@ struct Tenants : World {
     hello.mutable_hello()->set_devices(2);
     say(peer, hello);
   }
-  JobRun& hand_in(const std::string& name, const std::string& tenant) {
-    Job job;
-    job.name = name;
-    job.world_size = 2;
-    job.steps = 10;
-    job.describe = {"describe"};
-    job.benchmark = {"benchmark"};
-    job.train = {"train"};
-    return *jobs.submit(job, true, tenant).value().job;
-  }
   [[nodiscard]] std::vector<std::string> nodes_of(const std::string& name) {
     std::vector<std::string> nodes;
     for (const NodeShare& share : jobs.find(name)->state().nodes) nodes.push_back(share.node);
@@ -48,11 +38,11 @@ TEST_CASE("two tenants' jobs are each placed on the node of their own, and one w
   Tenants world;
   world.come("n0", 1, "ana");
   world.come("n1", 2, "bob");
-  world.hand_in("his", "bob");
-  world.hand_in("hers", "ana");
+  world.submit("his", "bob");
+  world.submit("hers", "ana");
   CHECK(world.nodes_of("hers") == std::vector<std::string>{"n0"});
   CHECK(world.nodes_of("his") == std::vector<std::string>{"n1"});
-  const JobRun& job = world.hand_in("another", "eve");
+  const JobRun& job = world.submit("another", "eve");
   CHECK(job.state().phase == Phase::kWaiting);
   CHECK_THAT(job.waits_for(), Catch::Contains("nodes that serve tenant eve have 0; 4 more"));
   CHECK(json::parse(job_document(job)).at("waits_for") == job.waits_for());
@@ -65,7 +55,7 @@ TEST_CASE("two tenants' jobs are each placed on the node of their own, and one w
 TEST_CASE("a node that comes back for another tenant begins nothing for the job that was there") {
   Tenants world;
   world.come("n0", 1, "");
-  JobRun& job = world.hand_in("hers", "ana");
+  JobRun& job = world.submit("hers", "ana");
   REQUIRE(job.state().phase == Phase::kDescribing);
   REQUIRE(world.commands(1) == 1);
   world.come("n0", 2, "bob");
