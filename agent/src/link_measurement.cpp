@@ -11,7 +11,8 @@ namespace {
 constexpr int kRoundTrips = 8;
 constexpr int kLeastRoundTrips = 3;
 constexpr Nanoseconds kRoundTripsTime = std::chrono::milliseconds(50);
-// A transfer is long enough where it takes so many round trips: behind the job's own bytes in a queue each waits as long.
+// A transfer is long enough where it takes so many round trips: behind the job's own bytes in a queue each waits as
+// long.
 constexpr int kInRoundTrips = 4;
 constexpr Bytes kFirst = Bytes{16} << 10;
 constexpr Bytes kTimes = 4;  // a long transfer has so many bytes for one of a short one
