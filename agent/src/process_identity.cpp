@@ -1,8 +1,11 @@
 #include "process_identity.hpp"
 
+#include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 namespace trimtab::agent {
 
@@ -10,6 +13,14 @@ namespace {
 
 constexpr int kMaxGenerations = 64;
 constexpr int kFieldsBeforeStart = 16;  // between the group and the start time, see proc(5)
+
+// Of /proc's entries only processes have such a name.
+std::optional<pid_t> numeric_name(const std::string& name) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (error != std::errc{} || end != name.data() + name.size()) return std::nullopt;
+  return pid;
+}
 
 }  // namespace
 
@@ -53,6 +64,18 @@ bool belongs_to(pid_t pid, pid_t ancestor) {
     pid = stat->parent;
   }
   return false;
+}
+
+std::vector<pid_t> group_members(pid_t leader) {
+  std::vector<pid_t> members;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const auto pid = numeric_name(entry->path().filename().native());
+    const auto stat = pid ? process_stat(*pid) : std::nullopt;
+    if (stat && stat->group == leader && *pid != leader) members.push_back(*pid);
+  }
+  return members;
 }
 
 }  // namespace trimtab::agent

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trimtab::agent {
 
@@ -33,5 +34,9 @@ struct ProcessStat {
 
 // Whether `pid` is the process `ancestor`, a descendant of it, or in the group that it leads.
 [[nodiscard]] bool belongs_to(pid_t pid, pid_t ancestor);
+
+// The processes of a group but for the one that leads it, in no order, also such as have ended and are not reaped.
+// Reads all of /proc.
+[[nodiscard]] std::vector<pid_t> group_members(pid_t leader);
 
 }  // namespace trimtab::agent

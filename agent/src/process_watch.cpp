@@ -1,16 +1,28 @@
 #include "process_watch.hpp"
 
+#include <spdlog/spdlog.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+
+#include "process_identity.hpp"
 
 namespace trimtab::agent {
 
 namespace {
+
+constexpr Nanoseconds kPatience = std::chrono::seconds(10);
+
+// Not the C library's wrapper: its header in glibc 2.36 forgets to say that it is C.
+int open_descriptor(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
 
 // Without reaping: until then the pid, and with it the group, belongs to nobody else.
 ProcessEnd look(int descriptor) {
@@ -33,12 +45,11 @@ std::string describe(const ProcessEnd& end) {
 
 Result<std::unique_ptr<ProcessWatch>> ProcessWatch::start(net::EventLoop& loop, pid_t pid,
                                                           std::function<void(const ProcessEnd&)> ended) {
-  // Not the C library's wrapper: its header in glibc 2.36 forgets to say that it is C.
-  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  const int descriptor = open_descriptor(pid);
   if (descriptor < 0) {
     return unavailable("couldn't watch process " + std::to_string(pid) + ": pidfd_open: " + std::strerror(errno));
   }
-  std::unique_ptr<ProcessWatch> watch(new ProcessWatch(pid, descriptor, std::move(ended)));
+  std::unique_ptr<ProcessWatch> watch(new ProcessWatch(loop, pid, descriptor, std::move(ended)));
   watch->watch_ = loop.when_readable(descriptor, [raw = watch.get()] { raw->readable(); });
   return watch;
 }
@@ -46,6 +57,10 @@ Result<std::unique_ptr<ProcessWatch>> ProcessWatch::start(net::EventLoop& loop, 
 ProcessWatch::~ProcessWatch() {
   watch_ = {};
   ::close(descriptor_);
+  for (auto& member : members_) {
+    member.watch = {};
+    ::close(member.descriptor);
+  }
 }
 
 void ProcessWatch::signal_group(int number) const {
@@ -53,11 +68,42 @@ void ProcessWatch::signal_group(int number) const {
 }
 
 void ProcessWatch::readable() {
-  const ProcessEnd end = look(descriptor_);
-  if (end_group_ || !end.clean()) signal_group(SIGKILL);
-  ::waitpid(pid_, nullptr, WNOHANG);
+  end_ = look(descriptor_);
   watch_ = {};
-  const auto ended = std::move(ended_);
+  if (!end_group_ && end_.clean()) return finish();
+  signal_group(SIGKILL);
+  await_members();
+}
+
+// A process that is being killed makes no other, so one look finds them all.
+void ProcessWatch::await_members() {
+  for (const pid_t pid : group_members(pid_)) {
+    const int descriptor = open_descriptor(pid);
+    if (descriptor < 0) continue;  // gone meanwhile
+    members_.push_back({descriptor, loop_.when_readable(descriptor, [this, descriptor] { member_ended(descriptor); })});
+  }
+  if (members_.empty()) return finish();
+  patience_ = loop_.after(kPatience, [this] {
+    spdlog::warn("{} processes of the group {} were killed and have not ended after {} s", members_.size(), pid_,
+                 std::chrono::duration_cast<std::chrono::seconds>(kPatience).count());
+    finish();
+  });
+}
+
+void ProcessWatch::member_ended(int descriptor) {
+  const auto found = std::ranges::find(members_, descriptor, &Member::descriptor);
+  found->watch = {};
+  ::close(descriptor);
+  members_.erase(found);
+  if (members_.empty()) finish();
+}
+
+// Reaped only now: until then the group's number is no other's.
+void ProcessWatch::finish() {
+  patience_ = {};
+  ::waitpid(pid_, nullptr, WNOHANG);
+  const auto ended = std::move(ended_);  // it may destroy this watch
+  const ProcessEnd end = end_;
   ended(end);
 }
 

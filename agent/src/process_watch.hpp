@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "net/event_loop.hpp"
@@ -28,7 +29,9 @@ struct ProcessEnd {
 class ProcessWatch final {
  public:
   // `ended` is called once, on the loop; it may destroy the watch. What is left of the process's group is killed first
-  // unless it ended cleanly: a rank that crashed leaves no data loaders behind.
+  // unless it ended cleanly: a rank that crashed leaves no data loaders behind, nor one whose container's starter was
+  // ended its own process. What was killed is awaited, for its memory and its device are free only then; not for ever,
+  // since a driver or a file server can hold it.
   [[nodiscard]] static Result<std::unique_ptr<ProcessWatch>> start(net::EventLoop& loop, pid_t pid,
                                                                    std::function<void(const ProcessEnd&)> ended);
   ~ProcessWatch();
@@ -41,15 +44,28 @@ class ProcessWatch final {
   void end_group_with_it() { end_group_ = true; }
 
  private:
-  ProcessWatch(pid_t pid, int descriptor, std::function<void(const ProcessEnd&)> ended)
-      : pid_(pid), descriptor_(descriptor), ended_(std::move(ended)) {}
-  void readable();
+  struct Member {
+    int descriptor = -1;
+    net::EventLoop::Watch watch;
+  };
 
+  ProcessWatch(net::EventLoop& loop, pid_t pid, int descriptor, std::function<void(const ProcessEnd&)> ended)
+      : loop_(loop), pid_(pid), descriptor_(descriptor), ended_(std::move(ended)) {}
+  void readable();
+  void await_members();
+  void member_ended(int descriptor);
+  void finish();
+
+  net::EventLoop& loop_;
   pid_t pid_;
   int descriptor_;
   std::function<void(const ProcessEnd&)> ended_;
   bool end_group_ = false;
   net::EventLoop::Watch watch_;
+  // From the process's end on.
+  ProcessEnd end_;
+  std::vector<Member> members_;
+  net::EventLoop::Timer patience_;
 };
 
 }  // namespace trimtab::agent

@@ -1,8 +1,11 @@
 #include "process_identity.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <vector>
 
 using namespace trimtab::agent;
 
@@ -34,4 +37,23 @@ TEST_CASE("a process belongs to itself and its ancestors, not to others") {
   CHECK(belongs_to(::getpid(), ::getppid()));
   CHECK_FALSE(belongs_to(::getppid(), ::getpid()));
   CHECK_FALSE(belongs_to(1, ::getpid()));
+}
+
+TEST_CASE("a process's group has members whatever their parents, without the one that leads it") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t leader = ::fork();
+  if (leader == 0) {
+    ::setpgid(0, 0);
+    const pid_t member = ::fork();
+    if (member > 0 && ::write(ends[1], &member, sizeof member) != sizeof member) ::_exit(1);
+    ::pause();
+  }
+  pid_t member = 0;
+  REQUIRE(::read(ends[0], &member, sizeof member) == sizeof member);
+  CHECK(group_members(leader) == std::vector<pid_t>{member});
+  ::kill(-leader, SIGKILL);
+  ::waitpid(leader, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
