@@ -201,8 +201,8 @@ TEST_CASE("quantiles of Student's t are those of the tables", "[racing]") {
 }
 
 TEST_CASE("warm-up ends when step times no longer fall", "[settling]") {
-  const auto steps_to_settle = [](std::vector<double> times, int least) {
-    Settling one(least);
+  const auto steps_to_settle = [](std::vector<double> times, int least, double usual = 0) {
+    Settling one(least, usual);
     int steps = 0;
     for (const double ms : times) {
       if (one.settled()) break;
@@ -217,7 +217,11 @@ TEST_CASE("warm-up ends when step times no longer fall", "[settling]") {
   CHECK(steps_to_settle({100, 100, 100, 100}, 4) == 4);
   CHECK(steps_to_settle({100, 100}, 1) == 1);
   CHECK(Settling(0).settled());
+  CHECK(steps_to_settle({900, 890, 880, 101, 100, 99}, 2) == 2);  // perhaps it is that slow
+  CHECK(steps_to_settle({900, 890, 880, 101, 100, 99}, 2, 110) == 5);
+  CHECK(steps_to_settle({300, 290, 300}, 2, 110) == 2);  // a worse plan
   std::vector<double> forever;
   for (double ms = 1e9; forever.size() < 100; ms /= 2) forever.push_back(ms);
+  CHECK(steps_to_settle(std::vector<double>(100, 1e6), 2, 110) == 2 + kMostUnsettled);
   CHECK(steps_to_settle(forever, 2) == 2 + kMostUnsettled);
 }

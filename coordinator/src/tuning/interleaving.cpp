@@ -7,6 +7,15 @@
 
 namespace trimtab::coordinator {
 
+namespace {
+
+// 0 where there is no block.
+double last_median(const Blocks& blocks) {
+  return blocks.empty() || blocks.back().empty() ? 0 : median(blocks.back());
+}
+
+}  // namespace
+
 Interleaving::Interleaving(BlockSizes sizes) : sizes_(sizes) {
   sizes_.blocks = std::max(sizes_.blocks, 1);
   sizes_.measure_steps = std::max(sizes_.measure_steps, 1);
@@ -14,7 +23,7 @@ Interleaving::Interleaving(BlockSizes sizes) : sizes_(sizes) {
 
 void Interleaving::begin_block(bool changed) {
   TRIMTAB_ASSERT(!done(), "an interleaving that is done has no next block");
-  settling_ = Settling(changed ? sizes_.warmup_steps : 0);
+  settling_ = Settling(changed ? sizes_.warmup_steps : 0, last_median(second_is_next() ? first_ : second_));
   Blocks& side = second_is_next() ? second_ : first_;
   // A block that is begun again (after a recovery) starts from nothing.
   side.resize(static_cast<std::size_t>(next_ / 2));
