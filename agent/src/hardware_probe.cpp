@@ -39,9 +39,10 @@ Result<Listening> listen_in(const RankNetwork& network, const std::string& inter
 }
 
 Result<LinkSpeed> measure_from(pid_t pid, const wire::ProbeLink& wanted, const std::string& token,
-                               const LinkBudget& budget, const ProbeWait& wait) {
+                               const LinkBudget& budget, const ProbeWait& wait, const InterfaceSource& count) {
   TRIMTAB_TRY_STATUS(enter_network_of(pid));
-  return probe_link(wanted.address(), static_cast<std::uint16_t>(wanted.port()), token, budget, wait);
+  return probe_link(wanted.address(), static_cast<std::uint16_t>(wanted.port()), token, budget, wait,
+                    wanted.counts() ? count : InterfaceSource());
 }
 
 wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<LinkSpeed>& speed) {
@@ -58,6 +59,11 @@ wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<L
   told.set_spread(speed->spread);
   told.set_round_trip_us(std::chrono::duration<double, std::micro>(speed->round_trip).count());
   told.set_bytes(static_cast<std::uint64_t>(speed->moved));
+  if (!speed->capacity) return message;
+  wire::LinkCapacity& capacity = *told.mutable_capacity();
+  capacity.set_bytes_per_s(speed->capacity->bytes_per_s);
+  capacity.set_spread(speed->capacity->spread);
+  capacity.set_used(speed->capacity->used);
   return message;
 }
 
@@ -95,6 +101,7 @@ void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
   probe.towards = parts_.coordinator_host;
   probe.link = parts_.link;
   probe.cpu = parts_.cpu;
+  probe.count = parts_.count;
   probe.ranks = parts_.ranks(wanted.job());
   const std::chrono::duration<double> seconds(std::min(wanted.deadline_s(), kLongestSeconds));
   const auto patience = std::chrono::duration_cast<Nanoseconds>(seconds);
@@ -136,13 +143,14 @@ void HardwareProbe::open_endpoint(RankNetwork network) {
         for (const NetworkRank& rank : network.ranks) endpoint.add_ranks(rank.rank);
         endpoint.set_address(address);
         endpoint.set_port(port);
+        endpoint.set_counts(true);
       } else {
         spdlog::warn("links of this node are not probed: {}", error);
         report.set_error(error);
       }
       part_came(of);
     });
-    if (listening.ok()) (void)serve_link(listening->socket, probe.token, probe.link, probe.wait());
+    if (listening.ok()) (void)serve_link(listening->socket, probe.token, probe.link, probe.wait(), probe.count);
   });
 }
 
@@ -170,7 +178,7 @@ void HardwareProbe::link(const wire::ProbeLink& wanted) {
   }
   current_->measuring = true;
   run([this, wanted, pid = rank->pid](Probe& probe) {
-    const auto speed = measure_from(pid, wanted, probe.token, probe.link, probe.wait());
+    const auto speed = measure_from(pid, wanted, probe.token, probe.link, probe.wait(), probe.count);
     post(probe, [this, message = link_report(wanted.id(), wanted.link(), speed)](Probe& of) {
       of.measuring = false;
       parts_.send(message);

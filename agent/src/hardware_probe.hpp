@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cpu_probe.hpp"
+#include "interface_bytes.hpp"
 #include "link_measurement.hpp"
 #include "net/event_loop.hpp"
 #include "rank_network.hpp"
@@ -34,6 +35,7 @@ class HardwareProbe final {
     std::function<bool(const wire::FromAgent&)> send;
     LinkBudget link = {};
     CpuBudget cpu = {};
+    InterfaceSource count = kernel_interface_bytes;
   };
   explicit HardwareProbe(Parts parts) : parts_(std::move(parts)) {}
   // Cancels what runs and waits for its threads, which notice at once, or after the piece of work that they are at.
@@ -57,6 +59,7 @@ class HardwareProbe final {
     Nanoseconds deadline{0};
     LinkBudget link;
     CpuBudget cpu;
+    InterfaceSource count;
     const Clock& clock;
     std::atomic<bool> cancelled = false;
     // The loop's alone.

@@ -47,6 +47,41 @@ struct Rounds {
   }
 };
 
+// What the interfaces carried while the long transfers of one direction lasted. Of two ends the one that carried less
+// counts: what others move over one of them alone went elsewhere.
+class CarriedRounds {
+ public:
+  void add(const CarriedAtEnds& ends) {
+    known_ = known_ && tells(ends.sender) && tells(ends.receiver);
+    if (!known_) return;
+    const double all = std::min(rate(ends.sender), rate(ends.receiver)) / kWithHeaders;
+    const double own = static_cast<double>(ends.receiver.own) / seconds(ends.receiver.time);
+    carried_.push_back(all);
+    used_.push_back(std::clamp(1 - own / all, 0.0, 1.0));
+  }
+  [[nodiscard]] std::optional<LinkCapacity> capacity(const Rounds& rounds) const {
+    if (!known_ || carried_.empty()) return std::nullopt;
+    const double carried = median(carried_);
+    if (carried <= rounds.bytes_per_s()) return LinkCapacity{rounds.bytes_per_s(), rounds.spread(), median(used_)};
+    return LinkCapacity{carried, *std::max_element(carried_.begin(), carried_.end()) / carried - 1, median(used_)};
+  }
+
+ private:
+  static constexpr double kWithHeaders = 1.045;  // of what TCP's segments of usual size are on an Ethernet
+
+  // An interface that has not even the transfer's own bytes does not carry it, or counts later.
+  static bool tells(const Carried& end) { return end.time.count() > 0 && end.own > 0 && end.bytes >= end.own / 2; }
+  static double rate(const Carried& end) { return static_cast<double>(end.bytes) / seconds(end.time); }
+  static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  bool known_ = true;
+  std::vector<double> carried_;  // bytes/s
+  std::vector<double> used_;
+};
+
 class Measurement {
  public:
   Measurement(LinkSides& sides, const LinkBudget& budget, const Clock& clock,
@@ -58,6 +93,7 @@ class Measurement {
     TRIMTAB_TRY_STATUS(time_round_trips());
     TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.send(bytes); }, begin + budget_.whole / 2));
     TRIMTAB_TRY_STATUS(time_direction([this](Bytes bytes) { return sides_.fetch(bytes); }, begin + budget_.whole));
+    if (!counted_) speed_.capacity.reset();
     return speed_;
   }
 
@@ -67,22 +103,23 @@ class Measurement {
   // Of the link's time.
   [[nodiscard]] double share() const { return std::clamp(budget_.share, 0.01, 1.0); }
 
-  // Its time, after which the link is left alone in proportion.
-  Result<Nanoseconds> timed(const std::function<Status()>& work) {
-    const Nanoseconds begin = clock_.monotonic();
-    TRIMTAB_TRY_STATUS(work());
-    const Nanoseconds took = std::max(clock_.monotonic() - begin, Nanoseconds(1));
-    TRIMTAB_TRY_STATUS(rest_(std::chrono::duration_cast<Nanoseconds>(took * (1 / share() - 1))));
-    return took;
+  [[nodiscard]] Nanoseconds since(Nanoseconds begin) const {
+    return std::max(clock_.monotonic() - begin, Nanoseconds(1));
+  }
+  // After so much of its time the link is left alone in proportion.
+  Status rest_after(Nanoseconds busy) {
+    return rest_(std::chrono::duration_cast<Nanoseconds>(busy * (1 / share() - 1)));
   }
 
   Status time_round_trips() {
     std::vector<Nanoseconds> took;
     Nanoseconds spent{0};
     for (int i = 0; i < kRoundTrips && (i < kLeastRoundTrips || spent < kRoundTripsTime); ++i) {
-      TRIMTAB_TRY(const Nanoseconds one, timed([this] { return sides_.round_trip(); }));
-      took.push_back(one);
-      spent += one;
+      const Nanoseconds begin = clock_.monotonic();
+      TRIMTAB_TRY_STATUS(sides_.round_trip());
+      took.push_back(since(begin));
+      spent += took.back();
+      TRIMTAB_TRY_STATUS(rest_after(took.back()));
     }
     std::sort(took.begin(), took.end());
     speed_.round_trip = took.front();
@@ -92,6 +129,7 @@ class Measurement {
 
   Status time_direction(const Move& move, Nanoseconds end) {
     TRIMTAB_TRY(Rounds rounds, shortest_worth_timing(move));
+    CarriedRounds carried;
     // At least one of each, then as many as the budget has time for.
     const Nanoseconds most = budget_.time / 2;
     Nanoseconds spent{0};
@@ -99,14 +137,24 @@ class Measurement {
       const auto round = i > 0 ? std::chrono::duration_cast<Nanoseconds>(spent / i / share()) : Nanoseconds(0);
       if (i > 0 && (spent + (spent / i) > most || clock_.monotonic() + round > end)) break;
       if (i > 0) TRIMTAB_TRY_STATUS(timed_move(move, rounds.bytes, rounds.brief));
-      TRIMTAB_TRY_STATUS(timed_move(move, rounds.times * rounds.bytes, rounds.lengthy));
+      TRIMTAB_TRY_STATUS(timed_move(move, rounds.times * rounds.bytes, rounds.lengthy, &carried));
       spent += rounds.brief.back() + rounds.lengthy.back();
     }
+    take_capacity(carried.capacity(rounds));
     const double bytes_per_s = rounds.bytes_per_s();
     if (speed_.bytes_per_s > 0 && speed_.bytes_per_s <= bytes_per_s) return {};
     speed_.bytes_per_s = bytes_per_s;
     speed_.spread = rounds.spread();
     return {};
+  }
+
+  // Of both directions, or of none.
+  void take_capacity(const std::optional<LinkCapacity>& found) {
+    counted_ = counted_ && found;
+    if (!counted_) return;
+    const double used = std::max(found->used, speed_.capacity ? speed_.capacity->used : 0);
+    if (!speed_.capacity || found->bytes_per_s < speed_.capacity->bytes_per_s) speed_.capacity = found;
+    speed_.capacity->used = used;
   }
 
   // Grows until a transfer is long enough to be timed, and was so twice, or as large as the budget lets all rounds be.
@@ -125,11 +173,16 @@ class Measurement {
     }
   }
 
-  Status timed_move(const Move& move, Bytes bytes, std::vector<Nanoseconds>& took) {
-    TRIMTAB_TRY(const Nanoseconds time, timed([&] { return move(bytes); }));
+  Status timed_move(const Move& move, Bytes bytes, std::vector<Nanoseconds>& took, CarriedRounds* carried = nullptr) {
+    const Nanoseconds begin = clock_.monotonic();
+    TRIMTAB_TRY_STATUS(move(bytes));
+    took.push_back(since(begin));
     speed_.moved += bytes;
-    took.push_back(time);
-    return {};
+    if (carried != nullptr) {
+      TRIMTAB_TRY(const CarriedAtEnds ends, sides_.carried());
+      carried->add(ends);
+    }
+    return rest_after(since(begin));
   }
 
   LinkSides& sides_;
@@ -137,6 +190,7 @@ class Measurement {
   const Clock& clock_;
   const std::function<Status(Nanoseconds)>& rest_;
   LinkSpeed speed_;
+  bool counted_ = true;  // what the interfaces carried, in each direction so far
   Nanoseconds long_enough_ = kLongEnough;
   Bytes first_ = kFirst;
 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -50,6 +51,17 @@ std::uint16_t port_of(int descriptor) {
                    : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
+// `which` is getsockname or getpeername.
+std::string address_of(int descriptor, int (*which)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage found{};
+  socklen_t length = sizeof found;
+  auto* const address = reinterpret_cast<sockaddr*>(&found);
+  std::array<char, NI_MAXHOST> text{};
+  const bool known = which(descriptor, address, &length) == 0 &&
+                     ::getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  return known ? text.data() : "";
+}
+
 // Small messages must not wait for each other: a round trip is timed.
 void send_at_once(int descriptor) {
   const int on = 1;
@@ -69,6 +81,14 @@ ProbeSocket& ProbeSocket::operator=(ProbeSocket&& other) noexcept {
 
 ProbeSocket::~ProbeSocket() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::string ProbeSocket::local_address() const {
+  return address_of(descriptor_, &::getsockname);
+}
+
+std::string ProbeSocket::peer_address() const {
+  return address_of(descriptor_, &::getpeername);
 }
 
 Result<ProbeSocket> ProbeSocket::listen(const std::string& address) {

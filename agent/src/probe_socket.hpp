@@ -25,6 +25,9 @@ class ProbeSocket final {
   ~ProbeSocket();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  // Of a connection, as numbers; empty where it has no other end any more.
+  [[nodiscard]] std::string local_address() const;
+  [[nodiscard]] std::string peer_address() const;
   // The next connection; an error at the deadline.
   [[nodiscard]] Result<ProbeSocket> accept(const ProbeWait& wait) const;
   // All of it, or an error: also where the other side closes.

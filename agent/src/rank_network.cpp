@@ -51,13 +51,19 @@ std::optional<std::string> plain_address(const sockaddr* address) {
   return number_of(address, sizeof(sockaddr_in6));
 }
 
-Result<std::string> interface_address(const std::string& name) {
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+Result<Interfaces> all_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return unavailable(std::string("couldn't list network interfaces: ") + strerror(errno));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  return Interfaces(list, &::freeifaddrs);
+}
+
+Result<std::string> interface_address(const std::string& name) {
+  TRIMTAB_TRY(const Interfaces list, all_interfaces());
   std::optional<std::string> best;
   int best_rank = 0;
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+  for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next) {
     const std::string_view found = one->ifa_name;
     const auto address = plain_address(one->ifa_addr);
     if (!address || !found.starts_with(name)) continue;
@@ -127,6 +133,17 @@ Status enter_network_of(pid_t pid) {
 
 Result<std::string> address_for(const std::string& interface, const std::string& towards) {
   return interface.empty() ? route_address(towards) : interface_address(interface);
+}
+
+std::string interface_with(const std::string& address) {
+  const auto list = all_interfaces();
+  if (!list.ok()) return "";
+  for (const ifaddrs* one = list->get(); one != nullptr; one = one->ifa_next) {
+    if (plain_address(one->ifa_addr) != address) continue;
+    const std::string_view name = one->ifa_name;
+    return std::string(name.substr(0, name.find(':')));  // an address may have a label behind the name
+  }
+  return "";
 }
 
 }  // namespace trimtab::agent

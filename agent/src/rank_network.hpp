@@ -32,4 +32,7 @@ struct RankNetwork {
 // a number. With an empty name: that from which `towards` is reached.
 [[nodiscard]] Result<std::string> address_for(const std::string& interface, const std::string& towards);
 
+// The name of the interface that has this address, a number; empty: none of the calling thread's network has it.
+[[nodiscard]] std::string interface_with(const std::string& address);
+
 }  // namespace trimtab::agent

@@ -22,8 +22,8 @@ bool is_sane(double value) {
   return std::isfinite(value) && value > 0;
 }
 
-double sane_spread(double spread) {
-  return std::isfinite(spread) && spread >= 0 ? std::min(spread, 1.0) : 0;
+double sane_share(double share) {
+  return std::isfinite(share) && share >= 0 ? std::min(share, 1.0) : 0;
 }
 
 Probe link_probe(const std::string& node, const std::string& peer, bool inside, const wire::ProbedLink& link) {
@@ -32,7 +32,12 @@ Probe link_probe(const std::string& node, const std::string& peer, bool inside, 
   probe.peer = peer;
   probe.level = inside ? "intra_node" : "inter_node";
   probe.ms = kNominalBytes / link.bytes_per_s() * 1e3;
-  probe.spread = sane_spread(link.spread());
+  probe.spread = sane_share(link.spread());
+  if (link.has_capacity() && is_sane(link.capacity().bytes_per_s())) {
+    probe.shared_ms = std::exchange(probe.ms, kNominalBytes / link.capacity().bytes_per_s() * 1e3);
+    probe.shared_spread = std::exchange(probe.spread, sane_share(link.capacity().spread()));
+    probe.used = sane_share(link.capacity().used());
+  }
   if (is_sane(link.round_trip_us())) probe.remark = "round trip " + format_number(link.round_trip_us(), 0) + " us";
   return probe;
 }
@@ -44,7 +49,7 @@ Probe device_probe(const NodeShare& share, const wire::ProbedDevice& device) {
   probe.node = share.node;
   probe.work = first_of(device.work(), kLongestReason);
   probe.ms = device.ms();
-  probe.spread = sane_spread(device.spread());
+  probe.spread = sane_share(device.spread());
   probe.remark = first_of(device.remark(), kLongestReason);
   return probe;
 }
@@ -125,7 +130,8 @@ void HardwareProbing::add_endpoints(const NodeShare& share, const wire::ProbeRep
     if (one.ranks().empty() || one.port() == 0 || one.port() > 65'535 || std::cmp_greater(found.size(), share.ranks)) {
       continue;
     }
-    found.push_back({share.node, share.node, {one.ranks().begin(), one.ranks().end()}, one.address(), one.port()});
+    found.push_back(
+        {share.node, share.node, {one.ranks().begin(), one.ranks().end()}, one.address(), one.port(), one.counts()});
   }
   std::sort(found.begin(), found.end(),
             [](const Endpoint& a, const Endpoint& b) { return a.ranks.front() < b.ranks.front(); });
@@ -180,6 +186,7 @@ bool HardwareProbing::order(std::size_t link) {
   wanted.set_from_rank(from.ranks.front());
   wanted.set_address(to.address);
   wanted.set_port(to.port);
+  wanted.set_counts(to.counts);
   if (send_(from.node, order)) return true;
   running_->problems.push_back("node " + from.node + " is not connected");
   return false;

@@ -58,6 +58,7 @@ class HardwareProbing {
     std::vector<std::uint32_t> ranks;
     std::string address;
     std::uint32_t port = 0;
+    bool counts = false;  // tells what its interface carries
   };
   struct LinkOrder {
     std::size_t from = 0;  // of endpoints

@@ -22,6 +22,9 @@ namespace {
 
 struct Node {
   explicit Node(std::uint32_t rank = 0) : ranks{{rank, ::getpid()}, {rank + 1, ::getpid()}} {
+    probe = std::make_unique<HardwareProbe>(parts(kernel_interface_bytes));
+  }
+  HardwareProbe::Parts parts(InterfaceSource count) {
     HardwareProbe::Parts parts{
         loop,
         clock,
@@ -34,7 +37,8 @@ struct Node {
         }};
     parts.link.bytes = Bytes{4} << 20;
     parts.link.share = 0.9;
-    probe = std::make_unique<HardwareProbe>(std::move(parts));
+    parts.count = std::move(count);
+    return parts;
   }
 
   static wire::ProbeBegin order(std::uint64_t id) {
@@ -89,6 +93,7 @@ TEST_CASE("a node tells its CPUs' speed and where its ranks' network can be reac
   CHECK(link.link().bytes_per_s() > 1e6);
   CHECK(link.link().round_trip_us() > 0);
   CHECK(link.link().bytes() <= std::uint64_t{4} << 20);
+  CHECK_FALSE(link.link().has_capacity());
   node.probe->end(3);
   CHECK_FALSE(node.probe->running());
   // The port is closed with the probe.
@@ -96,6 +101,30 @@ TEST_CASE("a node tells its CPUs' speed and where its ranks' network can be reac
   (void)node.next();
   node.probe->link(node.to(begun.endpoints(0), 4));
   CHECK_FALSE(node.next().error().empty());
+}
+
+TEST_CASE("a link's capacity is told where its other end counts, and not to a coordinator that does not say so") {
+  Node node;
+  node.probe = std::make_unique<HardwareProbe>(node.parts([](const ProbeSocket&) -> InterfaceReading {
+    return []() -> std::optional<InterfaceBytes> {
+      const auto bytes = static_cast<std::uint64_t>(1000 * SystemClock().monotonic().count());
+      return InterfaceBytes{bytes, bytes};
+    };
+  }));
+  node.probe->begin(Node::order(3));
+  const wire::ProbeReport begun = node.next();
+  REQUIRE(begun.endpoints_size() == 1);
+  CHECK(begun.endpoints(0).counts());
+  wire::ProbeLink link = node.to(begun.endpoints(0), 3);
+  node.probe->link(link);
+  CHECK_FALSE(node.next().link().has_capacity());
+  link.set_counts(true);
+  node.probe->link(link);
+  const wire::ProbeReport& counted = node.next();
+  REQUIRE(counted.link().has_capacity());
+  CHECK(counted.link().capacity().bytes_per_s() == Approx(1e12 / 1.045).epsilon(0.05));
+  CHECK(counted.link().capacity().used() > 0.5);
+  CHECK(counted.link().bytes_per_s() < 1e11);
 }
 
 TEST_CASE("a second probe is refused while one runs, and so are orders that make no sense") {

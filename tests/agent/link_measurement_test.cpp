@@ -22,6 +22,14 @@ struct ModelledLink final : LinkSides {
   Bytes burst = 0;          // what goes through at once when the link has rested
   int disturbed_every = 0;  // this transfer in so many takes four times as long
   int fails_at = -1;
+  // What others move meanwhile, as each end's interface tells; nothing: it does not.
+  std::optional<double> others_at_sender;
+  std::optional<double> others_at_receiver;
+  std::optional<double> others_at_fetch;  // at both, when they are others than in the other direction
+  double counted_late = 0;                // the part of a transfer that an interface counts after it
+  Bytes last = 0;
+  Nanoseconds last_took{0};
+  bool fetched = false;
 
   Status move(Bytes bytes, double bytes_per_s) {
     if (transfers == fails_at) return unavailable("the link broke");
@@ -31,6 +39,8 @@ struct ModelledLink final : LinkSides {
                                              (disturbed ? 4 : 1));
     pass(latency + std::chrono::duration_cast<Nanoseconds>(took));
     moved += bytes;
+    last = bytes;
+    last_took = latency + std::chrono::duration_cast<Nanoseconds>(took);
     largest = std::max(largest, bytes);
     return {};
   }
@@ -43,7 +53,22 @@ struct ModelledLink final : LinkSides {
     return {};
   }
   Status send(Bytes bytes) override { return move(bytes, send_bytes_per_s); }
-  Status fetch(Bytes bytes) override { return move(bytes, fetch_bytes_per_s); }
+  Status fetch(Bytes bytes) override {
+    fetched = true;
+    return move(bytes, fetch_bytes_per_s);
+  }
+
+  // The headers are those of full segments.
+  [[nodiscard]] Carried at(const std::optional<double>& others) const {
+    if (!others) return {};
+    const double seconds = std::chrono::duration<double>(last_took).count();
+    const double bytes = static_cast<double>(last) * (1 - counted_late) + *others * seconds;
+    return {last, static_cast<Bytes>(1.045 * bytes), last_took};
+  }
+  Result<CarriedAtEnds> carried() override {
+    if (fetched && others_at_fetch) return CarriedAtEnds{at(others_at_fetch), at(others_at_fetch)};
+    return CarriedAtEnds{at(others_at_sender), at(others_at_receiver)};
+  }
 
   Result<LinkSpeed> measure(const LinkBudget& budget = {}) {
     return measure_link(*this, budget, clock, [this](Nanoseconds time) -> Status {
@@ -129,4 +154,51 @@ TEST_CASE("a link that breaks and a rest that is cancelled end the measurement w
   LinkBudget tiny;
   tiny.bytes = 1000;
   CHECK_FALSE(link.measure(tiny).ok());
+}
+
+TEST_CASE("what others move over a link meanwhile is part of what it can carry") {
+  ModelledLink link;  // of 25 Mbit/s, of which the job leaves 7 %
+  link.send_bytes_per_s = link.fetch_bytes_per_s = 0.07 * 3.125e6;
+  link.others_at_sender = link.others_at_receiver = 0.93 * 3.125e6;
+  const auto speed = link.measure();
+  CHECK(speed->bytes_per_s == Approx(0.07 * 3.125e6).epsilon(0.01));
+  REQUIRE(speed->capacity);
+  CHECK(speed->capacity->bytes_per_s == Approx(3.125e6).epsilon(0.01));
+  CHECK(speed->capacity->used == Approx(0.93).epsilon(0.01));
+  CHECK(speed->capacity->spread < 0.01);
+}
+
+TEST_CASE("what others move over one end's interface alone went elsewhere") {
+  ModelledLink link;
+  link.send_bytes_per_s = link.fetch_bytes_per_s = 3e6;
+  link.others_at_sender = 1e6;
+  link.others_at_receiver = 50e6;
+  CHECK(link.measure()->capacity->bytes_per_s == Approx(4e6).epsilon(0.01));
+  link.others_at_receiver = 0;
+  CHECK(link.measure()->capacity->bytes_per_s == Approx(3e6).epsilon(0.01));
+  CHECK(link.measure()->capacity->used == Approx(0).margin(0.01));
+}
+
+TEST_CASE("a link that others use in one direction is told as used, whichever direction carries less") {
+  for (const double back : {2.9e6, 3.1e6}) {
+    ModelledLink link;
+    link.send_bytes_per_s = 1e6;
+    link.others_at_sender = link.others_at_receiver = 2e6;
+    link.fetch_bytes_per_s = back;
+    link.others_at_fetch = 0;
+    CHECK(link.measure()->capacity->bytes_per_s == Approx(std::min(back, 3e6)).epsilon(0.01));
+    link.fetched = false;
+    CHECK(link.measure()->capacity->used == Approx(2.0 / 3).epsilon(0.02));
+  }
+}
+
+TEST_CASE("a link's capacity is not known where an end does not tell, or counts a transfer's bytes late") {
+  ModelledLink link;
+  CHECK_FALSE(link.measure()->capacity);
+  link.others_at_sender = 1e6;
+  CHECK_FALSE(link.measure()->capacity);
+  link.others_at_receiver = 1e6;
+  CHECK(link.measure()->capacity);
+  link.counted_late = 0.9;
+  CHECK_FALSE(link.measure()->capacity);
 }

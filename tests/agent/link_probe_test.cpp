@@ -23,10 +23,11 @@ const std::string kToken(kProbeTokenBytes, 'k');
 // A listening side on a thread of its own.
 class Serving {
  public:
-  explicit Serving(LinkBudget budget = {}, Nanoseconds patience = std::chrono::seconds(20))
+  explicit Serving(LinkBudget budget = {}, Nanoseconds patience = std::chrono::seconds(20),
+                   const InterfaceSource& count = kernel_interface_bytes)
       : socket_(std::move(ProbeSocket::listen("127.0.0.1")).value()), port_(socket_.port()) {
-    thread_ = std::thread([this, budget, end = clock_.monotonic() + patience] {
-      status_ = serve_link(socket_, kToken, budget, {clock_, end, cancelled_});
+    thread_ = std::thread([this, budget, count, end = clock_.monotonic() + patience] {
+      status_ = serve_link(socket_, kToken, budget, {clock_, end, cancelled_}, count);
     });
   }
   ~Serving() { (void)end(); }
@@ -51,10 +52,11 @@ struct Asker {
   SystemClock clock;
   std::atomic<bool> cancelled = false;
   Nanoseconds patience = std::chrono::seconds(20);
+  InterfaceSource count = kernel_interface_bytes;
 
   [[nodiscard]] ProbeWait wait() const { return {clock, clock.monotonic() + patience, cancelled}; }
   Result<LinkSpeed> probe(std::uint16_t port, const std::string& token = kToken, const LinkBudget& budget = {}) {
-    return probe_link("127.0.0.1", port, token, budget, wait());
+    return probe_link("127.0.0.1", port, token, budget, wait(), count);
   }
 };
 
@@ -79,6 +81,67 @@ TEST_CASE("a link is probed over loopback, one asker after the other, within its
     CHECK(speed->moved <= small().bytes);
   }
   CHECK(serving.end().error().message.find("cancelled") != std::string::npos);
+}
+
+namespace {
+
+// An interface that carries so much all the time.
+InterfaceSource carrying(double received_per_s, double sent_per_s) {
+  return [=](const ProbeSocket&) -> InterfaceReading {
+    return [=]() -> std::optional<InterfaceBytes> {
+      const double seconds = std::chrono::duration<double>(SystemClock().monotonic()).count();
+      return InterfaceBytes{static_cast<std::uint64_t>(received_per_s * seconds),
+                            static_cast<std::uint64_t>(sent_per_s * seconds)};
+    };
+  };
+}
+
+}  // namespace
+
+TEST_CASE("both ends tell what their interfaces carried in the direction of a transfer, and the smaller counts") {
+  const double there = GENERATE(2e11, 8e11);
+  Serving serving(small(), std::chrono::seconds(20), carrying(there, 9e11));
+  Asker asker;
+  asker.count = carrying(8.5e11, 4e11);
+  const auto speed = asker.probe(serving.port(), kToken, small());
+  INFO((speed.ok() ? "" : speed.error().message));
+  REQUIRE(speed.ok());
+  REQUIRE(speed->capacity);
+  // From here 4e11 leave and `there` arrive; from there 9e11 leave and 8.5e11 arrive.
+  CHECK(speed->capacity->bytes_per_s == Approx(std::min(there, 4e11) / 1.045).epsilon(0.05));
+  CHECK(speed->capacity->used > 0.5);
+  CHECK(speed->bytes_per_s < 1e11);
+}
+
+TEST_CASE("an asker that does not count is served as before, and a link within one network has no counters") {
+  Serving serving(small(), std::chrono::seconds(20), carrying(9e11, 9e11));
+  Asker asker;
+  asker.count = {};
+  const auto plain = asker.probe(serving.port(), kToken, small());
+  REQUIRE(plain.ok());
+  CHECK_FALSE(plain->capacity);
+  asker.count = kernel_interface_bytes;
+  const auto within = asker.probe(serving.port(), kToken, small());
+  REQUIRE(within.ok());
+  CHECK_FALSE(within->capacity);
+}
+
+TEST_CASE("an interface's bytes are found in the kernel's table by its whole name") {
+  const std::string table =
+      "Inter-|   Receive                                                |  Transmit\n"
+      " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls\n"
+      "    lo:     100       1    0    0    0     0          0         0      200       1    0    0    0     0\n"
+      "  eth0: 5000000000 9 0 0 0 0 0 0 7000000000 8 0 0 0 0 0 0\n"
+      "eth0.5:11 1 0 0 0 0 0 0 12 1 0 0 0 0 0 0\n"
+      "  cut0: 1 2 3";
+  CHECK(parse_interface_bytes(table, "eth0")->received == 5'000'000'000U);
+  CHECK(parse_interface_bytes(table, "eth0")->sent == 7'000'000'000U);
+  CHECK(parse_interface_bytes(table, "eth0.5")->sent == 12);
+  CHECK_FALSE(parse_interface_bytes(table, "eth"));
+  CHECK_FALSE(parse_interface_bytes(table, "cut0"));
+  CHECK_FALSE(parse_interface_bytes("", "eth0"));
+  CHECK(interface_with("127.0.0.1") == "lo");
+  CHECK(interface_with("192.0.2.77").empty());
 }
 
 TEST_CASE("who does not know a probe's token moves nothing, and does not keep others away") {
@@ -136,7 +199,7 @@ TEST_CASE("a probe ends at its deadline and when it is cancelled, with nobody on
   CHECK(asker.probe(listening.port()).error().message.find("cancelled") != std::string::npos);
   asker.cancelled = false;
   CHECK_FALSE(asker.probe(1).ok());  // nobody listens
-  CHECK_FALSE(probe_link("no-address", 80, kToken, {}, asker.wait()).ok());
+  CHECK_FALSE(probe_link("no-address", 80, kToken, {}, asker.wait(), {}).ok());
   Serving patient({}, std::chrono::milliseconds(20));
   CHECK_FALSE(patient.end().ok());
 }

@@ -146,3 +146,34 @@ TEST_CASE("devices are as slow as their ranks' steps say, else as their clocks, 
   CHECK(slowed.nodes[0].speeds == std::vector<double>{1, 0.6});
   CHECK(slowed.nodes[1].speeds.empty());
 }
+
+TEST_CASE("a link that the job fills is at what it can carry, whatever it leaves of it, and the use is said",
+          "[diagnosis]") {
+  Probe before{-1, "n0", "n1", "inter_node", 10};
+  before.shared_ms = 14;
+  before.used = 0.3;
+  Probe now{-1, "n0", "n1", "inter_node", 40};  // at 25 %, of which the job leaves little
+  now.shared_ms = 10 / 0.07;
+  now.shared_spread = 0.9;
+  now.used = 0.72;
+  const std::vector<Finding> findings = diagnose({before}, {now});
+  CHECK(to_text(findings) ==
+        "the link of node n0 to n1 is at 25 % of its bandwidth, of which others, the job among them, used 72 % while "
+        "it was probed");
+  CHECK(link_shares({before}, {now}).at("inter_node") == Approx(0.25));
+  // Filled, and as fast as ever.
+  now.ms = 10.2;
+  CHECK(diagnose({before}, {now}).empty());
+  CHECK(link_shares({before}, {now}).empty());
+}
+
+TEST_CASE("probes of a link of which only one knows the use are compared by what others left", "[diagnosis]") {
+  const Probe before{-1, "n0", "n1", "inter_node", 14};  // by an agent of an earlier release
+  Probe now{-1, "n0", "n1", "inter_node", 10};
+  now.shared_ms = 14.2;
+  now.used = 0.3;
+  CHECK(diagnose({before}, {now}).empty());
+  CHECK(diagnose({now}, {before}).empty());
+  now.shared_ms = 56;
+  CHECK(to_text(diagnose({before}, {now})) == "the link of node n0 to n1 is at 25 % of its bandwidth");
+}

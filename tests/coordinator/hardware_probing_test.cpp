@@ -12,6 +12,7 @@ namespace {
 struct Agents {
   ManualClock clock;
   std::set<std::string> away;
+  std::set<std::string> counts;
   std::vector<std::pair<std::string, wire::ToAgent>> sent;
   std::vector<HardwareProbed> answers;
   HardwareProbing probing{clock,
@@ -41,6 +42,7 @@ struct Agents {
     for (const std::uint32_t rank : ranks) endpoint.add_ranks(rank);
     endpoint.set_address("10.0.0." + std::to_string(ranks.front()));
     endpoint.set_port(9000);
+    endpoint.set_counts(counts.contains(node));
     probing.report(node, report);
   }
   void measured(const std::string& node, const wire::ProbeLink& link, double bytes_per_s,
@@ -125,6 +127,53 @@ TEST_CASE("ranks of one node in several networks are probed one link after the o
   CHECK(probes[0].level == "intra_node");
   CHECK(probes[2].node == "n0 rank 2");
   CHECK(probes[2].peer.empty());
+}
+
+TEST_CASE("a link that is measured beside a job is as fast as both ends say that it carried", "[probing]") {
+  Agents agents;
+  agents.counts = {"n0", "n1"};
+  agents.probe(Agents::job("gpt", 3));
+  for (std::uint32_t i = 0; i < 3; ++i) agents.begun("n" + std::to_string(i), 1, {i});
+  const auto counted = agents.links();
+  REQUIRE(counted.size() == 1);
+  CHECK(counted[0].second.counts());
+  wire::ProbeReport report;
+  report.set_id(1);
+  wire::ProbedLink& link = *report.mutable_link();
+  link.set_bytes_per_s(7e6);
+  link.set_spread(0.8);
+  link.mutable_capacity()->set_bytes_per_s(25e6);
+  link.mutable_capacity()->set_spread(0.01);
+  link.mutable_capacity()->set_used(0.72);
+  agents.probing.report("n0", report);
+  const auto plain = agents.links();
+  REQUIRE(plain.size() == 1);
+  CHECK_FALSE(plain[0].second.counts());  // n2 is of an earlier release
+  agents.measured("n1", plain[0].second, 7e6);
+  REQUIRE(agents.answers.size() == 1);
+  const Probe& beside = agents.answers[0].probes[3];
+  CHECK(beside.ms == Approx(1048576 / 25e6 * 1e3));
+  CHECK(beside.spread == 0.01);
+  CHECK(beside.shared_ms == Approx(1048576 / 7e6 * 1e3));
+  CHECK(beside.shared_spread == 0.8);
+  CHECK(beside.used == 0.72);
+  const Probe& as_before = agents.answers[0].probes[4];
+  CHECK(as_before.ms == Approx(1048576 / 7e6 * 1e3));
+  CHECK(as_before.shared_ms == 0);
+}
+
+TEST_CASE("a capacity that cannot be is none", "[probing]") {
+  Agents agents;
+  agents.probe(Agents::job("gpt", 2));
+  for (std::uint32_t i = 0; i < 2; ++i) agents.begun("n" + std::to_string(i), 1, {i});
+  wire::ProbeReport report;
+  report.set_id(1);
+  report.mutable_link()->set_bytes_per_s(7e6);
+  report.mutable_link()->mutable_capacity()->set_bytes_per_s(-1);
+  agents.probing.report("n0", report);
+  REQUIRE(agents.answers.size() == 1);
+  CHECK(agents.answers[0].probes[2].ms == Approx(1048576 / 7e6 * 1e3));
+  CHECK(agents.answers[0].probes[2].shared_ms == 0);
 }
 
 TEST_CASE("what does not come is missing, and the rest is told", "[probing]") {

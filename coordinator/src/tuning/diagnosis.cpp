@@ -15,6 +15,7 @@ constexpr double kLeastChange = 0.1;  // of a speed: less explains no drift
 constexpr double kClearly = 6;        // standard deviations of all probes' ratios
 constexpr double kMostNoise = 0.3;    // more than that is a change, however the others scatter
 constexpr std::size_t kNamed = 3;     // in a text
+constexpr double kNamedUse = 0.1;     // of a link
 
 constexpr std::string_view kTraining = "training ";
 
@@ -32,6 +33,16 @@ bool of_cpus(const Probe& probe) {
   return probe.work == "computation" || probe.work == "memory";
 }
 
+// Where only one of two probes of a link tells what others used of it, what both had beside others is compared.
+Finding compared(const Probe& before, const Probe& now) {
+  const bool whole = before.shared_ms > 0 && now.shared_ms > 0;
+  const auto ms = [whole](const Probe& one) { return !whole && one.shared_ms > 0 ? one.shared_ms : one.ms; };
+  const auto spread = [whole](const Probe& one) {
+    return !whole && one.shared_ms > 0 ? one.shared_spread : one.spread;
+  };
+  return {now, ms(before) / ms(now), std::max(spread(before), spread(now)), whole};
+}
+
 // The share of its earlier speed of each probe of now.
 std::vector<Finding> compared(const std::vector<Probe>& before, const std::vector<Probe>& now) {
   std::map<Subject, const Probe*> known;
@@ -40,7 +51,7 @@ std::vector<Finding> compared(const std::vector<Probe>& before, const std::vecto
   for (const Probe& one : now) {
     const auto found = known.find(subject_of(one));
     if (found == known.end() || found->second->ms <= 0 || one.ms <= 0) continue;
-    all.push_back({one, found->second->ms / one.ms, std::max(found->second->spread, one.spread)});
+    all.push_back(compared(*found->second, one));
   }
   return all;
 }
@@ -67,6 +78,12 @@ std::string device_words(const Probe& probe, const std::string& share) {
   return device + " is at " + share + " of its speed";
 }
 
+std::string use_words(const Finding& one) {
+  if (!one.whole || one.probe.used < kNamedUse) return "";
+  return ", of which others, the job among them, used " + format_number(std::round(100 * one.probe.used)) +
+         " % while it was probed";
+}
+
 std::string words(const Finding& one) {
   const Probe& probe = one.probe;
   const std::string share = format_number(std::round(100 * one.share)) + " %";
@@ -74,7 +91,8 @@ std::string words(const Finding& one) {
   if (!one.is_link()) return device_words(probe, share) + remark;
   if (probe.peer.empty())
     return "the links inside of node " + probe.node + " are at " + share + " of their bandwidth" + remark;
-  return "the link of node " + probe.node + " to " + probe.peer + " is at " + share + " of its bandwidth" + remark;
+  return "the link of node " + probe.node + " to " + probe.peer + " is at " + share + " of its bandwidth" +
+         use_words(one) + remark;
 }
 
 }  // namespace

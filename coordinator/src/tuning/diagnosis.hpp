@@ -26,14 +26,20 @@ struct Probe {
   std::string work = {};
   double spread = 0;        // relative, of the repetitions: as much is no change
   std::string remark = {};  // for people
+  // Of a link whose ends' interfaces tell what they carry: `ms` and `spread` are then as if the probe had the link to
+  // itself, these as it had it beside what others moved. 0 = not told.
+  double shared_ms = 0;
+  double shared_spread = 0;
+  double used = 0;  // by others, the part of the link
 };
 // The work of probes that are taken from a job's own steps.
 [[nodiscard]] std::string training_work(const std::string& plan_hash);
 
 struct Finding {
   Probe probe;
-  double share = 1;   // of its earlier speed
-  double spread = 0;  // of the probes
+  double share = 1;    // of its earlier speed
+  double spread = 0;   // of the probes
+  bool whole = false;  // compared is the whole link, not what others left of it
   [[nodiscard]] bool is_link() const { return probe.device < 0; }
 };
 
@@ -41,7 +47,8 @@ struct Finding {
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
 // Those that can be why steps got slower, or faster.
 [[nodiscard]] std::vector<Finding> explaining(std::vector<Finding> findings, bool slower);
-// "the link of node n3 to n4 is at 38 % of its bandwidth"; the first few of many.
+// "the link of node n3 to n4 is at 38 % of its bandwidth, of which others used 70 % while it was probed"; the first few
+// of many.
 [[nodiscard]] std::string to_text(const std::vector<Finding>& findings);
 
 // By device, what the findings leave of its speed. What ranks computed in their steps says more of a device than the
