@@ -12,6 +12,7 @@
 #include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
+#include "schema/cluster.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 
@@ -179,7 +180,6 @@ void JobRun::tell_of_waiting() {
 // A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
 // hardware is a fact of earlier runs.
 void JobRun::load_facts(const Placement& placement) {
-  unplaced_fingerprint_ = placement.fingerprint;
   const auto fact = [this](const std::string& fingerprint, const std::string& what) {
     auto found = services_.costs.fact(fingerprint, what);
     return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
@@ -202,8 +202,10 @@ void JobRun::load_facts(const Placement& placement) {
 void JobRun::costs_stored(const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling || fingerprint == state().fingerprint) return;
   spdlog::info("job {}: its costs belong to fingerprint {}", name(), fingerprint);
-  if (!unplaced_fingerprint_.empty()) {
-    const auto stored = services_.costs.put_fact(unplaced_fingerprint_, fact_name("job_fingerprint"),
+  // The hardware's own, under which the next run of the job looks for it.
+  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
+  if (cluster.ok() && !cluster->nodes.empty()) {
+    const auto stored = services_.costs.put_fact(cluster->nodes.front().fingerprint, fact_name("job_fingerprint"),
                                                  nlohmann::json(fingerprint).dump());
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }

@@ -124,7 +124,6 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::string unplaced_fingerprint_;  // the hardware's own, where the job's benchmarks name another
   std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
 };
 

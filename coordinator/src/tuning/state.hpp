@@ -46,7 +46,7 @@ struct Trial {
   Ratio ratio;
   double switch_ms = 0;          // of the change to it that took longest
   SwitchPhases switch_phases{};  // of that change; a restart has none
-  std::int32_t steps = 0;  // spent on it, warm-up and incumbent's blocks included
+  std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
   // and what its steps and all warm-up took longer (less than 0: they were faster).
   double changes_ms = 0;
@@ -202,6 +202,7 @@ struct TuningState {
   std::vector<Resize> resizes;
   Before before;
   std::string other_hardware;             // nodes that came back as such and have not been measured since
+  bool unprofiled = false;                // no node is of the hardware any more that costs were measured on
   double launch_ms = 0;                   // what the last launch took, until its first step
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are

@@ -193,6 +193,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("comparison_excess_ms", s.comparison_excess_ms);
   visit("growth_ms", s.growth_ms);
   visit("other_hardware", s.other_hardware);
+  visit("unprofiled", s.unprofiled);
 }
 
 }  // namespace

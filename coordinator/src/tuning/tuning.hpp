@@ -126,6 +126,8 @@ class Tuning {
   void next_benchmark();
   void benchmarked(const CommandFinished&);
   void profiled();
+  void cannot_profile(const std::string& why);
+  [[nodiscard]] std::string benchmark_name() const;
   void tick_profiling();
   void first_search_finished(const SearchReply&);
   void request_search();
@@ -137,6 +139,7 @@ class Tuning {
   void kill_ranks(AfterKill after);
   void kill_reachable(AfterKill after);
   void kill_on(const std::string& node);
+  void launch_incumbent();
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
@@ -285,6 +288,11 @@ class Tuning {
   void compare_hardware(const NodeBack& back);
   void forget_hardware_of(const std::string& node);
   void measure_anew();
+  [[nodiscard]] bool profiles_first() const;
+  void profile_anew();
+  [[nodiscard]] bool profiles_anew() const;
+  void profiled_anew();
+  void leave_profiling_anew();
 
   // spare.cpp
   [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
@@ -346,6 +354,7 @@ class Tuning {
   bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
   bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
   bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
+  bool kills_benchmarks_ = false;          // what is being killed is not only ranks
   Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
