@@ -54,12 +54,20 @@ void Tuning::compare_hardware(const NodeBack& back) {
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
   const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
-  if (profiles_anew()) return leave_profiling_anew();
-  if (wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
-  if (suffice && (!profiles_first() || held() || state_.job.mode != JobMode::kAuto)) return;
-  if (suffice) return kill_ranks(AfterKill::kRelaunch);
-  state_.failure =
+  const std::string lacks =
       change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
+  if (profiles_anew()) {
+    leave_profiling_anew();
+    if (suffice) return;
+    state_.failure = lacks;
+    state_.after_kill = AfterKill::kHalt;
+    return;
+  }
+  if (wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
+  const bool ends_ranks = profiles_first() && !held() && state_.job.mode == JobMode::kAuto && !is_submitted();
+  if (suffice && !ends_ranks) return;
+  if (suffice) return kill_ranks(AfterKill::kRelaunch);
+  state_.failure = lacks;
   kill_ranks(AfterKill::kHalt);
 }
 
@@ -70,6 +78,7 @@ void Tuning::forget_hardware_of(const std::string& node) {
     std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
   }
   state_.probed_plan_hash.clear();
+  state_.changed_links = {};
 }
 
 // Before the next launch. Ranks that live are ended for it in mode auto alone.
@@ -95,6 +104,10 @@ bool Tuning::profiles_anew() const {
 }
 
 void Tuning::profiled_anew() {
+  if (std::exchange(state_.changed_links.measuring, false)) {
+    enter(Phase::kTrials);
+    return launch_ranks(state_.incumbent, "", false, 0);
+  }
   if (state_.other_hardware.empty()) {
     for (const NodeShare& share : state_.nodes) {
       state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + share.node;
@@ -107,7 +120,7 @@ void Tuning::profiled_anew() {
 // What benchmarks there run are ended; then the ranks are launched, or profiled once more, as it is due.
 void Tuning::leave_profiling_anew() {
   std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kBenchmark; });
-  enter(Phase::kMeasuring);
+  enter(std::exchange(state_.changed_links.measuring, false) ? Phase::kTrials : Phase::kMeasuring);
   kills_benchmarks_ = true;
   kill_ranks(AfterKill::kRelaunch);
   kills_benchmarks_ = false;
