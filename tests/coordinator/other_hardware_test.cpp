@@ -26,7 +26,7 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
 // Two ranks on n0 and n1, which are alike, train their adopted plan.
 class Training {
  public:
-  explicit Training(Phase phase = Phase::kTraining) : tuning_(state_of(phase)) {
+  explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto) : tuning_(state_of(phase, mode)) {
     take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
@@ -54,15 +54,42 @@ class Training {
     while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag, true, "", ""});
   }
 
+  // Both nodes were away, and are others now.
+  void replace_both(bool with_ranks = false) {
+    if (!with_ranks) feed(NodeLost{"n0"});
+    if (!with_ranks) feed(NodeLost{"n1"});
+    returns("n0", "second", with_ranks);
+    returns("n1", "second", with_ranks);
+  }
+  // Of what was done since the last call, that of a kind.
+  template <typename One>
+  std::vector<One> done() {
+    std::vector<One> found;
+    for (const Action& action : actions_) {
+      if (const auto* one = std::get_if<One>(&action)) found.push_back(*one);
+    }
+    actions_.clear();
+    return found;
+  }
+  void restart_coordinator() {
+    tuning_ = Tuning(parse_tuning_state(to_json(tuning_.state())).value());
+    take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
+  }
+  void pass(Nanoseconds time) {
+    clock_.advance(time);
+    feed(Tick{});
+  }
+
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
   [[nodiscard]] long says(const std::string& words) const {
     return std::ranges::count_if(notes_, [&](const auto& one) { return one.find(words) != std::string::npos; });
   }
 
  private:
-  static TuningState state_of(Phase phase) {
+  static TuningState state_of(Phase phase, JobMode mode) {
     TuningState state;
     state.job = fake_job();
+    state.job.mode = mode;
     state.job.steps = 100'000;
     state.job.trials.stop_after = false;
     state.phase = phase;
@@ -79,13 +106,15 @@ class Training {
     if (phase == Phase::kDescribing) state.outstanding = {{"describe", "n0", CommandKind::kDescribe}};
     return state;
   }
-  void take(const std::vector<Action>&) {
+  void take(const std::vector<Action>& actions) {
+    actions_.insert(actions_.end(), actions.begin(), actions.end());
     for (const Note& one : tuning_.take_notes()) notes_.push_back(one.text);
     if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
   }
 
   ManualClock clock_;
   Tuning tuning_;
+  std::vector<Action> actions_;
   std::int64_t step_ = 10;
   std::vector<std::string> notes_;
 };
@@ -168,4 +197,122 @@ TEST_CASE("a node that comes back with fewer devices than its ranks need halts t
   (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag, true, "", ""}, {});
   CHECK(tuning.state().doing == Doing::kHalted);
   CHECK_THAT(tuning.state().failure, Catch::Contains("with 1 devices where the job needs 2"));
+}
+
+namespace {
+
+const CostsCounted kNoneKnown{0, 3, {"{}"}, {3}, "a, b", ""};
+const CostsCounted kAllKnown{3, 0, {}, {}, "", ""};
+
+}  // namespace
+
+TEST_CASE("where every node is other hardware, the job's costs are measured anew before its next launch",
+          "[hardware]") {
+  Training job;
+  job.replace_both();
+  CHECK(job.state().doing == Doing::kKilling);
+  (void)job.done<CountCosts>();
+  job.carry_out();
+  REQUIRE(job.state().phase == Phase::kProfiling);
+  CHECK(job.state().fingerprint == "second");
+  CHECK(job.done<CountCosts>().size() == 1);
+  SECTION("with nobody disturbing") {}
+  SECTION("with another coordinator in between") {
+    job.restart_coordinator();
+    job.returns("n0", "second", false);
+    job.returns("n1", "second", false);
+  }
+  job.feed(kNoneKnown);
+  const auto benchmarks = job.done<BenchmarkOn>();
+  REQUIRE(benchmarks.size() == 2);
+  // Nothing of the first profiling is called so.
+  CHECK(benchmarks[0].tag == "benchmark/of-2-0/n0");
+  CHECK(benchmarks[0].rendezvous == "benchmark-of-2-0");
+  job.carry_out();
+  job.feed(kAllKnown);
+  CHECK(job.state().costs_wanted == 3);
+  const auto launches = job.done<LaunchOn>();
+  REQUIRE(launches.size() == 2);
+  CHECK(launches[0].plan_json == "best");
+  CHECK_FALSE(launches[0].fresh);
+  job.carry_out();
+  job.steps(60, kNowMs);
+  CHECK(job.says("the running plan is measured anew, with node n0, n1 as it is now") == 1);
+  CHECK(job.state().initial_measured.mean_ms == Approx(kNowMs));
+  CHECK(job.state().phase == Phase::kTrials);
+  // Once.
+  job.feed(FromRank{0, job.state().launch, RankExited{1, 0, ""}});
+  job.carry_out();
+  CHECK(job.state().phase == Phase::kTrials);
+}
+
+TEST_CASE("ranks that live are ended to measure costs anew in mode auto alone", "[hardware]") {
+  const JobMode mode = GENERATE(JobMode::kAuto, JobMode::kRecommend, JobMode::kObserve);
+  Training job(Phase::kTraining, mode);
+  job.replace_both(true);
+  CHECK((job.state().doing == Doing::kKilling) == (mode == JobMode::kAuto));
+  // In the others at their next launch.
+  if (mode != JobMode::kAuto) job.feed(FromRank{0, job.state().launch, RankExited{1, 0, ""}});
+  job.carry_out();
+  CHECK((job.state().phase == Phase::kProfiling) == (mode != JobMode::kObserve));
+}
+
+TEST_CASE("a job that has trained goes on where its costs cannot be measured anew", "[hardware]") {
+  Training job;
+  job.replace_both();
+  job.carry_out();
+  REQUIRE(job.state().phase == Phase::kProfiling);
+  SECTION("nobody can say which") {
+    job.feed(CostsCounted{0, 0, {}, {}, "", "the database is away"});
+  }
+  SECTION("the benchmark fails") {
+    job.feed(kNoneKnown);
+    while (!job.state().outstanding.empty() && job.state().phase == Phase::kProfiling) {
+      job.feed(CommandFinished{job.state().outstanding.front().tag, false, "no module torch", ""});
+    }
+    job.pass(std::chrono::seconds(20));
+    job.feed(kNoneKnown);
+    CHECK(job.says("no module torch") > 0);
+  }
+  SECTION("a node goes away for good") {
+    job.feed(kNoneKnown);
+    (void)job.done<KillOn>();
+    job.feed(NodeLost{"n1"});
+    job.pass(job.state().job.trials.deadline + std::chrono::seconds(1));
+    const auto kills = job.done<KillOn>();
+    REQUIRE(kills.size() == 2);
+    CHECK(kills[0].launch == 0);  // of whatever runs
+    job.carry_out();
+  }
+  CHECK(job.says("costs are not measured anew") == 1);
+  CHECK(job.state().phase == Phase::kMeasuring);
+  CHECK(job.done<LaunchOn>().size() == 2);
+}
+
+TEST_CASE("hardware that changes once more while costs are measured anew is profiled, not the former", "[hardware]") {
+  Training job;
+  job.replace_both();
+  job.carry_out();
+  job.feed(kNoneKnown);
+  (void)job.done<KillOn>();
+  job.returns("n0", "third", false);
+  job.returns("n1", "third", false);
+  CHECK(job.done<KillOn>().front().launch == 0);
+  job.carry_out();
+  REQUIRE(job.state().phase == Phase::kProfiling);
+  CHECK(job.state().fingerprint == "third");
+  job.feed(kNoneKnown);
+  CHECK(job.done<BenchmarkOn>().front().tag == "benchmark/of-3-0/n0");
+}
+
+TEST_CASE("a job that is stopped while its costs are measured anew ends its benchmarks", "[hardware]") {
+  Training job;
+  job.replace_both();
+  job.carry_out();
+  job.feed(kNoneKnown);
+  (void)job.done<KillOn>();
+  job.feed(Order::kStop);
+  CHECK(job.done<KillOn>().front().launch == 0);
+  job.carry_out();
+  CHECK(job.state().phase == Phase::kStopped);
 }

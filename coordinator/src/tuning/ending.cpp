@@ -95,7 +95,9 @@ void Tuning::end_preparation(AfterKill after) {
   state_.after_kill = after;
   if (std::exchange(state_.outstanding, {}).empty()) return ranks_killed();
   enter(Phase::kStopping);
+  kills_benchmarks_ = state_.launch > 0;
   kill_reachable(after);
+  kills_benchmarks_ = false;
 }
 
 }  // namespace trimtab::coordinator

@@ -38,7 +38,7 @@ void Tuning::compare_hardware(const NodeBack& back) {
   const std::string change = change_of(back, former);
   note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
   decided("measure the job anew", change);
-  if (!has_ranks()) {
+  if (!has_ranks() && !profiles_anew()) {
     state_.failure = change + " while the job was prepared. Hand the job in again";
     return end_preparation(AfterKill::kFail);
   }
@@ -49,12 +49,25 @@ void Tuning::compare_hardware(const NodeBack& back) {
     state_.calibration_json.clear();
     state_.earlier_calibration_json.clear();
   }
+  state_.unprofiled =
+      std::ranges::all_of(cluster.nodes, [&](const Node& one) { return one.fingerprint == back.fingerprint; });
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
   const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
-  if (suffice || wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
-  state_.failure =
+  const std::string lacks =
       change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
+  if (profiles_anew()) {
+    leave_profiling_anew();
+    if (suffice) return;
+    state_.failure = lacks;
+    state_.after_kill = AfterKill::kHalt;
+    return;
+  }
+  if (wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
+  const bool ends_ranks = profiles_first() && !held() && state_.job.mode == JobMode::kAuto && !is_submitted();
+  if (suffice && !ends_ranks) return;
+  if (suffice) return kill_ranks(AfterKill::kRelaunch);
+  state_.failure = lacks;
   kill_ranks(AfterKill::kHalt);
 }
 
@@ -65,6 +78,52 @@ void Tuning::forget_hardware_of(const std::string& node) {
     std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
   }
   state_.probed_plan_hash.clear();
+  state_.changed_links = {};
+}
+
+// Before the next launch. Ranks that live are ended for it in mode auto alone.
+bool Tuning::profiles_first() const {
+  return state_.unprofiled && state_.tune && lost_.empty() && state_.job.mode != JobMode::kObserve &&
+         steers_ranks(state_.phase) && enough_steps_for_trial();
+}
+
+void Tuning::profile_anew() {
+  state_.unprofiled = false;
+  state_.costs_wanted = state_.costs_reused = 0;
+  // As a launch has one, of whatever runs on the job's devices.
+  state_.launch = std::max(state_.launch, launch_seen_) + 1;
+  if (state_.has_trial()) fail_trial("withdrawn", "every node is other hardware than it was", false);
+  note("drift",
+       "no node is of the hardware that the job's costs were measured on: they are measured on what there is " +
+           std::string("now, then the job goes on from its last snapshot"));
+  profile();
+}
+
+bool Tuning::profiles_anew() const {
+  return state_.phase == Phase::kProfiling && !state_.incumbent.empty();
+}
+
+void Tuning::profiled_anew() {
+  if (std::exchange(state_.changed_links.measuring, false)) {
+    enter(Phase::kTrials);
+    return launch_ranks(state_.incumbent, "", false, 0);
+  }
+  if (state_.other_hardware.empty()) {
+    for (const NodeShare& share : state_.nodes) {
+      state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + share.node;
+    }
+  }
+  enter(Phase::kMeasuring);
+  launch_ranks(state_.incumbent, "", state_.step == 0, 0);
+}
+
+// What benchmarks there run are ended; then the ranks are launched, or profiled once more, as it is due.
+void Tuning::leave_profiling_anew() {
+  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kBenchmark; });
+  enter(std::exchange(state_.changed_links.measuring, false) ? Phase::kTrials : Phase::kMeasuring);
+  kills_benchmarks_ = true;
+  kill_ranks(AfterKill::kRelaunch);
+  kills_benchmarks_ = false;
 }
 
 // The ranks run the incumbent on what there is now: as on nodes that have joined, it is the plan to begin from.

@@ -64,7 +64,7 @@ void Tuning::profile() {
 
 void Tuning::on(const CostsCounted& counted) {
   if (state_.phase != Phase::kProfiling) return;
-  if (!counted.error.empty()) return fail(counted.error);
+  if (!counted.error.empty()) return cannot_profile(counted.error);
   state_.costs_missing = counted.missing;
   transition();
   const bool first = state_.requests.empty();
@@ -82,7 +82,7 @@ void Tuning::on(const CostsCounted& counted) {
   }
   if (now_.monotonic - costs_since_ < kCostsGrace) return;  // tick_profiling asks again
   if (counted.known == 0 && !benchmark_error_.empty()) {
-    return fail("the job's benchmark command failed: " + benchmark_error_);
+    return cannot_profile("the job's benchmark command failed: " + benchmark_error_);
   }
   note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
   profiled();
@@ -97,10 +97,22 @@ void Tuning::next_benchmark() {
   moved_ = {};
   transition();
   for (const NodeShare& share : state_.nodes) {
-    const std::string tag = "benchmark/" + std::to_string(state_.request_next) + "/" + share.node;
+    const std::string tag = "benchmark/" + benchmark_name() + "/" + share.node;
     state_.outstanding.push_back({tag, share.node, CommandKind::kBenchmark});
   }
   for (const OutstandingCommand& command : state_.outstanding) send(command);
+}
+
+// A job that has had launches is profiled once more: nothing of the first time is of that name.
+std::string Tuning::benchmark_name() const {
+  const std::string number = std::to_string(state_.request_next);
+  return state_.launch > 0 ? "of-" + std::to_string(state_.launch) + "-" + number : number;
+}
+
+void Tuning::cannot_profile(const std::string& why) {
+  if (!profiles_anew()) return fail(why);
+  note("warning", "costs are not measured anew: " + why);
+  profiled();
 }
 
 void Tuning::benchmarked(const CommandFinished& command) {
@@ -115,6 +127,11 @@ void Tuning::benchmarked(const CommandFinished& command) {
 }
 
 void Tuning::tick_profiling() {
+  const bool waits_for_nodes = !lost_.empty() && now_.monotonic - lost_at_ > state_.job.trials.deadline;
+  if (profiles_anew() && waits_for_nodes) {
+    note("warning", "costs are not measured anew: a node is away");
+    return leave_profiling_anew();
+  }
   const bool waits_for_costs = !state_.requests.empty() && !is_outstanding(CommandKind::kBenchmark) &&
                                std::cmp_greater_equal(state_.request_next, state_.requests.size());
   if (waits_for_costs) act(CountCosts{});
@@ -125,6 +142,7 @@ void Tuning::profiled() {
   // nothing.
   state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
   state_.requests.clear();
+  if (profiles_anew()) return profiled_anew();
   if (!state_.tune) return finish();
   enter(Phase::kSearching);
   request_search();

@@ -10,6 +10,8 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::int32_t kRelaunches = 3;  // of the untuned run
+// A kill of every launch, which reaches benchmarks too: how its tags begin.
+const std::string kKillAll = "kill/all/";
 
 }  // namespace
 
@@ -53,13 +55,14 @@ void Tuning::send(const OutstandingCommand& command) {
       return act(DescribeOn{command.tag, command.node});
     case CommandKind::kBenchmark:
       return act(BenchmarkOn{command.tag, command.node, ranks_of(command.node), state_.requests[state_.request_next],
-                             "benchmark-" + std::to_string(state_.request_next)});
+                             "benchmark-" + benchmark_name()});
     case CommandKind::kLaunch:
       return act(LaunchOn{command.tag, command.node, ranks_of(command.node), state_.launch_plan.json,
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
                           state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
-      return act(KillOn{command.tag, command.node, state_.launch, state_.launch_variant});
+      return act(KillOn{command.tag, command.node, command.tag.starts_with(kKillAll) ? 0 : state_.launch,
+                        state_.launch_variant});
   }
 }
 
@@ -117,7 +120,8 @@ void Tuning::kill_ranks(AfterKill after) {
 }
 
 void Tuning::kill_on(const std::string& node) {
-  state_.outstanding.push_back({"kill/" + std::to_string(state_.launch) + "/" + node, node, CommandKind::kKill});
+  const std::string what = kills_benchmarks_ ? kKillAll : "kill/";
+  state_.outstanding.push_back({what + std::to_string(state_.launch) + "/" + node, node, CommandKind::kKill});
   send(state_.outstanding.back());
 }
 
@@ -130,10 +134,8 @@ void Tuning::kill_reachable(AfterKill after) {
 
 void Tuning::ranks_killed() {
   switch (state_.after_kill) {
-    case AfterKill::kRelaunch: {
-      const bool fresh = state_.phase == Phase::kLaunching && state_.step == 0;
-      return launch_ranks(state_.incumbent, "", fresh, 0);
-    }
+    case AfterKill::kRelaunch:
+      return launch_incumbent();
     case AfterKill::kRestart:
       return launch_restart();
     case AfterKill::kUntuned:
@@ -147,6 +149,13 @@ void Tuning::ranks_killed() {
     case AfterKill::kHalt:
       return halt();
   }
+}
+
+void Tuning::launch_incumbent() {
+  if (profiles_first()) return profile_anew();
+  if (state_.changed_links.due && steers_ranks(state_.phase)) return profile_links();
+  const bool fresh = state_.phase == Phase::kLaunching && state_.step == 0;
+  launch_ranks(state_.incumbent, "", fresh, 0);
 }
 
 // The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
@@ -181,7 +190,7 @@ void Tuning::resume_halted() {
   state_.crashes.clear();
   note("ranks", "somebody asked for the halted job to go on");
   decided("launch the halted job again", "it was handed in once more");
-  launch_ranks(state_.incumbent, "", false, 0);
+  launch_incumbent();
 }
 
 // A crash that was not the incumbent's.
@@ -193,7 +202,7 @@ void Tuning::launch_again(const std::string& why) {
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   account_idle_time();
-  grows_ = false;
+  grows_ = remeasures_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);

@@ -34,7 +34,8 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum = forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms;
+  double sum =
+      forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms + remeasuring_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }
