@@ -71,6 +71,7 @@ class Retuned {
     return found;
   }
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] long says(const std::string& words) const {
     return std::ranges::count_if(notes_, [&](const auto& one) { return one.find(words) != std::string::npos; });
   }
@@ -164,10 +165,15 @@ TEST_CASE("stale costs are measured by benchmarks alone on the devices, then pla
   if (restarted) job.restart_coordinator();
   job.feed(CostsCounted{0, 3, {"{}"}, {3}, "a, b", ""});
   CHECK(job.done<BenchmarkOn>().size() == 2);
+  CHECK(job.progress().total == 3);
+  const std::int64_t profiling_ns = job.state().profiling_ns;
   job.carry_out(std::chrono::seconds(5));
   job.feed(CostsCounted{3, 0, {}, {}, "", ""});
   CHECK(job.state().phase == Phase::kTrials);
   CHECK_FALSE(job.state().changed_links.measuring);
+  // The job's own profiling is what it was: what a cost takes to measure is known by it.
+  CHECK(job.state().profiling_ns == profiling_ns);
+  CHECK(job.state().costs_wanted == 0);
   CHECK(job.done<LaunchOn>().size() == 2);
   job.carry_out();
   job.step();
