@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "switch_stage.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -79,14 +81,10 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
   CandidateStage of;
   of.devices = static_cast<std::int32_t>(stage.devices.size());
   of.end = stage.operators().end;
+  std::vector<Range> recompute;
   for (const Segment& segment : stage.segments) {
     const Split split = split_of(segment);
-    const bool switched = segment.switches != Switches{};
-    const bool plain = segment.cp == 1 && segment.tp_consecutive && (!switched || space.memory_switches);
-    if (switched) {
-      of.switches = segment.switches;
-      of.recompute = normalized(segment.recompute);
-    }
+    const bool plain = segment.cp == 1 && segment.tp_consecutive;
     const bool known = std::find(space.tensor_parallel.begin(), space.tensor_parallel.end(), split.tp) !=
                            space.tensor_parallel.end() &&
                        std::find(space.sharded.begin(), space.sharded.end(), split.sharded) != space.sharded.end();
@@ -97,7 +95,11 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
       of.segments.push_back({segment.operators.end, split});
     }
     append(of.alternate, segment.alternate_dimension);
+    append(recompute, segment.recompute);
   }
+  of.switches = switches_of(stage);
+  if (of.switches && !space.memory_switches) return std::nullopt;
+  if (of.switches) of.recompute = normalized(std::move(recompute));
   of.alternate = normalized(std::move(of.alternate));
   of.split = of.segments.front().split;
   if (of.segments.size() == 1) of.segments.clear();
@@ -241,7 +243,7 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
       segment.sharded_degree = part.split.sharded_degree;
       segment.recompute = inside(recompute[s], segment.operators);
       segment.alternate_dimension = inside(from.alternate, segment.operators);
-      if (from.switches) segment.switches = *from.switches;
+      if (from.switches) segment.switches = switches_inside(*from.switches, segment.operators);
       stage.segments.push_back(std::move(segment));
       begin = part.end;
     }

@@ -96,7 +96,8 @@ class Evaluator {
   // known.
   virtual std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch);
   // A stage of the candidate with the memory switches that are best for its memory, its recompute among them (those of
-  // least memory where none fit). Nothing where the space has no switches, its split is mixed, or a cost is missing.
+  // least memory where none fit). Nothing where the space has no switches, its segments cut a layer, or a cost is
+  // missing.
   virtual std::optional<CandidateStage> with_switches(const Candidate& /*candidate*/, std::size_t /*stage*/) {
     return std::nullopt;
   }
@@ -119,6 +120,7 @@ class Evaluator {
   [[nodiscard]] const CostModel& cost_model() const { return *cost_model_; }
   [[nodiscard]] const PlanSpace& space() const { return *space_; }
   [[nodiscard]] const Model& model() const { return cost_model_->model(); }
+  // Candidates priced, and what choices of memory switches have cost in the same measure.
   [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
 
  protected:
@@ -126,7 +128,7 @@ class Evaluator {
   Evaluator(const CostModel& cost_model, const PlanSpace& space) : cost_model_(&cost_model), space_(&space) {}
   Evaluator(const Evaluator&) = default;
   Evaluator& operator=(const Evaluator&) = default;
-  void count() { ++evaluations_; }
+  void count(std::uint64_t evaluations = 1) { evaluations_ += evaluations; }
 
  private:
   const CostModel* cost_model_;

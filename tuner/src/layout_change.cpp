@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trimtab::tuner {
 namespace {
@@ -38,6 +39,15 @@ LayoutChange layout_change(const SplitShape& before, bool before_alternate, cons
                        before.split.tp, before.tensor};
   }
   return change;
+}
+
+double change_ms(const LinkCosts& links, const LayoutChange& change) {
+  double ms = 0;
+  for (const CollectiveUse& use : {change.forward, change.backward}) {
+    const Value value = links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    ms += value.quality == Quality::kMissing ? std::numeric_limits<double>::infinity() : value.mean;
+  }
+  return ms;
 }
 
 }  // namespace trimtab::tuner

@@ -23,4 +23,7 @@ struct LayoutChange {
 [[nodiscard]] LayoutChange layout_change(const SplitShape& before, bool before_alternate, const SplitShape& after,
                                          bool after_alternate, double bytes_per_sample);
 
+// Both passes, not calibrated; infinite where a cost is missing.
+[[nodiscard]] double change_ms(const LinkCosts& links, const LayoutChange& change);
+
 }  // namespace trimtab::tuner

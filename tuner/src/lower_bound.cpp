@@ -170,8 +170,9 @@ bool too_large(const PlanSpace& space, const BoundRequest& request) {
   return request.effort <= 0 || space.devices > kMostDevices || space.stages_max < space.stages_min;
 }
 
-// Of stages whose floors leave the split open: the one that is fastest by itself.
-void choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
+// Of stages whose floors leave the split open: the one that is fastest by itself. False where no split of some stage is
+// measured for all operators: floors take each operator's own.
+bool choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
   std::int32_t begin = 0;
   std::int32_t device = 0;
   auto left = static_cast<std::int32_t>(candidate.stages.size());
@@ -179,12 +180,14 @@ void choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
   for (CandidateStage& stage : candidate.stages) {
     if (stage.split.dp == 0) {
       if (!pricer) pricer = evaluator.stage_pricer(candidate.microbatch);
+      if (!pricer->allows(stage.devices)) return false;
       stage = pricer->stage(begin, stage.end, {device, stage.devices, left});
     }
     begin = stage.end;
     device += stage.devices;
     --left;
   }
+  return true;
 }
 
 // The larger of both bounds, the second without what every step takes.
@@ -235,8 +238,7 @@ PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluat
   PlansNearBound near{whole_step(cost_model, simple, bounds.least()), {}};
   std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
   for (FlooredPlan& plan : plans) {
-    choose_splits(evaluator, plan.candidate);
-    near.plans.push_back(std::move(plan.candidate));
+    if (choose_splits(evaluator, plan.candidate)) near.plans.push_back(std::move(plan.candidate));
   }
   return near;
 }

@@ -32,7 +32,7 @@ std::string remedy(const Calibration& calibration, const PricedPlan& priced, std
   if (priced.kind == ScheduleKind::kInterleaved) {
     return "recompute more, or give these devices fewer stages or smaller microbatches";
   }
-  if (priced.switched[s] != nullptr) return "turn on more memory switches, or give the stage fewer operators";
+  if (priced.switched[s]) return "turn on more memory switches, or give the stage fewer operators";
   RecomputeFlags flags(priced.recompute.size(), 0);
   const RecomputeChoice choice =
       choose_recompute(calibration, priced.inputs[s], priced.limits[s], may_recompute, 0, flags);

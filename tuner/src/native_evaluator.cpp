@@ -79,10 +79,14 @@ double beyond(double bytes, double limit) {
   return excess >= 0.5 ? excess : 0;
 }
 
-// What validate() asks of a stage with memory switches: a move may have changed its split.
-bool may_switch(const CandidateStage& of) {
-  const ShardedLevel level = of.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-  return of.segments.empty() && of.alternate.empty() && of.split.sharded == level && of.split.sharded_degree == 0;
+// What validate() asks of a stage with memory switches: a move may have changed its splits.
+bool may_switch(const Model& model, const CandidateStage& of) {
+  if (!of.alternate.empty()) return false;
+  if (of.segments.empty()) return of.split == switchable(of.split);
+  return std::all_of(of.segments.begin(), of.segments.end(), [&](const CandidateSegment& segment) {
+    const bool whole_layers = segment.end == of.end || between_layers(model, segment.end);
+    return whole_layers && segment.split == switchable(segment.split);
+  });
 }
 
 }  // namespace
@@ -153,7 +157,7 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
   if (!price.priced) return price;
   if (halved) sub_batch_stage_.set_memory(half_inputs_, inputs_);
   price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
-  if (of.switches) return may_switch(of) ? price_switched(of, first_device, price) : StagePrice{};
+  if (of.switches) return may_switch(model(), of) ? price_switched(of, first_device, price) : StagePrice{};
   if (of.recompute) {
     price.recompute_ranges = *of.recompute;
     set_flags(*of.recompute, shape_.operators, flags_);
@@ -181,9 +185,8 @@ StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_
   set_flags(price.recompute_ranges, shape_.operators, flags_);
   const Calibration& calibration = calibration_on(first_device, of.devices);
   const std::int32_t* const devices = devices_.data() + first_device;
-  const SwitchedStage switched =
-      switch_stage_.price(*tables_, calibration, inputs_, shape_.segments.front().split, *of.switches, flags_,
-                          devices_sharing_node(node_of_, devices, of.devices));
+  const SwitchedStage switched = switch_stage_.price(*tables_, calibration, inputs_, shape_, *of.switches, flags_,
+                                                     devices_sharing_node(node_of_, devices, of.devices));
   price.priced = switched.complete;
   put_times(switched.times, price);
   price.memory_bytes = switched.bytes.total();
@@ -195,9 +198,14 @@ StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_
 std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage of, std::int32_t begin,
                                                                   std::int32_t first_device, std::int32_t microbatch,
                                                                   std::int32_t held) {
-  of.split.sharded = of.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-  of.split.sharded_degree = 0;
-  if (!may_switch(of) || !space().allows(model(), microbatch, of.devices, of.split)) return std::nullopt;
+  of.split = switchable(of.split);
+  for (CandidateSegment& segment : of.segments) segment.split = switchable(segment.split);
+  const auto allowed = [&](const Split& split) { return space().allows(model(), microbatch, of.devices, split); };
+  const bool all_allowed = of.segments.empty()
+                               ? allowed(of.split)
+                               : std::all_of(of.segments.begin(), of.segments.end(),
+                                             [&](const CandidateSegment& segment) { return allowed(segment.split); });
+  if (!may_switch(model(), of) || !all_allowed) return std::nullopt;
   set_shape(of, begin, first_device, microbatch);
   shape_.in_flight = held;
   resolve(*tables_, shape_, catalog_, inputs_);
@@ -207,9 +215,10 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
   const SwitchDemand demand{model().global_batch / microbatch,
                             memory_limit(tables_->cluster, node_of_, devices, of.devices),
                             host_limit(tables_->cluster, node_of_, devices, of.devices)};
-  const std::optional<ChosenSwitches> chosen =
-      switch_stage_.choose(*tables_, calibration, inputs_, shape_.segments.front().split,
-                           devices_sharing_node(node_of_, devices, of.devices), demand);
+  const std::uint64_t before = switch_stage_.evaluations();
+  const std::optional<ChosenSwitches> chosen = switch_stage_.choose(
+      *tables_, calibration, inputs_, shape_, devices_sharing_node(node_of_, devices, of.devices), demand);
+  count(switch_stage_.evaluations() - before);
   if (!chosen) return std::nullopt;
   of.further = 0;
   of.switches = chosen->switches;

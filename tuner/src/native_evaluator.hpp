@@ -21,6 +21,8 @@
 
 namespace trimtab::tuner {
 
+class NativeSwitchProgram;
+
 class NativeEvaluator final : public Evaluator {
  public:
   NativeEvaluator(const NativeCostModel& cost_model, const PlanSpace& space);
@@ -42,6 +44,7 @@ class NativeEvaluator final : public Evaluator {
     stop_ = stop;
     switch_stage_.stop_when(std::move(stop));
   }
+  [[nodiscard]] bool stopped() const { return stop_ && stop_(); }
   std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.
@@ -49,7 +52,8 @@ class NativeEvaluator final : public Evaluator {
                                 std::int32_t microbatch, std::int32_t held, const SubBatches& sub_batches = {});
   // Such a stage with memory switches, its recompute among them: the best for this many microbatches a step, within 1 %
   // as far as there is time (SwitchStage::choose), or those with the least memory where none fit. Its gradients are
-  // sharded over its replicas. Nothing where its split is mixed, the space has no such shards, or a cost is missing.
+  // sharded over its replicas. Nothing where its segments cut a layer, the space has no such shards, or a cost is
+  // missing.
   std::optional<CandidateStage> with_best_switches(CandidateStage of, std::int32_t begin, std::int32_t first_device,
                                                    std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
@@ -73,8 +77,13 @@ class NativeEvaluator final : public Evaluator {
   [[nodiscard]] StagePrice price_switched(const CandidateStage& of, std::int32_t first_device, StagePrice price);
   // native_stage_proposals.cpp
   [[nodiscard]] double best_round_ms(const CandidateStage& of, const StageSite& site, std::int32_t first_device);
-  [[nodiscard]] bool stopped() const { return stop_ && stop_(); }
   [[nodiscard]] std::vector<CandidateStage> solve_stage_at(const StageSite& site, std::int32_t first_device);
+  [[nodiscard]] std::vector<CandidateStage> plain_stages_at(const StageSite& site) const;
+  [[nodiscard]] std::vector<CandidateStage> mixed_stages_at(const NativeStageProgram& program, const StageSite& site,
+                                                            std::int32_t first_device);
+  [[nodiscard]] std::vector<CandidateStage> switched_stages_at(const StageSite& site, std::int32_t first_device);
+  void add_mixed_switched(const NativeSwitchProgram& program, const StageSite& site,
+                          std::vector<CandidateStage>& stages) const;
   bool set_half_inputs(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
   void set_shape(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t microbatch);
   [[nodiscard]] std::int32_t flight_of(const Candidate& candidate, std::size_t stage) const;

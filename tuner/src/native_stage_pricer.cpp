@@ -37,8 +37,7 @@ void NativeStagePricer::add_splits(std::int32_t devices) {
   std::vector<Option> options;
   for (const Split& split : space.splits(evaluator_.model(), microbatch_, devices)) {
     const std::span<const double> sums = evaluator_.computing_sums(microbatch_, split);
-    const ShardedLevel level = split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-    const bool switches = evaluator_.has_switches() && split.sharded == level && split.sharded_degree == 0;
+    const bool switches = evaluator_.has_switches() && split == switchable(split);
     if (!sums.empty()) options.push_back({split, sums, switches});
   }
   if (options.empty()) return;
@@ -81,9 +80,11 @@ const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begi
   const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
   const std::int32_t at = evaluator_.place_of(place.first_device, place.devices);
   const std::array key{begin, end, at, place.devices, held, option.split.dp, option.split.tp};
-  if (switched_.size() >= kRemembered && switched_.count(key) == 0) switched_.clear();
-  const auto [found, added] = switched_.try_emplace(key, Switched{kInfinite, {}});
-  if (!added) return found->second;
+  const auto known = switched_.find(key);
+  if (known != switched_.end()) return known->second;
+  if (evaluator_.stopped()) return unpriced_;
+  if (switched_.size() >= kRemembered) switched_.clear();
+  const auto found = switched_.try_emplace(key, Switched{kInfinite, {}}).first;
   stage_.end = end;
   stage_.devices = place.devices;
   stage_.split = option.split;

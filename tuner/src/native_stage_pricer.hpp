@@ -7,6 +7,7 @@
 // microbatch; not thread-safe.
 
 #include <array>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -47,7 +48,8 @@ class NativeStagePricer final : public unified::StagePricer {
   // The least round time up to `limit`, or infinite; `best` becomes the split's.
   double price(std::int32_t begin, std::int32_t end, const unified::StagePlace& place, const Option& option,
                double limit);
-  // The same with memory switches; infinite where they cannot be priced. Valid until the next call.
+  // The same with memory switches; infinite where they cannot be priced, or the search is over. Valid until the next
+  // call.
   const Switched& switched(std::int32_t begin, std::int32_t end, const unified::StagePlace& place,
                            const Option& option);
   [[nodiscard]] double round_ms(const StagePrice& price) const;
@@ -61,7 +63,8 @@ class NativeStagePricer final : public unified::StagePricer {
   std::vector<double> times_;
   std::vector<bool> needs_memory_;  // by end: what is fastest recomputes, or nothing fits
   CandidateStage stage_;
-  double recompute_ = 0;                                      // of the stage priced last
+  double recompute_ = 0;  // of the stage priced last
+  const Switched unpriced_{std::numeric_limits<double>::infinity(), {}};
   std::map<std::array<std::int32_t, 7>, Switched> switched_;  // by what decides of them, the first device's place
 };
 

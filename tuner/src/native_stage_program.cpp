@@ -86,12 +86,7 @@ void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide&
 double NativeStageProgram::change_ms(const Way& before, const Way& after, double bytes_per_sample) const {
   const LayoutChange change =
       layout_change(before.shape, before.alternate, after.shape, after.alternate, bytes_per_sample);
-  double ms = 0;
-  for (const CollectiveUse& use : {change.forward, change.backward}) {
-    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
-    ms += value.quality == Quality::kMissing ? kInfinite : value.mean;
-  }
-  return ms * moving_;
+  return tuner::change_ms(tables_.links, change) * moving_;
 }
 
 void NativeStageProgram::put_changes(StageTerms& terms) const {

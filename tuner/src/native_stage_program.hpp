@@ -1,7 +1,8 @@
 #pragma once
 
 // The stages of one candidate under the native model, solved operator by operator (stage_program.hpp): for each its
-// split, its sharding choice and whether it is recomputed, under the stage's memory. What a stage waits for, what hides
+// split, its sharding choice and whether it is recomputed, under the stage's memory; with memory switches
+// native_switch_program.hpp does. What a stage waits for, what hides
 // behind computing and what peaks does not add up, so the program proposes by added terms, and the evaluator decides.
 // One per search; not thread-safe.
 

@@ -51,6 +51,11 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// The same with what is sharded where memory switches are on: gradients, over all replicas.
+[[nodiscard]] inline Split switchable(Split split) {
+  return {split.dp, split.tp, split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone, 0};
+}
+
 // Microbatches in two sub-batches (Oases), or whole.
 struct SubBatches {
   std::int32_t count = 1;

@@ -87,12 +87,11 @@ class Pricing {
       name_sub_batch_costs(tables_, priced_.half_shapes.back(), priced_.names);
       if (priced_.sub_batches->recompute_after_communication) keep_inner_outputs(priced_.inputs.back());
     }
-    const Segment& first = stage.segments.front();
     const auto devices = static_cast<std::int32_t>(stage.devices.size());
-    priced_.switched.push_back(has_switches(first.switches) ? &first : nullptr);
+    priced_.switched.push_back(switches_of(stage));
     priced_.sharers.push_back(devices_sharing_node(node_of_, stage.devices.data(), devices));
     priced_.host_limits.push_back(host_limit(tables_.cluster, node_of_, stage.devices.data(), devices));
-    if (priced_.switched.back() != nullptr) {
+    if (priced_.switched.back()) {
       add_switched(s);
     } else {
       priced_.times.push_back(priced_.times_under(calibration_, s));
@@ -242,13 +241,12 @@ Calibration PricedPlan::on_devices(const Calibration& calibration, std::size_t s
 
 SwitchedStage PricedPlan::switched_stage(const Calibration& calibration, std::size_t stage,
                                          std::vector<SwitchCost>* unmeasured) const {
-  return SwitchStage().price(*tables, on_devices(calibration, stage), inputs[stage],
-                             shapes[stage].segments.front().split, switched[stage]->switches, recompute, sharers[stage],
-                             unmeasured);
+  return SwitchStage().price(*tables, on_devices(calibration, stage), inputs[stage], shapes[stage], *switched[stage],
+                             recompute, sharers[stage], unmeasured);
 }
 
 StageTimes PricedPlan::times_under(const Calibration& calibration, std::size_t stage) const {
-  if (switched[stage] != nullptr) return switched_stage(calibration, stage).times;
+  if (switched[stage]) return switched_stage(calibration, stage).times;
   const Calibration here = on_devices(calibration, stage);
   if (!sub_batches) return stage_times(here, inputs[stage], recompute);
   return SubBatchStage().times(here, inputs[stage], half_inputs[stage], recompute, *sub_batches);

@@ -39,10 +39,10 @@ struct PricedPlan {
   std::optional<SubBatchSchedule> sub_batches;
   TiedReductions ties;
   RecomputeFlags recompute;
-  std::vector<const Segment*> switched;  // the plan's, by stage; null without memory switches
-  std::vector<std::int32_t> sharers;     // of a stage's devices, those on one node
-  std::vector<const Stage*> stages;      // the plan's
-  std::vector<double> slowness;          // of devices; empty where all are as fast as the costs say
+  std::vector<std::optional<Switches>> switched;  // by stage; nothing without memory switches
+  std::vector<std::int32_t> sharers;              // of a stage's devices, those on one node
+  std::vector<const Stage*> stages;               // the plan's
+  std::vector<double> slowness;                   // of devices; empty where all are as fast as the costs say
   const CostTable::Tables* tables = nullptr;
   std::int32_t microbatches = 1;
   ScheduleKind kind = ScheduleKind::k1F1B;

@@ -135,8 +135,8 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   TRIMTAB_TRY_STATUS(check_target(options));
   if (!options.target.empty()) TRIMTAB_TRY_STATUS(restrict_to_target(options.target, model, space));
   const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
-  evaluator->stop_when(options.stop);
   SearchRun run(*evaluator, options);
+  evaluator->stop_when([&run] { return run.over(); });
   std::optional<Candidate> start;
   if (options.start && usable(cost_model, *options.start, space) && runs_on(options.target, *options.start, model)) {
     start = candidate_of(*options.start, space);

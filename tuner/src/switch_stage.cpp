@@ -1,9 +1,11 @@
 #include "switch_stage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <map>
+#include <utility>
 
+#include "base/check.hpp"
 #include "h3t_model/layer_sums.hpp"
 #include "h3t_model/switch_plan.hpp"
 
@@ -16,6 +18,10 @@ using h3t::whole;
 double ms_of(h3t::Ticks ticks) {
   return static_cast<double>(ticks) / kTicksPerMs;
 }
+
+constexpr std::array<std::vector<Range> Switches::*, 6> kLists{
+    &Switches::offload_hidden,     &Switches::partition_parameters, &Switches::lazy_prefetch,
+    &Switches::economical_forward, &Switches::economical_backward,  &Switches::segment_sync};
 
 bool lists(const std::vector<Range>& ranges, std::int32_t i) {
   return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
@@ -33,24 +39,31 @@ h3t::LayerSwitches switches_of(const Switches& switches, bool recomputed, std::i
   return of;
 }
 
+// Of layouts, between layers.
+void add_changes(const Calibration& calibration, const StageInputs& inputs, StageTimes& times) {
+  const double moving = calibration.communication.value;
+  for (const double ms : inputs.change_forward) times.forward_wait += ms * moving;
+  for (const double ms : inputs.change_backward) times.backward_wait += ms * moving;
+}
+
 }  // namespace
 
 // The profiles of a stage's layers.
 class SwitchStage::Layers {
  public:
   Layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
-         const SplitShape& split, std::int32_t sharers, std::vector<SwitchCost>* unmeasured)
+         const StageShape& shape, std::int32_t sharers, std::vector<SwitchCost>* unmeasured)
       : tables_(tables),
         calibration_(calibration),
         inputs_(inputs),
-        split_(split),
+        shape_(shape),
         sharers_(sharers),
-        unmeasured_(unmeasured),
-        costs_(tables.at(split.samples, split.split.tp)) {}
+        unmeasured_(unmeasured) {}
 
   [[nodiscard]] bool complete() const { return complete_; }
 
   [[nodiscard]] h3t::LayerProfile layer(const Range& range) {
+    set_split(range.begin);
     sums_ = {};
     reserve_ = 0;
     for (std::int32_t i = range.begin; i < range.end; ++i) add(i);
@@ -59,9 +72,9 @@ class SwitchStage::Layers {
     of_layer.backward_ms *= calibration_.computation.value;
     of_layer.optimizer_ms *= calibration_.computation.value;
     of_layer.working = std::max(sums_.working, reserve_);
-    of_layer.input = range.begin == 0 ? 0 : tables_.output[range.begin - 1] * split_.samples;
-    of_layer.output = range.end == tables_.operators() ? 0 : tables_.output[range.end - 1] * split_.samples;
-    h3t::LayerProfile of = h3t::profile_of(of_layer, tables_, split_.split.dp);
+    of_layer.input = range.begin == 0 ? 0 : tables_.output[range.begin - 1] * split_->samples;
+    of_layer.output = range.end == tables_.operators() ? 0 : tables_.output[range.end - 1] * split_->samples;
+    h3t::LayerProfile of = h3t::profile_of(of_layer, tables_, split_->split.dp);
     of.gather_parameters = collective(Primitive::kAllGather, of.partitioned_parameters);
     of.scatter_gradients = collective(Primitive::kReduceScatter, of.gathered_gradients);
     of.prefetch_parameters = copy(HostCopy::kHostToDevice, of.partitioned_parameters);
@@ -85,6 +98,15 @@ class SwitchStage::Layers {
   }
 
  private:
+  // Of the segment that the layer is in.
+  void set_split(std::int32_t first) {
+    const auto inside = std::find_if(shape_.segments.begin(), shape_.segments.end(),
+                                     [first](const SegmentShape& of) { return of.operators.contains(first); });
+    TRIMTAB_ASSERT(inside != shape_.segments.end(), "a stage's segments hold all of its operators");
+    split_ = &inside->split;
+    costs_ = &tables_.at(split_->samples, split_->split.tp);
+  }
+
   void add(std::int32_t i) {
     const OperatorPrice& price = inputs_.price(i);
     const std::int32_t group = tables_.group_of[i];
@@ -93,9 +115,9 @@ class SwitchStage::Layers {
     sums_.stored += price.stored;
     sums_.working = std::max(sums_.working, price.working);
     reserve_ = std::max(reserve_, price.forward_reserve + price.backward_reserve);
-    const double input = i == 0 ? 0 : tables_.output[i - 1] * split_.samples;
+    const double input = i == 0 ? 0 : tables_.output[i - 1] * split_->samples;
     sums_.widest = std::max(sums_.widest, input + price.stored + price.working);
-    const double parameters = costs_.of_group[group].parameters;
+    const double parameters = costs_->of_group[group].parameters;
     const auto all = static_cast<double>(tables_.operator_of(group).parameter_bytes);
     sums_.parameters += parameters;
     if (all > 0) sums_.optimizer_ms += used_host_optimizer(group) * parameters / all;
@@ -108,14 +130,14 @@ class SwitchStage::Layers {
   }
 
   h3t::Ticks collective(Primitive primitive, Bytes bytes) {
-    if (split_.split.dp < 2) return 0;
-    const Value value = tables_.links.collective(primitive, bytes, split_.split.dp, split_.replicas);
+    if (split_->split.dp < 2) return 0;
+    const Value value = tables_.links.collective(primitive, bytes, split_->split.dp, split_->replicas);
     CostKey key;
     key.kind = CostKind::kCollective;
     key.subject = to_string(primitive);
     key.bytes = bytes;
-    key.group_size = split_.split.dp;
-    key.placement = to_string(split_.replicas);
+    key.group_size = split_->split.dp;
+    key.placement = to_string(split_->replicas);
     note(value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks");
     return whole(value.mean * calibration_.communication.value * kTicksPerMs);
   }
@@ -142,21 +164,22 @@ class SwitchStage::Layers {
   const CostTable::Tables& tables_;
   const Calibration& calibration_;
   const StageInputs& inputs_;
-  const SplitShape& split_;
+  const StageShape& shape_;
   std::int32_t sharers_;
   std::vector<SwitchCost>* unmeasured_;
-  const OperatorTable& costs_;
+  const SplitShape* split_ = nullptr;  // of the layer at hand
+  const OperatorTable* costs_ = nullptr;
   h3t::LayerSums sums_;
   double reserve_ = 0;  // of the widest operator, where the allocator reserves more than it works with
   bool complete_ = true;
 };
 
 SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibration& calibration,
-                                 const StageInputs& inputs, const SplitShape& split, const Switches& switches,
+                                 const StageInputs& inputs, const StageShape& shape, const Switches& switches,
                                  const RecomputeFlags& recompute, std::int32_t sharers,
                                  std::vector<SwitchCost>* unmeasured) {
   SwitchedStage out;
-  out.complete = set_layers(tables, calibration, inputs, split, sharers, unmeasured);
+  out.complete = set_layers(tables, calibration, inputs, shape, sharers, unmeasured);
   switching_.clear();
   Bytes retained = 0;   // of a microbatch, between its passes
   Bytes offloaded = 0;  // of it, on the host
@@ -178,6 +201,7 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
   const h3t::StepOutcome step = simulator.step(switching_);
   times.forward_wait = ms_of(simulator.forward_pass()) - times.forward;
   times.backward_wait = ms_of(simulator.passes() - simulator.forward_pass()) - times.backward - times.recompute;
+  add_changes(calibration, inputs, times);
   times.last_backward = times.backward_pass();
   times.optimizer = ms_of(step.runtime - simulator.passes());
   add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
@@ -190,8 +214,8 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
 }
 
 bool SwitchStage::set_layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
-                             const SplitShape& split, std::int32_t sharers, std::vector<SwitchCost>* unmeasured) {
-  Layers layers(tables, calibration, inputs, split, sharers, unmeasured);
+                             const StageShape& shape, std::int32_t sharers, std::vector<SwitchCost>* unmeasured) {
+  Layers layers(tables, calibration, inputs, shape, sharers, unmeasured);
   ranges_ = layers_inside(tables.model, inputs.operators);
   layers_.clear();
   for (const Range& range : ranges_) layers_.push_back(layers.layer(range));
@@ -200,9 +224,9 @@ bool SwitchStage::set_layers(const CostTable::Tables& tables, const Calibration&
 }
 
 std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& tables, const Calibration& calibration,
-                                                  const StageInputs& inputs, const SplitShape& split,
+                                                  const StageInputs& inputs, const StageShape& shape,
                                                   std::int32_t sharers, const SwitchDemand& demand) {
-  if (!set_layers(tables, calibration, inputs, split, sharers, nullptr)) return std::nullopt;
+  if (!set_layers(tables, calibration, inputs, shape, sharers, nullptr)) return std::nullopt;
   h3t::Problem problem{layers_, fabric_};
   if (demand.device_limit > 0) problem.device_limit = whole(std::floor(demand.device_limit - inputs.process_bytes));
   if (demand.host_limit > 0) problem.host_limit = whole(std::floor(demand.host_limit));
@@ -216,6 +240,39 @@ std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& table
   chosen.step_ms = ms_of(choice.best.outcome.runtime);
   chosen.bound_ms = ms_of(choice.bound);
   return chosen;
+}
+
+std::optional<std::vector<h3t::LayerProfile>> SwitchStage::layers(const CostTable::Tables& tables,
+                                                                  const Calibration& calibration,
+                                                                  const StageInputs& inputs, const StageShape& shape,
+                                                                  std::int32_t sharers) {
+  if (!set_layers(tables, calibration, inputs, shape, sharers, nullptr)) return std::nullopt;
+  return layers_;
+}
+
+std::optional<Switches> switches_of(const Stage& stage) {
+  Switches all;
+  for (const Segment& segment : stage.segments) {
+    all.offload_optimizer = all.offload_optimizer || segment.switches.offload_optimizer;
+    for (const auto list : kLists) {
+      const std::vector<Range>& ranges = segment.switches.*list;
+      (all.*list).insert((all.*list).end(), ranges.begin(), ranges.end());
+    }
+  }
+  for (const auto list : kLists) all.*list = normalized(std::move(all.*list));
+  return has_switches(all) ? std::optional(std::move(all)) : std::nullopt;
+}
+
+Switches switches_inside(const Switches& switches, const Range& operators) {
+  Switches inside;
+  inside.offload_optimizer = switches.offload_optimizer;
+  for (const auto list : kLists) {
+    for (const Range& range : switches.*list) {
+      const Range clipped{std::max(range.begin, operators.begin), std::min(range.end, operators.end)};
+      if (clipped.begin < clipped.end) (inside.*list).push_back(clipped);
+    }
+  }
+  return inside;
 }
 
 std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
@@ -242,8 +299,7 @@ double host_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_
 std::vector<Range> layers_inside(const Model& model, const Range& operators) {
   std::vector<Range> layers;
   for (std::int32_t i = operators.begin; i < operators.end; ++i) {
-    const bool continues = i > operators.begin && model.operators[i].layer == model.operators[i - 1].layer;
-    if (!continues) layers.push_back({i, i});
+    if (i == operators.begin || between_layers(model, i)) layers.push_back({i, i});
     layers.back().end = i + 1;
   }
   return layers;

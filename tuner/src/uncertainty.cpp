@@ -30,7 +30,7 @@ double half_slope_of(const Calibration& calibration, const PricedPlan& priced, s
 }
 
 Slopes slopes_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
-  if (!priced.inputs[s].communicates() && !priced.sub_batches && priced.switched[s] == nullptr) return {};
+  if (!priced.inputs[s].communicates() && !priced.sub_batches && !priced.switched[s]) return {};
   Calibration slower = calibration;
   slower.communication.value *= 1 + kSlopeStep;
   const StageTimes times = priced.times_under(slower, s);

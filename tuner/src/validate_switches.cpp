@@ -26,17 +26,18 @@ void check_whole_layers(const std::vector<Range>& ranges, const std::vector<Rang
   }
 }
 
-void check_switched(const Plan& plan, const Model& model, std::size_t s, Rules& rules) {
-  const std::string where = segment_text(s, 0);
-  if (plan.stages[s].segments.size() > 1) {
-    rules.broken(stage_text(s) + ".segments: must be one where memory switches are on, found " +
-                 std::to_string(plan.stages[s].segments.size()));
-    return;
-  }
-  const Segment& segment = plan.stages[s].segments.front();
+void check_switched(const Plan& plan, const Model& model, std::size_t s, std::size_t g, Rules& rules) {
+  const std::string where = segment_text(s, g);
+  const Segment& segment = plan.stages[s].segments[g];
   const Switches& switches = segment.switches;
   if (!switches.offload_optimizer) {
-    rules.broken(where + ".switches.offload_optimizer: must be true where other memory switches are on");
+    rules.broken(where + ".switches.offload_optimizer: must be true in all segments of a stage with memory switches");
+  }
+  const bool after_another = g > 0 && segment.operators.begin > 0 && segment.operators.size() > 0;
+  if (after_another && !between_layers(model, segment.operators.begin)) {
+    rules.broken(where + ".operators: must begin with a layer where memory switches are on, found " +
+                 operator_text(model, segment.operators.begin) + " inside of one");
+    return;
   }
   const ShardedLevel level = segment.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
   if (segment.sharded != level || (segment.sharded_degree > 0 && segment.sharded_degree != segment.dp)) {
@@ -74,7 +75,7 @@ void check_switches(const Plan& plan, const Model& model, Rules& rules) {
       const auto operators = static_cast<std::int32_t>(model.operators.size());
       return segment.operators.begin >= 0 && segment.operators.end <= operators;
     });
-    if (switched && inside) check_switched(plan, model, s, rules);
+    for (std::size_t g = 0; g < segments.size() && switched && inside; ++g) check_switched(plan, model, s, g, rules);
   }
   if (any && (plan.schedule.sub_batches > 1 || plan.schedule.sliced_microbatches > 0)) {
     rules.broken("schedule: must run whole microbatches where memory switches are on");

@@ -35,6 +35,31 @@ TEST_CASE("a stage's choice is within its gap of the best of all switches", "[h3
   }
 }
 
+TEST_CASE("a choice of switches counts what it has looked at, and nothing where it is remembered", "[h3t]") {
+  const std::uint64_t seed = 5009;
+  Random random(seed);
+  INFO("seed " << seed);
+  const std::vector<LayerProfile> layers = test::random_layers(random, 3, false);
+  Problem problem{layers, Fabric::kNvlink};
+  problem.device_limit = solution_of(problem, Switching(layers.size(), kAllOn)).outcome.peak;
+  StageSwitches switches;
+  CHECK(switches.evaluations() == 0);
+  static_cast<void>(switches.choose(problem));
+  // Three layers between neighbours that were new, and a path at least.
+  const std::uint64_t first = switches.evaluations();
+  CHECK(first > 3 * kSynchronizedCombinations);
+  static_cast<void>(switches.choose(problem));
+  CHECK(switches.evaluations() == first);
+  problem.device_limit += problem.device_limit / 4;
+  static_cast<void>(switches.choose(problem));
+  // The layers are known.
+  CHECK(switches.evaluations() - first < 3 * kSynchronizedCombinations + kSynchronizedCombinations);
+  problem.in_flight = 2;
+  const std::uint64_t before = switches.evaluations();
+  static_cast<void>(switches.choose(problem));
+  CHECK(switches.evaluations() > before);
+}
+
 // Without the exact solver: `stop` ends it before it has begun.
 TEST_CASE("curves of long stages hold for every limit, whatever was asked before", "[h3t]") {
   const std::uint64_t seed = 5006;

@@ -165,6 +165,90 @@ TEST_CASE("the evaluator prices a plan with memory switches as the cost model do
   }
 }
 
+// Costs of two tensor-parallel ranks, and what moves where layers of different splits meet.
+void add_tensor_ranks(test::World& world) {
+  const std::vector<Cost> measured = world.costs;
+  for (const Cost& cost : measured) {
+    CostKey key = cost.key;
+    const auto value = static_cast<std::int64_t>(cost.statistics.mean());
+    if (key.kind == CostKind::kCollective && key.subject == "all_gather") {
+      key.subject = "all_to_all";
+      world.costs.push_back(test::exact_cost(key, value));
+    }
+    if (key.samples == 0 || key.tp != 1) continue;
+    key.tp = 2;
+    world.costs.push_back(test::exact_cost(key, value / 2));
+  }
+  for (Operator& op : world.model.operators) op.tensor_all_reduces = 1;
+}
+
+// One stage of two replicas, its first layers of two tensor-parallel ranks each where `split_at` is above 0.
+Plan split_plan(const test::World& world, const h3t::Switching& switching, std::int32_t split_at) {
+  Plan plan = h3t::plan_of(world.model, 2, h3t::layers_of(world.model), switching);
+  plan.microbatch = 4;
+  if (split_at == 0) return plan;
+  const Segment whole = plan.stages[0].segments[0];
+  const auto part = [&](const Range& operators) {
+    Segment segment = whole;
+    segment.operators = operators;
+    segment.switches = switches_inside(whole.switches, operators);
+    Switches as_list;
+    as_list.offload_hidden = whole.recompute;
+    segment.recompute = switches_inside(as_list, operators).offload_hidden;
+    return segment;
+  };
+  Segment first = part({0, split_at});
+  first.dp = 1;
+  first.tp = 2;
+  first.sharded = ShardedLevel::kNone;
+  plan.stages[0].segments = {first, part({split_at, kLayers})};
+  return plan;
+}
+
+TEST_CASE("layers of a stage with memory switches may be split differently, priced as they are") {
+  const std::uint64_t seed = 20260503;
+  INFO("seed " << seed);
+  Random random(seed);
+  test::World world = switch_world(1, 2);
+  add_tensor_ranks(world);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+  const std::unique_ptr<Evaluator> evaluator = model.evaluator(space);
+  for (int i = 0; i < 60; ++i) {
+    const h3t::Switching switching = random_switching(random);
+    const Plan plan = split_plan(world, switching, static_cast<std::int32_t>(random.between(1, kLayers - 1)));
+    INFO("case " << i << ": " << to_json(plan));
+    REQUIRE(validate(plan, world.model, world.cluster).empty());
+    const Prediction prediction = model.evaluate(plan);
+    REQUIRE(prediction.missing_costs.empty());
+    const std::optional<Candidate> candidate = candidate_of(plan, space);
+    REQUIRE(candidate);
+    CHECK(evaluator->price(*candidate).ms == Approx(prediction.iteration_ms).epsilon(1e-12));
+    CHECK(semantic_hash(evaluator->plan(*candidate)) == semantic_hash(plan));
+  }
+}
+
+TEST_CASE("a change of layout between layers with memory switches takes its time in both passes") {
+  test::World world = switch_world(1, 2);
+  add_tensor_ranks(world);
+  const h3t::Switching off(kLayers, h3t::LayerSwitches{});
+  const auto priced = [&](double slower) {
+    test::World of = world;
+    for (Cost& cost : of.costs) {
+      // Gathers of samples, and of nothing else: one of two replicas has those alone.
+      if (cost.key.kind != CostKind::kCollective || cost.key.subject != "all_gather") continue;
+      cost = test::exact_cost(cost.key, static_cast<std::int64_t>(slower * cost.statistics.mean()));
+    }
+    for (Operator& op : of.model.operators) op.parameter_bytes = 0;
+    return NativeCostModel(of.table()).evaluate(split_plan(of, off, 2)).iteration_ms;
+  };
+  const CostTable table = world.table();
+  // Two microbatches; the tensor-parallel layers come first, so samples are gathered on the way back.
+  const double once = table.tables().links.collective(Primitive::kAllGather, 2000, 2, Placement::kIntraNode).mean;
+  CHECK(priced(3) - priced(1) == Approx(2 * 2 * once).epsilon(1e-6));
+}
+
 TEST_CASE("a stage with memory switches has the host memory of its own node") {
   test::World world = switch_world(3, 2);
   world.cluster.nodes[0].host_memory_bytes = world.cluster.nodes[2].host_memory_bytes = 1 << 20;
@@ -199,7 +283,7 @@ TEST_CASE("every plan of a search fits where one node has less host memory") {
     SearchOptions options;
     options.strategy = "unified";
     options.space = "all";
-    options.max_evaluations = 3000;
+    options.max_evaluations = 30000;
     const SearchOutcome outcome = search(model, Knobs{}, options).value();
     INFO("memory " << memory << ", " << outcome.infeasible);
     for (const RankedPlan& of : outcome.result.plans) {
@@ -296,6 +380,26 @@ TEST_CASE("a stage's chosen switches are within 1 % of the best, natively priced
   }
 }
 
+TEST_CASE("choosing a stage's switches counts in the budget of evaluations, once") {
+  const test::World world = switch_world(1, 2);
+  const CostTable table = world.table();
+  const NativeCostModel model(table);
+  const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
+  NativeEvaluator evaluator(model, space);
+  const auto choose = [&](std::int32_t held) {
+    const std::uint64_t before = evaluator.evaluations();
+    REQUIRE(evaluator.with_best_switches(replicated_stage(kLayers, 2), 0, 0, 2, held));
+    return evaluator.evaluations() - before;
+  };
+  const std::uint64_t first = choose(1);
+  // A path, and each combination of a layer between neighbours: the first, the inner and the last one.
+  CHECK(first >= 3 * h3t::kSynchronizedCombinations + 1);
+  CHECK(choose(1) == 0);
+  const std::uint64_t more_held = choose(2);
+  CHECK(more_held >= 1);
+  CHECK(more_held < first);
+}
+
 TEST_CASE("a job that shards nothing gets no switches among replicas") {
   const test::World world = switch_world(1, 2);
   const CostTable table = world.table();
@@ -373,6 +477,17 @@ TEST_CASE("plans whose memory switches nothing can run are refused, each by its 
              Catch::Contains("offload_optimizer: must be true"));
   CHECK_THAT(broken([](Segment& segment, Plan&) { segment.sharded = ShardedLevel::kNone; }),
              Catch::Contains("sharded: must be gradients over all replicas"));
+  CHECK_THAT(broken([](Segment& segment, Plan& plan) {
+               Segment second = segment;
+               segment.operators.end = second.operators.begin = 1;
+               segment.switches = switches_inside(segment.switches, segment.operators);
+               second.switches = switches_inside(second.switches, second.operators);
+               segment.recompute = {segment.operators};
+               second.recompute = {second.operators};
+               second.switches.offload_optimizer = false;
+               plan.stages[0].segments.push_back(second);
+             }),
+             Catch::Contains("segments[1].switches.offload_optimizer: must be true in all segments"));
   CHECK_THAT(broken([](Segment& segment, Plan&) { segment.recompute.clear(); }),
              Catch::Contains("offload_hidden: needs recompute of operator 0"));
   CHECK_THAT(broken([](Segment&, Plan& plan) {

@@ -252,7 +252,7 @@ class Exhaustive {
     const CandidateStage before = candidate_.stages[s];
     const bool halves = candidate_.sub_batches && candidate_.sub_batches->count > 1;
     const std::optional<CandidateStage> some = halves ? std::nullopt : evaluator_.with_switches(candidate_, s);
-    if (!some || !(some->split == before.split)) return;
+    if (!some || !(some->split == before.split) || some->segments != before.segments) return;
     const std::vector<Range> layers = layers_inside(run_.model(), {candidate_.begin_of(s), before.end});
     complete_ = complete_ && layers.size() <= kSwitchedLayers;
     if (layers.size() > kSwitchedLayers) return;

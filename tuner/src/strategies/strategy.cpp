@@ -16,9 +16,8 @@ double SearchRun::spent() const {
 
 bool SearchRun::stopped() {
   if (!stop_reason_.empty()) return true;
-  const std::uint64_t used = evaluator_.evaluations() - first_evaluation_;
-  if (options_.max_evaluations > 0 && used >= options_.max_evaluations) stop_reason_ = "budget";
-  if (options_.stop && options_.stop()) stop_reason_ = "cancelled";
+  if (evaluations_gone()) stop_reason_ = "budget";
+  if (cancelled()) stop_reason_ = "cancelled";
   return !stop_reason_.empty() || (limit_ < 1 && spent() >= limit_);
 }
 

@@ -39,6 +39,10 @@ class SearchRun {
   }
 
   [[nodiscard]] bool stopped();
+  // Whether the caller has asked for an end.
+  [[nodiscard]] bool cancelled() const { return options_.stop && options_.stop(); }
+  // That, or the evaluations are gone: asked inside of what may take many of them.
+  [[nodiscard]] bool over() const { return evaluations_gone() || cancelled(); }
   // Whether there is a budget whose shares are known: of evaluations, or of time that the caller tells.
   [[nodiscard]] bool has_shares() const { return options_.max_evaluations > 0 || options_.spent; }
   // The share of it that is gone; 0 where there is none.
@@ -62,6 +66,10 @@ class SearchRun {
   [[nodiscard]] const std::optional<Candidate>& closest() const { return closest_; }
 
  private:
+  [[nodiscard]] bool evaluations_gone() const {
+    return options_.max_evaluations > 0 && evaluator_.evaluations() - first_evaluation_ >= options_.max_evaluations;
+  }
+
   Evaluator& evaluator_;
   const SearchOptions& options_;
   std::uint64_t first_evaluation_;  // of this run, where the evaluator has counted others before

@@ -174,6 +174,7 @@ class Solver {
     if (!answer_.feasible) return std::move(answer_);
     const auto stop = [this] { return options_.stop && options_.stop(); };
     RelaxedStep relaxed = relax(program_, answer_.best.outcome.runtime, kRounds, stop);
+    answer_.paths = relaxed.paths;
     if (relaxed.bounds.empty()) return std::move(answer_);
     if (!relaxed.path.empty()) take(relaxed.path);
     answer_.bound = proven_ticks(relaxed.bounds.front().bound());
@@ -197,6 +198,7 @@ class Solver {
     const std::size_t widest = options_.most_labels / (problem_.layers.size() + 1);
     Pass pass(program_, bounds, options_, answer_.best.outcome.runtime, std::min(width, widest));
     pass.run();
+    answer_.labels += pass.labels();
     if (pass.found()) {
       take(pass.switching());
       TRIMTAB_ASSERT(answer_.best.outcome.runtime == pass.ticks(), "a path's time is that of its simulation");

@@ -33,6 +33,8 @@ struct ExactAnswer {
   Ticks bound = 0;      // no synchronized step that fits takes less
   bool proven = false;  // best takes just that
   std::vector<ExactPass> passes;
+  std::size_t paths = 0;   // of its relaxation
+  std::size_t labels = 0;  // of all passes, that were extended
 
   [[nodiscard]] double gap() const {
     const auto ticks = static_cast<double>(best.outcome.runtime);

@@ -128,6 +128,7 @@ TransitionTable::Shared TransitionTable::between(std::int32_t before, std::int32
   Shared& known = known_[{before, own, after, fabric}];
   if (known == nullptr) {
     const Neighbourhood at{layer(before), layer(own), layer(after)};
+    ++simulated_;
     known = std::make_shared<const Transitions>(LayerProgram(at, fabric).build());
   }
   return known;

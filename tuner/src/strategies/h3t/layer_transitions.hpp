@@ -51,6 +51,8 @@ class TransitionTable {
   [[nodiscard]] std::int32_t number_of(const LayerProfile& layer);
   // Of the layer `own` between two others, by their numbers.
   [[nodiscard]] Shared between(std::int32_t before, std::int32_t own, std::int32_t after, Fabric fabric);
+  // Layers between neighbours that were simulated.
+  [[nodiscard]] std::uint64_t simulated() const { return simulated_; }
 
  private:
   struct Hash {
@@ -63,6 +65,7 @@ class TransitionTable {
   std::unordered_map<LayerProfile, std::int32_t, Hash> numbers_;
   std::vector<const LayerProfile*> layers_;  // of numbers_, which does not move them
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, Fabric>, Shared> known_;
+  std::uint64_t simulated_ = 0;
 };
 
 }  // namespace trimtab::tuner::h3t

@@ -38,11 +38,6 @@ class NativeSearch {
   }
 
  private:
-  [[nodiscard]] bool between_layers(std::int32_t cut) const {
-    const std::vector<Operator>& operators = run_.model().operators;
-    return operators[cut].layer != operators[cut - 1].layer;
-  }
-
   // Stages of replicas on all devices, nothing where the space or the layers do not have them.
   [[nodiscard]] std::optional<Candidate> shape(std::int32_t microbatch, std::int32_t stages) const {
     const PlanSpace& space = run_.space();
@@ -50,7 +45,7 @@ class NativeSearch {
     if (stages > cuts + 1) return std::nullopt;
     std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
     const std::vector<std::int32_t> devices = space.even_split(run_.model(), microbatch, stages);
-    const auto between = [this](std::int32_t cut) { return between_layers(cut); };
+    const auto between = [this](std::int32_t cut) { return between_layers(run_.model(), cut); };
     if (devices.empty() || !std::all_of(ends.begin(), ends.end(), between)) return std::nullopt;
     ends.push_back(space.operators);
     Candidate candidate;
@@ -91,7 +86,7 @@ class NativeSearch {
       CandidateStage& stage = candidate.stages[s];
       const std::vector<Range> layers = layers_inside(run_.model(), {candidate.begin_of(s), stage.end});
       const Switching all_on(layers.size(), kAllOn);
-      stage.split.sharded = stage.split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
+      stage.split = switchable(stage.split);
       stage.switches = plan_switches(layers, all_on);
       stage.recompute = rematerialized(layers, all_on);
     }

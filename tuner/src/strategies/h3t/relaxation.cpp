@@ -70,6 +70,7 @@ class Subgradient {
     std::int32_t without_gain = 0;
     for (std::int32_t round = 0; round < rounds && !stop(); ++round) {
       Relaxation relaxation(program_, prices_);
+      ++out.paths;
       const Violations of = violations_of(program_, relaxation);
       keep_path(relaxation, of, out);
       const double bound = relaxation.bound();
@@ -196,6 +197,7 @@ RelaxedStep relax(const StepProgram& program, Ticks known_ticks, std::int32_t ro
   // Paths that have spent more or less than the relaxed one are bounded better by other prices.
   for (const double factor : {0.9, 1.1, 0.75, 1.3, 0.5, 2.0, 0.0}) {
     out.bounds.emplace_back(program, scaled(best.prices(), factor));
+    ++out.paths;
   }
   return out;
 }

@@ -86,6 +86,7 @@ struct RelaxedStep {
   std::vector<Relaxation> bounds;
   Switching path;  // empty where none fits
   Ticks path_ticks = 0;
+  std::size_t paths = 0;  // that were looked for
 };
 
 // `known_ticks`: what some plan takes, in all. Ends early when `stop` says so.

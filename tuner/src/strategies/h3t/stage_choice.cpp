@@ -1,5 +1,7 @@
 #include "stage_choice.hpp"
 
+#include <utility>
+
 #include "exact_solver.hpp"
 
 namespace trimtab::tuner::h3t {
@@ -29,22 +31,26 @@ StageSwitches::Remembered& StageSwitches::remembered(const Problem& problem) {
 }
 
 const StageChoice& StageSwitches::choose(const Problem& problem) {
+  const std::uint64_t simulated = table_.simulated();
   Remembered& of = remembered(problem);
+  evaluations_ += (table_.simulated() - simulated) * kSynchronizedCombinations;
   const auto found = of.answers.find(problem.device_limit);
   if (found != of.answers.end()) return found->second;
   if (of.answers.size() >= kAnswers) of.answers.clear();
   StageChoice choice = of.curve.at(problem.device_limit);
+  evaluations_ += of.curve.paths() - std::exchange(of.counted, of.curve.paths());
   if (choice.feasible && choice.gap() > gap_) choice = narrowed(problem, std::move(choice));
   if (choice.feasible && choice.gap() > gap_ && stop_ && stop_()) return unfinished_ = std::move(choice);
   return of.answers.emplace(problem.device_limit, std::move(choice)).first->second;
 }
 
-StageChoice StageSwitches::narrowed(const Problem& problem, StageChoice choice) const {
+StageChoice StageSwitches::narrowed(const Problem& problem, StageChoice choice) {
   ExactOptions options;
   options.gap = gap_;
   options.stop = stop_;
   options.most_labels = kLabels;
   ExactAnswer answer = solve_exactly(problem, options);
+  evaluations_ += answer.paths + answer.labels / problem.layers.size();
   choice.bound = std::max(choice.bound, answer.bound);
   if (answer.feasible && answer.best.outcome.runtime < choice.best.outcome.runtime) {
     choice.best = std::move(answer.best);

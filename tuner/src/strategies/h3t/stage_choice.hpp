@@ -23,18 +23,24 @@ class StageSwitches {
 
   // Valid until the next call. REQUIRES: check_layers(problem.layers), counts of 1 or more.
   [[nodiscard]] const StageChoice& choose(const Problem& problem);
+  // What all choices so far have cost, as evaluations of stages: one for each path over a stage's layers that was
+  // looked for, and for as many labels of the exact solver as a path has layers; and for a layer between neighbours
+  // that was new, one for each of its combinations. What was remembered costs nothing.
+  [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
 
  private:
   struct Remembered {
     explicit Remembered(const Problem& problem, TransitionTable& table) : curve(problem, table) {}
     StageCurve curve;
+    std::uint64_t counted = 0;             // of the curve's paths
     std::map<Bytes, StageChoice> answers;  // by device limit
   };
   [[nodiscard]] Remembered& remembered(const Problem& problem);
-  [[nodiscard]] StageChoice narrowed(const Problem& problem, StageChoice choice) const;
+  [[nodiscard]] StageChoice narrowed(const Problem& problem, StageChoice choice);
 
   double gap_;
   std::function<bool()> stop_;
+  std::uint64_t evaluations_ = 0;
   TransitionTable table_;
   std::vector<std::int64_t> key_;  // the one looked up
   StageChoice unfinished_;         // the latest answer that `stop` cut short

@@ -57,7 +57,8 @@ StageCurve::StageCurve(const Problem& problem, TransitionTable& table)
   if (least.memory < corners_.front().memory) corners_.push_back(std::move(least));
 }
 
-StageCurve::Corner StageCurve::corner_at(double price) const {
+StageCurve::Corner StageCurve::corner_at(double price) {
+  ++paths_;
   const Relaxation relaxation(program_, price_of_last(program_, price));
   return corner_of(relaxation.start(), relaxation.path());
 }

@@ -32,6 +32,8 @@ class StageCurve {
   StageCurve& operator=(const StageCurve&) = delete;
 
   [[nodiscard]] StageChoice at(Bytes device_limit);
+  // Paths over the layers that were looked for.
+  [[nodiscard]] std::uint64_t paths() const { return paths_; }
 
  private:
   using Path = std::vector<const Transition*>;
@@ -48,7 +50,7 @@ class StageCurve {
     Switching switching;
   };
 
-  [[nodiscard]] Corner corner_at(double price) const;
+  [[nodiscard]] Corner corner_at(double price);
   [[nodiscard]] Corner corner_of(std::int32_t start, Path path) const;
   // The first corner that needs no more than the limit; more are found first.
   [[nodiscard]] std::size_t first_within(double limit);
@@ -63,7 +65,8 @@ class StageCurve {
   StepProgram program_;
   std::vector<Corner> corners_;  // ascending in ticks, descending in memory
   double steepest_ = 0;          // ns per byte, the highest price that was asked for
-  Switching least_;              // with the least peak, once it was needed
+  std::uint64_t paths_ = 0;
+  Switching least_;  // with the least peak, once it was needed
   bool least_known_ = false;
 };
 

@@ -123,8 +123,7 @@ class Climb {
   }
 
   bool switch_with(std::size_t s, const Split& split) {
-    const ShardedLevel level = split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-    if (split.sharded != level || split.sharded_degree > 0) return false;
+    if (!(split == switchable(split))) return false;
     Candidate changed = best_;
     changed.stages[s] = {};
     changed.stages[s].end = best_.stages[s].end;

@@ -50,12 +50,12 @@ Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>
   const bool timed = whole.spent && share == Share::kPart;
   const double until = timed ? whole.spent() + 1.0 / kParts : 1;
   options.spent = nullptr;
-  // Not the whole's evaluations: a part gets its own, even where another one has taken one more than its.
+  // Not the whole's evaluations: a part gets its own, even where another one has taken more than its.
   options.stop = [&] { return (whole.stop && whole.stop()) || (timed && whole.spent() >= until); };
   SearchRun part(run.evaluator(), options);
-  run.evaluator().stop_when(options.stop);
+  run.evaluator().stop_when([&part] { return part.over(); });
   Asked asked{planner.strategy.run(part, start), {}, false};
-  run.evaluator().stop_when(whole.stop);
+  run.evaluator().stop_when([&run] { return run.over(); });
   asked.cut_short = part.stopped();
   asked.trace = std::move(part.trace());
   run.take_over(part);

@@ -68,7 +68,8 @@ void StageDescent::vary_microbatch() {
 }
 
 bool StageDescent::descend() {
-  if (!run_.space().mixed_splits || run_.shortlist().empty()) return false;
+  const bool solvable = run_.space().mixed_splits || run_.space().memory_switches;
+  if (!solvable || run_.shortlist().empty()) return false;
   const double before = run_.shortlist().best_ms();
   for (const Plan& plan : run_.shortlist().plans()) {
     if (run_.stopped()) break;

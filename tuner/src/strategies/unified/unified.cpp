@@ -131,7 +131,7 @@ class Unified {
     const bool moderate = run_.space().devices <= unified::kMostDevices && !solver_.is_very_long();
     if (!run_.has_shares() && !moderate) return;
     for (const Planner& planner : planners) {
-      if (&planner == asked || run_.stopped()) continue;
+      if (&planner == asked || run_.cancelled()) continue;
       if (planner.most_devices > 0 && run_.space().devices > planner.most_devices) continue;
       ask(planner, start, Share::kPart);
       if (met()) return;
