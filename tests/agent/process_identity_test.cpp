@@ -49,6 +49,7 @@ TEST_CASE("a process's group has members whatever their parents, without the one
     if (member > 0 && ::write(ends[1], &member, sizeof member) != sizeof member) ::_exit(1);
     ::pause();
   }
+  REQUIRE(leader > 0);
   pid_t member = 0;
   REQUIRE(::read(ends[0], &member, sizeof member) == sizeof member);
   CHECK(group_members(leader) == std::vector<pid_t>{member});

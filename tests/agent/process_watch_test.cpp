@@ -41,6 +41,7 @@ Group start_group() {
     if (::fork() == 0) hold_much_memory(ends[1]);
     for (;;) ::pause();
   }
+  REQUIRE(group.leader > 0);
   REQUIRE(::read(ends[0], &group.member, sizeof group.member) == sizeof group.member);
   ::close(ends[0]);
   ::close(ends[1]);
