@@ -27,6 +27,7 @@ constexpr int kFewRelatives = 300;  // of a very long model
 constexpr int kOperatorRelatives = 20000;
 constexpr double kFloorEffort = 0.5;
 constexpr std::int32_t kShortModel = 2000;  // operators up to which plans near the bound are looked for
+constexpr double kSolvedFirst = 0.5;        // of what is left; stages of very long models take more than there is
 constexpr double kMet = 1 - 1e-9;
 
 class Unified {
@@ -93,8 +94,9 @@ class Unified {
     if (solver_.estimates()) {
       climb({solver_.is_very_long() ? kFewRelatives : kRelatives, true});
       if (cut_short_) enumerate();
-      if (!met()) solve_stages();
+      if (!met()) solve_stages(kSolvedFirst);
       if (!met() && run_.has_shares() && progress_.best()) go_on_from_best();
+      if (!met()) solve_stages(1);
     } else if (solver_.exact()) {
       prove();
     } else {
@@ -106,13 +108,16 @@ class Unified {
     }
   }
 
-  // Stage by stage, as long as a climb from there finds something better in turn.
-  void solve_stages() {
+  // Stage by stage, as long as a climb from there finds something better in turn, for a part of what is left.
+  void solve_stages(double part) {
+    const double spent = run_.spent();
+    run_.limit(spent + part * (1 - spent));
     bool better = run_.options().stage_program;
     while (better && !met() && !run_.stopped()) {
       progress_.traced("stages solved operator by operator", [&] { better = descent_.descend(); });
       if (better) climb({kRelatives, true});
     }
+    run_.limit(1);
   }
 
   // Aceso's moves from there, while the budget lasts.
