@@ -10,8 +10,9 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kLeastSigma = 0.01;     // of a block's median: a few blocks may scatter less by luck
-constexpr double kMostOf = 6;            // standard deviations that one block may add
+constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may scatter less by luck
+constexpr double kMostOfThreshold =
+    0.26;  // that one block may add: what lasts three blocks, as a checkpoint, is no change
 constexpr std::size_t kMostBlocks = 64;  // kept
 
 }  // namespace
@@ -47,9 +48,10 @@ void ChangePoint::learn() {
 
 std::optional<StepChange> ChangePoint::judge() {
   const double slack = std::log1p(rules_.least_shift) / 2 / sigma_ + 0.5;
-  const double off = std::clamp((since_.back().log_median - level_) / sigma_, -kMostOf, kMostOf);
-  slower_ = std::max(0.0, slower_ + off - slack);
-  faster_ = std::max(0.0, faster_ - off - slack);
+  const double off = (since_.back().log_median - level_) / sigma_;
+  const double most = kMostOfThreshold * rules_.threshold;
+  slower_ = std::max(0.0, slower_ + std::min(off - slack, most));
+  faster_ = std::max(0.0, faster_ + std::min(-off - slack, most));
   if (slower_ == 0) slower_from_ = since_.size();
   if (faster_ == 0) faster_from_ = since_.size();
   slower_ = std::min(slower_, 2 * rules_.threshold);
