@@ -7,7 +7,6 @@
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
 #include "tuner/needed_costs.hpp"
-#include "tuning/diagnosis.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -55,64 +54,27 @@ std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_
   return all;
 }
 
-namespace {
-
-struct Documents {
-  Model model;
-  Cluster cluster;
-};
-
-Result<Documents> read(const std::string& model_json, const std::string& cluster_json) {
-  TRIMTAB_TRY(Model model, parse_model(model_json, "the job's model"));
-  TRIMTAB_TRY(Cluster cluster, parse_cluster(cluster_json, "the job's cluster"));
-  return Documents{std::move(model), std::move(cluster)};
-}
-
-CostsCounted counted(std::size_t all, const std::vector<CostKey>& missing, const Model& model) {
+CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
+                         const std::vector<Cost>& known) {
   CostsCounted counted;
+  const auto model = parse_model(model_json, "the job's model");
+  const auto cluster = parse_cluster(cluster_json, "the job's cluster");
+  if (!model.ok() || !cluster.ok()) {
+    counted.error = model.ok() ? cluster.error().message : model.error().message;
+    return counted;
+  }
+  const std::size_t all = tuner::needed_costs(*model, *cluster, knobs, {}).size();
+  const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known);
   counted.missing = static_cast<std::int32_t>(missing.size());
   counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
   for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
     counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
   }
   for (const auto& portion : portions(missing, kItemsOfRequest)) {
-    counted.requests.push_back(tuner::benchmark_requests_json(portion, model));
+    counted.requests.push_back(tuner::benchmark_requests_json(portion, *model));
     counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
   }
   return counted;
-}
-
-std::set<CostKey> keys_of(const std::vector<Cost>& costs) {
-  std::set<CostKey> keys;
-  for (const Cost& one : costs) keys.insert(canonical(one.key));
-  return keys;
-}
-
-}  // namespace
-
-CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
-                         const std::vector<Cost>& known) {
-  const auto documents = read(model_json, cluster_json);
-  if (!documents.ok()) return {0, 0, {}, {}, "", documents.error().message};
-  const auto& [model, cluster] = *documents;
-  return counted(tuner::needed_costs(model, cluster, knobs, {}).size(),
-                 tuner::needed_costs(model, cluster, knobs, known), model);
-}
-
-CostsCounted count_link_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
-                              const std::vector<Cost>& known, const std::set<std::string>& levels,
-                              const std::vector<Cost>& measured) {
-  const auto documents = read(model_json, cluster_json);
-  if (!documents.ok()) return {0, 0, {}, {}, "", documents.error().message};
-  const auto& [model, cluster] = *documents;
-  std::vector<CostKey> keys = tuner::needed_costs(model, cluster, knobs, {});
-  const std::set<CostKey> before = keys_of(known);
-  const std::set<CostKey> now = keys_of(measured);
-  const auto meant = [&levels](const std::string& level) { return levels.contains(level); };
-  std::erase_if(keys, [&](const CostKey& key) { return !moves_over(key, meant) || !before.contains(canonical(key)); });
-  const std::size_t all = keys.size();
-  std::erase_if(keys, [&](const CostKey& key) { return now.contains(canonical(key)); });
-  return counted(all, keys, model);
 }
 
 }  // namespace trimtab::coordinator

@@ -2,7 +2,6 @@
 
 // Which costs a job's plans need and nobody has, as benchmark requests in portions. Pure.
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,12 +13,6 @@ namespace trimtab::coordinator {
 
 [[nodiscard]] CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json,
                                        const Knobs& knobs, const std::vector<Cost>& known);
-
-// Of what moves over links that have changed: which of the known costs that plans need are to be measured on them as
-// they are now, besides those that were.
-[[nodiscard]] CostsCounted count_link_costs(const std::string& model_json, const std::string& cluster_json,
-                                            const Knobs& knobs, const std::vector<Cost>& known,
-                                            const std::set<std::string>& levels, const std::vector<Cost>& measured);
 
 // Keys in portions of at most `items` benchmark items each; keys that one item fills stay together.
 [[nodiscard]] std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_t items);

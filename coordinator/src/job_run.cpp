@@ -23,8 +23,6 @@ namespace {
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
-// NCCL knows no such variable; agents count all that begin so to what changes costs, of any release.
-constexpr const char* kLinksMark = "NCCL_TRIMTAB_LINKS";
 // People's orders that wait for the disk at a time.
 constexpr std::size_t kMostOrders = 100;
 
@@ -203,7 +201,6 @@ void JobRun::load_facts(const Placement& placement) {
 
 void JobRun::costs_stored(const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling || fingerprint == state().fingerprint) return;
-  if (state().changed_links.measuring) return tuning_.set_links_fingerprint(fingerprint);
   spdlog::info("job {}: its costs belong to fingerprint {}", name(), fingerprint);
   // The hardware's own, under which the next run of the job looks for it.
   const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
@@ -219,15 +216,6 @@ std::vector<Cost> JobRun::known_costs() const {
   auto costs = services_.costs.costs(state().fingerprint, priced_kinds());
   if (costs.ok()) return std::move(costs).value();
   spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
-  return {};
-}
-
-std::vector<Cost> JobRun::link_costs() const {
-  const std::string& fingerprint = state().changed_links.fingerprint;
-  if (fingerprint.empty()) return {};
-  auto costs = services_.costs.costs(fingerprint, {CostKind::kCollective, CostKind::kPointToPoint});
-  if (costs.ok()) return std::move(costs).value();
-  spdlog::error("job {}: cannot read costs over changed links: {}", name(), costs.error().message);
   return {};
 }
 
@@ -262,8 +250,6 @@ void JobRun::send_command(const Command& action) {
   // A target's plan is written by every node, and `describe` ran on one.
   Job job = state().running_job();
   if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
-  const bool marked = std::is_same_v<Command, BenchmarkOn> && state().changed_links.measuring;
-  if (marked) job.environment[kLinksMark] = state().changed_links.mark;
   const CommandContext context{*id, name(), to_json(job),
                                "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-",
                                std::move(table).value()};
@@ -282,17 +268,12 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  const ChangedLinks& links = state().changed_links;
-  (void)events_.push(links.measuring
-                         ? count_link_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs(),
-                                            links.levels, link_costs())
-                         : count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
+  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
   SearchTask task = tuning_.task_for(action.purpose);
   task.costs = known_costs();
-  task.link_costs = link_costs();
   task.time_budget = services_.budget.time;
   task.max_evaluations = services_.budget.evaluations;
   ++services_.counters.searches;
@@ -408,7 +389,6 @@ void JobRun::price_plans() {
   reported_ = false;
   SearchTask task = tuning_.search_task();
   task.costs = known_costs();
-  task.link_costs = link_costs();
   task.price_only = true;
   services_.worker.enqueue(std::move(task), [self = self_](SearchReply reply) {
     if (*self != nullptr) (*self)->priced(reply);

@@ -58,7 +58,6 @@ class JobRun {
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
   // What plans can be priced with. Empty when the database cannot be read.
   [[nodiscard]] std::vector<Cost> known_costs() const;
-  [[nodiscard]] std::vector<Cost> link_costs() const;
 
  private:
   void take(std::vector<Action> actions);
@@ -125,7 +124,7 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
+  std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
 };
 
 }  // namespace trimtab::coordinator

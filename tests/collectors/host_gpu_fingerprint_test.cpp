@@ -146,9 +146,6 @@ TEST_CASE("on a GPU node CUDA's variables count, and what NCCL only logs does no
   CHECK_FALSE(changes_costs("NCCL_DEBUG", gpu));
   CHECK(changes_costs("NCCL_DEBUG", cpu));
   CHECK(changes_costs("NCCL_ALGO", gpu));
-  // By which costs over changed links are told from those of before.
-  CHECK(changes_costs("NCCL_TRIMTAB_LINKS", gpu));
-  CHECK(changes_costs("NCCL_TRIMTAB_LINKS", cpu));
   CHECK(changes_costs("OMP_NUM_THREADS", gpu));
   CHECK_FALSE(changes_costs("HOME", gpu));
 }

@@ -72,7 +72,6 @@ struct DriftSettings {
   double share = 1.0;
   double seconds = 0;
   std::string peer;
-  double latency_us = 0;  // of a link: what each message over it takes longer
 };
 
 struct Scenario {

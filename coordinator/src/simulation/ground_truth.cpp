@@ -82,12 +82,6 @@ Cost wronged(const Cost& cost, const TrueFactors& factors, double spread, Operat
   return cost;
 }
 
-// One after the other, in a ring.
-double messages_of(const CostKey& key) {
-  if (key.kind != CostKind::kCollective) return 1;
-  return (key.subject == "all_reduce" ? 2.0 : 1.0) * (key.group_size - 1);
-}
-
 constexpr const char* kSlow = "@slow";
 
 }  // namespace
@@ -118,33 +112,27 @@ Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster
 Status GroundTruth::rebuild() {
   Cluster cluster = cluster_;
   for (Link& link : cluster.links) {
-    const auto change = link_changes_.find(link.level);
-    if (change == link_changes_.end()) continue;
-    link.bandwidth_bytes_per_s *= change->second.share;
-    link.latency_us += change->second.latency_us;
+    const auto share = link_share_.find(link.level);
+    if (share != link_share_.end()) link.bandwidth_bytes_per_s *= share->second;
   }
   current_costs_ = costs_;
-  for (Cost& cost : current_costs_) cost = over_links_now(cost);
+  for (Cost& cost : current_costs_) {
+    if (class_of(cost.key.kind) != CostClass::kCommunication) continue;
+    const auto share = link_share_.find(cost.key.placement.empty() ? "intra_node" : cost.key.placement);
+    if (share != link_share_.end()) cost = with_mean(cost, cost.statistics.mean() / share->second);
+  }
   TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
   current_.emplace(std::move(table));
   prices_.clear();
   return {};
 }
 
-Cost GroundTruth::over_links_now(const Cost& known) const {
-  if (class_of(known.key.kind) != CostClass::kCommunication) return known;
-  const auto found = link_changes_.find(known.key.placement.empty() ? "intra_node" : known.key.placement);
-  if (found == link_changes_.end()) return known;
-  const LinkChange& change = found->second;
-  return with_mean(known, known.statistics.mean() / change.share + messages_of(known.key) * change.latency_us * 1e3);
-}
-
-Status GroundTruth::set_link(const std::string& level, double share, double latency_us) {
+Status GroundTruth::set_link(const std::string& level, double share) {
   const auto of_level = [&](const Link& link) { return link.level == level; };
   const bool known = std::any_of(cluster_.links.begin(), cluster_.links.end(), of_level) ||
                      std::any_of(costs_.begin(), costs_.end(), [&](const Cost& c) { return c.key.placement == level; });
   if (!known) return bad_input("drift of links: the cluster has no level '" + level + "'");
-  link_changes_[level] = {share, latency_us};
+  link_share_[level] = share;
   return rebuild();
 }
 

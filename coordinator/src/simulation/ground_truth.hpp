@@ -48,10 +48,7 @@ class GroundTruth {
   // As the cluster is now; without throttled devices, which no search knows.
   [[nodiscard]] const tuner::CostModel& cost_model() const { return *current_; }
 
-  // `latency_us`: what each message takes longer than over the healthy link.
-  [[nodiscard]] Status set_link(const std::string& level, double share, double latency_us);
-  // What a benchmark of this known cost would say over the links as they are now.
-  [[nodiscard]] Cost over_links_now(const Cost& known) const;
+  [[nodiscard]] Status set_link(const std::string& level, double share);
   [[nodiscard]] Status set_device(std::int32_t device, double share);
   // As it is now: 1 = as fast as ever.
   [[nodiscard]] double device_share(std::int32_t device) const;
@@ -70,11 +67,7 @@ class GroundTruth {
   std::vector<Cost> current_costs_;  // as links are now
   TrueFactors factors_;
   double step_overhead_ms_ = 0;
-  struct LinkChange {
-    double share = 1;
-    double latency_us = 0;
-  };
-  std::map<std::string, LinkChange> link_changes_;  // by level
+  std::map<std::string, double> link_share_;
   std::map<std::int32_t, double> device_share_;
   std::optional<tuner::NativeCostModel> current_;
   std::map<std::string, TruePrice> prices_;

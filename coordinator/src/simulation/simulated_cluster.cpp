@@ -14,7 +14,6 @@ constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
 constexpr Nanoseconds kSilence = std::chrono::seconds(1);
 constexpr std::int64_t kSnapshotEvery = 20;  // steps
 constexpr double kProbeMs = 10;
-constexpr Nanoseconds kBenchmark = std::chrono::seconds(20);  // of a node's ranks
 constexpr double kProbeNoise = 0.02;
 // Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/step_passes.hpp).
 constexpr std::int64_t kFirstTimed = 4;
@@ -84,10 +83,6 @@ Status SimulatedCluster::carry_out(const Action& action) {
   if (const auto* wanted = std::get_if<KillOn>(&action)) kill(*wanted);
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) propose(*proposed);
   if (std::holds_alternative<ProbeHardware>(action)) probe();
-  if (const auto* wanted = std::get_if<BenchmarkOn>(&action)) {
-    clock_.advance(kBenchmark);
-    events_.emplace_back(CommandFinished{wanted->tag, true, "", ""});
-  }
   if (const auto* commit = std::get_if<CommitPlan>(&action)) {
     const auto found = proposals_.find(commit->epoch);
     if (found != proposals_.end()) found->second.commit_step = commit->step;
@@ -328,7 +323,7 @@ Status SimulatedCluster::meet_drift() {
   while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
     const DriftSettings& drift = scenario_.drift[drift_next_++];
     if (drift.kind == "link") {
-      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share, drift.latency_us));
+      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share));
       slow_links_.push_back(drift);
     }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));

@@ -65,7 +65,6 @@ class Simulation {
   [[nodiscard]] Status carry_out(const Action& action);
   [[nodiscard]] SearchReply plans(const SearchTask& task) const;
   void search(const SearchPlans& wanted);
-  void count_link_costs();
   [[nodiscard]] bool over() const;
 
   const SimulationInput& input_;
@@ -77,7 +76,6 @@ class Simulation {
   std::string saved_;  // what a coordinator would have stored; only where one is to die
   bool saves_ = false;
   std::string cluster_json_;
-  std::vector<Cost> link_costs_;  // over links that have changed, as benchmarks said
   std::deque<Action> actions_;
   std::deque<Event> events_;
   std::vector<MeasuredStep> measured_;
@@ -127,7 +125,6 @@ SearchReply Simulation::plans(const SearchTask& task) const {
 void Simulation::search(const SearchPlans& wanted) {
   SearchTask task = tuning_->task_for(wanted.purpose);
   task.costs = input_.costs;
-  if (!state().changed_links.mark.empty()) task.link_costs = link_costs_;
   task.max_evaluations = input_.evaluations;
   task.seed += input_.seed * 1000;
   const auto stopwatch = [this] {
@@ -143,29 +140,12 @@ void Simulation::search(const SearchPlans& wanted) {
   events_.emplace_back(SearchFinished{wanted.number, std::move(reply)});
 }
 
-// Benchmarks of one request measure all of them.
-void Simulation::count_link_costs() {
-  const bool measured = !state().requests.empty();
-  link_costs_.clear();
-  const std::set<std::string>& levels = state().changed_links.levels;
-  const auto meant = [&levels](const std::string& level) { return levels.contains(level); };
-  for (const Cost& known : input_.costs) {
-    if (moves_over(known.key, meant)) link_costs_.push_back(truth_.over_links_now(known));
-  }
-  const auto all = static_cast<std::int32_t>(link_costs_.size());
-  events_.emplace_back(measured ? CostsCounted{all, 0, {}, {}, "", ""} : CostsCounted{0, all, {"{}"}, {all}, "", ""});
-}
-
 Status Simulation::carry_out(const Action& action) {
   if (const auto* wanted = std::get_if<SearchPlans>(&action)) {
     search(*wanted);
     return {};
   }
   if (!std::holds_alternative<CountCosts>(action)) return cluster_.carry_out(action);
-  if (state().changed_links.measuring) {
-    count_link_costs();
-    return {};
-  }
   const auto known = static_cast<std::int32_t>(input_.costs.size());
   events_.emplace_back(CostsCounted{known, 0, {}, {}, "", ""});
   return {};

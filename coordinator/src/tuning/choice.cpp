@@ -125,7 +125,6 @@ void Tuning::decide(const SearchReply& reply) {
   if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error);
   take_search(reply);
   note_stale(reply);
-  if (remeasure_links(reply)) return;
   const Candidate* best = choose(reply);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
   if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {

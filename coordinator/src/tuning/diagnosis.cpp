@@ -192,26 +192,4 @@ std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cl
   return stale;
 }
 
-bool moves_over(const CostKey& key, const std::function<bool(const std::string& level)>& is_meant) {
-  const bool moves = key.kind == CostKind::kCollective || key.kind == CostKind::kPointToPoint;
-  return moves && is_meant(key.placement.empty() ? "intra_node" : key.placement);
-}
-
-std::int32_t take_measured(const std::vector<Cost>& measured, const std::map<std::string, double>& shares,
-                           std::vector<Cost>& costs) {
-  std::map<CostKey, const Statistics*> known;
-  for (const Cost& one : measured) {
-    if (!one.statistics.empty()) known[canonical(one.key)] = &one.statistics;
-  }
-  const auto changed = [&shares](const std::string& level) { return shares.contains(level); };
-  std::int32_t taken = 0;
-  for (Cost& cost : costs) {
-    const auto found = known.find(canonical(cost.key));
-    if (found == known.end() || !moves_over(cost.key, changed)) continue;
-    cost.statistics = *found->second;
-    ++taken;
-  }
-  return taken;
-}
-
 }  // namespace trimtab::coordinator

@@ -4,7 +4,6 @@
 // wrong. Pure.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,10 +64,5 @@ void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster
 // The costs that such links make wrong, scaled by what was probed; all others stand as they were measured. Returns how
 // many those are.
 std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs);
-// Whether the key is of what moves over a link of one of these levels.
-[[nodiscard]] bool moves_over(const CostKey& key, const std::function<bool(const std::string& level)>& is_meant);
-// Those of them that were measured on the links as they are now, in place of what was scaled. Returns how many.
-std::int32_t take_measured(const std::vector<Cost>& measured, const std::map<std::string, double>& shares,
-                           std::vector<Cost>& costs);
 
 }  // namespace trimtab::coordinator

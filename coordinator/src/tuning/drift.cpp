@@ -192,7 +192,6 @@ void Tuning::retune() {
   state_.retuned_step = state_.step;
   state_.spare = {};
   no_spare_.clear();
-  if (drift.links || drift.what.empty()) state_.changed_links = {};
   enter(Phase::kTrials);
   settled();
 }

@@ -54,20 +54,12 @@ void Tuning::compare_hardware(const NodeBack& back) {
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
   const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
-  const std::string lacks =
-      change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
-  if (profiles_anew()) {
-    leave_profiling_anew();
-    if (suffice) return;
-    state_.failure = lacks;
-    state_.after_kill = AfterKill::kHalt;
-    return;
-  }
+  if (profiles_anew()) return leave_profiling_anew();
   if (wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
-  const bool ends_ranks = profiles_first() && !held() && state_.job.mode == JobMode::kAuto && !is_submitted();
-  if (suffice && !ends_ranks) return;
+  if (suffice && (!profiles_first() || held() || state_.job.mode != JobMode::kAuto)) return;
   if (suffice) return kill_ranks(AfterKill::kRelaunch);
-  state_.failure = lacks;
+  state_.failure =
+      change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
   kill_ranks(AfterKill::kHalt);
 }
 
@@ -78,7 +70,6 @@ void Tuning::forget_hardware_of(const std::string& node) {
     std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
   }
   state_.probed_plan_hash.clear();
-  state_.changed_links = {};
 }
 
 // Before the next launch. Ranks that live are ended for it in mode auto alone.
@@ -90,7 +81,6 @@ bool Tuning::profiles_first() const {
 void Tuning::profile_anew() {
   state_.unprofiled = false;
   state_.costs_wanted = state_.costs_reused = 0;
-  state_.profiling_ns = 0;
   // As a launch has one, of whatever runs on the job's devices.
   state_.launch = std::max(state_.launch, launch_seen_) + 1;
   if (state_.has_trial()) fail_trial("withdrawn", "every node is other hardware than it was", false);
@@ -105,10 +95,6 @@ bool Tuning::profiles_anew() const {
 }
 
 void Tuning::profiled_anew() {
-  if (std::exchange(state_.changed_links.measuring, false)) {
-    enter(Phase::kTrials);
-    return launch_ranks(state_.incumbent, "", false, 0);
-  }
   if (state_.other_hardware.empty()) {
     for (const NodeShare& share : state_.nodes) {
       state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + share.node;
@@ -121,7 +107,7 @@ void Tuning::profiled_anew() {
 // What benchmarks there run are ended; then the ranks are launched, or profiled once more, as it is due.
 void Tuning::leave_profiling_anew() {
   std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kBenchmark; });
-  enter(std::exchange(state_.changed_links.measuring, false) ? Phase::kTrials : Phase::kMeasuring);
+  enter(Phase::kMeasuring);
   kills_benchmarks_ = true;
   kill_ranks(AfterKill::kRelaunch);
   kills_benchmarks_ = false;

@@ -20,12 +20,10 @@ void Tuning::account(const JobStep& step) {
   if (!incumbents || interleaving_->warming()) excess_ms += step.wall_ms - state_.incumbent_measured.mean_ms;
 }
 
-// Ranks stood still for costs over changed links, for nodes that joined, for the comparison and the way back from it,
-// or for a trial that goes on or has just ended.
+// Ranks stood still for nodes that joined, for the comparison and the way back from it, or for a trial that goes on or
+// has just ended.
 void Tuning::account_change(double ms) {
-  if (remeasures_) {
-    state_.remeasuring_ms += ms;
-  } else if (grows_) {
+  if (grows_) {
     state_.growth_ms += ms;
   } else if (state_.phase == Phase::kComparing || leaves_comparison_) {
     state_.comparison_changes_ms += ms;
@@ -37,7 +35,7 @@ void Tuning::account_change(double ms) {
 // A launch goes on from a snapshot: its first steps were trained before.
 void Tuning::account_lost_steps(std::int64_t first) {
   const std::int64_t lost = state_.step - first + 1;
-  if (lost <= 0 || !(trial_lost_steps_ || grows_ || remeasures_ || state_.phase == Phase::kComparing)) return;
+  if (lost <= 0 || !(trial_lost_steps_ || grows_ || state_.phase == Phase::kComparing)) return;
   const double usual_ms = state_.incumbent_measured.mean_ms;
   account_change(static_cast<double>(lost) * (usual_ms > 0 ? usual_ms : state_.step_ms));
 }

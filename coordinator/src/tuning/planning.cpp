@@ -290,8 +290,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
-  const std::int32_t scaled = slow_links(task.link_shares, setting.cluster, costs);
-  const std::int32_t stale = scaled - take_measured(task.link_costs, task.link_shares, costs);
+  const std::int32_t stale = slow_links(task.link_shares, setting.cluster, costs);
   slow_devices(task.slow_devices, setting.cluster);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));

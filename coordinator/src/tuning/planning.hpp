@@ -56,7 +56,6 @@ struct SearchTask {
   std::string calibration_json;                 // of earlier jobs: where learning from the observations begins
   Shift shift;                                  // what may have changed since
   std::map<std::string, double> link_shares;    // of its bandwidth, by level of links: what a drift has left of it
-  std::vector<Cost> link_costs;                 // over links as a drift has left them: these are not scaled
   std::map<std::int32_t, double> slow_devices;  // what a drift has left of a device's speed
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;

@@ -68,7 +68,7 @@ void Tuning::on(const CostsCounted& counted) {
   state_.costs_missing = counted.missing;
   transition();
   const bool first = state_.requests.empty();
-  if (first && state_.costs_wanted == 0 && !state_.changed_links.measuring) {
+  if (first && state_.costs_wanted == 0) {
     state_.costs_reused = counted.known;
     state_.costs_wanted = counted.missing;
   }
@@ -140,8 +140,7 @@ void Tuning::tick_profiling() {
 void Tuning::profiled() {
   // Of the wall clock, so that a restart in between counts too; a clock that was set back must not give less than
   // nothing.
-  const bool all = !state_.changed_links.measuring;
-  if (all) state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
+  state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
   state_.requests.clear();
   if (profiles_anew()) return profiled_anew();
   if (!state_.tune) return finish();

@@ -153,7 +153,6 @@ void Tuning::ranks_killed() {
 
 void Tuning::launch_incumbent() {
   if (profiles_first()) return profile_anew();
-  if (state_.changed_links.due && steers_ranks(state_.phase)) return profile_links();
   const bool fresh = state_.phase == Phase::kLaunching && state_.step == 0;
   launch_ranks(state_.incumbent, "", fresh, 0);
 }
@@ -202,7 +201,7 @@ void Tuning::launch_again(const std::string& why) {
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   account_idle_time();
-  grows_ = remeasures_ = false;
+  grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);

@@ -34,8 +34,7 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum =
-      forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms + remeasuring_ms;
+  double sum = forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }

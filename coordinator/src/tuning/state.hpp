@@ -129,16 +129,6 @@ struct Convergence {
   double best_predicted_ms = 0;
 };
 
-// Costs over links that a drift has changed, measured on them as they are now, apart from those of before: under a mark
-// in their fingerprint's environment.
-struct ChangedLinks {
-  std::set<std::string> levels;
-  std::string mark;         // empty = they are not measured: what was probed scales those of before
-  bool due = false;         // before the next launch
-  bool measuring = false;   // the phase is profiling, of these alone
-  std::string fingerprint;  // hash, once the first of them are there
-};
-
 struct TuningState {
   Job job;
   std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
@@ -211,8 +201,7 @@ struct TuningState {
   Spare spare;
   std::vector<Resize> resizes;
   Before before;
-  std::string other_hardware;  // nodes that came back as such and have not been measured since
-  ChangedLinks changed_links;
+  std::string other_hardware;             // nodes that came back as such and have not been measured since
   bool unprofiled = false;                // no node is of the hardware any more that costs were measured on
   double launch_ms = 0;                   // what the last launch took, until its first step
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
@@ -233,7 +222,6 @@ struct TuningState {
   double comparison_changes_ms = 0;
   double comparison_excess_ms = 0;
   double growth_ms = 0;
-  double remeasuring_ms = 0;  // ranks stood still for costs over changed links
 
   std::int64_t step = 0;
   double loss = 0;

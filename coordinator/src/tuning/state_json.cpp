@@ -25,7 +25,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, no
                                                 handled, links, devices, what, stale)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
                                                 shared_spread, used)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ChangedLinks, levels, mark, due, measuring, fingerprint)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Before, nodes, cluster_json, ranks, plan, predicted, measured, slow_devices)
@@ -195,8 +194,6 @@ void each_later_field(State& s, const Visit& visit) {
   visit("growth_ms", s.growth_ms);
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
-  visit("changed_links", s.changed_links);
-  visit("remeasuring_ms", s.remeasuring_ms);
 }
 
 }  // namespace

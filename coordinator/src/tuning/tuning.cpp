@@ -1,7 +1,6 @@
 #include "tuning/tuning.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace trimtab::coordinator {
@@ -141,10 +140,6 @@ Progress Tuning::progress() const {
   switch (state_.phase) {
     case Phase::kProfiling: {
       Progress progress{state_.costs_reused, state_.costs_reused + state_.costs_wanted, "costs known"};
-      if (state_.changed_links.measuring) {
-        const std::vector<std::int32_t>& sizes = state_.request_sizes;
-        progress = {0, std::accumulate(sizes.begin(), sizes.end(), 0), "costs over changed links"};
-      }
       for (std::int32_t i = 0; i < state_.request_next; ++i) progress.done += state_.request_sizes[i];
       if (moved_.total > 0 && state_.request_next < std::ssize(state_.request_sizes)) {
         progress.done += state_.request_sizes[state_.request_next] * moved_.done / moved_.total;

@@ -12,7 +12,7 @@
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
 // trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
 // and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), growth.cpp (more
-// nodes), other_hardware.cpp (a node that came back as another), changed_links.cpp, ending.cpp.
+// nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -60,8 +60,6 @@ class Tuning {
   [[nodiscard]] bool takes_nodes() const;
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
-  // That under which costs over changed links are stored while these are measured.
-  void set_links_fingerprint(const std::string& hash) { state_.changed_links.fingerprint = hash; }
   // The hardware as it was when the costs were measured. Call before NodesReady.
   void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
   // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
@@ -296,11 +294,6 @@ class Tuning {
   void profiled_anew();
   void leave_profiling_anew();
 
-  // changed_links.cpp
-  [[nodiscard]] double remeasuring_ms(std::int32_t costs) const;
-  [[nodiscard]] bool remeasure_links(const SearchReply& reply);
-  void profile_links();
-
   // spare.cpp
   [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
   [[nodiscard]] SearchTask spare_task() const;
@@ -361,7 +354,6 @@ class Tuning {
   bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
   bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
   bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
-  bool remeasures_ = false;                // ranks stand still for costs over changed links
   bool kills_benchmarks_ = false;          // what is being killed is not only ranks
   Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
   std::map<std::int32_t, std::uint64_t> rank_epochs_;
