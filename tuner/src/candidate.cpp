@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "stage_splits.hpp"
 #include "switch_stage.hpp"
 
 namespace trimtab::tuner {
@@ -89,11 +90,7 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
                            space.tensor_parallel.end() &&
                        std::find(space.sharded.begin(), space.sharded.end(), split.sharded) != space.sharded.end();
     if (!plain || !known || split.dp * split.tp != of.devices) return std::nullopt;
-    if (!of.segments.empty() && of.segments.back().split == split) {
-      of.segments.back().end = segment.operators.end;
-    } else {
-      of.segments.push_back({segment.operators.end, split});
-    }
+    append_split(of, segment.operators.end, split);
     append(of.alternate, segment.alternate_dimension);
     append(recompute, segment.recompute);
   }
@@ -101,8 +98,7 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
   if (of.switches && !space.memory_switches) return std::nullopt;
   if (of.switches) of.recompute = normalized(std::move(recompute));
   of.alternate = normalized(std::move(of.alternate));
-  of.split = of.segments.front().split;
-  if (of.segments.size() == 1) of.segments.clear();
+  settle_splits(of);
   if (!of.segments.empty() && !space.mixed_splits) return std::nullopt;
   if (!of.alternate.empty() && !space.alternate_dimensions) return std::nullopt;
   return of;

@@ -13,6 +13,7 @@
 #include "priced_plan.hpp"
 #include "recompute_choice.hpp"
 #include "stage_floors.hpp"
+#include "stage_splits.hpp"
 #include "tied_reduction.hpp"
 #include "transfer.hpp"
 
@@ -200,12 +201,7 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
                                                                   std::int32_t held) {
   of.split = switchable(of.split);
   for (CandidateSegment& segment : of.segments) segment.split = switchable(segment.split);
-  const auto allowed = [&](const Split& split) { return space().allows(model(), microbatch, of.devices, split); };
-  const bool all_allowed = of.segments.empty()
-                               ? allowed(of.split)
-                               : std::all_of(of.segments.begin(), of.segments.end(),
-                                             [&](const CandidateSegment& segment) { return allowed(segment.split); });
-  if (!may_switch(model(), of) || !all_allowed) return std::nullopt;
+  if (!may_switch(model(), of) || !allowed_splits(space(), model(), microbatch, of)) return std::nullopt;
   set_shape(of, begin, first_device, microbatch);
   shape_.in_flight = held;
   resolve(*tables_, shape_, catalog_, inputs_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "layout_change.hpp"
+#include "stage_splits.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -147,17 +148,14 @@ std::vector<CandidateStage> NativeStageProgram::stages(const StageWays& ways) co
   std::vector<Range> again;
   stage.end = site_.operators.end;
   stage.devices = site_.devices;
-  stage.split = ways_[ways.operators.front().way].split;
   for (std::size_t i = 0; i < ways.operators.size(); ++i) {
     const std::int32_t op = site_.operators.begin + static_cast<std::int32_t>(i);
     const Way& way = ways_[ways.operators[i].way];
-    if (stage.segments.empty() || !(stage.segments.back().split == way.split))
-      stage.segments.push_back({op, way.split});
-    stage.segments.back().end = op + 1;
+    append_split(stage, op + 1, way.split);
     if (way.alternate) stage.alternate.push_back({op, op + 1});
     if (ways.operators[i].again) again.push_back({op, op + 1});
   }
-  if (stage.segments.size() == 1) stage.segments.clear();
+  settle_splits(stage);
   stage.alternate = normalized(std::move(stage.alternate));
   std::vector<CandidateStage> stages{stage};
   if (space_.derived_recompute) return stages;

@@ -6,6 +6,7 @@
 
 #include "h3t_model/layer_sums.hpp"
 #include "layout_change.hpp"
+#include "stage_splits.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -186,11 +187,9 @@ CandidateStage NativeSwitchProgram::stage(const StageWays& ways) const {
   stage.devices = site_.devices;
   for (std::size_t layer = 0; layer < ways.operators.size(); ++layer) {
     const Split& split = of_split_[ways.operators[layer].way / modes().size()].split;
-    if (stage.segments.empty() || !(stage.segments.back().split == split)) stage.segments.push_back({0, split});
-    stage.segments.back().end = ranges_[layer].end;
+    append_split(stage, ranges_[layer].end, split);
   }
-  stage.split = stage.segments.front().split;
-  if (stage.segments.size() == 1) stage.segments.clear();
+  settle_splits(stage);
   return stage;
 }
 

@@ -11,8 +11,8 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may scatter less by luck
-constexpr double kMostOfThreshold =
-    0.26;  // that one block may add: what lasts three blocks, as a checkpoint, is no change
+// That one block may add: what lasts three blocks, as a checkpoint, is no change.
+constexpr double kMostOfThreshold = 0.26;
 constexpr std::size_t kMostBlocks = 64;  // kept
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "stage_splits.hpp"
+
 namespace trimtab::tuner::aceso {
 namespace {
 
@@ -146,14 +148,12 @@ CandidateStage MixedStagePricer::stage(std::int32_t begin, std::int32_t end, con
   for (const MixedChoice& choice : choices) {
     const OperatorSplit& option = stages.options()[choice.option];
     const Split split{option.dp, option.tp, ShardedLevel::kNone, 0};
-    if (stage.segments.empty() || !(stage.segments.back().split == split)) stage.segments.push_back({op, split});
-    stage.segments.back().end = op + 1;
+    append_split(stage, op + 1, split);
     if (option.alternate) append(stage.alternate, op);
     if (choice.recompute) append(recompute, op);
     ++op;
   }
-  stage.split = stage.segments.front().split;
-  if (stage.segments.size() == 1) stage.segments.clear();
+  settle_splits(stage);
   if (!derived_recompute_) stage.recompute = recompute;
   return stage;
 }

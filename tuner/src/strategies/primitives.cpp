@@ -6,6 +6,7 @@
 
 #include "operator_moves.hpp"
 #include "split_moves.hpp"
+#include "stage_splits.hpp"
 
 namespace trimtab::tuner {
 namespace {

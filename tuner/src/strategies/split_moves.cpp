@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "stage_splits.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -138,13 +140,6 @@ class SplitChanges {
 };
 
 }  // namespace
-
-bool allowed_splits(const PlanSpace& space, const Model& model, std::int32_t microbatch, const CandidateStage& stage) {
-  if (stage.segments.empty()) return space.allows(model, microbatch, stage.devices, stage.split);
-  return std::all_of(stage.segments.begin(), stage.segments.end(), [&](const CandidateSegment& segment) {
-    return space.allows(model, microbatch, stage.devices, segment.split);
-  });
-}
 
 std::vector<CandidateStage> resized(const PlanSpace& space, const Model& model, std::int32_t microbatch,
                                     const CandidateStage& stage, std::int32_t devices) {

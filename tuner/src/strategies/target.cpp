@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "schema/target.hpp"
+#include "stage_splits.hpp"
 #include "strategy.hpp"
 
 namespace trimtab::tuner {
@@ -244,27 +245,19 @@ class TargetSearch {
       CandidateStage stage;
       stage.devices = space_.devices / stages;
       stage.recompute.emplace();
-      if (s == 0 && parts_.before.size() > 0) put(parts_.before.end, draft.ends, stage);
+      if (s == 0 && parts_.before.size() > 0) append_split(stage, parts_.before.end, draft.ends);
       for (std::int32_t i = 0; i < draft.layers[s]; ++i, ++layer) {
         const Range& operators = parts_.layers[layer];
-        put(operators.end, draft.choices[layer].split, stage);
+        append_split(stage, operators.end, draft.choices[layer].split);
         for (std::int32_t op = operators.begin; op < operators.end; ++op) {
           if (is_recomputed(draft, layer, op)) stage.recompute->push_back({op, op + 1});
         }
       }
-      if (s + 1 == stages && parts_.after.size() > 0) put(parts_.after.end, draft.ends, stage);
+      if (s + 1 == stages && parts_.after.size() > 0) append_split(stage, parts_.after.end, draft.ends);
       close(stage);
       candidate.stages.push_back(std::move(stage));
     }
     return candidate;
-  }
-
-  static void put(std::int32_t end, const Split& split, CandidateStage& stage) {
-    if (!stage.segments.empty() && stage.segments.back().split == split) {
-      stage.segments.back().end = end;
-    } else {
-      stage.segments.push_back({end, split});
-    }
   }
 
   static void close(CandidateStage& stage) {
