@@ -1,10 +1,10 @@
 #pragma once
 
-// How fast a link is: some round trips, and transfers of two sizes in each direction, of which the smaller grows until
-// it takes long enough to be timed. The speed is that of the further bytes: neither latency nor what a shaper lets
-// through at once is in it. Little of the link's time is taken, and no more than so many bytes. Where both ends'
-// interfaces tell what they carried meanwhile, what others moved counts too: a job that fills the link does not make it
-// slow. Knows neither sockets nor the real clock.
+// How fast a link is: round trips all through it, and transfers of two sizes in each direction, of which the smaller
+// grows until it takes long enough to be timed. The speed is that of the further bytes: neither latency nor what a
+// shaper lets through at once is in it. Little of the link's time is taken, and no more than so many bytes. Where both
+// ends' interfaces tell what they carried meanwhile, what others moved counts too: a job that fills the link does not
+// make it slow. Knows neither sockets nor the real clock.
 
 #include <cstdint>
 #include <functional>
@@ -56,9 +56,9 @@ struct LinkCapacity {
 };
 
 struct LinkSpeed {
-  double bytes_per_s = 0;  // of the slower direction, of the probe's own bytes
-  double spread = 0;       // relative: how much longer the median one of the large transfers took than the fastest
-  Nanoseconds round_trip{0};
+  double bytes_per_s = 0;     // of the slower direction, of the probe's own bytes
+  double spread = 0;          // relative: how much longer the median one of the large transfers took than the fastest
+  Nanoseconds round_trip{0};  // the shortest
   Bytes moved = 0;
   std::optional<LinkCapacity> capacity;  // of a link both of whose ends tell
 };

@@ -38,7 +38,8 @@ Probe link_probe(const std::string& node, const std::string& peer, bool inside, 
     probe.shared_spread = std::exchange(probe.spread, sane_share(link.capacity().spread()));
     probe.used = sane_share(link.capacity().used());
   }
-  if (is_sane(link.round_trip_us())) probe.remark = "round trip " + format_number(link.round_trip_us(), 0) + " us";
+  if (is_sane(link.round_trip_us())) probe.round_trip_ms = link.round_trip_us() * 1e-3;
+  if (probe.round_trip_ms > 0) probe.remark = "round trip " + format_number(link.round_trip_us(), 0) + " us";
   return probe;
 }
 

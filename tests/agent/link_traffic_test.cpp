@@ -1,14 +1,21 @@
-// A link's probe beside one that fills the link: two network namespaces of their own, joined by a pair of interfaces
-// whose rate the kernel limits. Needs root, iproute2 and the kernel's token bucket; says so where they are not there.
+// A link's probe beside one that fills the link, and over a wire that got longer: two network namespaces, joined by a
+// pair of interfaces whose rate the kernel limits, or by frames that this process hands on. Needs root, iproute2 and
+// the kernel's token bucket; says so where they are not there.
 
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <thread>
 
 #include "hardware_probe.hpp"
@@ -111,6 +118,73 @@ class Filler {
   std::vector<std::thread> threads_;
 };
 
+// Joins two ranks by a wire on which each frame is under way for so long.
+class SlowWire {
+ public:
+  SlowWire(const Rank& one, const Rank& other)
+      : ends_{end(one, "link0", "10.99.1.1"), end(other, "link1", "10.99.1.2")} {
+    if (ends_[0] < 0 || ends_[1] < 0) return;
+    thread_ = std::thread([this] { relay(); });
+  }
+  ~SlowWire() {
+    over_ = true;
+    if (thread_.joinable()) thread_.join();
+    for (const int one : ends_) {
+      if (one >= 0) ::close(one);
+    }
+  }
+  [[nodiscard]] bool joins() const { return thread_.joinable(); }
+  void set_delay(Nanoseconds delay) { delay_ = delay.count(); }
+
+ private:
+  struct Frame {
+    Nanoseconds due;
+    int to;
+    std::vector<char> bytes;
+  };
+
+  static int end(const Rank& rank, const std::string& name, const std::string& address) {
+    int made = -1;
+    std::thread([&] {
+      if (!enter_network_of(rank.pid()).ok()) return;
+      const int tap = ::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+      ifreq wanted{};
+      std::memcpy(static_cast<char*>(wanted.ifr_name), name.c_str(), name.size());
+      wanted.ifr_flags = IFF_TAP | IFF_NO_PI;
+      if (tap >= 0 && ::ioctl(tap, TUNSETIFF, &wanted) == 0) made = tap;
+    }).join();
+    const std::string inside = "nsenter -t " + rank.id() + " -n ip ";
+    const bool up = made >= 0 && runs(inside + "address add " + address + "/24 dev " + name) &&
+                    runs(inside + "link set " + name + " up");
+    return up ? made : -1;
+  }
+  void relay() {
+    while (!over_) {
+      pollfd both[2]{{ends_[0], POLLIN, 0}, {ends_[1], POLLIN, 0}};
+      (void)::poll(both, 2, under_way_.empty() ? 20 : 1);
+      for (int i = 0; i < 2; ++i) take(ends_[i], ends_[1 - i]);
+      while (!under_way_.empty() && under_way_.front().due <= clock_.monotonic()) {
+        const Frame& frame = under_way_.front();
+        (void)!::write(frame.to, frame.bytes.data(), frame.bytes.size());  // a frame that finds no room is lost
+        under_way_.pop_front();
+      }
+    }
+  }
+  void take(int from, int to) {
+    char bytes[2048];
+    for (ssize_t size = 0; (size = ::read(from, bytes, sizeof bytes)) > 0;) {
+      under_way_.push_back({clock_.monotonic() + Nanoseconds(delay_), to, {bytes, bytes + size}});
+    }
+  }
+
+  SystemClock clock_;
+  std::atomic<bool> over_ = false;
+  std::atomic<std::int64_t> delay_ = 0;
+  std::deque<Frame> under_way_;
+  int ends_[2];
+  std::thread thread_;
+};
+
 struct Node {
   Node(const Rank& one, const Rank& other) {
     HardwareProbe::Parts parts{
@@ -151,7 +225,7 @@ struct Node {
     const wire::ProbeReport found = next();
     probe->end(id);
     INFO(found.error());
-    REQUIRE(found.link().has_capacity());
+    REQUIRE(found.error().empty());
     UNSCOPED_INFO("alone " << found.link().bytes_per_s() << ", all " << found.link().capacity().bytes_per_s()
                            << ", used " << found.link().capacity().used() << ", spread "
                            << found.link().capacity().spread());
@@ -175,7 +249,9 @@ TEST_CASE("a limited link is told at its limit while a job fills it", "[network]
     return;
   }
   Node node(one, other);
-  const double before = node.measured().capacity().bytes_per_s();
+  const wire::ProbedLink alone = node.measured();
+  REQUIRE(alone.has_capacity());
+  const double before = alone.capacity().bytes_per_s();
   REQUIRE(limited(one, other, "20mbit"));
   const Filler there(one, other, "10.99.0.2", 6);
   const Filler back(other, one, "10.99.0.1", 6);
@@ -185,4 +261,21 @@ TEST_CASE("a limited link is told at its limit while a job fills it", "[network]
   CHECK(filled.bytes_per_s() / before < 0.15);
   CHECK(filled.capacity().bytes_per_s() / before == Approx(0.25).epsilon(0.15));
   CHECK(filled.capacity().used() > 0.4);
+}
+
+TEST_CASE("a wire that got longer is told by its round trips", "[network]") {
+  const Rank one;
+  const Rank other;
+  SlowWire wire(one, other);
+  if (!one.alone() || !other.alone() || !wire.joins()) {
+    WARN("this user may not make network namespaces with interfaces of their own, or iproute2 is not there");
+    return;
+  }
+  Node node(one, other);
+  const double before_us = node.measured().round_trip_us();
+  wire.set_delay(std::chrono::milliseconds(5));
+  const double after_us = node.measured().round_trip_us();
+  CHECK(before_us < 5'000);
+  CHECK(after_us >= 10'000);
+  CHECK(after_us < 20'000);
 }

@@ -45,9 +45,10 @@ TEST_CASE("a link that got slower is named with its share, and nothing else, see
     CHECK(findings[0].is_link());
     CHECK(findings[0].share == Approx(0.38).epsilon(0.15));
     CHECK(to_text(findings).find("the link of node n3 to n4 is at ") == 0);
-    const auto shares = link_shares(before, now);
-    REQUIRE(shares.size() == 1);
-    CHECK(shares.at("inter_node") == Approx(0.38).epsilon(0.15));
+    const auto changes = link_changes(before, now);
+    REQUIRE(changes.size() == 1);
+    CHECK(changes.at("inter_node").share == Approx(0.38).epsilon(0.15));
+    CHECK(changes.at("inter_node").message_ms == 0);
   }
 }
 
@@ -56,7 +57,7 @@ TEST_CASE("probes of a cluster that is as it was name nothing, seeds 1 to 500", 
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     const std::vector<Probe> before = probed(seed);
     const std::vector<Probe> now = probed(1000 + seed);
-    named += diagnose(before, now).empty() && link_shares(before, now).empty() ? 0 : 1;
+    named += diagnose(before, now).empty() && link_changes(before, now).empty() ? 0 : 1;
   }
   CHECK(named == 0);
 }
@@ -67,7 +68,7 @@ TEST_CASE("a throttled device, and all devices at once", "[diagnosis]") {
   REQUIRE(now[4].device == 2);
   now[4].ms /= 0.6;
   CHECK(to_text(diagnose(before, now)).find("device 2 of node n1 is at ") == 0);
-  CHECK(link_shares(before, now).empty());
+  CHECK(link_changes(before, now).empty());
   for (Probe& one : now) {
     if (one.device >= 0 && one.device != 2) one.ms /= 0.6;
   }
@@ -87,27 +88,6 @@ TEST_CASE("what got faster does not explain why steps got slower", "[diagnosis]"
   CHECK(explaining(all, true)[0].probe.node == "n1");
   REQUIRE(explaining(all, false).size() == 1);
   CHECK(explaining(all, false)[0].probe.node == "n3");
-}
-
-TEST_CASE("costs over a slower level are scaled, and no others", "[diagnosis]") {
-  const auto cost = [](CostKind kind, const std::string& placement) {
-    Cost one;
-    one.key.kind = kind;
-    one.key.placement = placement;
-    one.statistics.add(1000);
-    return one;
-  };
-  Cluster cluster;
-  cluster.links = {{"intra_node", std::nullopt, 100, 1}, {"inter_node", std::nullopt, 10, 1}};
-  std::vector<Cost> costs{cost(CostKind::kCollective, "inter_node"), cost(CostKind::kCollective, "intra_node"),
-                          cost(CostKind::kPointToPoint, "inter_node"), cost(CostKind::kOperatorForward, "")};
-  slow_links({{"inter_node", 0.5}}, cluster, costs);
-  CHECK(costs[0].statistics.mean() == 2000);
-  CHECK(costs[1].statistics.mean() == 1000);
-  CHECK(costs[2].statistics.mean() == 2000);
-  CHECK(costs[3].statistics.mean() == 1000);
-  CHECK(cluster.links[0].bandwidth_bytes_per_s == 100);
-  CHECK(cluster.links[1].bandwidth_bytes_per_s == 5);
 }
 
 TEST_CASE("probes of other work and of another plan's steps are not compared, and their own noise is no change",
@@ -141,10 +121,6 @@ TEST_CASE("devices are as slow as their ranks' steps say, else as their clocks, 
   CHECK(device_shares({clock, steps}, cluster) == Shares{{1, 0.6}});
   CHECK(device_shares({steps, clock}, cluster) == Shares{{1, 0.6}});
   CHECK(to_text({clock}) == "device 1 of node n0 runs at 70 % of its clock (throttled: sw_power_cap)");
-  Cluster slowed = parse_cluster(cluster, "test").value();
-  slow_devices({{1, 0.6}}, slowed);
-  CHECK(slowed.nodes[0].speeds == std::vector<double>{1, 0.6});
-  CHECK(slowed.nodes[1].speeds.empty());
 }
 
 TEST_CASE("a link that the job fills is at what it can carry, whatever it leaves of it, and the use is said",
@@ -160,11 +136,11 @@ TEST_CASE("a link that the job fills is at what it can carry, whatever it leaves
   CHECK(to_text(findings) ==
         "the link of node n0 to n1 is at 25 % of its bandwidth, of which others, the job among them, used 72 % while "
         "it was probed");
-  CHECK(link_shares({before}, {now}).at("inter_node") == Approx(0.25));
+  CHECK(link_changes({before}, {now}).at("inter_node").share == Approx(0.25));
   // Filled, and as fast as ever.
   now.ms = 10.2;
   CHECK(diagnose({before}, {now}).empty());
-  CHECK(link_shares({before}, {now}).empty());
+  CHECK(link_changes({before}, {now}).empty());
 }
 
 TEST_CASE("probes of a link of which only one knows the use are compared by what others left", "[diagnosis]") {
@@ -176,4 +152,42 @@ TEST_CASE("probes of a link of which only one knows the use are compared by what
   CHECK(diagnose({now}, {before}).empty());
   now.shared_ms = 56;
   CHECK(to_text(diagnose({before}, {now})) == "the link of node n0 to n1 is at 25 % of its bandwidth");
+}
+
+TEST_CASE("a link whose latency has grown is named by its round trips, whatever its bandwidth", "[diagnosis]") {
+  Probe before{-1, "n0", "n1", "inter_node", 10};
+  before.round_trip_ms = 0.2;
+  Probe now = before;
+  now.round_trip_ms = 20.4;
+  const std::vector<Finding> findings = explaining(diagnose({before}, {now}), true);
+  CHECK(to_text(findings) == "a round trip over the link of node n0 to n1 takes 20.4 ms, 0.20 ms before");
+  const auto changes = link_changes({before}, {now});
+  CHECK(changes.at("inter_node").share == 1);
+  CHECK(changes.at("inter_node").message_ms == Approx(10.1));
+  CHECK(to_text(changes) == "inter_node links: 10.1 ms more for a message");
+  CHECK(explaining(diagnose({now}, {before}), false).size() == 1);
+  CHECK(to_text(link_changes({now}, {before})) == "inter_node links: 10.1 ms less for a message");
+  now.ms = 25;
+  CHECK(diagnose({before}, {now}).size() == 2);
+  CHECK(to_text(link_changes({before}, {now})) ==
+        "inter_node links at 40.0 % of their bandwidth, 10.1 ms more for a message");
+}
+
+TEST_CASE("round trips that wait, for a processor or behind a job's bytes, are no link's latency", "[diagnosis]") {
+  Probe before{-1, "n0", "n1", "inter_node", 10};
+  before.round_trip_ms = 0.05;
+  Probe now = before;
+  now.round_trip_ms = 0.4;  // eight times as long, and a wake-up
+  CHECK(diagnose({before}, {now}).empty());
+  before.round_trip_ms = 20;
+  now.round_trip_ms = 30;
+  CHECK(diagnose({before}, {now}).empty());
+  now.round_trip_ms = 200;
+  CHECK(diagnose({before}, {now}).size() == 1);
+  now.used = 0.9;
+  CHECK(diagnose({before}, {now}).empty());
+  CHECK(link_changes({before}, {now}).empty());
+  now.used = 0;
+  now.round_trip_ms = 0;  // not told
+  CHECK(diagnose({before}, {now}).empty());
 }

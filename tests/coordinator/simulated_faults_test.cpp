@@ -139,6 +139,24 @@ TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tunin
   CHECK(named >= 3);
 }
 
+TEST_CASE("a link's latency that has grown is named, and costs are taken with it, seeds 1 to 4",
+          "[simulation][faults]") {
+  int named = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.scenario.drift.push_back({3000, "link", "inter_node", "", 0, 1, 0, "", 20'000});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.lives());
+    CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
+    const bool said = job.says("drift: what has changed: a round trip over the link of node n0 to n1 takes ") ||
+                      job.says("drift: what has changed: a round trip over the link of node n1 to n2 takes ");
+    named += said ? 1 : 0;
+    if (said) CHECK(job.says(" more for a message), and the others as they are"));
+  }
+  CHECK(named >= 3);
+}
+
 TEST_CASE("a device at half of its speed is named, and its costs are taken as probed, seeds 1 to 4",
           "[simulation][faults]") {
   int named = 0;

@@ -59,10 +59,10 @@ struct FaultSettings {
   double clock_speed = 0.5;
 };
 
-// Something changes at a step. kind "link": links of `level` deliver `share` of their bandwidth: all of them, or that
-// of `node` to `peer`, which then decides what collectives over the level take. "device": device `device` computes at
-// `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it is back.
-// "coordinator": it dies, and another goes on from what was stored.
+// Something changes at a step. kind "link": links of `level` deliver `share` of their bandwidth and take `latency_us`
+// longer: all of them, or that of `node` to `peer`, which then decides what collectives over the level take. "device":
+// device `device` computes at `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it
+// is back. "coordinator": it dies, and another goes on from what was stored.
 struct DriftSettings {
   std::int64_t at_step = 0;
   std::string kind;
@@ -72,6 +72,7 @@ struct DriftSettings {
   double share = 1.0;
   double seconds = 0;
   std::string peer;
+  double latency_us = 0;  // of a link: what each message over it takes longer
 };
 
 struct Scenario {

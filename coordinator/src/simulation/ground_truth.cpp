@@ -111,28 +111,20 @@ Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster
 
 Status GroundTruth::rebuild() {
   Cluster cluster = cluster_;
-  for (Link& link : cluster.links) {
-    const auto share = link_share_.find(link.level);
-    if (share != link_share_.end()) link.bandwidth_bytes_per_s *= share->second;
-  }
   current_costs_ = costs_;
-  for (Cost& cost : current_costs_) {
-    if (class_of(cost.key.kind) != CostClass::kCommunication) continue;
-    const auto share = link_share_.find(cost.key.placement.empty() ? "intra_node" : cost.key.placement);
-    if (share != link_share_.end()) cost = with_mean(cost, cost.statistics.mean() / share->second);
-  }
+  (void)change_links(link_changes_, cluster, current_costs_);
   TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
   current_.emplace(std::move(table));
   prices_.clear();
   return {};
 }
 
-Status GroundTruth::set_link(const std::string& level, double share) {
+Status GroundTruth::set_link(const std::string& level, const LinkChange& change) {
   const auto of_level = [&](const Link& link) { return link.level == level; };
   const bool known = std::any_of(cluster_.links.begin(), cluster_.links.end(), of_level) ||
                      std::any_of(costs_.begin(), costs_.end(), [&](const Cost& c) { return c.key.placement == level; });
   if (!known) return bad_input("drift of links: the cluster has no level '" + level + "'");
-  link_share_[level] = share;
+  link_changes_[level] = change;
   return rebuild();
 }
 

@@ -17,6 +17,7 @@
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
+#include "tuning/changed_hardware.hpp"
 
 namespace trimtab::coordinator {
 
@@ -48,7 +49,7 @@ class GroundTruth {
   // As the cluster is now; without throttled devices, which no search knows.
   [[nodiscard]] const tuner::CostModel& cost_model() const { return *current_; }
 
-  [[nodiscard]] Status set_link(const std::string& level, double share);
+  [[nodiscard]] Status set_link(const std::string& level, const LinkChange& change);
   [[nodiscard]] Status set_device(std::int32_t device, double share);
   // As it is now: 1 = as fast as ever.
   [[nodiscard]] double device_share(std::int32_t device) const;
@@ -67,7 +68,7 @@ class GroundTruth {
   std::vector<Cost> current_costs_;  // as links are now
   TrueFactors factors_;
   double step_overhead_ms_ = 0;
-  std::map<std::string, double> link_share_;
+  std::map<std::string, LinkChange> link_changes_;  // by level
   std::map<std::int32_t, double> device_share_;
   std::optional<tuner::NativeCostModel> current_;
   std::map<std::string, TruePrice> prices_;

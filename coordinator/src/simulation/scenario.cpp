@@ -50,8 +50,9 @@ constexpr std::array<NumberKey<FaultSettings>, 4> kFaults{{{"corrupt", &FaultSet
                                                            {"unreported", &FaultSettings::unreported, 0, 1},
                                                            {"clock", &FaultSettings::clock, 0, 1},
                                                            {"clock_speed", &FaultSettings::clock_speed, 1e-6, 1e6}}};
-constexpr std::array<NumberKey<DriftSettings>, 2> kDrift{
-    {{"share", &DriftSettings::share, 1e-6, 1000}, {"seconds", &DriftSettings::seconds, 0, kMany}}};
+constexpr std::array<NumberKey<DriftSettings>, 3> kDrift{{{"share", &DriftSettings::share, 1e-6, 1000},
+                                                          {"seconds", &DriftSettings::seconds, 0, kMany},
+                                                          {"latency_us", &DriftSettings::latency_us, 0, kMany}}};
 
 std::string number_text(double value) {
   std::ostringstream out;

@@ -14,6 +14,7 @@ constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
 constexpr Nanoseconds kSilence = std::chrono::seconds(1);
 constexpr std::int64_t kSnapshotEvery = 20;  // steps
 constexpr double kProbeMs = 10;
+constexpr double kRoundTripMs = 0.1;
 constexpr double kProbeNoise = 0.02;
 // Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/step_passes.hpp).
 constexpr std::int64_t kFirstTimed = 4;
@@ -251,32 +252,40 @@ void SimulatedCluster::spend(double true_ms, double ms, double noise) {
   spent_.useful_ms += std::min(true_ms, incumbent_ms) * noise;
 }
 
-double SimulatedCluster::link_share(const std::string& level, const std::string& node, const std::string& peer) const {
-  double share = 1;
+double SimulatedCluster::probed_ms(double true_ms) {
+  return true_ms * std::exp(kProbeNoise * probe_noise_.normal());
+}
+
+DriftSettings SimulatedCluster::link_drift(const std::string& level, const std::string& node,
+                                           const std::string& peer) const {
+  DriftSettings last;
   for (const DriftSettings& drift : slow_links_) {
     const bool all = drift.node.empty();
     const bool this_one = (drift.node == node && drift.peer == peer) || (drift.node == peer && drift.peer == node);
-    if (drift.level == level && (all || this_one)) share = drift.share;
+    if (drift.level == level && (all || this_one)) last = drift;
   }
-  return share;
+  return last;
+}
+
+Probe SimulatedCluster::link_probe(const std::string& level, const std::string& node, const std::string& peer) {
+  const DriftSettings drift = link_drift(level, node, peer);
+  Probe probe{-1, node, peer, level, probed_ms(kProbeMs / drift.share)};
+  probe.round_trip_ms = probed_ms(kRoundTripMs + 2e-3 * drift.latency_us);
+  return probe;
 }
 
 // Each device, the links inside of each node, and those between neighbours in the order of the cluster.
 void SimulatedCluster::probe() {
   HardwareProbed answer;
-  const auto timed = [this](double share) { return kProbeMs / share * std::exp(kProbeNoise * probe_noise_.normal()); };
   std::int32_t device = 0;
   for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
     const Node& node = cluster_.nodes[i];
     for (std::int32_t k = 0; k < node.devices; ++k, ++device) {
-      answer.probes.push_back({device, node.name, "", "", timed(truth_.device_share(device))});
+      answer.probes.push_back({device, node.name, "", "", probed_ms(kProbeMs / truth_.device_share(device))});
     }
-    if (node.devices > 1) {
-      answer.probes.push_back({-1, node.name, "", "intra_node", timed(link_share("intra_node", node.name, ""))});
-    }
+    if (node.devices > 1) answer.probes.push_back(link_probe("intra_node", node.name, ""));
     if (i + 1 == cluster_.nodes.size()) continue;
-    const std::string& peer = cluster_.nodes[i + 1].name;
-    answer.probes.push_back({-1, node.name, peer, "inter_node", timed(link_share("inter_node", node.name, peer))});
+    answer.probes.push_back(link_probe("inter_node", node.name, cluster_.nodes[i + 1].name));
   }
   events_.emplace_back(std::move(answer));
 }
@@ -323,7 +332,7 @@ Status SimulatedCluster::meet_drift() {
   while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
     const DriftSettings& drift = scenario_.drift[drift_next_++];
     if (drift.kind == "link") {
-      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, drift.share));
+      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, {drift.share, drift.latency_us * 1e-3}));
       slow_links_.push_back(drift);
     }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));

@@ -78,7 +78,10 @@ class SimulatedCluster {
   void stand_still(double ms);
   [[nodiscard]] Status leave_lost_nodes();
   void probe();
-  [[nodiscard]] double link_share(const std::string& level, const std::string& node, const std::string& peer) const;
+  [[nodiscard]] double probed_ms(double true_ms);
+  [[nodiscard]] DriftSettings link_drift(const std::string& level, const std::string& node,
+                                         const std::string& peer) const;
+  [[nodiscard]] Probe link_probe(const std::string& level, const std::string& node, const std::string& peer);
   void draw_lies(bool is_new);
   [[nodiscard]] double told_ms(double ms);
   void end_ranks(int exit_code, const std::string& last_output);

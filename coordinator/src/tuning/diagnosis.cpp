@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/numbers.hpp"
+#include "schema/cluster.hpp"
 #include "tuning/comparison.hpp"
 
 namespace trimtab::coordinator {
@@ -56,6 +57,45 @@ std::vector<Finding> compared(const std::vector<Probe>& before, const std::vecto
   return all;
 }
 
+// A round trip that waits behind what others send says nothing of the link.
+bool tells_latency(const Probe& probe) {
+  constexpr double kMostUsed = 0.5;
+  return probe.device < 0 && probe.round_trip_ms > 0 && probe.used <= kMostUsed;
+}
+
+std::vector<Finding> compared_round_trips(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+  std::map<Subject, const Probe*> known;
+  for (const Probe& one : before) {
+    if (tells_latency(one)) known[subject_of(one)] = &one;
+  }
+  std::vector<Finding> all;
+  for (const Probe& one : now) {
+    const auto found = known.find(subject_of(one));
+    if (found == known.end() || !tells_latency(one)) continue;
+    const double before_ms = found->second->round_trip_ms;
+    all.push_back({one, before_ms / one.round_trip_ms, 0, false, true, before_ms});
+  }
+  return all;
+}
+
+// On busy machines the shortest round trip is a wake-up longer at times.
+bool is_clear_latency(const Finding& one) {
+  constexpr double kLeastMs = 0.5;
+  constexpr double kLeastTimes = 2;
+  return std::abs(one.probe.round_trip_ms - one.before_ms) >= kLeastMs &&
+         std::abs(std::log(one.share)) >= std::log(kLeastTimes);
+}
+
+std::map<std::string, Finding> slowest_links(const std::vector<Finding>& all) {
+  std::map<std::string, Finding> slowest;
+  for (const Finding& one : all) {
+    if (!one.is_link()) continue;
+    const auto [found, fresh] = slowest.try_emplace(one.probe.level, one);
+    if (!fresh && one.share < found->second.share) found->second = one;
+  }
+  return slowest;
+}
+
 // The logarithm of a share from which on it is a change. Most probes are of what nothing has happened to, so the median
 // of all says how far they scatter; where it says that most have changed, that is no noise.
 double clear_change(const std::vector<Finding>& all) {
@@ -84,7 +124,16 @@ std::string use_words(const Finding& one) {
          " % while it was probed";
 }
 
+std::string latency_words(const Finding& one) {
+  const Probe& probe = one.probe;
+  const std::string where = probe.peer.empty() ? "the links inside of node " + probe.node
+                                               : "the link of node " + probe.node + " to " + probe.peer;
+  return "a round trip over " + where + " takes " + format_ms(probe.round_trip_ms) + ", " + format_ms(one.before_ms) +
+         " before";
+}
+
 std::string words(const Finding& one) {
+  if (one.latency) return latency_words(one);
   const Probe& probe = one.probe;
   const std::string share = format_number(std::round(100 * one.share)) + " %";
   const std::string remark = probe.remark.empty() ? "" : " (" + probe.remark + ")";
@@ -105,6 +154,9 @@ std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vecto
   std::vector<Finding> all = compared(before, now);
   const double least = clear_change(all);
   std::erase_if(all, [least](const Finding& one) { return !is_clear(one, least); });
+  for (const Finding& one : compared_round_trips(before, now)) {
+    if (is_clear_latency(one)) all.push_back(one);
+  }
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
     return std::abs(std::log(a.share)) > std::abs(std::log(b.share));
   });
@@ -123,20 +175,28 @@ std::string to_text(const std::vector<Finding>& findings) {
   return text;
 }
 
-std::map<std::string, double> link_shares(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+std::map<std::string, LinkChange> link_changes(const std::vector<Probe>& before, const std::vector<Probe>& now) {
   const std::vector<Finding> all = compared(before, now);
-  const double least = clear_change(all);
-  std::map<std::string, Finding> slowest;
-  for (const Finding& one : all) {
-    if (!one.is_link()) continue;
-    const auto [found, fresh] = slowest.try_emplace(one.probe.level, one);
-    if (!fresh && one.share < found->second.share) found->second = one;
+  std::map<std::string, LinkChange> changes;
+  for (const auto& [level, one] : slowest_links(all)) {
+    if (is_clear(one, clear_change(all))) changes[level].share = one.share;
   }
-  std::map<std::string, double> shares;
-  for (const auto& [level, one] : slowest) {
-    if (is_clear(one, least)) shares[level] = one.share;
+  for (const auto& [level, one] : slowest_links(compared_round_trips(before, now))) {
+    if (is_clear_latency(one)) changes[level].message_ms = (one.probe.round_trip_ms - one.before_ms) / 2;
   }
-  return shares;
+  return changes;
+}
+
+std::string to_text(const std::map<std::string, LinkChange>& changes) {
+  std::string text;
+  for (const auto& [level, change] : changes) {
+    text += (text.empty() ? "" : ", ") + level + " links";
+    if (change.share != 1) text += " at " + format_percent(change.share) + " of their bandwidth";
+    if (change.message_ms == 0) continue;
+    text += (change.share != 1 ? ", " : ": ") + format_ms(std::abs(change.message_ms)) +
+            (change.message_ms > 0 ? " more" : " less") + " for a message";
+  }
+  return text;
 }
 
 std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings, const std::string& cluster_json) {
@@ -157,39 +217,6 @@ std::map<std::int32_t, double> device_shares(const std::vector<Finding>& finding
     }
   }
   return own.empty() ? of_cpu : own;
-}
-
-void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster) {
-  std::int32_t device = 0;
-  for (Node& node : cluster.nodes) {
-    node.speeds.resize(static_cast<std::size_t>(node.devices), 1.0);
-    for (double& speed : node.speeds) {
-      const auto found = shares.find(device++);
-      if (found != shares.end()) speed *= found->second;
-    }
-    if (std::ranges::all_of(node.speeds, [](double speed) { return speed == 1; })) node.speeds.clear();
-  }
-}
-
-std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs) {
-  const auto share_of = [&shares](const std::string& level) {
-    const auto found = shares.find(level.empty() ? "intra_node" : level);
-    return found == shares.end() ? 1.0 : found->second;
-  };
-  for (Link& link : cluster.links) {
-    link.bandwidth_bytes_per_s *= share_of(link.between ? "inter_node" : link.level);
-  }
-  std::int32_t stale = 0;
-  for (Cost& cost : costs) {
-    const bool moves = cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint;
-    const double share = share_of(cost.key.placement);
-    if (!moves || share == 1 || cost.statistics.empty()) continue;
-    Statistics slower;
-    slower.add(std::llround(cost.statistics.mean() / share));
-    cost.statistics = slower;
-    ++stale;
-  }
-  return stale;
 }
 
 }  // namespace trimtab::coordinator

@@ -1,15 +1,11 @@
 #pragma once
 
-// What quick probes of the hardware say of a drift: which device or link is not what it was, and which costs that makes
-// wrong. Pure.
+// What quick probes of the hardware say of a drift: which device or link is not what it was. Pure.
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "schema/cluster.hpp"
-#include "schema/cost.hpp"
 
 namespace trimtab::coordinator {
 
@@ -30,16 +26,19 @@ struct Probe {
   // itself, these as it had it beside what others moved. 0 = not told.
   double shared_ms = 0;
   double shared_spread = 0;
-  double used = 0;  // by others, the part of the link
+  double used = 0;           // by others, the part of the link
+  double round_trip_ms = 0;  // of a link, the shortest; 0 = not told
 };
 // The work of probes that are taken from a job's own steps.
 [[nodiscard]] std::string training_work(const std::string& plan_hash);
 
 struct Finding {
   Probe probe;
-  double share = 1;    // of its earlier speed
-  double spread = 0;   // of the probes
-  bool whole = false;  // compared is the whole link, not what others left of it
+  double share = 1;      // of its earlier speed
+  double spread = 0;     // of the probes
+  bool whole = false;    // compared is the whole link, not what others left of it
+  bool latency = false;  // compared are round trips, not bandwidth
+  double before_ms = 0;  // of them
   [[nodiscard]] bool is_link() const { return probe.device < 0; }
 };
 
@@ -55,14 +54,16 @@ struct Finding {
 // CPUs of its node, which count where nothing else was found. `cluster_json`: which devices are on which node.
 [[nodiscard]] std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings,
                                                            const std::string& cluster_json);
-// Devices that are slower than when the costs were measured; such a cluster is searched for plans that give them less.
-void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster);
+// What a link is, beside what it was when costs were measured.
+struct LinkChange {
+  double share = 1;         // of its bandwidth
+  double message_ms = 0.0;  // what a message takes longer on its way, whatever its size; < 0: shorter
+};
 
-// Of each level of links that has clearly changed: the slowest link's share, which decides a collective's time.
-[[nodiscard]] std::map<std::string, double> link_shares(const std::vector<Probe>& before,
-                                                        const std::vector<Probe>& now);
-// The costs that such links make wrong, scaled by what was probed; all others stand as they were measured. Returns how
-// many those are.
-std::int32_t slow_links(const std::map<std::string, double>& shares, Cluster& cluster, std::vector<Cost>& costs);
+// Of each level of links that has clearly changed: its slowest link, which decides a collective's time.
+[[nodiscard]] std::map<std::string, LinkChange> link_changes(const std::vector<Probe>& before,
+                                                             const std::vector<Probe>& now);
+// "inter_node links at 38 % of their bandwidth, 10 ms more for a message"; "" where nothing has changed.
+[[nodiscard]] std::string to_text(const std::map<std::string, LinkChange>& changes);
 
 }  // namespace trimtab::coordinator

@@ -145,19 +145,22 @@ void Tuning::take_device_shares(const std::vector<Finding>& findings) {
 // Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
 void Tuning::note_stale(const SearchReply& reply) {
   const bool first = !state_.drifts.empty() && state_.observations.size() <= 1 && state_.trials_made() == 0;
-  if (!first || (reply.costs_stale == 0 && state_.slow_devices.empty())) return;
-  std::string text;
-  for (const auto& [level, share] : link_shares(state_.first_probes, state_.last_probes)) {
-    text += (text.empty() ? "" : ", ") + level + " links at " + format_percent(share) + " of their bandwidth";
-  }
+  if (!first) return;
+  std::string text = to_text(link_changes(state_.first_probes, state_.last_probes));
   for (const auto& [device, share] : state_.slow_devices) {
     text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
             format_percent(share) + " of its speed";
   }
+  if (text.empty()) return;
   Drift& drift = state_.drifts.back();
-  drift.stale = "stale are " + std::to_string(reply.costs_stale) + " of " + std::to_string(reply.costs_known) +
-                " costs, of links" + (state_.slow_devices.empty() ? "" : ", and all operators' on slow devices") +
-                "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
+  if (reply.costs_stale == 0 && state_.slow_devices.empty()) {
+    drift.stale = "no measured cost is of links that have changed; what is estimated of them is taken as probed (" +
+                  text + "), and the others as they are";
+  } else {
+    drift.stale = "stale are " + std::to_string(reply.costs_stale) + " of " + std::to_string(reply.costs_known) +
+                  " costs, of links" + (state_.slow_devices.empty() ? "" : ", and all operators' on slow devices") +
+                  "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
+  }
   transition();
   note("drift", drift.stale);
 }

@@ -16,8 +16,8 @@
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "tuning/changed_hardware.hpp"
 #include "tuning/comparison.hpp"
-#include "tuning/diagnosis.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/plan_likeness.hpp"
 
@@ -290,7 +290,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
-  const std::int32_t stale = slow_links(task.link_shares, setting.cluster, costs);
+  const std::int32_t stale = change_links(task.link_changes, setting.cluster, costs);
   slow_devices(task.slow_devices, setting.cluster);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));

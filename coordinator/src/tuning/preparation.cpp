@@ -183,7 +183,7 @@ SearchTask Tuning::search_task() const {
   task.calibration_json = state_.earlier_calibration_json;
   task.excluded = state_.failed_hashes;
   if (!state_.drifts.empty()) task.shift = shift_of(state_.drifts.back());
-  task.link_shares = link_shares(state_.first_probes, state_.last_probes);
+  task.link_changes = link_changes(state_.first_probes, state_.last_probes);
   task.slow_devices = state_.slow_devices;
   task.excluded.insert(task.excluded.end(), state_.forgotten.tried.begin(), state_.forgotten.tried.end());
   for (const Trial& trial : state_.trials) {

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "schema/cluster.hpp"
 #include "tuning/action.hpp"
 #include "tuning/agreement.hpp"
 #include "tuning/change_point.hpp"
