@@ -124,12 +124,12 @@ TEST_CASE("a node that does not come back: an elastic job resumes on the plan ke
   }
 }
 
-TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tuning begins again, seeds 1 to 4",
+TEST_CASE("a link between two nodes at a quarter of its bandwidth is named, and tuning begins again, seeds 1 to 4",
           "[simulation][faults]") {
   int named = 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SimulationInput input = small_input(seed, 3);
-    input.scenario.drift.push_back({3000, "link", "inter_node", "n1", 0, 0.38, 0, "n2"});
+    input.scenario.drift.push_back({3000, "link", "inter_node", "n1", 0, 0.25, 0, "n2"});
     const Simulated job = run(input);
     INFO("seed " << seed << "\n" << job.transcript);
     CHECK(job.lives());

@@ -15,6 +15,7 @@ constexpr double kLittleHope = 0.1;      // chance below which a trial is given 
 constexpr double kSuspicious = 3.0;      // own variance over the job's: the job's is not believed
 constexpr double kPriorDegrees = 2.0;    // weight of what the steps inside of blocks say, until pairs say more
 constexpr double kPriorInflation = 2.0;  // of variance: blocks share what single steps do not
+constexpr int kLeastPairs = 2;           // for an adoption: one block may have met a disturbance from end to end
 constexpr int kMostNewtonSteps = 60;
 constexpr double kExact = 1e-9;  // of a quantile
 constexpr double kPi = 3.14159265358979323846;
@@ -112,7 +113,9 @@ bool is_look(int pairs, int most) {
 RaceState verdict(double lower, double upper, double hope, double incumbent_ms, const RaceRules& rules, int pairs) {
   if (!is_look(pairs, rules.pairs)) return RaceState::kOpen;
   const Ratio surely{std::exp(lower), std::exp(lower), std::exp(upper)};
-  if (worth_adopting(surely, incumbent_ms, rules.switch_ms, rules.remaining_steps)) return RaceState::kFaster;
+  const bool repeated = pairs >= std::min(kLeastPairs, rules.pairs);
+  if (repeated && worth_adopting(surely, incumbent_ms, rules.switch_ms, rules.remaining_steps))
+    return RaceState::kFaster;
   const double wanted = -std::log(1 - rules.minimum_gain);
   if (upper < wanted) return RaceState::kSlower;
   if (pairs >= rules.pairs) return RaceState::kUnsure;

@@ -8,8 +8,9 @@
 // (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There is a
 // look after each of the first four pairs and then after half as many again each time, and each look is allowed an
 // equal part of the error rate (Bonferroni): whatever depends on what, a plan that is no faster is called faster with
-// at most kErrorRate. Group-sequential boundaries (Pocock 1977) would be narrower and hold only for independent
-// increments.
+// at most kErrorRate, as long as blocks scatter as they have. What disturbs a whole block (a backup, a neighbour) does
+// not: so one pair never makes a plan the faster one, and the next ones, which differ from it, widen the interval.
+// Group-sequential boundaries (Pocock 1977) would be narrower and hold only for independent increments.
 
 #include "tuning/comparison.hpp"
 
