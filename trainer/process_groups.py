@@ -25,7 +25,7 @@ _SIOCGIFADDR = 0x8915  # Linux
 
 def open_store(rendezvous, rank, world_size, timeout, attempt=0):
     """The key-value store at a file:// or tcp:// address that all ranks share. What an earlier attempt of these
-    processes has left there is not seen."""
+    processes has left there is not seen: its store may still stand at its port while rank 0 has not begun anew."""
     address = urllib.parse.urlparse(rendezvous or "")
     if address.scheme == "file" and address.path:
         if address.path and not os.path.isdir(os.path.dirname(address.path)):
@@ -36,8 +36,7 @@ def open_store(rendezvous, rank, world_size, timeout, attempt=0):
         if address.hostname in ("127.0.0.1", "localhost"):
             _prefer_loopback()
         try:
-            store = dist.TCPStore(address.hostname, address.port, world_size, rank == 0, timeout)
-            return dist.PrefixStore(f"attempt{attempt}", store) if attempt else store
+            return dist.TCPStore(address.hostname, address.port + attempt, world_size, rank == 0, timeout)
         except RuntimeError as error:
             raise OutsideFailure(f"rank {rank}: no rendezvous at {rendezvous}: {error}") from error
     raise BadInput(f"--rendezvous must be file:///path or tcp://host:port, found {rendezvous}")

@@ -45,6 +45,7 @@ wire::FromAgent Agent::Implementation::hello() const {
   hello.set_node(configuration.node);
   hello.set_instance(state.instance);
   hello.set_tenant(configuration.tenant);
+  hello.set_address(configuration.address);
   hello.set_devices(configuration.devices);
   hello.set_memory_bytes(static_cast<std::uint64_t>(facts.memory));
   hello.set_fingerprint_json(fingerprint_json);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -123,6 +124,15 @@ Status set_tenant(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_address(Configuration& c, const std::string& text) {
+  const auto is_part = [](unsigned char b) { return std::isalnum(b) != 0 || b == '.' || b == '-' || b == ':'; };
+  if (text.empty() || text.size() > 255 || !std::ranges::all_of(text, is_part)) {
+    return bad_input("needs a host's name or an IP address, but it is '" + text + "'");
+  }
+  c.address = text;
+  return {};
+}
+
 Status set_nvml(Configuration& c, const std::string& text) {
   if (text.empty()) return bad_input("needs a library's name or path, but it is empty");
   c.nvml = text;
@@ -156,6 +166,8 @@ constexpr std::array kKeys{
                      [](C& c, Text text) { return set_path(c.state, text); }},
     ConfigurationKey{"node", "NAME", "this node's name, unique in the cluster", set_node},
     ConfigurationKey{"tenant", "NAME", "whose jobs alone run here (default: everybody's)", set_tenant},
+    ConfigurationKey{"address", "HOST",
+                     "where other nodes' ranks reach those here (default: as the coordinator sees it)", set_address},
     ConfigurationKey{"devices", "N", "how many devices (ranks) this node offers",
                      [](C& c, Text text) { return set_integer<std::uint32_t>(c.devices, text, 1, 1024); }},
     ConfigurationKey{"memory", "BYTES", "memory of one device, such as 700MiB",

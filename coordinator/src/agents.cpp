@@ -93,7 +93,11 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   }
   const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
   if (!named.ok()) return refuse(peer, named.error().message);
-  auto joined = services_.members.join(introduction(hello), peer);
+  Introduction said = introduction(hello);
+  const net::PeerAddresses seen = port_.addresses ? port_.addresses(peer) : net::PeerAddresses();
+  if (said.address.empty()) said.address = seen.remote;
+  said.coordinator_address = seen.local;
+  auto joined = services_.members.join(said, peer);
   if (!joined.ok()) return refuse(peer, joined.error().message);
   if (port_.introduced) port_.introduced(peer);
   services_.clocks.forget(hello.node());

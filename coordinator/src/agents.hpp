@@ -13,6 +13,7 @@
 #include "collective_intake.hpp"
 #include "cost_intake.hpp"
 #include "job_table.hpp"
+#include "net/server.hpp"
 #include "services.hpp"
 #include "unfinished_jobs.hpp"
 
@@ -44,6 +45,8 @@ struct PeerPort {
   std::function<std::uint64_t(std::uint64_t peer)> received_bytes = {};
   // Its hello is accepted; unset: nobody waits for that.
   std::function<void(std::uint64_t peer)> introduced = {};
+  // Of its connection; unset: not known.
+  std::function<net::PeerAddresses(std::uint64_t peer)> addresses = {};
 };
 
 class Agents {

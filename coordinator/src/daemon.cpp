@@ -52,7 +52,6 @@ Result<std::string> make_state_directory(const Settings& settings) {
   // What jobs are called and how they are started is for nobody else on this machine. A directory that was there before
   // is its maker's.
   if (fs::create_directories(directory, error)) fs::permissions(directory, fs::perms::owner_all, error);
-  if (!error) fs::create_directories(directory / "rendezvous", error);
   if (error) {
     return unavailable("the state directory " + directory.string() + " cannot be made: " + error.message() +
                        ". Name another with --state");
@@ -108,7 +107,7 @@ struct Daemon::Implementation {
                  worker,
                  members,
                  {settings.search_time, settings.search_evaluations},
-                 directory + "/rendezvous",
+                 settings.rendezvous_ports,
                  directory + "/nccl-tables",
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
@@ -126,7 +125,8 @@ struct Daemon::Implementation {
              [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
              [this](std::uint64_t peer) {
                if (server) server->introduced(peer);
-             }}),
+             },
+             [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
         api(services, jobs, access),
         retention(services, jobs, {settings.job_retention, settings.audit_retention}) {}
 

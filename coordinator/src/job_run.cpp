@@ -12,6 +12,7 @@
 #include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
+#include "rendezvous.hpp"
 #include "schema/cluster.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
@@ -97,6 +98,9 @@ void JobRun::tick() {
     if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
   }
   if (active()) feed(Tick{});
+  for (const Action& waiting : std::exchange(meeting_later_, {})) {
+    std::visit([this](const auto& one) { carry_out(one); }, waiting);
+  }
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting) place();
@@ -231,6 +235,17 @@ Result<std::string> JobRun::nccl_table(const Command& action) const {
 
 template <typename Command>
 void JobRun::send_command(const Command& action) {
+  std::optional<std::string> meeting = std::string();
+  if constexpr (requires { action.rendezvous; }) {
+    meeting = rendezvous(std::to_string(run_) + "-" + action.rendezvous, state().nodes, services_.members,
+                         services_.rendezvous_ports);
+    if (!meeting) {
+      spdlog::info("job {}: command {} for node {} waits for the node of rank 0, where ranks meet", name(), action.tag,
+                   action.node);
+      return meeting_later_.push_back(action);
+    }
+  }
+  if constexpr (std::is_same_v<Command, KillOn>) meeting_later_.clear();  // nothing is begun behind it
   // What runs there is ended in any case; nothing is begun.
   const Member* member = services_.members.by_node(action.node);
   if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
@@ -250,9 +265,7 @@ void JobRun::send_command(const Command& action) {
   // A target's plan is written by every node, and `describe` ran on one.
   Job job = state().running_job();
   if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
-  const CommandContext context{*id, name(), to_json(job),
-                               "file://" + services_.rendezvous_directory + "/" + std::to_string(run_) + "-",
-                               std::move(table).value()};
+  const CommandContext context{*id, name(), to_json(job), *meeting, std::move(table).value()};
   if (!services_.send(action.node, command(action, context))) {
     spdlog::info("job {}: command {} waits for node {}", name(), action.tag, action.node);
   }

@@ -112,6 +112,7 @@ class JobRun {
   std::string timelines_json_;
   MeasuredTimelines measured_;
   EventQueue events_;
+  std::vector<Action> meeting_later_;  // launches and benchmarks, until the node of rank 0 is known
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
@@ -124,7 +125,7 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
+  std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };
 
 }  // namespace trimtab::coordinator

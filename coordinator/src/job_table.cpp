@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "nccl_tables.hpp"
-#include "rendezvous_files.hpp"
 #include "schema/target.hpp"
 #include "tuner/search.hpp"
 
@@ -132,7 +131,6 @@ void JobTable::remove_old_files() const {
     if (job->active()) runs.insert(job->run());
   }
   keep_nccl_tables_of(services_.nccl_table_directory, runs);
-  keep_rendezvous_files_of(services_.rendezvous_directory, runs);
 }
 
 JobRun* JobTable::find(const std::string& name) {

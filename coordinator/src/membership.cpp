@@ -1,6 +1,7 @@
 #include "membership.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <utility>
 
@@ -27,12 +28,22 @@ Status check_text(const char* what, const std::string& text, std::size_t least, 
                    ": '" + printable(first_of(text, kLongestNode)) + "'");
 }
 
+// It stands in the commands of other nodes' ranks.
+Status check_address(const std::string& address) {
+  constexpr std::size_t kLongest = 255;
+  const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == ':'; };
+  if (address.size() <= kLongest && std::ranges::all_of(address, is_part)) return {};
+  return bad_input("an agent's address needs a host's name or an IP address; found '" +
+                   printable(first_of(address, kLongest)) + "'");
+}
+
 // Before anything else is made of them: they stand in logs and messages.
 Status check_texts(const Introduction& hello) {
   TRIMTAB_TRY_STATUS(check_text("node name", hello.node, 1, kLongestNode));
   TRIMTAB_TRY_STATUS(check_text("instance id", hello.instance, 1, kLongestInstance));
   TRIMTAB_TRY_STATUS(check_text("release", hello.release, 0, kLongestRelease));
-  return check_text("tenant", hello.tenant, 0, kLongestTenant);
+  TRIMTAB_TRY_STATUS(check_text("tenant", hello.tenant, 0, kLongestTenant));
+  return check_address(hello.address);
 }
 
 Status check(const Introduction& hello) {
@@ -92,7 +103,9 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   0,
                   false,
                   member.kill_switch,
-                  hello.tenant};
+                  hello.tenant,
+                  hello.address,
+                  hello.coordinator_address};
   return former;
 }
 

@@ -41,8 +41,10 @@ struct Member {
   Nanoseconds heard{0};              // monotonic
   std::uint64_t received_bytes = 0;  // of its connection, when it was last asked
   bool lost = false;
-  bool kill_switch = false;  // thrown, when it was last heard of
-  std::string tenant;        // whose jobs alone run there; empty = everybody's
+  bool kill_switch = false;         // thrown, when it was last heard of
+  std::string tenant;               // whose jobs alone run there; empty = everybody's
+  std::string address;              // where other nodes' ranks reach its ranks; empty = not known
+  std::string coordinator_address;  // where it reaches this coordinator
 
   [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
 };
@@ -57,6 +59,8 @@ struct Introduction {
   std::int64_t memory_bytes = 0;
   std::string fingerprint_json;
   std::string tenant;
+  std::string address;
+  std::string coordinator_address;  // of its connection, as this side sees it
 };
 
 // The devices that a job gets, and the cluster document that describes them.

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "collective_join.hpp"
+#include "coordinator/settings.hpp"
 #include "cost_count.hpp"
 #include "hardware_probing.hpp"
 #include "live_ranks.hpp"
@@ -78,7 +79,7 @@ struct Services {
   SearchWorker& worker;
   Membership& members;
   SearchBudget budget;
-  std::string rendezvous_directory;
+  PortRange rendezvous_ports;
   std::string nccl_table_directory;
   // False when the node is not connected; the message is lost then, and sent again when the node is back.
   std::function<bool(const std::string& node, const wire::ToAgent&)> send;

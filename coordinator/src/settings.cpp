@@ -123,6 +123,18 @@ Status apply_node_timeout(Settings& settings, const std::string& value) {
   return {};
 }
 
+Status apply_rendezvous_ports(Settings& settings, const std::string& value) {
+  const auto dash = value.find('-');
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  const bool read = dash != std::string::npos && number(value.substr(0, dash), 65'535, first).ok() &&
+                    number(value.substr(dash + 1), 65'535, last).ok();
+  if (!read || first < 1024 || last < first)
+    return bad_input("FIRST-LAST is needed, of 1024 to 65535, such as 20000-29999");
+  settings.rendezvous_ports = {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
+  return {};
+}
+
 template <std::string net::CredentialFiles::*file>
 Status apply_tls(Settings& settings, const std::string& value) {
   settings.tls.*file = value;
@@ -197,6 +209,8 @@ const std::vector<SettingKey>& setting_keys() {
       {"audit_retention", "365d", "how long entries of the audit log are kept; 0s = for ever",
        apply_retention<&Settings::audit_retention>},
       {"node_timeout", "10s", "how long a node may be silent before it is lost to its jobs", apply_node_timeout},
+      {"rendezvous_ports", "20000-29999", "ports on the node of rank 0 at which a job's ranks on several nodes meet",
+       apply_rendezvous_ports},
       {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
        apply_tls<&net::CredentialFiles::authority>},
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",

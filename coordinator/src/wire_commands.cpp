@@ -25,7 +25,7 @@ wire::ToAgent command(const BenchmarkOn& action, const CommandContext& context) 
   benchmark.set_job_json(context.job_json);
   benchmark.set_requests_json(action.requests_json);
   for (const std::uint32_t rank : action.ranks) benchmark.add_ranks(rank);
-  benchmark.set_rendezvous(context.rendezvous_prefix + action.rendezvous);
+  benchmark.set_rendezvous(context.rendezvous);
   benchmark.set_deadline_s(kBenchmarkDeadlineSeconds);
   return to;
 }
@@ -37,7 +37,7 @@ wire::ToAgent command(const LaunchOn& action, const CommandContext& context) {
   launch.set_job_json(context.job_json);
   launch.set_plan_json(action.plan_json);
   for (const std::uint32_t rank : action.ranks) launch.add_ranks(rank);
-  launch.set_rendezvous(context.rendezvous_prefix + action.rendezvous);
+  launch.set_rendezvous(context.rendezvous);
   launch.set_launch(action.launch);
   launch.set_epoch(action.epoch);
   launch.set_fresh(action.fresh);

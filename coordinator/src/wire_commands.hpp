@@ -18,8 +18,8 @@ struct CommandContext {
   std::uint64_t id = 0;
   std::string job_name;
   std::string job_json;
-  std::string rendezvous_prefix;  // "file:///…/7-": a name follows
-  std::string nccl_table;         // of a launch; empty = NCCL chooses by itself
+  std::string rendezvous;  // of a launch or a benchmark
+  std::string nccl_table;  // of a launch; empty = NCCL chooses by itself
 };
 
 [[nodiscard]] wire::ToAgent command(const DescribeOn& action, const CommandContext& context);

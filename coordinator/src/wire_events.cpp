@@ -83,7 +83,9 @@ Introduction introduction(const wire::Hello& hello) {
           hello.devices(),
           static_cast<std::int64_t>(std::min<std::uint64_t>(hello.memory_bytes(), kMost)),
           hello.fingerprint_json(),
-          hello.tenant() == net::kEveryTenant ? "" : hello.tenant()};
+          hello.tenant() == net::kEveryTenant ? "" : hello.tenant(),
+          hello.address(),
+          ""};
 }
 
 NodeBack node_back(const wire::Hello& hello, const std::string& job_name) {

@@ -180,6 +180,11 @@ std::uint64_t Server::received_bytes(PeerId peer) const {
   return found == implementation_->core_->peers.end() ? 0 : found->second->received_bytes();
 }
 
+PeerAddresses Server::addresses(PeerId peer) const {
+  const auto found = implementation_->core_->peers.find(peer);
+  return found == implementation_->core_->peers.end() ? PeerAddresses() : found->second->addresses();
+}
+
 void Server::stop() {
   implementation_->stop();
 }

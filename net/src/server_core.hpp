@@ -45,6 +45,7 @@ class WebSocketPeer {
   virtual void give_way() = 0;
   [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
   [[nodiscard]] virtual std::uint64_t received_bytes() = 0;
+  [[nodiscard]] virtual PeerAddresses addresses() = 0;
 };
 
 struct ServerCore {

@@ -24,6 +24,12 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 // A peer that has once sent a large frame does not keep its memory.
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
+// An IPv4 address as such, also where it came to a socket of both families.
+std::string plain_address(const boost::asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
+  return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
+}
+
 class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_this<BeastPeer> {
  public:
   BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request, PeerOrigin origin)
@@ -89,6 +95,14 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   [[nodiscard]] std::uint64_t received_bytes() override {
     return transport_progress(beast::get_lowest_layer(socket_).socket().native_handle()).received;
+  }
+  [[nodiscard]] PeerAddresses addresses() override {
+    const auto& socket = beast::get_lowest_layer(socket_).socket();
+    error_code failure;
+    PeerAddresses both;
+    if (const auto end = socket.remote_endpoint(failure); !failure) both.remote = plain_address(end.address());
+    if (const auto end = socket.local_endpoint(failure); !failure) both.local = plain_address(end.address());
+    return both;
   }
 
  private:

@@ -34,7 +34,7 @@ struct World {
                     worker,
                     members,
                     {},
-                    directory,
+                    {},
                     directory + "/tables",
                     [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
                     {}};

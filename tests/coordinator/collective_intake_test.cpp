@@ -22,7 +22,7 @@ struct World {
   CostDatabase costs = CostDatabase::open(directory.path() + "/costs.db", OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
   Membership members{clock};
-  Services services{clock, store, costs, worker, members, {}, directory.path(), directory.path(), {}, {}};
+  Services services{clock, store, costs, worker, members, {}, {}, directory.path(), {}, {}};
   CollectiveIntake intake{services};
 
   World() { spdlog::set_level(spdlog::level::off); }

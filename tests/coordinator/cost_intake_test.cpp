@@ -48,7 +48,7 @@ struct World {
                     worker,
                     members,
                     {},
-                    directory.path(),
+                    {},
                     directory.path() + "/tables",
                     [](const std::string&, const wire::ToAgent&) { return true; },
                     {}};

@@ -18,7 +18,8 @@ std::string fingerprint(const std::string& cpu) {
 
 Introduction hello(const std::string& node, const std::string& instance = "", const std::string& cpu = "fast",
                    const std::string& tenant = "") {
-  return {kSpokenVersions, "1.0", node, instance.empty() ? "of " + node : instance, 2, 1000, fingerprint(cpu), tenant};
+  return {kSpokenVersions, "1.0", node, instance.empty() ? "of " + node : instance, 2, 1000, fingerprint(cpu),
+          tenant,          "",    ""};
 }
 
 Job job(std::int32_t ranks, Bytes limit = 0) {

@@ -11,7 +11,6 @@
 #include "base/clock.hpp"
 #include "fake_agent.hpp"
 #include "net/event_loop.hpp"
-#include "rendezvous_files.hpp"
 #include "tested_backends.hpp"
 
 using namespace trimtab;
@@ -61,7 +60,7 @@ struct Place {
   CostDatabase costs = CostDatabase::open(directory.path() + "/costs.db", OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
   Membership members{clock};
-  Services services{clock, store, costs, worker, members, {}, directory.path(), directory.path(), {}, {}};
+  Services services{clock, store, costs, worker, members, {}, {}, directory.path(), {}, {}};
   JobTable jobs{services};
   std::optional<Retention> retention;
 };
@@ -137,16 +136,4 @@ TEST_CASE("entries of the audit log go after their time, and that they did is on
   CHECK(left[2].audit.what == "remove 5 entries of the audit log");
   CHECK(left[2].audit.who == kCoordinatorActor);
   CHECK(place.services.counters.audit_forgotten == kOld);
-}
-
-TEST_CASE("files over which ranks of ended runs met are removed, others are left alone") {
-  const TemporaryDirectory directory;
-  for (const char* name : {"7-launch-1", "8-launch-1", "12-benchmark-2", "notes", "7"}) {
-    std::ofstream(directory.path() + "/" + name) << "met";
-  }
-  keep_rendezvous_files_of(directory.path(), {8});
-  CHECK_FALSE(std::filesystem::exists(directory.path() + "/7-launch-1"));
-  CHECK_FALSE(std::filesystem::exists(directory.path() + "/12-benchmark-2"));
-  for (const char* name : {"8-launch-1", "notes", "7"}) CHECK(std::filesystem::exists(directory.path() + "/" + name));
-  keep_rendezvous_files_of(directory.path() + "/nowhere", {});
 }

@@ -23,7 +23,7 @@ struct SimulatedCoordinator::Life {
                  worker,
                  members,
                  {},
-                 directory,
+                 {},
                  directory + "/tables",
                  [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
                  {}},

@@ -49,7 +49,7 @@ struct CoordinatorWorld {
       worker,
       members,
       {},
-      directory.path(),
+      {},
       directory.path() + "/tables",
       [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
       {}};

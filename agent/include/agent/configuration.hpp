@@ -23,7 +23,8 @@ struct Configuration {
   std::string socket;  // absolute
   std::string state;   // absolute: a directory
   std::string node;
-  std::string tenant;  // whose jobs alone run here; empty = everybody's
+  std::string tenant;   // whose jobs alone run here; empty = everybody's
+  std::string address;  // where other nodes' ranks reach those here; empty = as the coordinator sees this agent
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";

@@ -19,6 +19,12 @@
 
 namespace trimtab::coordinator {
 
+// Both ends are in it.
+struct PortRange {
+  std::uint16_t first = 20'000;
+  std::uint16_t last = 29'999;
+};
+
 struct Settings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 7420;
@@ -36,6 +42,7 @@ struct Settings {
   Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
   std::uint32_t max_connections = 4096;
   Nanoseconds node_timeout = std::chrono::seconds(10);         // of silence: then a node is lost
+  PortRange rendezvous_ports;                                  // on nodes, where ranks of several meet
   net::CredentialFiles tls;                                    // all empty = no TLS
   Nanoseconds job_retention = std::chrono::hours(24 * 90);     // of runs that are over; 0 = for ever
   Nanoseconds audit_retention = std::chrono::hours(24 * 365);  // of the audit log's entries; 0 = for ever

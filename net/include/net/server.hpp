@@ -40,6 +40,12 @@ struct HttpResponse {
 
 using PeerId = std::uint64_t;  // never reused within a process
 
+// IP addresses, without ports; empty = not known.
+struct PeerAddresses {
+  std::string remote;
+  std::string local;  // where it has reached this server
+};
+
 struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0 = any free one
@@ -94,6 +100,7 @@ class Server final {
   // What has come from the peer so far, by the kernel's account: grows while a frame is on its way that nobody has read
   // yet. 0 when the peer is gone.
   [[nodiscard]] std::uint64_t received_bytes(PeerId peer) const;
+  [[nodiscard]] PeerAddresses addresses(PeerId peer) const;
   // No new connections; closes those there are. `closed` is called for each WebSocket peer.
   void stop();
 
