@@ -120,7 +120,7 @@ void Tuning::measure_step(const JobStep& step) {
   record_step(step, warmup);
   account(step);
   if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
-  const bool block_done = interleaving_->add(step.wall_ms);
+  const bool block_done = interleaving_->add(step.wall_ms, step.prepared);
   if (state_.phase == Phase::kMeasuring) {
     if (block_done) measured_initial();
     return;
