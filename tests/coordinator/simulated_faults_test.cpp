@@ -124,10 +124,11 @@ TEST_CASE("a node that does not come back: an elastic job resumes on the plan ke
   }
 }
 
-TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tuning begins again, seeds 1 to 4",
+// Of the seeds from 1 to 8, these make the job's steps longer by more than the 8 % that are told of (change_point.hpp).
+TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tuning begins again, seeds 1, 5, 7 and 8",
           "[simulation][faults]") {
   int named = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (const std::uint64_t seed : {1, 5, 7, 8}) {
     SimulationInput input = small_input(seed, 3);
     input.scenario.drift.push_back({3000, "link", "inter_node", "n1", 0, 0.38, 0, "n2"});
     const Simulated job = run(input);
@@ -136,7 +137,7 @@ TEST_CASE("a link between two nodes at 38 % of its bandwidth is named, and tunin
     CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
     named += job.says("drift: what has changed: the link of node n1 to n2 is at ") ? 1 : 0;
   }
-  CHECK(named >= 3);
+  CHECK(named == 4);
 }
 
 TEST_CASE("a link's latency that has grown is named, and costs are taken with it, seeds 1 to 4",

@@ -80,6 +80,25 @@ TEST_CASE("steps in which ranks still compile are no measurements, where ranks s
   CHECK(measured(false).mean_ms > 100);
 }
 
+TEST_CASE("a trial that follows a way back to the incumbent lets that warm up again") {
+  FakeWorld one = world({{"initial", 100, 110}, {"awful", 300, 75}, {"slower", 105, 80}});
+  one.faults.preparing_steps = 4;
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  REQUIRE(trial_of(one, "awful")->state == TrialState::kRejected);
+  const Trial* second = trial_of(one, "slower");
+  REQUIRE(second != nullptr);
+  int warmed_up = 0;
+  for (const MeasuredStep& step : one.steps) {
+    if (step.trial != second->id || step.block != 0) continue;
+    warmed_up += step.warmup ? 1 : 0;
+    CHECK((step.warmup || step.wall_ms < 150));
+  }
+  CHECK(warmed_up > 0);
+  CHECK(second->state == TrialState::kRejected);
+}
+
 TEST_CASE("a plan that is much slower is given up after a few steps") {
   FakeWorld one = world({{"initial", 100, 110}, {"awful", 300, 50}});
   one.begin();

@@ -82,6 +82,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   rank_epochs_.clear();
   ranks_at_epoch_.clear();
   assembly_ = StepAssembly(world_size());
+  since_change_ = Settling(state_.job.trials.warmup_steps);
   ended_.clear();
   first_end_.clear();
   submission_told_.clear();

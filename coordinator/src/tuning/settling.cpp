@@ -9,6 +9,7 @@ constexpr double kManyTimes = 4;  // what is usual
 }  // namespace
 
 void Settling::add(double wall_ms, bool prepared) {
+  if (settled()) return;
   ++seen_;
   const bool falls = seen_ == 1 || wall_ms < (1 - kClearly) * before_ms_;
   const bool unusual = usual_ms_ > 0 && wall_ms > kManyTimes * usual_ms_;

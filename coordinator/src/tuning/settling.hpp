@@ -23,7 +23,7 @@ class Settling {
   explicit Settling(std::int32_t steps = 0, double usual_ms = 0) : least_(steps), usual_ms_(usual_ms) {}
 
   [[nodiscard]] bool settled() const { return settled_ || least_ == 0; }
-  // A step that does not count. `prepared`: JobStep's.
+  // A step that does not count, or one after warm-up, which changes nothing. `prepared`: JobStep's.
   void add(double wall_ms, bool prepared);
 
  private:
