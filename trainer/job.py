@@ -133,6 +133,8 @@ class TrainingJob:
             change = self._client.next_plan(self._step + 1, self._control.agree, self._validate)
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
         summary = self._control.summary
+        if self._memory.grew(peak):
+            self._client.prepared()
         self._client.step(self._step, wall_ns=wall, cpu_ns=cpu, loss=summary.loss,
                           gradient_norm=summary.gradient_norm, samples=summary.samples, peak_bytes=peak)
         if self._log:

@@ -29,6 +29,7 @@ _TRIM_THRESHOLD_BYTES = 1 << 30
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _DATA_LIMIT = resource.getrlimit(resource.RLIMIT_DATA)[0]  # What the process was started with.
+_GROWTH_BYTES = 1 << 20  # The kernel adds up resident pages in batches, of each thread.
 _ROOM_BYTES = 48 << 20  # For stacks of threads and what libraries map once: mapped, hardly ever resident.
 
 
@@ -134,6 +135,7 @@ class PeakMemory:
         self._device = device
         self._sampled = 0
         self._beside_allocator = 0
+        self._peak_before = 0
         self.resets = device.type == "cpu" and self._reset_works()
 
     @staticmethod
@@ -154,6 +156,7 @@ class PeakMemory:
             _reset_high_water()
         self._sampled = 0
         self.sample()
+        self._peak_before = self.peak_bytes()
 
     def sample(self):
         if self._device.type == "cpu" and not self.resets:
@@ -173,3 +176,12 @@ class PeakMemory:
             return _high_water_bytes()
         self.sample()
         return self._sampled
+
+    def grew(self, peak_bytes):
+        """Is the peak, which is this, above what it was when asked last, or at the mark, by more than noise?
+
+        On a CPU alone, where it means memory that was touched for the first time, whose page faults slow a step. A GPU's
+        allocator counts what it takes from the driver itself.
+        """
+        before, self._peak_before = self._peak_before, peak_bytes
+        return self._device.type == "cpu" and peak_bytes - before >= _GROWTH_BYTES

@@ -104,7 +104,8 @@ RankFrame read_step(Fields& f) {
                   f.number("loss"),
                   f.number("gradient_norm").value_or(0),
                   f.text("samples", kMaxNameBytes),
-                  f.integer_or("peak_bytes", 0, 0)};
+                  f.integer_or("peak_bytes", 0, 0),
+                  f.integer_or("preparations", 0, 0)};
   return frame;
 }
 

@@ -60,6 +60,7 @@ struct StepFrame {
   double gradient_norm = 0;
   std::string samples;
   std::int64_t peak_bytes = 0;
+  std::int64_t preparations = 0;  // 0 = not told
 };
 struct PlanAckFrame {
   std::uint64_t epoch = 0;

@@ -200,6 +200,7 @@ void RankSessions::said_step(const Session& session, const StepFrame& frame) {
   step.set_gradient_norm(frame.gradient_norm);
   step.set_samples(frame.samples);
   step.set_peak_bytes(frame.peak_bytes);
+  step.set_preparations(frame.preparations);
   tell(session, std::move(event));
 }
 

@@ -13,10 +13,11 @@ namespace {
 using Body = wire::RankEvent::BodyCase;
 
 std::optional<RankNews> step_news(const wire::Step& step) {
-  if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0) return std::nullopt;
+  if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0 || step.preparations() < 0) return std::nullopt;
   if (step.samples().size() > kLongestSamples) return std::nullopt;
-  return RankStep{step.step(), step.epoch(),   static_cast<double>(step.wall_ns()) / 1e6,
-                  step.loss(), step.samples(), step.peak_bytes()};
+  return RankStep{step.step(),        step.epoch(),   static_cast<double>(step.wall_ns()) / 1e6,
+                  step.loss(),        step.samples(), step.peak_bytes(),
+                  step.preparations()};
 }
 
 std::optional<RankNews> submission_news(const wire::Submission& submission) {

@@ -40,9 +40,10 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(launched.launch == 7);
   CHECK(launched.variant == "v");
   const auto step = parsed<StepFrame>(
-      R"({"type":"step","step":12,"epoch":3,"wall_ns":512000000,"cpu_ns":490000000,"loss":7.31,"gradient_norm":1.2,"samples":"9f3c…","peak_bytes":512000000})");
+      R"({"type":"step","step":12,"epoch":3,"wall_ns":512000000,"cpu_ns":490000000,"loss":7.31,"gradient_norm":1.2,"samples":"9f3c…","peak_bytes":512000000,"preparations":7})");
   CHECK(step.loss == 7.31);
   CHECK(step.samples == "9f3c…");
+  CHECK(step.preparations == 7);
   CHECK(parsed<PlanAckFrame>(R"({"type":"plan_ack","epoch":4,"step":12})").step == 12);
   CHECK(parsed<PlanRefuseFrame>(R"({"type":"plan_refuse","epoch":4,"reason":"memory","message":"m"})").reason ==
         "memory");
@@ -71,6 +72,7 @@ TEST_CASE("a step without a loss has none, and fields of later versions are pass
   const auto step = parsed<StepFrame>(R"({"type":"step","step":1,"epoch":0,"wall_ns":1,"loss":null,"news":[1,2]})");
   CHECK_FALSE(step.loss.has_value());
   CHECK(step.peak_bytes == 0);
+  CHECK(step.preparations == 0);
 }
 
 TEST_CASE("wrong types, ranges and versions are refused with the field's name") {

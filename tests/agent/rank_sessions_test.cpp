@@ -191,12 +191,15 @@ TEST_CASE("a launched rank is welcomed and what it says is told on under its lau
   Fixture fixture;
   auto client = fixture.client();
   client.say(Fixture::hello("j", 0));
-  client.say(Fixture::step(6));
+  json step = Fixture::step(6);
+  step["preparations"] = 2;
+  client.say(step);
   fixture.until([&] { return fixture.news_sent.size() == 2 && !client.heard().empty(); });
   CHECK(client.heard()[0] == json{{"type", "welcome"}, {"version", 1}, {"node", "n0"}});
   CHECK(fixture.news_sent[0].connected().step() == 5);
   CHECK(fixture.news_sent[1].launch() == 7);
   CHECK(fixture.news_sent[1].step().step() == 6);
+  CHECK(fixture.news_sent[1].step().preparations() == 2);
   CHECK(fixture.sessions.connected() == 1);
 }
 

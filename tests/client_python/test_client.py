@@ -107,6 +107,18 @@ class Reports(ClientTest):
         self.assertEqual(agent.read(), {"type": "bye", "step": 6})
         self.assertIsNone(agent.read())
 
+    def test_a_step_says_how_often_the_process_has_prepared_something(self):
+        agent, client = self.pair()
+        client.step(5)
+        self.assertNotIn("preparations", agent.read())
+        client.prepared()
+        client.prepared()
+        client.step(6)
+        self.assertEqual(agent.read()["preparations"], 2)
+        client.step(7)
+        self.assertEqual(agent.read()["preparations"], 2)
+        self.assertEqual(client.errors, 0)
+
     def test_what_json_cannot_say_is_counted_and_dropped(self):
         _, client = self.pair()
         client.report("bad", object())

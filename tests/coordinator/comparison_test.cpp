@@ -179,6 +179,26 @@ TEST_CASE("a job's step is over when every rank says so, and takes as long as th
   CHECK(one.add(1, {6, 2, 1, 0, "", 0})->epoch == 0);
 }
 
+TEST_CASE("a step in which any rank's preparations grew says so, across lost and repeated messages and new processes") {
+  StepAssembly one(2);
+  auto step = [&one, number = std::int64_t{0}](std::int64_t first, std::int64_t second) mutable {
+    ++number;
+    (void)one.add(0, {number, 1, 1, 0, "", 0, first});
+    (void)one.add(0, {number, 1, 1, 0, "", 0, first});  // the agent tells it again
+    return one.add(1, {number, 1, 1, 0, "", 0, second}).value().prepared;
+  };
+  CHECK_FALSE(step(0, 0));  // not told
+  CHECK(step(3, 0));
+  CHECK_FALSE(step(3, 0));
+  CHECK(step(3, 1));
+  (void)one.add(1, {100, 1, 1, 0, "", 0, 1});  // never whole
+  one.clear();                                 // a live change of plan: the same processes
+  CHECK_FALSE(step(3, 1));
+  CHECK(step(2, 1));  // rank 0 began anew, and has prepared twice since
+  CHECK_FALSE(step(0, 1));
+  CHECK(step(1, 1));
+}
+
 TEST_CASE("steps that a rank never reports do not pile up") {
   StepAssembly one(2);
   for (int step = 0; step < 1000; ++step) CHECK_FALSE(one.add(0, {step, 1, 1, 0, "", 0}).has_value());

@@ -62,7 +62,7 @@ std::string FakeWorld::history() const {
 void FakeWorld::take(std::vector<Action> actions) {
   for (Action& action : actions) pending_.push_back(std::move(action));
   for (const Note& one : tuning_->take_notes()) notes_.push_back(one.kind + ": " + one.text);
-  (void)tuning_->take_steps();
+  for (const MeasuredStep& one : tuning_->take_steps()) steps.push_back(one);
   if (tuning_->take_transition()) {
     ++transitions_;
     saved_ = to_json(tuning_->state());
@@ -170,6 +170,8 @@ void FakeWorld::launch(const LaunchOn& wanted) {
       last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
       stop_at_ = -1;
       launch_steps_.clear();
+      plan_steps_ = 0;
+      preparations_ = 0;
     }
     launch_ = wanted.launch;
     variant_ = wanted.variant;
@@ -284,6 +286,7 @@ bool FakeWorld::change_plan() {
     silent_ = true;
     return false;
   }
+  plan_steps_ = 0;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     ranks_[rank].epoch = agreed;
     if (rank == 0 || !faults.half_active.contains(name)) {
@@ -292,6 +295,12 @@ bool FakeWorld::change_plan() {
   }
   if (faults.half_active.contains(name)) silent_ = true;
   return !silent_;
+}
+
+double FakeWorld::warm_up() {
+  if (plan_steps_++ >= faults.preparing_steps) return 1;
+  if (faults.preparations_told) ++preparations_;
+  return 3;
 }
 
 void FakeWorld::train_step() {
@@ -307,7 +316,7 @@ void FakeWorld::train_step() {
   ++step_;
   if (variant_.empty()) own_steps_.push_back(step_);
   const std::string name = running_plan();
-  const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
+  const double ms = plan(name).true_ms * faults.slowdown * warm_up() * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
   if (variant_.empty()) ++launch_steps_[name];
   const auto crash = faults.crash_after.find(name);
@@ -323,7 +332,8 @@ void FakeWorld::train_step() {
   const double told_ms = shown == faults.clock.end() ? ms : ms * shown->second;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     const double loss = rank == 1 ? 10.0 / static_cast<double>(step_) : 0;
-    tell(rank, RankStep{step_, ranks_[rank].epoch, told_ms, loss, "s" + std::to_string(step_), 1000});
+    tell(rank, RankStep{step_, ranks_[rank].epoch, told_ms, loss, "s" + std::to_string(step_), 1000,
+                        rank == 1 ? preparations_ : 0});
   }
 }
 

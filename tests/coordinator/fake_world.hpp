@@ -41,7 +41,10 @@ struct Faults {
   int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
-  double slowdown = 1;                         // of every step
+  double slowdown = 1;  // of every step
+  // So many steps after a change of plan take three times as long, as ranks tell (or do not).
+  int preparing_steps = 0;
+  bool preparations_told = true;
   std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
   bool benchmarks_take_long = false;           // until they are killed
@@ -58,6 +61,7 @@ class FakeWorld {
   Faults faults;
   std::vector<ProposePlan> proposals;
   std::vector<KillOn> kills;  // that arrived
+  std::vector<MeasuredStep> steps;
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
@@ -97,6 +101,7 @@ class FakeWorld {
   void search(std::uint64_t number);
   void train_step();
   bool change_plan();
+  [[nodiscard]] double warm_up();
   void tell(std::int32_t rank, const RankNews& news);
   void end_ranks(int exit_code);
   bool waits_in_queue();
@@ -126,6 +131,8 @@ class FakeWorld {
   std::vector<std::int64_t> own_steps_;
   std::int64_t step_ = 0;
   std::int64_t snapshot_ = 0;
+  int plan_steps_ = 0;  // since the change to it
+  std::int64_t preparations_ = 0;
   std::map<std::string, int> launch_steps_;  // of this launch, by plan
   std::int64_t last_step_ = 0;
   std::int64_t stop_at_ = -1;

@@ -210,13 +210,32 @@ TEST_CASE("quantiles of Student's t are those of the tables", "[racing]") {
   CHECK(student_quantile(0.5, 3) == Approx(0).margin(1e-6));
 }
 
+TEST_CASE("warm-up does not end with a step in which a rank prepared something", "[settling]") {
+  const auto steps_to_settle = [](std::vector<bool> prepared, int least) {
+    Settling one(least);
+    int steps = 0;
+    for (const bool step : prepared) {
+      if (one.settled()) break;
+      one.add(300, step);
+      ++steps;
+    }
+    return one.settled() ? steps : -1;
+  };
+  CHECK(steps_to_settle({false, false, false}, 2) == 2);
+  CHECK(steps_to_settle({true, true, true, false, false}, 2) == 4);
+  CHECK(steps_to_settle({true, false, true, false}, 2) == 2);  // what comes later is the medians' affair
+  CHECK(steps_to_settle({false, true, false, false}, 2) == 3);
+  CHECK(steps_to_settle({true, true}, 1) == 1);
+  CHECK(steps_to_settle(std::vector<bool>(100, true), 2) == 2 + kMostUnsettled);
+}
+
 TEST_CASE("warm-up ends when step times no longer fall", "[settling]") {
   const auto steps_to_settle = [](std::vector<double> times, int least, double usual = 0) {
     Settling one(least, usual);
     int steps = 0;
     for (const double ms : times) {
       if (one.settled()) break;
-      one.add(ms);
+      one.add(ms, false);
       ++steps;
     }
     return one.settled() ? steps : -1;

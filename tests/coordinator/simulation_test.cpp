@@ -53,6 +53,27 @@ TEST_CASE("trials that crash, hang or run out of memory are survived, seeds 1 to
   CHECK(failed > 10);
 }
 
+// As slow as the first for longer than warm-up lasts at least, under each plan: the times alone end it too early.
+TEST_CASE("steps in which ranks prepare do not blur what trials measure, seeds 1 to 8", "[simulation]") {
+  int judged = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.scenario.change.preparing_steps = 6;
+    input.scenario.change.warmup_slowdown = 3;
+    input.job.trials.overhead = 1;
+    const Simulated done = run(input);
+    for (const json& trial : done.verdict["trials"]) {
+      const double found = trial["speedup"]["ratio"].get<double>();
+      if (found <= 0) continue;
+      INFO(done.transcript);
+      CHECK(found == Approx(trial["true_speedup"].get<double>()).epsilon(0.06));
+      ++judged;
+    }
+    CHECK(done.verdict["false_adoptions"].get<int>() == 0);
+  }
+  CHECK(judged >= 8);
+}
+
 TEST_CASE("trials stop when they have cost their share of the job's time", "[simulation]") {
   SimulationInput input = small_input(5);
   input.job.trials.overhead = 0;

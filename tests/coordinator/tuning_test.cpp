@@ -58,6 +58,47 @@ TEST_CASE("the truly faster plan is adopted, compared once more and checked for 
   CHECK(state.untuned_losses.back().samples == state.losses.back().samples);
 }
 
+// Three times as slow after each change of plan, and no step faster than the one before: the times alone do not show
+// it.
+TEST_CASE("steps in which ranks still compile are no measurements, where ranks say so") {
+  const auto measured = [](bool told) {
+    FakeWorld one = world();
+    one.faults.preparing_steps = 6;
+    one.faults.preparations_told = told;
+    one.begin();
+    REQUIRE(one.run());
+    INFO(one.history());
+    REQUIRE(trial_of(one, "best") != nullptr);
+    CHECK((one.state().incumbent.hash == "best") == told);
+    const bool all_warm = std::all_of(one.steps.begin(), one.steps.end(),
+                                      [](const MeasuredStep& step) { return step.warmup || step.wall_ms < 150; });
+    CHECK(all_warm == told);
+    return trial_of(one, "best")->measured;
+  };
+  CHECK(measured(true).mean_ms == Approx(70).epsilon(0.05));
+  CHECK(measured(true).high_ms < 80);
+  CHECK(measured(false).mean_ms > 100);
+}
+
+TEST_CASE("a trial that follows a way back to the incumbent lets that warm up again") {
+  FakeWorld one = world({{"initial", 100, 110}, {"awful", 300, 75}, {"slower", 105, 80}});
+  one.faults.preparing_steps = 4;
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  REQUIRE(trial_of(one, "awful")->state == TrialState::kRejected);
+  const Trial* second = trial_of(one, "slower");
+  REQUIRE(second != nullptr);
+  int warmed_up = 0;
+  for (const MeasuredStep& step : one.steps) {
+    if (step.trial != second->id || step.block != 0) continue;
+    warmed_up += step.warmup ? 1 : 0;
+    CHECK((step.warmup || step.wall_ms < 150));
+  }
+  CHECK(warmed_up > 0);
+  CHECK(second->state == TrialState::kRejected);
+}
+
 TEST_CASE("a plan that is much slower is given up after its first block") {
   FakeWorld one = world({{"initial", 100, 110}, {"awful", 300, 50}});
   one.begin();

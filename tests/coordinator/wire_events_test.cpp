@@ -67,6 +67,16 @@ TEST_CASE("texts of ranks are kept at a length that an agent sends, and no longe
   CHECK_FALSE(from_rank(event));
 }
 
+TEST_CASE("a rank's preparations come with its step, and are a count") {
+  wire::RankEvent event;
+  event.mutable_step()->set_step(4);
+  CHECK(news<RankStep>(event).preparations == 0);
+  event.mutable_step()->set_preparations(7);
+  CHECK(news<RankStep>(event).preparations == 7);
+  event.mutable_step()->set_preparations(-1);
+  CHECK_FALSE(from_rank(event));
+}
+
 TEST_CASE("a hello names so many ranks and no more, and the tenant of all is none in particular") {
   wire::Hello hello;
   for (int i = 0; i < kMostRunning + 10; ++i) hello.add_running()->set_job("a");

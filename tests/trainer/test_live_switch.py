@@ -43,6 +43,24 @@ class LiveSwitch(JobTest):
         self.assert_same_training(self.train(SINGLE, 1, max(found) + 1), found)
         self.assertEqual(len(os.listdir(self.snapshots)), 2, "the last two snapshots are kept")
 
+    def test_steps_in_which_memory_is_touched_for_the_first_time_are_told(self):
+        config = self.write("wide.toml", MODEL.replace("vocabulary = 64", "vocabulary = 20000")
+                            .replace("hidden = 32", "hidden = 128").replace("learning_rate = 0.01", "learning_rate = 0.001"))
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--snapshots", self.snapshots, config=config,
+                         environment=self.environment)
+        self.agent.wait_for_step(6)
+        active = self.agent.change_plan(1, REPLICATED, 2)
+        first = active[0][1]["step"]
+        self.agent.wait_for_step(first + 40)
+        self.stop(run)
+        for rank in (0, 1):
+            told = {message["step"]: message.get("preparations", 0)
+                    for of, message in self.agent.of("step") if of == rank}
+            self.assertGreater(told[first], told[first - 1], "the change gave all that was free back")
+            self.assertEqual(sorted(told.values()), [told[step] for step in sorted(told)], "it never falls")
+            grew = [step for step in range(first, first + 41) if told[step] > told[step - 1]]
+            self.assertLess(len(grew), 20, "most steps are alike")
+
     def test_a_commit_that_only_one_rank_hears_changes_nothing(self):
         run = self.start(EVEN_RECOMPUTED, 2, 5000, environment=self.environment)
         self.agent.wait_for_step(3)

@@ -11,6 +11,7 @@ import time
 
 from .connection import Connection
 from .plan_change import PlanChange
+from .preparations import Preparations
 from .ranges import Ranges
 
 INBOX_MAX = 256
@@ -72,6 +73,7 @@ class Client:
         self._stop_step = None
         self._inbox = []
         self.errors = 0
+        self._preparations = Preparations()
         self._kill_switch = environment.get("TRIMTAB_KILL_SWITCH", "")
         self._change = PlanChange(_integer(environment.get("TRIMTAB_EPOCH"), 0),
                                   functools.partial(_document, environment.get("TRIMTAB_PLAN", "")))
@@ -100,16 +102,28 @@ class Client:
     def begin(self, step=0):
         """Training is about to run step number `step`: say hello to the agent."""
         self._step = step
+        if self._connection is not None:
+            self._preparations.count()  # What came before training is no step's.
         self._poll()
+
+    @_contained
+    def prepared(self):
+        """The step under way did what later ones will not, where PyTorch does not tell of it (preparations.py)."""
+        self._preparations.add()
 
     @_contained
     def step(self, step, *, wall_ns=0, cpu_ns=0, loss=None, gradient_norm=None, samples=None, peak_bytes=None):
         """Step number `step` is done."""
         self._step = max(self._step, step + 1)
+        if self._connection is None:
+            return
         message = {"type": "step", "step": step, "epoch": self._change.active_epoch,
                    "wall_ns": int(wall_ns), "cpu_ns": int(cpu_ns)}
         optional = {"loss": loss, "gradient_norm": gradient_norm, "samples": samples, "peak_bytes": peak_bytes}
         message.update({name: value for name, value in optional.items() if _is_said(value)})
+        preparations = self._preparations.count()
+        if preparations:
+            message["preparations"] = preparations
         self._send(message)
 
     @_contained

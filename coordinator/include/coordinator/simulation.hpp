@@ -44,11 +44,12 @@ struct NoiseSettings {
 // What changing plan costs, and what goes wrong.
 struct SwitchSettings {
   double seconds = 1.0;
-  double bytes_per_second = 2e9;  // of parameters, gradients and optimizer state, per device
-  double warmup_slowdown = 1.5;   // of the first step after a change
-  double warmup_decay = 0.3;      // what is left of the excess with each step
-  double crash = 0.0;             // share of changes to a plan never run before in which a rank dies
-  double hang = 0.0;              // … in which all ranks fall silent
+  double bytes_per_second = 2e9;     // of parameters, gradients and optimizer state, per device
+  double warmup_slowdown = 1.5;      // of the first step after a change
+  double warmup_decay = 0.3;         // what is left of the excess with each step …
+  std::int64_t preparing_steps = 0;  // the first ones, all as slow, in which a rank tells that it prepares
+  double crash = 0.0;                // share of changes to a plan never run before in which a rank dies
+  double hang = 0.0;                 // … in which all ranks fall silent
 };
 
 // What ranks tell that is not so. Shares of first runs of a plan, but for `corrupt`.

@@ -147,6 +147,7 @@ Status read_noise(Section in, NoiseSettings& noise) {
 
 Status read_switch(Section in, SwitchSettings& change) {
   TRIMTAB_TRY_STATUS(in.numbers(kSwitch, change));
+  TRIMTAB_TRY_STATUS(in.integer("preparing_steps", change.preparing_steps));
   if (change.crash + change.hang > 1) return in.refuse("switch.crash and switch.hang are more than 1 together");
   return in.nothing_else();
 }

@@ -118,7 +118,7 @@ Status SimulatedCluster::launch(const LaunchOn& wanted) {
     epoch_ = wanted.epoch;
     running_ = parsed(wanted.plan_json);
     TRIMTAB_TRY_STATUS(leave_lost_nodes());
-    steps_on_plan_ = 0;
+    steps_on_plan_ = preparations_ = 0;
     const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
     const double ms = scenario_.change.seconds * 1e3 + load_ms;
     if (launch_ > 1) spent_.changes_ms += ms;
@@ -217,13 +217,12 @@ void SimulatedCluster::run_step() {
   if (!price.fits) return end_ranks(1, "out of memory");
   ran_.insert(running_.hash);
   ++step_;
-  const double warmup = (scenario_.change.warmup_slowdown - 1) *
-                        std::pow(scenario_.change.warmup_decay, static_cast<double>(steps_on_plan_++));
-  const double noise = noise_.factor(step_) * (1 + std::max(0.0, warmup));
+  const double warmup = warm_up();
+  const double noise = noise_.factor(step_) * warmup;
   const bool timed = steps_on_plan_ >= kFirstTimed && steps_on_plan_ < kFirstTimed + kTimedSteps;
-  if (timed) tell_passes(price, 1 + std::max(0.0, warmup));
+  if (timed) tell_passes(price, warmup);
   const double ms = price.ms * noise;
-  spend(price.ms, ms, noise / (1 + std::max(0.0, warmup)));
+  spend(price.ms, ms, noise / warmup);
   clock_.advance(nanoseconds(ms));
   if (step_ % kSnapshotEvery == 0) snapshot_ = step_;
   const double loss = kFirstLoss * std::exp(-static_cast<double>(step_) / kLossSteps);
@@ -232,8 +231,20 @@ void SimulatedCluster::run_step() {
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
     if (mute_ && rank == 0) continue;
     const auto peak = static_cast<std::int64_t>(price.peak_bytes[rank]);
-    tell(rank, RankStep{step_, epoch_, told, rank + 1 == ranks() ? loss : 0, rank == 0 ? samples : "", peak});
+    const bool is_last = rank + 1 == ranks();
+    tell(rank, RankStep{step_, epoch_, told, is_last ? loss : 0, rank == 0 ? samples : "", peak,
+                        is_last ? preparations_ : 0});
   }
+}
+
+// How many times as long the step that begins takes as a warm one.
+double SimulatedCluster::warm_up() {
+  const SwitchSettings& change = scenario_.change;
+  const std::int64_t done = steps_on_plan_++;
+  if (done < change.preparing_steps) ++preparations_;
+  const std::int64_t since_first =
+      std::max<std::int64_t>(0, done - std::max<std::int64_t>(0, change.preparing_steps - 1));
+  return 1 + (change.warmup_slowdown - 1) * std::pow(change.warmup_decay, static_cast<double>(since_first));
 }
 
 void SimulatedCluster::tell_passes(const TruePrice& price, double warmup) {

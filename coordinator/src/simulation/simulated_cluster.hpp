@@ -70,6 +70,7 @@ class SimulatedCluster {
   [[nodiscard]] bool switch_to(std::uint64_t epoch, const Proposal& proposal);
   void run_out_of_memory(std::uint64_t epoch, const TruePrice& price);
   void run_step();
+  [[nodiscard]] double warm_up();
   void tell_passes(const TruePrice& price, double warmup);
   void spend(double true_ms, double ms, double noise);
   [[nodiscard]] Status meet_drift();
@@ -120,6 +121,7 @@ class SimulatedCluster {
   std::uint64_t epoch_ = 0;
   HashedPlan running_;
   std::int64_t steps_on_plan_ = 0;
+  std::int64_t preparations_ = 0;  // of this launch; the last rank tells of them
   std::map<std::uint64_t, Proposal> proposals_;
   std::set<std::string> ran_;  // plans that have worked once
 };

@@ -30,9 +30,9 @@ void Interleaving::begin_block(bool changed) {
   side.emplace_back();
 }
 
-bool Interleaving::add(double wall_ms) {
+bool Interleaving::add(double wall_ms, bool prepared) {
   if (warming()) {
-    settling_.add(wall_ms);
+    settling_.add(wall_ms, prepared);
     return false;
   }
   Blocks& side = second_is_next() ? second_ : first_;

@@ -30,8 +30,9 @@ class Interleaving {
 
   // The plan that is next runs now. `changed`: ranks have just switched to it, so warm-up steps are left out.
   void begin_block(bool changed);
-  // A measured step of the running block; true when the block is complete.
-  [[nodiscard]] bool add(double wall_ms);
+  // A step of the running block; true when the block is complete. `prepared` (JobStep's) prolongs warm-up; among the
+  // measured steps it is one that comparison.hpp's medians pass over.
+  [[nodiscard]] bool add(double wall_ms, bool prepared = false);
   [[nodiscard]] bool warming() const { return !settling_.settled(); }
 
   [[nodiscard]] const Blocks& first() const { return first_; }

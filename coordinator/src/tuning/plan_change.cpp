@@ -140,6 +140,7 @@ void Tuning::change_done() {
   change_.reset();
   running_hash_ = change.plan.hash;
   assembly_.clear();
+  since_change_ = Settling(state_.job.trials.warmup_steps);
   transition();
   if (state_.has_trial() && change.plan.hash == state_.trials.back().plan.hash) {
     Trial& trial = state_.trials.back();

@@ -81,7 +81,8 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   running_hash_.clear();
   rank_epochs_.clear();
   ranks_at_epoch_.clear();
-  assembly_.clear();
+  assembly_ = StepAssembly(world_size());
+  since_change_ = Settling(state_.job.trials.warmup_steps);
   ended_.clear();
   first_end_.clear();
   submission_told_.clear();

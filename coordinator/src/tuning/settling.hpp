@@ -1,9 +1,9 @@
 #pragma once
 
 // When the steps after a change of plan count: compilation, graph capture and the allocator make the first ones slow,
-// and nobody knows how many. Warm-up ends with the first step that is not clearly faster than the one before it, nor
-// many times slower than what the job's steps usually take (a second compilation follows a first), after the steps that
-// the job asks for at least, and at the latest kMostUnsettled steps later. Pure.
+// and nobody knows how many. Warm-up ends with the first step in which no rank tells of such a thing, and that is not
+// clearly faster than the one before it, nor many times slower than what the job's steps usually take (not every job
+// tells), after the steps that the job asks for at least, and at the latest kMostUnsettled steps later. Pure.
 
 #include <cstdint>
 
@@ -23,8 +23,8 @@ class Settling {
   explicit Settling(std::int32_t steps = 0, double usual_ms = 0) : least_(steps), usual_ms_(usual_ms) {}
 
   [[nodiscard]] bool settled() const { return settled_ || least_ == 0; }
-  // A step that does not count.
-  void add(double wall_ms);
+  // A step that does not count, or one after warm-up, which changes nothing. `prepared`: JobStep's.
+  void add(double wall_ms, bool prepared);
 
  private:
   std::int32_t least_;

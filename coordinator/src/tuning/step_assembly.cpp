@@ -34,10 +34,12 @@ JobStep whole(std::int64_t number, const std::map<std::int32_t, RankStep>& ranks
 
 std::optional<JobStep> StepAssembly::add(std::int32_t rank, const RankStep& step) {
   if (rank < 0 || rank >= world_size_) return std::nullopt;
-  auto& ranks = open_[step.step];
+  auto& [ranks, prepared] = open_[step.step];
   ranks[rank] = step;
+  prepared |= prepared_more(rank, step.preparations);
   if (std::cmp_equal(ranks.size(), world_size_)) {
     JobStep done = whole(step.step, ranks);
+    done.prepared = prepared;
     open_.erase(step.step);
     return done;
   }
@@ -45,12 +47,18 @@ std::optional<JobStep> StepAssembly::add(std::int32_t rank, const RankStep& step
   return std::nullopt;
 }
 
+// A process that was started anew counts from 0 again.
+bool StepAssembly::prepared_more(std::int32_t rank, std::int64_t preparations) {
+  const std::int64_t before = std::exchange(preparations_[rank], preparations);
+  return preparations != before && preparations > 0;
+}
+
 std::string StepAssembly::missing_ranks() const {
   if (open_.empty()) return "";
   std::string text;
   int named = 0;
   for (std::int32_t rank = 0; rank < world_size_; ++rank) {
-    if (open_.begin()->second.contains(rank)) continue;
+    if (open_.begin()->second.ranks.contains(rank)) continue;
     if (named == kNamedRanks) return text + " and others";
     text += (named++ == 0 ? "" : ", ") + std::to_string(rank);
   }

@@ -18,6 +18,8 @@ struct RankStep {
   double loss = 0;      // 0 or not finite: this rank has none
   std::string samples;  // hash of the step's sample ids; empty: this rank has none
   std::int64_t peak_bytes = 0;
+  // How often its process has compiled, captured a graph or grown its allocator so far; 0 = not told.
+  std::int64_t preparations = 0;
 };
 
 struct JobStep {
@@ -26,6 +28,7 @@ struct JobStep {
   double wall_ms = 0;       // the slowest rank's
   double loss = 0;          // the mean of the ranks that have one; 0 = none
   std::string samples;      // the lowest rank's that has one
+  bool prepared = false;    // a rank's preparations grew in it
 };
 
 class StepAssembly {
@@ -34,13 +37,21 @@ class StepAssembly {
 
   // The whole step, when this was its last rank.
   [[nodiscard]] std::optional<JobStep> add(std::int32_t rank, const RankStep& step);
+  // The processes are the same: what they have prepared is still known.
   void clear() { open_.clear(); }
   // The ranks that have not told of the oldest open step, "1, 5"; empty = no step is open.
   [[nodiscard]] std::string missing_ranks() const;
 
  private:
+  struct OpenStep {
+    std::map<std::int32_t, RankStep> ranks;
+    bool prepared = false;
+  };
+  [[nodiscard]] bool prepared_more(std::int32_t rank, std::int64_t preparations);
+
   std::int32_t world_size_;
-  std::map<std::int64_t, std::map<std::int32_t, RankStep>> open_;
+  std::map<std::int64_t, OpenStep> open_;
+  std::map<std::int32_t, std::int64_t> preparations_;  // by rank, the latest that it told
 };
 
 }  // namespace trimtab::coordinator

@@ -60,6 +60,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   unexpected_steps_ = 0;
+  if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
   if (state_.doing == Doing::kMeasuring && interleaving_) measure_step(step);
 }
 
@@ -120,7 +121,7 @@ void Tuning::measure_step(const JobStep& step) {
   record_step(step, warmup);
   account(step);
   if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
-  const bool block_done = interleaving_->add(step.wall_ms);
+  const bool block_done = interleaving_->add(step.wall_ms, step.prepared);
   if (state_.phase == Phase::kMeasuring) {
     if (block_done) measured_initial();
     return;
@@ -194,7 +195,7 @@ void Tuning::continue_interleaving() {
 void Tuning::next_block() {
   const PlanText& plan = interleaving_->second_is_next() ? second_plan() : first_plan();
   if (!running(plan)) return begin_change(plan, ChangePurpose::kBlock);
-  begin_block(false);
+  begin_block(!since_change_.settled());
 }
 
 void Tuning::begin_comparison() {

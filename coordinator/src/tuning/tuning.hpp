@@ -31,6 +31,7 @@
 #include "tuning/interleaving.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/pass_times.hpp"
+#include "tuning/settling.hpp"
 #include "tuning/state.hpp"
 #include "tuning/step_assembly.hpp"
 
@@ -346,6 +347,7 @@ class Tuning {
   ClockCheck clock_check_;
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
   StepAssembly assembly_;
+  Settling since_change_;     // of the steps since ranks began with the plan that they run, in a block or not
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
   std::int32_t unexpected_steps_ = 0;
