@@ -290,6 +290,7 @@ bool FakeWorld::change_plan() {
       tell(rank, RankActive{agreed, step_, std::chrono::milliseconds(50)});
     }
   }
+  steps_on_plan_ = 0;
   if (faults.half_active.contains(name)) silent_ = true;
   return !silent_;
 }
@@ -307,7 +308,8 @@ void FakeWorld::train_step() {
   ++step_;
   if (variant_.empty()) own_steps_.push_back(step_);
   const std::string name = running_plan();
-  const double ms = plan(name).true_ms * faults.slowdown * std::exp(noise_ * random_.normal());
+  const double warmup = 1 + faults.warmup * std::pow(0.3, steps_on_plan_++);
+  const double ms = plan(name).true_ms * faults.slowdown * warmup * std::exp(noise_ * random_.normal());
   clock.advance(Nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
   if (variant_.empty()) ++launch_steps_[name];
   const auto crash = faults.crash_after.find(name);

@@ -42,6 +42,7 @@ struct Faults {
   bool crash_always = false;
   bool launch_fails = false;
   double slowdown = 1;                         // of every step
+  double warmup = 0;                           // of a plan's first step after a change beyond 1; then 0.3 of it, …
   std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
   bool benchmarks_take_long = false;           // until they are killed
@@ -133,6 +134,7 @@ class FakeWorld {
   Nanoseconds queued_until_{0};
   Nanoseconds paused_until_{0};
   int steps_of_launch_ = 0;
+  int steps_on_plan_ = 0;
 };
 
 // Two ranks, 600 steps, everything else as the defaults are.

@@ -148,9 +148,12 @@ void Tuning::change_done() {
     trial.switch_ms = std::max(trial.switch_ms, switch_ms);
     set_trial(TrialState::kWarming);
   }
+  fresh_steps_ = 0;
   account_change(milliseconds(change.agreement.switch_time()));
+  if (state_.phase == Phase::kTrials) learn_change(milliseconds(change.agreement.switch_time()));
   if (change.purpose == ChangePurpose::kRollback) {
     rollbacks_ = 0;
+    way_back_steps_ = state_.job.trials.warmup_steps;
     note("plan", "every rank runs the incumbent");
     return settled();
   }

@@ -200,6 +200,7 @@ void Tuning::launch_again(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
+  fresh_steps_ = 1;
   account_idle_time();
   grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
