@@ -117,6 +117,7 @@ class SimulatedCluster {
   std::uint64_t epoch_ = 0;
   HashedPlan running_;
   std::int64_t steps_on_plan_ = 0;
+  bool starts_ = false;  // no plan has been changed since the first launch
   std::map<std::uint64_t, Proposal> proposals_;
   std::set<std::string> ran_;  // plans that have worked once
 };
