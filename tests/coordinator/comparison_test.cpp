@@ -164,6 +164,20 @@ TEST_CASE("blocks alternate and warm-up steps are left out after a change only")
   CHECK(one.second() == Blocks{{20, 20, 20}, {21, 21, 21}});
 }
 
+TEST_CASE("a plan that is known to be slow is not taken to be warming up beside a fast one") {
+  Interleaving one({3, 2, 3});
+  const auto warmup_of = [&one](bool changed, double ms) {
+    one.begin_block(changed);
+    int warmup = one.warming() ? 1 : 0;
+    while (!one.add(ms)) warmup += one.warming() ? 1 : 0;
+    return warmup;
+  };
+  CHECK(warmup_of(true, 500) == 2);
+  CHECK(warmup_of(true, 100) == 2);
+  CHECK(warmup_of(false, 100) == 0);
+  CHECK(warmup_of(true, 500) == 2);
+}
+
 TEST_CASE("a job's step is over when every rank says so, and takes as long as the slowest") {
   StepAssembly one(2);
   CHECK_FALSE(one.add(0, {5, 1, 100, 0, "", 10}).has_value());

@@ -298,9 +298,10 @@ bool FakeWorld::change_plan() {
 }
 
 double FakeWorld::warm_up() {
-  if (plan_steps_++ >= faults.preparing_steps) return 1;
+  const double decaying = 1 + faults.warmup * std::pow(0.3, plan_steps_);
+  if (plan_steps_++ >= faults.preparing_steps) return decaying;
   if (faults.preparations_told) ++preparations_;
-  return 3;
+  return 3 * decaying;
 }
 
 void FakeWorld::train_step() {

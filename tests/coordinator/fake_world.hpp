@@ -45,6 +45,7 @@ struct Faults {
   // So many steps after a change of plan take three times as long, as ranks tell (or do not).
   int preparing_steps = 0;
   bool preparations_told = true;
+  double warmup = 0;                           // of a plan's first step after a change beyond 1; then 0.3 of it, …
   std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
   bool benchmarks_take_long = false;           // until they are killed

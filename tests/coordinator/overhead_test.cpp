@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "fake_world.hpp"
@@ -23,6 +24,13 @@ double of_trials(const TuningState& state) {
   double sum = 0;
   for (const Trial& one : state.trials) sum += one.overhead_ms();
   return sum;
+}
+
+// A plan that is three times as fast as the initial one, and eleven that are neither better nor worse than that.
+std::vector<FakePlan> many_alike() {
+  std::vector<FakePlan> plans = {{"initial", 300, 310}, {"best", 100, 90}};
+  for (int i = 0; i < 11; ++i) plans.push_back({"like" + std::to_string(i), 100.2, 91.0 + i});
+  return plans;
 }
 
 }  // namespace
@@ -83,4 +91,120 @@ TEST_CASE("steps that are lost to a crash of the job's own count for no trial", 
   one.faults.crash_at_step = one.state().step + 2;
   REQUIRE(one.run([&] { return one.launches() == 2 && one.state().doing == Doing::kAwaitingApproval; }));
   CHECK(one.state().overhead_ms() == 0);
+}
+
+TEST_CASE("trained steps count with the time that they took, not with the initial plan's", "[overhead]") {
+  FakeWorld one(fake_job(), {{"initial", 300, 310}, {"best", 100, 90}}, 5, 0.01);
+  double trained_ms = 0;
+  std::int64_t step = 0;
+  one.after_event = [&] {
+    if (one.state().step > step) trained_ms += one.state().step_ms;
+    step = one.state().step;
+  };
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kStopping; }));
+  REQUIRE(one.state().incumbent.hash == "best");
+  CHECK(one.state().trained_ms == Approx(trained_ms));
+  const auto left = static_cast<double>(one.state().job.steps - step);
+  CHECK(one.state().job_ms() == Approx(trained_ms + left * one.state().incumbent_measured.mean_ms));
+}
+
+TEST_CASE("a stored state that does not tell what its steps took takes them at the incumbent's pace", "[overhead]") {
+  TuningState state;
+  state.job = fake_job();
+  state.step = 100;
+  state.incumbent_measured.mean_ms = 50;
+  auto document = nlohmann::json::parse(to_json(state));
+  document.erase("trained_ms");
+  const auto parsed = parse_tuning_state(document.dump());
+  REQUIRE(parsed.ok());
+  CHECK(parsed->trained_ms == 5000);
+}
+
+TEST_CASE("trials of plans that hardly differ stay within their share of the job's time, seeds 1 to 5", "[overhead]") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Job job = fake_job();
+    job.steps = 4000;
+    job.trials.max_trials = 12;
+    job.trials.overhead = 0.02;
+    job.trials.stop_after = false;
+    FakeWorld one(job, many_alike(), seed, 0.02);
+    one.faults.warmup = 0.5;
+    one.begin();
+    REQUIRE(one.run([] { return false; }, 100'000));
+    INFO(one.history());
+    CHECK(one.state().trials.size() > 2);
+    CHECK(one.state().overhead_ms() <= 0.02 * milliseconds(one.clock.monotonic()));
+  }
+}
+
+TEST_CASE("a plan that is many times slower than predicted is left at the step that uses up the budget", "[overhead]") {
+  constexpr double kSlowMs = 1200;
+  Job job = fake_job();
+  job.trials.overhead = 0.02;
+  FakeWorld one(job, {{"initial", kInitialMs, 110}, {"slow", kSlowMs, 75}}, 5, 0.001);
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  REQUIRE(one.state().trials.size() == 1);
+  CHECK(one.state().trials.front().reason == "overhead");
+  CHECK(one.state().incumbent.hash == "initial");
+  CHECK(one.state().overhead_ms() <= one.state().allowed_overhead_ms() + kSlowMs);
+}
+
+TEST_CASE("a job that grants trials no time has none", "[overhead]") {
+  Job job = fake_job();
+  job.trials.overhead = 0;
+  FakeWorld one(job, two_plans(), 5, 0.001);
+  one.begin();
+  REQUIRE(one.run());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().overhead_ms() == 0);
+}
+
+TEST_CASE("a plan's steps count while the way back from it is not agreed on", "[overhead]") {
+  constexpr double kWorseMs = 120;
+  FakeWorld one(fake_job(), {{"initial", kInitialMs, 110}, {"worse", kWorseMs, 75}}, 5, 0.001);
+  one.faults.no_ack.insert("initial");
+  one.begin();
+  REQUIRE(one.run([&] { return one.launches() == 2; }));
+  REQUIRE(one.state().trials.size() == 1);
+  // Twice the deadline.
+  const double steps = 2 * milliseconds(one.state().job.trials.deadline) / kWorseMs;
+  CHECK(one.state().overhead_ms() >= 0.9 * steps * (kWorseMs - kInitialMs));
+}
+
+TEST_CASE("the incumbent's warm-up after a plan that was rejected is not taken for its pace", "[overhead]") {
+  FakeWorld one(fake_job(), {{"initial", kInitialMs, 110}, {"worse", 125, 75}, {"alike", 103, 80}}, 5, 0.001);
+  one.faults.warmup = 2;
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  REQUIRE(one.state().trials.size() == 2);
+  REQUIRE(one.state().trials.front().reason == "slower");
+  CHECK(one.state().trials.back().ratio.ratio == Approx(kInitialMs / 103).epsilon(0.01));
+}
+
+TEST_CASE("a comparison that costs more than was thought ends when the budget is used up", "[overhead]") {
+  const auto compared = [](double share, double warmup) {
+    Job job = fake_job();
+    job.trials.overhead = share;
+    FakeWorld one(job, two_plans(), 5, 0.001);
+    one.after_event = [&] {
+      if (one.state().phase == Phase::kComparing) one.faults.warmup = warmup;
+    };
+    one.begin();
+    REQUIRE(one.run());
+    return std::pair{one.state(), one.history()};
+  };
+  const auto [usual, of_usual] = compared(1, 0);
+  REQUIRE(usual.compared);
+  // The initial plan's first step takes longer than the whole comparison should.
+  const double share = 1.5 * usual.overhead_ms() / usual.job_ms();
+  const auto [state, history] = compared(share, 20);
+  INFO(history);
+  CHECK_THAT(history, Catch::Contains("ends early: trials.overhead is used up"));
+  CHECK_FALSE(state.compared);
+  CHECK(state.incumbent.hash == "best");
+  CHECK(state.overhead_ms() <= state.allowed_overhead_ms() + 21 * kInitialMs);
 }

@@ -48,6 +48,20 @@ void check_no_step_lost(const FakeWorld& one) {
 
 }  // namespace
 
+TEST_CASE("a restarted job whose launches alone cost more than trials may has no trial") {
+  Job job = restarted_job();
+  job.steps = 600;
+  job.trials.overhead = 0.02;
+  FakeWorld one = world(job);
+  one.begin();
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  CHECK(one.state().trials.empty());
+  CHECK(one.launches() == 1);
+  CHECK_THAT(one.history(), Catch::Contains("of the job's time (trials.overhead)"));
+}
+
 TEST_CASE("a restarted job adopts the faster plan, and trains each of its steps once") {
   FakeWorld one = world();
   bool apart = false;

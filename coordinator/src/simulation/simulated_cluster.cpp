@@ -119,6 +119,7 @@ Status SimulatedCluster::launch(const LaunchOn& wanted) {
     running_ = parsed(wanted.plan_json);
     TRIMTAB_TRY_STATUS(leave_lost_nodes());
     steps_on_plan_ = preparations_ = 0;
+    starts_ = launch_ == 1;
     const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
     const double ms = scenario_.change.seconds * 1e3 + load_ms;
     if (launch_ > 1) spent_.changes_ms += ms;
@@ -200,6 +201,7 @@ bool SimulatedCluster::switch_to(std::uint64_t epoch, const Proposal& proposal) 
   epoch_ = epoch;
   running_ = proposal.plan;
   steps_on_plan_ = 0;
+  starts_ = false;
   tell_all(RankActive{epoch, step_, nanoseconds(ms)});
   return true;
 }
@@ -222,7 +224,8 @@ void SimulatedCluster::run_step() {
   const bool timed = steps_on_plan_ >= kFirstTimed && steps_on_plan_ < kFirstTimed + kTimedSteps;
   if (timed) tell_passes(price, warmup);
   const double ms = price.ms * noise;
-  spend(price.ms, ms, noise / warmup);
+  // A job that is not tuned warms up once, too.
+  spend(price.ms, ms, starts_ ? noise : noise / warmup);
   clock_.advance(nanoseconds(ms));
   if (step_ % kSnapshotEvery == 0) snapshot_ = step_;
   const double loss = kFirstLoss * std::exp(-static_cast<double>(step_) / kLossSteps);

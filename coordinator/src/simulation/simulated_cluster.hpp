@@ -122,6 +122,7 @@ class SimulatedCluster {
   HashedPlan running_;
   std::int64_t steps_on_plan_ = 0;
   std::int64_t preparations_ = 0;  // of this launch; the last rank tells of them
+  bool starts_ = false;  // no plan has been changed since the first launch
   std::map<std::uint64_t, Proposal> proposals_;
   std::set<std::string> ran_;  // plans that have worked once
 };

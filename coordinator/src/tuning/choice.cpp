@@ -27,13 +27,18 @@ double Tuning::optimistic_ms(const Candidate& candidate) const {
   return state_.incumbent_measured.mean_ms * std::exp(-candidate.log_gain - kOptimism * candidate.gain_sigma);
 }
 
-// Why no more may be spent on trials; empty = the next one, if it costs as much as those before, is within the share.
-std::string Tuning::overhead_spent() const {
+// Why no more may be spent on trials; empty = the candidate's, if it costs as much as those before and at least one
+// pair of blocks, is within the share, also of the job's time when the candidate is adopted.
+std::string Tuning::overhead_spent(const Candidate& candidate) const {
   const double used = state_.overhead_ms();
-  const double next = state_.trials.empty() ? 0 : used / state_.trials_begun();
-  if (used + next <= state_.allowed_overhead_ms()) return "";
-  return "trials have cost " + format_ms(used) + " and may cost " + format_ms(state_.allowed_overhead_ms()) + ", " +
-         format_percent(state_.job.trials.overhead) + " of the job's time (trials.overhead)";
+  const double average = state_.trials.empty() ? 0 : used / state_.trials_begun();
+  const double next = std::max(average, least_trial_ms(candidate));
+  const double allowed =
+      state_.allowed_overhead_ms(std::min(state_.incumbent_measured.mean_ms, candidate.predicted.mean_ms));
+  if (used + next < allowed) return "";
+  return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) + ", and all may cost " +
+         format_ms(allowed) + ", " + format_percent(state_.job.trials.overhead) +
+         " of the job's time (trials.overhead)";
 }
 
 bool Tuning::enough_steps_for_trial() const {
@@ -134,7 +139,7 @@ void Tuning::decide(const SearchReply& reply) {
   if (state_.trials_made() >= state_.job.trials.max_trials) {
     return finish_trials("the most trials that the job allows have been made");
   }
-  if (const std::string spent = overhead_spent(); !spent.empty()) return finish_trials(spent);
+  if (const std::string spent = overhead_spent(*best); !spent.empty()) return finish_trials(spent);
   if (!enough_steps_for_trial()) return finish_trials("too few steps are left for another trial");
   const bool in_time = enough_walltime_for(state_.job.trials.blocks);
   if (!in_time) return finish_trials("too little walltime is left for another trial");

@@ -23,8 +23,10 @@ Interleaving::Interleaving(BlockSizes sizes) : sizes_(sizes) {
 
 void Interleaving::begin_block(bool changed) {
   TRIMTAB_ASSERT(!done(), "an interleaving that is done has no next block");
-  settling_ = Settling(changed ? sizes_.warmup_steps : 0, last_median(second_is_next() ? first_ : second_));
   Blocks& side = second_is_next() ? second_ : first_;
+  // A plan that is known to be slow is not taken to be warming up for ever.
+  const double usual_ms = std::max(last_median(first_), last_median(second_));
+  settling_ = Settling(changed ? sizes_.warmup_steps : 0, usual_ms);
   // A block that is begun again (after a recovery) starts from nothing.
   side.resize(static_cast<std::size_t>(next_ / 2));
   side.emplace_back();

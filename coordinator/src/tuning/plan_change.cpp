@@ -150,8 +150,10 @@ void Tuning::change_done() {
     set_trial(TrialState::kWarming);
   }
   account_change(milliseconds(change.agreement.switch_time()));
+  if (state_.phase == Phase::kTrials) learn_change(milliseconds(change.agreement.switch_time()));
   if (change.purpose == ChangePurpose::kRollback) {
     rollbacks_ = 0;
+    way_back_steps_ = state_.job.trials.warmup_steps;
     note("plan", "every rank runs the incumbent");
     return settled();
   }

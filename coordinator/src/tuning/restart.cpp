@@ -63,6 +63,7 @@ void Tuning::restarted() {
     trial.switch_ms = std::max(trial.switch_ms, milliseconds(now_.monotonic - restart.began));
     set_trial(TrialState::kWarming);
   }
+  if (state_.has_trial()) learn_change(milliseconds(now_.monotonic - restart.began));
   begin_block(true);
   transition();
 }

@@ -39,14 +39,12 @@ double TuningState::overhead_ms() const {
   return sum;
 }
 
-double TuningState::job_ms() const {
-  const double done_ms = static_cast<double>(step) * initial_measured.mean_ms;
-  const double left_ms = static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * incumbent_measured.mean_ms;
-  return done_ms + left_ms;
+double TuningState::job_ms(double pace_ms) const {
+  return trained_ms + static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * pace_ms;
 }
 
-double TuningState::allowed_overhead_ms() const {
-  return job.trials.overhead * job_ms();
+double TuningState::allowed_overhead_ms(double pace_ms) const {
+  return job.trials.overhead * job_ms(pace_ms);
 }
 
 Job TuningState::running_job() const {

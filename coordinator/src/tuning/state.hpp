@@ -222,8 +222,10 @@ struct TuningState {
   double comparison_changes_ms = 0;
   double comparison_excess_ms = 0;
   double growth_ms = 0;
+  double dearest_change_ms = 0;  // the most that a trial's change of plan has cost, the warm-up after it included
 
   std::int64_t step = 0;
+  double trained_ms = 0;  // what the job's steps up to now have really taken
   double loss = 0;
   double step_ms = 0;
   std::vector<LossAt> losses;          // of the job's first steps
@@ -242,11 +244,14 @@ struct TuningState {
   [[nodiscard]] std::int32_t trials_made() const { return trials_begun() - trials_before_drift; }
   // What was tried up to now may be tried again.
   void begin_trials_anew();
-  // The time that the job's steps will have taken if nothing better than the incumbent is found.
-  [[nodiscard]] double job_ms() const;
+  // The time that the job's steps will have taken if nothing better than the incumbent is found; or if those that are
+  // left take `pace_ms` each.
+  [[nodiscard]] double job_ms() const { return job_ms(incumbent_measured.mean_ms); }
+  [[nodiscard]] double job_ms(double pace_ms) const;
   // What trials, comparisons and growth have cost so far, and what they may.
   [[nodiscard]] double overhead_ms() const;
-  [[nodiscard]] double allowed_overhead_ms() const;
+  [[nodiscard]] double allowed_overhead_ms() const { return allowed_overhead_ms(incumbent_measured.mean_ms); }
+  [[nodiscard]] double allowed_overhead_ms(double pace_ms) const;
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
   [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
 };

@@ -192,6 +192,8 @@ void each_later_field(State& s, const Visit& visit) {
   visit("comparison_changes_ms", s.comparison_changes_ms);
   visit("comparison_excess_ms", s.comparison_excess_ms);
   visit("growth_ms", s.growth_ms);
+  visit("dearest_change_ms", s.dearest_change_ms);
+  visit("trained_ms", s.trained_ms);
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
 }
@@ -236,6 +238,9 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     each_later_field(state, [&document](const char* name, auto& field) {
       if (document.contains(name)) document.at(name).get_to(field);
     });
+    if (!document.contains("trained_ms")) {
+      state.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
+    }
     return state;
   } catch (const std::exception& cause) {
     return bad_input(std::string("the stored state of a job cannot be read: ") + cause.what());

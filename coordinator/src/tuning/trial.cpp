@@ -80,7 +80,7 @@ void Tuning::judge_race() {
   if (race.state == RaceState::kFaster) return conclude_trial(race, "");
   if (race.state == RaceState::kSlower) return conclude_trial(race, race.ratio.ratio > 1 ? "gain too small" : "slower");
   if (race.state != RaceState::kOpen) return conclude_trial(race, race.ratio.ratio > 1 ? "gain not sure" : "slower");
-  if (state_.overhead_ms() > state_.allowed_overhead_ms()) return conclude_trial(race, "overhead");
+  if (!enough_overhead_for_pair()) return conclude_trial(race, "overhead");
   if (!enough_steps_for_trial() || !enough_walltime_for(1)) return conclude_trial(race, "gain not sure");
   note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
                     ": another pair of blocks");

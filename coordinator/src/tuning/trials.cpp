@@ -10,6 +10,7 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::int32_t kComparisonBlocks = 3;
+constexpr std::int32_t kLeastComparisonBlocks = 2;
 constexpr std::int32_t kComparisons = 2;  // begun, at most
 // Blocks of the initial plan alone: they cost nothing and show the job's noise. At most a tenth of the job.
 constexpr std::int64_t kInitialBlocks = 4;
@@ -52,6 +53,7 @@ void Tuning::on_step(const JobStep& step) {
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
   const bool under_way = change_ || wants_no_ranks();
+  if (change_ || state_.doing != Doing::kMeasuring) account_between(step);
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
   const bool expected = epoch != state_.epoch_hashes.end() && epoch->second == expected_plan().hash;
@@ -72,6 +74,7 @@ void Tuning::take_step(const JobStep& step) {
     state_.losses.push_back({step.step, step.loss, step.samples});
   }
   account_lost_steps(step.step);
+  account_training(step);
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
@@ -100,6 +103,7 @@ void Tuning::begin_block(bool changed) {
   state_.doing = Doing::kMeasuring;
   measured_at_ = now_.monotonic;
   left_out_ = 0;
+  way_back_steps_ = 0;
   clock_check_.begin_block();
   interleaving_->begin_block(changed);
 }
@@ -119,7 +123,7 @@ void Tuning::measure_step(const JobStep& step) {
   const bool warmup = interleaving_->warming();
   clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
   record_step(step, warmup);
-  account(step);
+  const bool has_cost = account(step);
   if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
   const bool block_done = interleaving_->add(step.wall_ms, step.prepared);
   if (state_.phase == Phase::kMeasuring) {
@@ -129,6 +133,7 @@ void Tuning::measure_step(const JobStep& step) {
   if (state_.phase == Phase::kTrials && !block_done && interleaving_->second_surely_worse()) {
     return conclude_trial({RaceState::kSlower, compare(interleaving_->first(), interleaving_->second())}, "slower");
   }
+  if (!block_done && has_cost && overhead_left_ms() < 0) return stop_for_overhead();
   if (block_done) continue_interleaving();
 }
 
@@ -219,7 +224,7 @@ std::string Tuning::no_comparison() const {
     return "too few steps are left, or it failed before";
   }
   if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
-  double switch_ms = 0;
+  double switch_ms = state_.dearest_change_ms;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
   const double initial_ms = state_.initial_measured.mean_ms;
   const double incumbent_ms = state_.incumbent_measured.mean_ms;
@@ -229,6 +234,15 @@ std::string Tuning::no_comparison() const {
   if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
   return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state_.overhead_ms()) +
          " spent on tuning so far, more than trials.overhead allows";
+}
+
+// It costs more than was thought: what there is of it counts where it is enough.
+void Tuning::give_up_comparison() {
+  const bool is_enough = interleaving_->block() >= 2 * kLeastComparisonBlocks;
+  note("warning", "the comparison of initial and adopted plan ends early: trials.overhead is used up");
+  if (is_enough) return conclude_comparison();
+  interleaving_.reset();
+  end_tuning();
 }
 
 void Tuning::conclude_comparison() {

@@ -235,6 +235,7 @@ class Tuning {
   void begin_comparison();
   [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
+  void give_up_comparison();
   void observe(const PlanText& plan, const Measured& measured);
   void take_peak(std::int32_t rank, const RankStep& step);
   void add_convergence(std::int32_t trial);
@@ -242,11 +243,21 @@ class Tuning {
   [[nodiscard]] const PlanText& first_plan() const;
 
   // overhead.cpp
-  void account(const JobStep& step);
+  [[nodiscard]] bool account(const JobStep& step);
+  void account_between(const JobStep& step);
+  void account_training(const JobStep& step);
   void account_change(double ms);
   void account_lost_steps(std::int64_t first);
   void account_idle_time();
   [[nodiscard]] bool is_about_trial() const;
+  [[nodiscard]] double* excess_ms();
+  void learn_change(double ms);
+  [[nodiscard]] double change_cost_ms() const;
+  [[nodiscard]] double pace_ms() const;
+  [[nodiscard]] double overhead_left_ms() const;
+  [[nodiscard]] bool enough_overhead_for_pair() const;
+  [[nodiscard]] double least_trial_ms(const Candidate& candidate) const;
+  void stop_for_overhead();
 
   // choice.cpp
   void decide(const SearchReply& reply);
@@ -256,7 +267,7 @@ class Tuning {
   [[nodiscard]] bool is_settled(const std::string& hash) const;
   [[nodiscard]] double worthwhile_ms() const;
   [[nodiscard]] double optimistic_ms(const Candidate& candidate) const;
-  [[nodiscard]] std::string overhead_spent() const;
+  [[nodiscard]] std::string overhead_spent(const Candidate& candidate) const;
   void pass_over(const Candidate& candidate, const KnownPlan& copied);
   void recommend(const Candidate* best);
   [[nodiscard]] bool enough_steps_for_trial() const;
@@ -351,7 +362,9 @@ class Tuning {
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
   std::int32_t unexpected_steps_ = 0;
-  std::int32_t left_out_ = 0;  // steps of the running block that cannot be
+  std::int32_t left_out_ = 0;        // steps of the running block that cannot be
+  std::int32_t way_back_steps_ = 0;  // of the warm-up after the way back from a trial, still to come
+  double last_change_ms_ = 0;        // what the last change of plan has cost
   std::optional<ChangePoint> change_point_;
   std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
   bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
