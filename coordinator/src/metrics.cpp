@@ -215,9 +215,9 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
   // All from the first scrape on: a counter that appears with its first event hides it.
-  std::map<std::string, double> refusals = {{"tls", 0},     {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0},
-                                            {"foreign", 0}, {"malformed", 0},       {"too_large", 0}, {"slow", 0},
-                                            {"full", 0}};
+  std::map<std::string, double> refusals = {
+      {"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0}, {"foreign", 0},
+      {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0},  {"job", 0}};
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
