@@ -57,7 +57,7 @@ net::HttpResponse get_status(const Call& call) {
   return ok(status_document(call.services, call.jobs, call.up, call.caller));
 }
 net::HttpResponse get_nodes(const Call& call) {
-  return ok(nodes_document(call.services));
+  return ok(nodes_document(call.services, call.caller));
 }
 net::HttpResponse get_jobs(const Call& call) {
   return ok(jobs_document(call.jobs, call.caller));
