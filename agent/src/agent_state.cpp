@@ -91,7 +91,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 [this](const std::string& job) {
                   return CostOrigin{job, jobs.fingerprint_json(job), false};
                 },
-                chosen.node}),
+                chosen.node, clock}),
       hardware_probe(probe_parts()),
       retention({chosen.state, chosen.job_retention, [this](const std::string& job) { return ranks.is_active(job); },
                  [this](const std::string& job) { return forget_job(job); }}),
@@ -431,6 +431,8 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("metrics_requests_refused", "Requests for metrics that were too large, too slow or malformed.",
             requests_refused),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
+      count("rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",
+            sessions.counters().reports_left_out),
       count("processes_refused", "Connections of other users' processes that were refused.",
             sessions.counters().refused_processes),
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),

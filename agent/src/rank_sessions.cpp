@@ -15,7 +15,8 @@ namespace trimtab::agent {
 namespace {
 
 constexpr std::size_t kMaxReports = 4096;
-constexpr std::uint64_t kRefusalsSaid = 20;
+// Each is a series of somebody's monitoring for as long as that remembers.
+constexpr std::size_t kMostReportNames = 32;
 // What a frame holds beside the plan's text.
 constexpr std::size_t kMaxPlanBytes = (1U << 20) - 256;
 
@@ -59,12 +60,19 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
   handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
   handlers.refused = [this](pid_t pid, uid_t, const std::string& reason) {
-    // Whoever may see the socket's file can do it for ever: the first ones are said, all are counted.
-    if (++counters_.refused_processes <= kRefusalsSaid) spdlog::warn("{} is refused: {}", process_name(pid), reason);
+    ++counters_.refused_processes;
+    say_refused(pid, "is refused", reason);
   };
   handlers.delayed = [this](Peer) { ++counters_.delayed; };
   TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
   return {};
+}
+
+// Whoever may see the socket's file can cause it for ever.
+void RankSessions::say_refused(pid_t pid, const char* what, const std::string& reason) {
+  const LogPace::Answer answer = refusals_.next(parts_.clock.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more processes were refused or disconnected since", answer.left_out);
+  if (answer.say) spdlog::warn("{} {}: {}", process_name(pid), what, reason);
 }
 
 void RankSessions::stop() {
@@ -78,10 +86,8 @@ void RankSessions::received(Peer peer, std::string_view json, int descriptor) {
   const Status handled = frame.ok() ? handle(peer, session, *frame, descriptor) : Status(frame.error());
   if (descriptor >= 0) ::close(descriptor);
   if (handled.ok()) return;
-  // A process can come again at once, for ever, as above.
-  if (++counters_.refused_frames <= kRefusalsSaid) {
-    spdlog::warn("{} is disconnected: {}", process_name(session.pid), handled.error().message);
-  }
+  ++counters_.refused_frames;
+  say_refused(session.pid, "is disconnected", handled.error().message);
   server_->close(peer);
 }
 
@@ -222,7 +228,13 @@ void RankSessions::said_active(Session& session, const PlanActiveFrame& frame) {
 
 void RankSessions::said_report(const Session& session, const ReportFrame& frame) {
   const std::pair key(session.rank->id, frame.name);
-  if (reports_.size() >= kMaxReports && !reports_.contains(key)) return;
+  std::set<std::string>& names = report_names_[key.first.job];
+  const bool has_name = names.contains(frame.name) || names.size() < kMostReportNames;
+  if (!has_name || (reports_.size() >= kMaxReports && !reports_.contains(key))) {
+    ++counters_.reports_left_out;
+    return;
+  }
+  names.insert(frame.name);
   reports_[key] = frame.value;
 }
 

@@ -9,9 +9,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
+#include "base/clock.hpp"
+#include "base/log_pace.hpp"
 #include "job_context.hpp"
 #include "launched_ranks.hpp"
 #include "net/local_server.hpp"
@@ -33,6 +36,7 @@ class RankSessions final {
     // Of passive costs of a job ("" = unknown).
     std::function<CostOrigin(const std::string& job)> origin;
     std::string node;
+    const Clock& clock;
   };
   // All parts must outlive it.
   explicit RankSessions(Parts parts) : parts_(std::move(parts)) {}
@@ -48,7 +52,10 @@ class RankSessions final {
   void cancel(const std::string& job, std::uint64_t epoch);
   void stop_job(const std::string& job, std::int64_t step);
   void launching(const std::string& job) { relay_.forget(job); }
-  void forget(const std::string& job) { relay_.forget(job); }
+  void forget(const std::string& job) {
+    relay_.forget(job);
+    report_names_.erase(job);
+  }
 
   // While the kill switch is thrown ranks hear of incumbents alone; what they have heard of trials' plans is cancelled.
   void hold(bool held);
@@ -63,10 +70,11 @@ class RankSessions final {
     std::uint64_t unknown_processes = 0;
     std::uint64_t refused_processes = 0;  // of other users
     std::uint64_t delayed = 0;            // times that frames came too fast
+    std::uint64_t reports_left_out = 0;   // values under further names than a job may have
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connected() const;
-  // The latest values that ranks reported, by rank and name, while they are connected.
+  // The latest values that ranks reported, by rank and name, while they are connected: of a job its first 32 names.
   using Reports = std::map<std::pair<RankIdentity, std::string>, double>;
   [[nodiscard]] const Reports& reports() const { return reports_; }
   // How long the steps of ranks that are connected took, as they say.
@@ -96,6 +104,7 @@ class RankSessions final {
   void said_active(Session& session, const PlanActiveFrame& frame);
   void said_report(const Session& session, const ReportFrame& frame);
   void closed(Peer peer);
+  void say_refused(pid_t pid, const char* what, const std::string& reason);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
   void refuse(const std::string& job, const PlanRefuseFrame& refusal);
   void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
@@ -110,7 +119,9 @@ class RankSessions final {
   PlanRelay relay_;
   bool held_ = false;
   Counters counters_;
+  LogPace refusals_;
   Reports reports_;
+  std::map<std::string, std::set<std::string>> report_names_;  // by job, also of ranks that are gone
   StepTimes step_times_;
 };
 

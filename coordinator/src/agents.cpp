@@ -35,7 +35,10 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
       port_(std::move(port)),
       collectives_(services),
       costs_(services, [this](const CostIntake::Answer& answer) { batch_stored(answer); }),
-      unfinished_(jobs) {}
+      unfinished_(jobs) {
+  const auto last = services_.store.last_launch();
+  if (last.ok()) launches_at_start_ = *last;
+}
 
 Agents::~Agents() = default;
 
@@ -125,8 +128,9 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   take_launches(hello);
   end_strays(hello);
   const Member here = *services_.members.by_peer(peer);
+  const std::uint64_t believed = launches_believed();
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) tell_of_return(*job, hello, here);
+    if (job->active()) tell_of_return(*job, hello, here, believed);
   }
   jobs_.tick();
 }
@@ -139,13 +143,13 @@ void Agents::tell_unfinished() {
 }
 
 // A node that is another tenant's from now on is lost to the job.
-void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here) {
+void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here, std::uint64_t believed) {
   const bool welcome = services_.members.serves(hello.node(), job.state().tenant);
   if (!welcome && has_ranks_on(job.state(), hello.node())) {
     spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
     return job.feed(NodeLost{hello.node()});
   }
-  NodeBack back = node_back(hello, job.name());
+  NodeBack back = node_back(hello, job.name(), believed);
   back.fingerprint = here.fingerprint;
   back.devices = here.devices;
   back.memory_bytes = here.memory_bytes;
@@ -159,7 +163,10 @@ Agents::Numbers Agents::compare_batches(std::uint64_t peer, const wire::Hello& h
   commit();                                            // what came over a former connection is stored, too
   // What another coordinator acknowledged need not be here.
   const bool acknowledged_here = hello.acknowledged_by() == services_.store.identity();
-  const OriginNumbers said{hello.instance(), acknowledged_here ? hello.held_from() : 0, hello.last_batch()};
+  const bool is_copy = services_.members.is_copy(hello.node());
+  // Nor does anybody know which of two copies was acknowledged.
+  const std::uint64_t held_from = acknowledged_here && !is_copy ? hello.held_from() : 0;
+  const OriginNumbers said{hello.instance(), held_from, hello.last_batch(), hello.node()};
   const auto found = services_.costs.compare(said);
   if (!found.ok()) {
     spdlog::warn("node {}: its costs cannot be compared: {}", hello.node(), found.error().message);
@@ -174,7 +181,19 @@ Agents::Numbers Agents::compare_batches(std::uint64_t peer, const wire::Hello& h
         "an older copy. They are in costs.db of that node's agent",
         hello.node(), found->lost);
   }
-  if (!found->ahead && !services_.members.is_copy(hello.node())) return Numbers::kAgree;
+  return judge(hello, *found, is_copy);
+}
+
+Agents::Numbers Agents::judge(const wire::Hello& hello, const OriginFindings& found, bool is_copy) {
+  const bool is_own = found.node == hello.node();
+  if (!found.node.empty() && !is_own) {
+    services_.foreign.refused("instance", "node " + hello.node(),
+                              "its agent has instance " + hello.instance() + ", which is node " + found.node +
+                                  "'s: its state directory was copied, or the node was renamed. It goes on under a new "
+                                  "instance. Give each agent a state directory of its own");
+    return Numbers::kClash;
+  }
+  if (!found.ahead && (is_own || !is_copy)) return Numbers::kAgree;
   spdlog::warn(
       "node {}: batches of costs are here that its agent does not know: its state was set back to an older copy, or "
       "another node has a copy of it. It is given a new instance",
@@ -191,20 +210,36 @@ void Agents::compare_again() {
   port_.close(peer);
 }
 
+// What agents say does not raise it: one that says anything must not use up the numbers.
+std::uint64_t Agents::launches_believed() const {
+  std::uint64_t given = launches_at_start_;
+  for (const auto& [name, job] : jobs_.jobs()) given = std::max(given, job->state().launch);
+  return given + kMostLaunchesAhead;
+}
+
 // A coordinator whose state is an older copy would number launches as those are numbered that agents have had since,
 // and an agent starts none twice.
 void Agents::take_launches(const wire::Hello& hello) {
+  const std::uint64_t believed = launches_believed();
   std::uint64_t highest = 0;
   const auto take = [&](const std::string& name, std::uint64_t launch) {
+    if (launch > believed) return unbelieved(hello.node(), name, launch, believed);
     const JobRun* job = jobs_.find(name);
     const bool known = job != nullptr && launch <= job->state().launch;
-    if (!known && launch <= kMostLaunches) highest = std::max(highest, launch);
+    if (!known) highest = std::max(highest, launch);
   };
   for (const wire::JobLaunch& one : hello.launches()) take(one.job(), one.launch());
   for (const wire::RunningRank& one : hello.running()) take(one.job(), one.launch());
   if (highest == 0) return;
   const Status kept = services_.store.raise_last_launch(highest);
   if (!kept.ok()) spdlog::warn("node {} has had launch {}: {}", hello.node(), highest, kept.error().message);
+}
+
+void Agents::unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed) {
+  services_.foreign.refused("launch", "node " + node,
+                            "it says that it has had launch " + std::to_string(launch) + " of job " + job +
+                                ", but this coordinator can have given out no more than " + std::to_string(believed) +
+                                ". It is left out");
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.

@@ -70,11 +70,15 @@ class Agents {
  private:
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
   void hello(std::uint64_t peer, const wire::Hello& hello);
-  void tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here);
+  void tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here, std::uint64_t believed);
   enum class Numbers { kAgree, kClash, kUnknown };
   Numbers compare_batches(std::uint64_t peer, const wire::Hello& hello);
+  Numbers judge(const wire::Hello& hello, const OriginFindings& found, bool is_copy);
   void compare_again();
+  // The highest launch that agents are believed to have had.
+  [[nodiscard]] std::uint64_t launches_believed() const;
   void take_launches(const wire::Hello& hello);
+  void unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed);
   void end_strays(const wire::Hello& hello);
   // To all agents, where it has changed.
   void tell_unfinished();
@@ -103,6 +107,7 @@ class Agents {
   CollectiveIntake collectives_;
   CostIntake costs_;
   UnfinishedJobs unfinished_;
+  std::uint64_t launches_at_start_ = 0;                // that the state knew of
   std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
   std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };

@@ -57,7 +57,7 @@ net::HttpResponse get_status(const Call& call) {
   return ok(status_document(call.services, call.jobs, call.up, call.caller));
 }
 net::HttpResponse get_nodes(const Call& call) {
-  return ok(nodes_document(call.services));
+  return ok(nodes_document(call.services, call.caller));
 }
 net::HttpResponse get_jobs(const Call& call) {
   return ok(jobs_document(call.jobs, call.caller));
@@ -103,7 +103,12 @@ net::HttpResponse refused(const Call& call, const std::string& what, const std::
 
 net::HttpResponse submit(const Call& call, bool may_tune) {
   auto submission = parse_submission(call.request.body);
-  if (!submission.ok()) return failure(submission.error());
+  if (!submission.ok()) {
+    const std::string by = call.caller.name.empty() ? "" : " of " + call.caller.name;
+    call.services.refusals.refused("job", call.request.address,
+                                   "POST " + call.request.path + by + ": " + submission.error().message);
+    return failure(submission.error());
+  }
   const std::string what =
       submission->tune && may_tune ? "hand in a job to tune, mode " : "hand in a job to profile, mode ";
   const Status asked = order_asked(call, what + std::string(to_string(submission->job.mode)), submission->job.name, 0);

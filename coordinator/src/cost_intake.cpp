@@ -91,6 +91,7 @@ ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& 
 
 void CostIntake::take(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
   ReadBatch read = reader_.read(member.instance, batch, services_.counters);
+  for (CostBatch& part : read.parts) part.node = member.node;
   bytes_ += batch.ByteSizeLong();
   Answer answer{peer, read.number, member.node, batch.job(), read.refused, read.fingerprint, read.has_active};
   waiting_.push_back({std::move(answer), read.parts.size()});

@@ -111,7 +111,7 @@ struct Daemon::Implementation {
                  directory + "/nccl-tables",
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
-        jobs(services),
+        jobs(services, {settings.max_jobs_of_tenant, settings.max_jobs}),
         agents(
             services, jobs,
             {[this](std::uint64_t peer, std::string frame) { return server && server->send(peer, std::move(frame)); },

@@ -22,7 +22,8 @@ json carried(const std::string& document) {
   return parsed.is_discarded() ? json(document) : parsed;
 }
 
-json nodes_json(const Services& services) {
+// An agent's instance is what another could pass itself off with.
+json nodes_json(const Services& services, const Caller& caller) {
   json nodes = json::array();
   for (const auto& [name, member] : services.members.members()) {
     const double silent = std::chrono::duration<double>(services.clock.monotonic() - member.heard).count();
@@ -33,11 +34,11 @@ json nodes_json(const Services& services) {
                      {"devices", member.devices},
                      {"memory_bytes", member.memory_bytes},
                      {"fingerprint", member.fingerprint},
-                     {"instance", member.instance},
                      {"release", member.release},
                      {"kill_switch", member.kill_switch},
                      {"tenant", member.tenant.empty() ? net::kEveryTenant : member.tenant},
                      {"silent_s", silent}});
+    if (caller.sees_all()) nodes.back()["instance"] = member.instance;
   }
   return nodes;
 }
@@ -147,12 +148,12 @@ std::string status_document(const Services& services, const JobTable& jobs, Nano
   return text({{"release", TRIMTAB_RELEASE},
                {"protocol_version", kSpokenVersions.newest},
                {"uptime_s", std::chrono::duration<double>(up).count()},
-               {"nodes", nodes_json(services)},
+               {"nodes", nodes_json(services, caller)},
                {"jobs", jobs_json(jobs, caller)}});
 }
 
-std::string nodes_document(const Services& services) {
-  return text({{"nodes", nodes_json(services)}});
+std::string nodes_document(const Services& services, const Caller& caller) {
+  return text({{"nodes", nodes_json(services, caller)}});
 }
 std::string jobs_document(const JobTable& jobs, const Caller& caller) {
   return text({{"jobs", jobs_json(jobs, caller)}});

@@ -22,7 +22,7 @@ struct Submission {
 [[nodiscard]] std::string error_document(const std::string& message);
 [[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up,
                                           const Caller& caller);
-[[nodiscard]] std::string nodes_document(const Services& services);
+[[nodiscard]] std::string nodes_document(const Services& services, const Caller& caller);
 [[nodiscard]] std::string jobs_document(const JobTable& jobs, const Caller& caller);
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The job, and "was_running": whether it ran before it was handed in.

@@ -110,6 +110,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
     present->feed(Order::kResume);
     return Submitted{present, true};
   }
+  TRIMTAB_TRY_STATUS(check_room(job.name, tenant));
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
@@ -122,6 +123,21 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   remove_old_files();
   slot->begin();
   return Submitted{slot.get(), false};
+}
+
+// A name that is known takes no further room.
+Status JobTable::check_room(const std::string& name, const std::string& tenant) const {
+  const auto unfinished = std::ranges::count_if(
+      jobs_, [&](const auto& entry) { return entry.second->active() && entry.second->state().tenant == tenant; });
+  if (std::cmp_greater_equal(unfinished, limits_.unfinished_of_tenant)) {
+    return no("tenant " + tenant + " has " + std::to_string(unfinished) + " jobs that are not over, and may have " +
+              std::to_string(limits_.unfinished_of_tenant) + " (max_jobs_of_tenant): stop one of them " +
+              "(POST /v1/jobs/NAME/stop) or wait until one is over, then hand in job " + name + " again");
+  }
+  if (jobs_.contains(name) || jobs_.size() < limits_.all) return {};
+  return no("this coordinator knows " + std::to_string(jobs_.size()) + " jobs, those that are over too, and keeps " +
+            std::to_string(limits_.all) + " (max_jobs): hand in job " + name + " under the name of one that is over, " +
+            "or have whoever runs the coordinator shorten job_retention or raise max_jobs");
 }
 
 void JobTable::remove_old_files() const {

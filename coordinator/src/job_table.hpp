@@ -18,13 +18,20 @@ struct Submitted {
   bool was_running = false;  // the same document was handed in before, and that run is not over
 };
 
+// Of jobs that are known: each stays in memory until its run is forgotten.
+struct JobLimits {
+  std::size_t unfinished_of_tenant = 256;
+  std::size_t all = 4096;  // those that are over, too
+};
+
 class JobTable {
  public:
-  explicit JobTable(Services& services) : services_(services) {}
+  explicit JobTable(Services& services, JobLimits limits = {}) : services_(services), limits_(limits) {}
 
   // Takes up what an earlier coordinator left.
   [[nodiscard]] Status restore();
-  // The error is kNo when another job of this name runs already, kBadInput when the job cannot be tuned as it asks.
+  // The error is kNo when another job of this name runs already or there are too many, kBadInput when the job cannot be
+  // tuned as it asks.
   // A name belongs to the tenant who used it first: the job's files on the nodes go by it.
   [[nodiscard]] Result<Submitted> submit(Job job, bool tune, const std::string& tenant = "*");
   [[nodiscard]] JobRun* find(const std::string& name);
@@ -41,8 +48,10 @@ class JobTable {
 
  private:
   void remove_old_files() const;
+  [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
 
   Services& services_;
+  JobLimits limits_;
   bool left_alone_ = false;  // a stored job cannot be read: nobody knows which files are its
   std::map<std::string, std::unique_ptr<JobRun>> jobs_;
 };

@@ -41,6 +41,10 @@ Status check_address(const std::string& address) {
 Status check_texts(const Introduction& hello) {
   TRIMTAB_TRY_STATUS(check_text("node name", hello.node, 1, kLongestNode));
   TRIMTAB_TRY_STATUS(check_text("instance id", hello.instance, 1, kLongestInstance));
+  // Origins with one are the coordinator's, and of what was imported (CostBatch::node, collective_intake.cpp).
+  if (hello.instance.find('/') != std::string::npos) {
+    return bad_input("an agent's instance id has no '/'; found '" + hello.instance + "'");
+  }
   TRIMTAB_TRY_STATUS(check_text("release", hello.release, 0, kLongestRelease));
   TRIMTAB_TRY_STATUS(check_text("tenant", hello.tenant, 0, kLongestTenant));
   return check_address(hello.address);

@@ -82,6 +82,7 @@ void job_metrics(Page& page, const JobTable& jobs) {
   for (const auto& [name, job] : jobs.jobs()) {
     ++phases[std::string(to_string(job->state().phase))];
     count_trials(job->state(), trials);
+    if (!job->active()) continue;  // a series for each run of the last months would be too many
     // Job names are [A-Za-z0-9._-]: nothing in them needs escaping.
     step_seconds[name] = job->state().step_ms / 1e3;
     steps[name] = static_cast<double>(job->state().step);
@@ -90,10 +91,12 @@ void job_metrics(Page& page, const JobTable& jobs) {
   }
   page.labelled("trimtab_jobs", "gauge", "Jobs by phase.", "phase", phases);
   page.labelled("trimtab_trials", "gauge", "Trials of the known jobs by state.", "state", trials);
-  page.labelled("trimtab_job_step_seconds", "gauge", "Last training step of a job.", "job", step_seconds);
+  page.labelled("trimtab_job_step_seconds", "gauge", "Last training step of a job that is not over.", "job",
+                step_seconds);
   page.labelled("trimtab_job_halted", "gauge",
                 "1 = its ranks crashed too often; nothing runs until it is handed in again.", "job", halted);
-  page.labelled("trimtab_job_step", "gauge", "Number of a job's last training step.", "job", steps);
+  page.labelled("trimtab_job_step", "gauge", "Number of the last training step of a job that is not over.", "job",
+                steps);
   page.labelled("trimtab_job_held", "gauge", "1 while a job's plan must stay: frozen, or a kill switch is thrown.",
                 "job", held);
 }
@@ -212,14 +215,14 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
   // All from the first scrape on: a counter that appears with its first event hides it.
-  std::map<std::string, double> refusals = {{"tls", 0},     {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0},
-                                            {"foreign", 0}, {"malformed", 0},       {"too_large", 0}, {"slow", 0},
-                                            {"full", 0}};
+  std::map<std::string, double> refusals = {
+      {"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0}, {"foreign", 0},
+      {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0},  {"job", 0}};
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
-  std::map<std::string, double> foreign = {
-      {"rank", 0}, {"command", 0}, {"trace", 0}, {"activity", 0}, {"collective", 0}};
+  std::map<std::string, double> foreign = {{"rank", 0},       {"command", 0},  {"trace", 0}, {"activity", 0},
+                                           {"collective", 0}, {"instance", 0}, {"launch", 0}};
   for (const auto& [what, count] : services.foreign.counts()) foreign[what] = count;
   page.labelled("trimtab_foreign_messages_total", "counter",
                 "Messages of nodes about ranks, commands and traces of others, which changed nothing.", "what",

@@ -1,21 +1,18 @@
 #pragma once
 
-// What is said of those who are turned away. Whoever reaches the port can cause it, so lines are few: ten, then one for
-// each ten seconds that says how many more there were; the counts are complete. No secret gets into it.
+// What is said of those who are turned away. Whoever reaches the port can cause it, so lines are few
+// (base/log_pace.hpp); the counts are complete. No secret gets into it.
 
-#include <cstdint>
 #include <map>
 #include <string>
 
 #include "base/clock.hpp"
+#include "base/log_pace.hpp"
 
 namespace trimtab::coordinator {
 
 class RefusalLog {
  public:
-  static constexpr int kLines = 10;
-  static constexpr Nanoseconds kPeriod = std::chrono::seconds(10);
-
   explicit RefusalLog(const Clock& clock) : clock_(clock) {}
 
   // `kind` is one of a few words: it becomes a metric's label. The others may be a peer's own words.
@@ -25,9 +22,7 @@ class RefusalLog {
  private:
   const Clock& clock_;
   std::map<std::string, double> counts_;
-  Nanoseconds since_{0};
-  int lines_ = 0;
-  std::uint64_t unsaid_ = 0;
+  LogPace pace_;
 };
 
 }  // namespace trimtab::coordinator

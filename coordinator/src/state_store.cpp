@@ -130,9 +130,13 @@ Result<std::vector<StoredJob>> StateStore::latest_jobs(std::vector<std::string>&
   return jobs;
 }
 
+Result<std::uint64_t> StateStore::last_launch() const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT last_launch FROM identity"));
+  return static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+}
+
 Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
-  TRIMTAB_TRY(const auto forgotten, database_.query("SELECT last_launch FROM identity"));
-  const auto last = static_cast<std::uint64_t>(as_integer(forgotten.at(0)[0]));
+  TRIMTAB_TRY(const std::uint64_t last, last_launch());
   TRIMTAB_TRY(const auto rows,
               database_.query("SELECT state FROM jobs WHERE name = ? ORDER BY run DESC LIMIT 1", {name}));
   if (rows.empty()) return last;

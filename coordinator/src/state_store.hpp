@@ -74,6 +74,8 @@ class StateStore {
   [[nodiscard]] Result<std::vector<StoredJob>> latest_jobs(std::vector<std::string>& unreadable) const;
   // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
   [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
+  // Of runs that are forgotten, and what raise_last_launch() was told.
+  [[nodiscard]] Result<std::uint64_t> last_launch() const;
 
   // No launch has this number, or a lower one, from now on but of runs that go on.
   [[nodiscard]] Status raise_last_launch(std::uint64_t launch);

@@ -89,16 +89,16 @@ Introduction introduction(const wire::Hello& hello) {
           ""};
 }
 
-NodeBack node_back(const wire::Hello& hello, const std::string& job_name) {
+NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed) {
   NodeBack back{hello.node(), {}};
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     if (rank.job() != job_name) continue;
     back.ranks.push_back({static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch()});
-    if (rank.launch() <= kMostLaunches) back.launch = std::max(back.launch, rank.launch());
+    if (rank.launch() <= believed) back.launch = std::max(back.launch, rank.launch());
   }
   for (const wire::JobLaunch& one : hello.launches()) {
-    if (one.job() == job_name && one.launch() <= kMostLaunches) back.launch = std::max(back.launch, one.launch());
+    if (one.job() == job_name && one.launch() <= believed) back.launch = std::max(back.launch, one.launch());
   }
   return back;
 }

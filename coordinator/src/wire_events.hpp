@@ -28,10 +28,10 @@ inline constexpr int kMostRunning = 4096;
 inline constexpr std::size_t kLargestActivity = std::size_t{256} << 10;
 
 [[nodiscard]] Introduction introduction(const wire::Hello& hello);
-// What an agent says beyond is no number of a launch.
-inline constexpr std::uint64_t kMostLaunches = std::uint64_t{1} << 48;
-// The ranks of one job that the agent looks after, and its latest launch there.
-[[nodiscard]] NodeBack node_back(const wire::Hello& hello, const std::string& job_name);
+// A coordinator whose state is an older copy has given out at most so many launches since: one a minute for two years.
+inline constexpr std::uint64_t kMostLaunchesAhead = std::uint64_t{1} << 20;
+// The ranks of one job that the agent looks after, and its latest launch there; higher ones than `believed` are none.
+[[nodiscard]] NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed);
 // Nothing when it says nothing, or says what cannot be (a negative step or time).
 [[nodiscard]] std::optional<FromRank> from_rank(const wire::RankEvent& event);
 

@@ -80,9 +80,11 @@ Status check_otlp(const OtlpSettings& settings) {
     return bad_input("otlp_authority is for a collector under TLS, but otlp_endpoint is " +
                      to_string(*settings.endpoint) + ": make it https://, or leave otlp_authority out");
   }
-  if (settings.token_file.empty() || is_loopback_host(settings.endpoint->host)) return {};
-  return bad_input("otlp_token_file would be shown to the whole network on the way to " +
-                   to_string(*settings.endpoint) + ": make otlp_endpoint https://, or leave otlp_token_file out");
+  if (is_loopback_host(settings.endpoint->host)) return {};
+  const std::string shown = settings.token_file.empty() ? "metrics, which name jobs," : "metrics and otlp_token_file";
+  return bad_input(
+      shown + " would be shown to the whole network on the way to " + to_string(*settings.endpoint) +
+      ": make otlp_endpoint https://, or name a collector on this machine (127.0.0.1) that passes them on");
 }
 
 }  // namespace trimtab::net

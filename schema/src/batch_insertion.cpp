@@ -22,6 +22,15 @@ std::int64_t number_of(const CostBatch& batch) {
   return static_cast<std::int64_t>(batch.id.number);
 }
 
+bool is_of_another(const Origin& origin, const CostBatch& batch) {
+  return !batch.node.empty() && origin.node != batch.node;
+}
+
+// No agent's own origin has a slash in its name.
+std::string name_apart(const CostBatch& batch) {
+  return batch.id.origin + "/of/" + batch.node;
+}
+
 // Origins that began together, such as the agents of a cluster, take turns.
 bool is_due(const Origin& origin, std::int64_t number) {
   return (number % kFoldEvery + origin.id % kFoldEvery) % kFoldEvery == 0;
@@ -37,9 +46,7 @@ void KnownRows::remember(const std::map<CostKey, std::int64_t>& keys, const std:
 }
 
 Result<std::vector<bool>> BatchInsertion::run() {
-  std::set<std::string> names;
-  for (const CostBatch& batch : batches_) names.insert(batch.id.origin);
-  TRIMTAB_TRY(origins_, cost_tables::intern_origins(database_, names));
+  TRIMTAB_TRY_STATUS(find_origins());
   TRIMTAB_TRY_STATUS(find_new());
   TRIMTAB_TRY_STATUS(put_fingerprints());
   TRIMTAB_TRY_STATUS(find_keys());
@@ -52,8 +59,31 @@ void BatchInsertion::tell(KnownRows& known) const {
   if (!names_server(database_.name())) known.remember(ids_, fingerprints_);
 }
 
+// Those apart are locked after the origins that they stand beside: who has none of the one waits for none of the other.
+Status BatchInsertion::find_origins() {
+  std::set<std::string> names;
+  for (const CostBatch& batch : batches_) names.insert(batch.id.origin);
+  TRIMTAB_TRY(origins_, cost_tables::intern_origins(database_, names));
+  std::vector<Origin> taken;
+  std::set<std::string> apart;
+  for (const CostBatch& batch : batches_) {
+    Origin& origin = origins_.at(batch.id.origin);
+    if (origin.node.empty() && !batch.node.empty()) {
+      origin.node = batch.node;
+      taken.push_back(origin);
+    }
+    if (is_of_another(origin, batch)) apart.insert(name_apart(batch));
+  }
+  if (!taken.empty()) TRIMTAB_TRY_STATUS(cost_tables::put_nodes(database_, taken));
+  if (apart.empty()) return {};
+  TRIMTAB_TRY(auto others, cost_tables::intern_origins(database_, apart));
+  origins_.merge(others);
+  return {};
+}
+
 const Origin& BatchInsertion::origin_of(const CostBatch& batch) const {
-  return origins_.at(batch.id.origin);
+  const Origin& named = origins_.at(batch.id.origin);
+  return is_of_another(named, batch) ? origins_.at(name_apart(batch)) : named;
 }
 
 Status BatchInsertion::find_new() {

@@ -42,6 +42,7 @@ class BatchInsertion {
   void tell(KnownRows& known) const;
 
  private:
+  Status find_origins();
   Status find_new();
   Status put_fingerprints();
   Status find_keys();

@@ -122,7 +122,7 @@ Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const st
 }
 
 Result<std::map<std::string, Origin>> intern_origins(Database& database, const std::set<std::string>& names) {
-  const std::string find = "SELECT id, folded FROM origins WHERE name = ?" + database.row_lock();
+  const std::string find = "SELECT id, folded, node FROM origins WHERE name = ?" + database.row_lock();
   std::map<std::string, Origin> origins;
   // Those that are not there; in order of name, as every writer locks them.
   const auto look = [&](const std::set<std::string>& wanted) -> Result<std::set<std::string>> {
@@ -135,7 +135,7 @@ Result<std::map<std::string, Origin>> intern_origins(Database& database, const s
       if (found[i].empty()) {
         missing.insert(name);
       } else {
-        origins[name] = {as_integer(found[i][0][0]), as_integer(found[i][0][1])};
+        origins[name] = {as_integer(found[i][0][0]), as_integer(found[i][0][1]), as_text(found[i][0][2])};
       }
     }
     return missing;
@@ -148,6 +148,12 @@ Result<std::map<std::string, Origin>> intern_origins(Database& database, const s
   TRIMTAB_TRY(const auto still_missing, look(missing));
   if (!still_missing.empty()) return not_found_again(database, "origin " + *still_missing.begin());
   return origins;
+}
+
+Status put_nodes(Database& database, const std::vector<Origin>& origins) {
+  Rows arguments;
+  for (const Origin& origin : origins) arguments.push_back({origin.node, origin.id});
+  return database.execute_each("UPDATE origins SET node = ? WHERE id = ?", arguments);
 }
 
 Status put_costs(Database& database, const Origin& origin, const CostSums& sums) {

@@ -34,10 +34,13 @@ inline constexpr const char* kKeyColumns =
 struct Origin {
   std::int64_t id = 0;
   std::int64_t folded = 0;  // all of 1 ... folded are stored as one
+  std::string node = {};    // whose it is; empty = nobody's yet
 };
 // By name; stored where they are new, and locked until the transaction ends.
 [[nodiscard]] Result<std::map<std::string, Origin>> intern_origins(Database& database,
                                                                    const std::set<std::string>& names);
+// Writes whose these are. REQUIRES: interned in this transaction.
+[[nodiscard]] Status put_nodes(Database& database, const std::vector<Origin>& origins);
 
 // Folded sums.
 struct CostPlace {

@@ -14,6 +14,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "../coordinator/kept_log.hpp"
 #include "agent_database.hpp"
 #include "process_identity.hpp"
 #include "run_loop.hpp"
@@ -38,6 +39,7 @@ class Client {
     ::fcntl(descriptor_, F_SETFL, O_NONBLOCK);
   }
   ~Client() { ::close(descriptor_); }
+  void hang_up() const { ::shutdown(descriptor_, SHUT_RDWR); }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -137,6 +139,7 @@ struct Fixture {
   TemporaryDirectory directory;
   net::EventLoop loop;
   SystemClock clock;
+  ManualClock monotonic;
   Random random{1};
   AgentDatabase state = open_agent_database(directory / "agent.db", random).value();
   std::vector<wire::RankEvent> news_sent;
@@ -151,7 +154,7 @@ struct Fixture {
                          [](const std::string& job) {
                            return CostOrigin{job, "{}", false};
                          },
-                         "n0"}};
+                         "n0", monotonic}};
 
   // This very process is rank 0 of job j, launched by an earlier agent.
   Fixture() {
@@ -232,6 +235,51 @@ TEST_CASE("whoever breaks the protocol is closed, the others stay") {
   }
   CHECK(fixture.sessions.counters().refused_frames == wrong.size());
   CHECK_FALSE(good.closed());
+}
+
+TEST_CASE("who is disconnected again and again gets ten lines in ten seconds, for as long as it goes on") {
+  Fixture fixture;
+  const coordinator::KeptLog log;
+  const auto break_the_protocol = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      auto client = fixture.client();
+      client.say(Fixture::step(1));
+      fixture.until([&] { return client.closed(); });
+    }
+    const std::string text = log.text();
+    int lines = 0;
+    for (auto at = text.find("is disconnected: "); at != std::string::npos;
+         at = text.find("is disconnected: ", at + 1)) {
+      ++lines;
+    }
+    return lines;
+  };
+  CHECK(break_the_protocol(25) == 10);
+  for (int period = 1; period <= 3; ++period) {
+    fixture.monotonic.advance(LogPace::kPeriod);
+    CHECK(break_the_protocol(12) == 10 * (period + 1));
+  }
+  CHECK_THAT(log.text(), Catch::Contains("15 more processes were refused or disconnected since"));
+  CHECK(fixture.sessions.counters().refused_frames == 61);
+}
+
+TEST_CASE("a job's ranks report under 32 names, however often they connect") {
+  Fixture fixture;
+  const auto report = [&](const std::string& prefix, std::uint64_t left_out) {
+    auto client = fixture.client();
+    client.say(Fixture::hello("j", 0));
+    for (int i = 0; i < 40; ++i) client.say({{"type", "report"}, {"name", prefix + std::to_string(i)}, {"value", 1}});
+    fixture.until([&] { return fixture.sessions.counters().reports_left_out == left_out; });
+    const std::size_t shown = fixture.sessions.reports().size();
+    client.hang_up();
+    fixture.until([&] { return fixture.sessions.connected() == 0; });
+    return shown;
+  };
+  CHECK(report("a", 8) == 32);
+  CHECK(report("b", 48) == 0);
+  CHECK(report("a", 56) == 32);
+  fixture.sessions.forget("j");
+  CHECK(report("b", 64) == 32);
 }
 
 TEST_CASE("a rank that connects again is told the plan it missed, and a stop") {

@@ -11,6 +11,7 @@
 #include "metrics.hpp"
 #include "nccl_tables.hpp"
 #include "schema/fingerprint.hpp"
+#include "wire_events.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -227,6 +228,83 @@ TEST_CASE("an agent that was set back, and a copy of an agent, are given a new i
   copy.mutable_hello()->set_last_batch(3);
   world.agents.message(5, copy.SerializeAsString());
   CHECK(world.welcome(5).renew_instance());
+}
+
+TEST_CASE("a node that claims another's instance folds, counts and keeps nothing of it") {
+  World world;
+  CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
+  world.batch(1, 1);
+  const bool away = GENERATE(false, true);
+  if (away) world.agents.closed(1, "gone");
+  wire::FromAgent claim = test::hello_of("n1", "of n0", fingerprint_json());
+  claim.mutable_hello()->set_held_from(1'000'001);
+  claim.mutable_hello()->set_last_batch(1'000'000);
+  claim.mutable_hello()->set_acknowledged_by(world.store.identity());
+  world.say(2, claim);
+  CHECK(world.welcome(2).renew_instance());
+  CHECK(world.services.counters.batches_lost == 0);
+  CHECK(world.services.foreign.counts().at("instance") == 1);
+  // It may go on with what it has: that counts as its own.
+  world.batch(2, 2);
+  if (away) CHECK_FALSE(world.told_to_renew(1, "n0", 2, 3));
+  for (const std::uint64_t number : {2, 3}) world.batch(1, number);
+  CHECK(world.services.counters.batches_stored == 4);
+  CHECK(world.services.counters.batches_repeated == 0);
+  // The node whose instance it is keeps it, whoever else has it.
+  CHECK_FALSE(world.told_to_renew(3, "n0", 4, 3));
+  CHECK(world.services.counters.batches_lost == 0);
+}
+
+TEST_CASE("before an instance has sent anything, neither of two nodes that claim it counts as lost") {
+  World world;
+  CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
+  wire::FromAgent claim = test::hello_of("n1", "of n0", fingerprint_json());
+  claim.mutable_hello()->set_held_from(1'000'001);
+  claim.mutable_hello()->set_last_batch(1'000'000);
+  claim.mutable_hello()->set_acknowledged_by(world.store.identity());
+  world.say(2, claim);
+  CHECK(world.welcome(2).renew_instance());
+  CHECK(world.services.counters.batches_lost == 0);
+  world.batch(1, 1);
+  world.batch(2, 1);
+  CHECK(world.services.counters.batches_stored == 2);
+}
+
+TEST_CASE("an instance that is a part of another's name is refused") {
+  World world;
+  world.hello("n0", 1);
+  world.say(2, test::hello_of("n1", "of n0/passive", fingerprint_json()));
+  CHECK(world.members.by_node("n1") == nullptr);
+  CHECK(world.closed == std::set<std::uint64_t>{2});
+}
+
+TEST_CASE("what an agent says of launches does not use up their numbers") {
+  World world;
+  const auto say = [&](std::uint64_t number) {
+    wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
+    wire::JobLaunch& launch = *from.mutable_hello()->add_launches();
+    launch.set_job("gpt");
+    launch.set_launch(number);
+    world.say(1, from);
+    return world.store.last_launch("gpt").value();
+  };
+  CHECK(say(std::uint64_t{1} << 48) == 0);
+  CHECK(world.services.foreign.counts().at("launch") == 1);
+  CHECK(say(7) == 7);  // a state that was set back is still found out
+  CHECK(say(kMostLaunchesAhead) == kMostLaunchesAhead);
+  CHECK(say(kMostLaunchesAhead + 1) == kMostLaunchesAhead);
+  CHECK(world.services.foreign.counts().at("launch") == 2);
+}
+
+TEST_CASE("a job that is over has no series of its own") {
+  World world;
+  JobRun& job = world.submit("gpt");
+  for (const char* name : {"trimtab_job_step", "trimtab_job_step_seconds", "trimtab_job_halted", "trimtab_job_held"}) {
+    CHECK_THAT(metrics_text(world.services, world.jobs), Catch::Contains(std::string(name) + "{job=\"gpt\"}"));
+  }
+  job.feed(Order::kStop);
+  REQUIRE_FALSE(job.active());
+  CHECK_THAT(metrics_text(world.services, world.jobs), !Catch::Contains("job=\"gpt\""));
 }
 
 TEST_CASE("a job that is handed in after the state was set back has a launch that no agent has had") {

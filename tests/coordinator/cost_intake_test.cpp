@@ -136,6 +136,28 @@ TEST_CASE("a batch that comes again before its commit is acknowledged twice and 
   CHECK(world.services.counters.batches_repeated == 1);
 }
 
+TEST_CASE("what another node sends under an instance counts beside it, and takes none of its numbers") {
+  World world(GENERATE(from_range(backends())));
+  world.send(1, World::batch(1, "a", 7));
+  world.agents.commit();
+  // The numbers that i1 comes to next, before it does and in one commit with it.
+  world.send(5, test::hello_of("n5", "i1", kFingerprint));
+  world.send(5, World::batch(2, "b", 7));
+  world.agents.commit();
+  world.send(5, World::batch(3, "b", 7));
+  world.send(1, World::batch(2, "a", 7));
+  world.send(1, World::batch(3, "a", 7));
+  world.agents.commit();
+  CHECK(world.acknowledged == Answers{{1, 1}, {5, 2}, {5, 3}, {1, 2}, {1, 3}});
+  CHECK(world.stored("a") == 3);
+  CHECK(world.stored("b") == 2);
+  CHECK(world.services.counters.batches_repeated == 0);
+  world.send(5, World::batch(3, "b", 7));
+  world.agents.commit();
+  CHECK(world.stored("b") == 2);
+  CHECK(world.services.counters.batches_repeated == 1);
+}
+
 TEST_CASE("a batch that can never be stored is refused, the others with it are stored") {
   World world;
   wire::FromAgent broken = World::batch(5, "a", 7);
@@ -195,7 +217,7 @@ TEST_CASE("what the database takes from nobody does not keep it from the others"
   world.agents.commit();
   world.acknowledged.clear();
   // As many steps as the real ones: only the number of them is looked at.
-  const Migrations known{0x74724331, "cost database", {"", "", ""}};
+  const Migrations known{0x74724331, "cost database", {"", "", "", ""}};
   Database raw = Database::open(world.place.name("costs"), DatabaseMode::kReadWrite, known).value();
   REQUIRE(raw.execute("UPDATE batches SET costs = 'nonsense' WHERE number = 5").ok());
   std::uint64_t lost = 0;
@@ -217,7 +239,7 @@ TEST_CASE("what the database takes from nobody does not keep it from the others"
 
 TEST_CASE("nothing is acknowledged while the database cannot store, and all of it when it can again") {
   World world;
-  const Migrations known{0x74724331, "cost database", {"", "", ""}};
+  const Migrations known{0x74724331, "cost database", {"", "", "", ""}};
   Database raw = Database::open(world.place.name("costs"), DatabaseMode::kReadWrite, known).value();
   REQUIRE(raw.execute("ALTER TABLE batches RENAME TO away").ok());
   world.send(1, World::batch(1, "a", 7));

@@ -178,6 +178,10 @@ TEST_CASE("a job that names a path is refused before anything is done with it") 
     INFO(name);
     CHECK(one.status("ana", "POST", "/v1/jobs", submission(name)) == 400);
   }
+  CHECK(contains(one.log.text(), "refused (job): 127.0.0.1:"));
+  CHECK(contains(one.log.text(), "POST /v1/jobs of ana: "));
+  CHECK(contains(one.log.text(), "found \"../../etc/cron.d/x\""));
+  CHECK(contains(one.ask(Fixture::token("chief"), "GET", "/metrics")->body, "trimtab_refused_total{reason=\"job\"} 5"));
   CHECK(one.status("ana", "GET", "/v1/jobs/..%2f..%2fcoordinator.db") == 404);
   CHECK(one.status("ana", "GET", "/../coordinator.db") == 404);
 }
@@ -317,10 +321,10 @@ TEST_CASE("a flood of refusals fills no log, and is counted") {
   clock.advance(std::chrono::minutes(1));
   coordinator::RefusalLog refusals(clock);
   for (int i = 0; i < 1000; ++i) refusals.refused("tls", "10.0.0.1:1", "line\nbroken\x1b[2J");
-  clock.advance(coordinator::RefusalLog::kPeriod);
+  clock.advance(LogPace::kPeriod);
   refusals.refused("slow", "10.0.0.1:1", "late");
   const std::string text = log.text();
-  CHECK(std::count(text.begin(), text.end(), '\n') == coordinator::RefusalLog::kLines + 2);
+  CHECK(std::count(text.begin(), text.end(), '\n') == LogPace::kLines + 2);
   CHECK(contains(text, "990 more were refused"));
   CHECK_FALSE(contains(text, "\x1b"));
   CHECK(refusals.counts().at("tls") == 1000);

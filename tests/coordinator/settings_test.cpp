@@ -45,7 +45,7 @@ TEST_CASE("metrics are posted where the settings say, and nowhere else") {
   REQUIRE(apply_toml(settings, "otlp_endpoint = \"http://c:4318/x\"\notlp_period = \"1min\"\n", "c.toml").ok());
   CHECK(net::to_string(*settings.otlp.endpoint) == "http://c:4318/x");
   CHECK(settings.otlp.period == std::chrono::minutes(1));
-  CHECK(check_settings(settings).ok());
+  CHECK(check_settings(settings).error().message.find("whole network") != std::string::npos);
   REQUIRE(apply_setting(settings, "otlp_token_file", "t", "flag").ok());
   CHECK(check_settings(settings).error().message.find("whole network") != std::string::npos);
   REQUIRE(apply_setting(settings, "otlp_authority", "a.crt", "flag").ok());
@@ -91,16 +91,19 @@ TEST_CASE("limits of peers have sensible bounds, and a queue holds a frame") {
   CHECK(check_settings(settings).ok());
   const char* good =
       "max_frame = \"16MiB\"\nmax_message_rate = 200\npeer_queue = \"64MiB\"\nmax_connections = 9\n"
-      "node_timeout = \"30s\"\n";
+      "node_timeout = \"30s\"\nmax_jobs_of_tenant = 5\nmax_jobs = 50\n";
   REQUIRE(apply_toml(settings, good, "f").ok());
   CHECK(settings.max_frame == Bytes{16} << 20);
   CHECK(settings.max_message_rate == 200);
   CHECK(settings.peer_queue == Bytes{64} << 20);
   CHECK(settings.max_connections == 9);
+  CHECK(settings.max_jobs_of_tenant == 5);
+  CHECK(settings.max_jobs == 50);
   CHECK(settings.node_timeout == std::chrono::seconds(30));
   CHECK(check_settings(settings).ok());
-  for (const char* bad : {"max_frame = \"1MiB\"", "max_frame = \"1GiB\"", "max_message_rate = 0", "max_connections = 0",
-                          "max_connections = 5000000", "node_timeout = \"1s\"", "peer_queue = \"1TiB\""}) {
+  for (const char* bad :
+       {"max_frame = \"1MiB\"", "max_frame = \"1GiB\"", "max_message_rate = 0", "max_connections = 0",
+        "max_connections = 5000000", "max_jobs = 0", "node_timeout = \"1s\"", "peer_queue = \"1TiB\""}) {
     CHECK_FALSE(apply_toml(settings, bad, "f").ok());
   }
   REQUIRE(apply_toml(settings, "peer_queue = \"8MiB\"", "f").ok());

@@ -80,7 +80,12 @@ TEST_CASE("a rank's preparations come with its step, and are a count") {
 TEST_CASE("a hello names so many ranks and no more, and the tenant of all is none in particular") {
   wire::Hello hello;
   for (int i = 0; i < kMostRunning + 10; ++i) hello.add_running()->set_job("a");
-  CHECK(node_back(hello, "a").ranks.size() == static_cast<std::size_t>(kMostRunning));
+  CHECK(node_back(hello, "a", 9).ranks.size() == static_cast<std::size_t>(kMostRunning));
+  for (const std::uint64_t launch : {9, 10}) {
+    hello.add_launches()->set_job("a");
+    hello.mutable_launches()->rbegin()->set_launch(launch);
+  }
+  CHECK(node_back(hello, "a", 9).launch == 9);
   hello.set_tenant("*");
   CHECK(introduction(hello).tenant.empty());
   hello.set_tenant("ana");

@@ -323,7 +323,7 @@ def cost_database(steps: int, change: str = "") -> bytes:
         database.execute(f"PRAGMA application_id = {0x74724331}")
         database.execute(f"PRAGMA user_version = {steps}")
         database.execute("INSERT INTO fingerprints VALUES (?, ?)", (hash64(FINGERPRINT), FINGERPRINT))
-        database.execute("INSERT INTO origins VALUES (1, 'agent-a', 2), (2, 'agent-b', 0)")
+        database.execute("INSERT INTO origins (id, name, folded) VALUES (1, 'agent-a', 2), (2, 'agent-b', 0)")
         new_columns = ", '', '', 0, ''" if steps > 1 else ""
         for number, kind in enumerate(("operator_forward", "step_overhead"), 1):
             database.execute(f"INSERT INTO cost_keys VALUES ({number}, '{kind}', 'a', 'float32', 2, 1, 'default', 0, 0, ''{new_columns})")
@@ -337,16 +337,16 @@ def cost_database(steps: int, change: str = "") -> bytes:
 
 
 def write_cost_databases() -> None:
-    put("cost_database", "costs", cost_database(3))
+    put("cost_database", "costs", cost_database(4))
     put("cost_database", "older_version", cost_database(1))
     put("cost_database", "rows_of_batches", cost_database(2))
-    put("cost_database", "wrong_batch", cost_database(3, "UPDATE batches SET costs = '1 ' || costs"))
-    put("cost_database", "newer_version", cost_database(3, "PRAGMA user_version = 99"))
-    put("cost_database", "other_application", cost_database(3, "PRAGMA application_id = 7"))
-    put("cost_database", "wrong_statistics", cost_database(3, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
-    put("cost_database", "key_out_of_range", cost_database(3, "UPDATE cost_keys SET samples = 99999999999"))
-    put("cost_database", "hash_of_another", cost_database(3, "UPDATE fingerprints SET json = '{}'"))
-    put("cost_database", "cut", cost_database(3)[:5000])
+    put("cost_database", "wrong_batch", cost_database(4, "UPDATE batches SET costs = '1 ' || costs"))
+    put("cost_database", "newer_version", cost_database(4, "PRAGMA user_version = 99"))
+    put("cost_database", "other_application", cost_database(4, "PRAGMA application_id = 7"))
+    put("cost_database", "wrong_statistics", cost_database(4, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
+    put("cost_database", "key_out_of_range", cost_database(4, "UPDATE cost_keys SET samples = 99999999999"))
+    put("cost_database", "hash_of_another", cost_database(4, "UPDATE fingerprints SET json = '{}'"))
+    put("cost_database", "cut", cost_database(4)[:5000])
     put("cost_database", "no_database", b"SQLite format 3\0" + bytes(84))
 
 

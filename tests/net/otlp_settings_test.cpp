@@ -75,10 +75,15 @@ TEST_CASE("metrics are posted at most once a second") {
   CHECK_FALSE(parse_otlp_period("15").ok());
 }
 
-TEST_CASE("a token goes to a collector under TLS, or to one on this machine") {
+TEST_CASE("metrics and a token go to a collector under TLS, or to one on this machine") {
   CHECK(checked("", "a.crt", "token").ok());
   CHECK(checked("https://collector", "a.crt", "token").ok());
-  CHECK(checked("http://collector:4318", "", "").ok());
+  CHECK_THAT(checked("http://collector:4318", "", "").error().message,
+             Catch::Contains("metrics, which name jobs, would be shown to the whole network") &&
+                 Catch::Contains("http://collector:4318/v1/metrics: make otlp_endpoint https://"));
+  for (const char* here : {"http://127.0.0.1:4318", "http://localhost:4318", "http://[::1]:4318"}) {
+    CHECK(checked(here, "", "").ok());
+  }
   CHECK(checked("http://127.0.0.1:4318", "", "token").ok());
   CHECK(checked("http://collector:4318", "", "token").error().message.find("whole network") != std::string::npos);
   CHECK(checked("http://127.0.0.1:4318", "a.crt", "").error().message.find("https://") != std::string::npos);

@@ -26,6 +26,11 @@ std::uint64_t counted(const CostDatabase& database) {
   return database.find(kHash, forward_key("a")).value()->statistics.count();
 }
 
+void store(CostDatabase& database, std::uint64_t number, const std::string& node) {
+  const CostBatch batch{{"agent", number}, sample_fingerprint(), "active", {forward_cost("a", {1})}, node};
+  REQUIRE(database.add_batches({&batch, 1}).value().front());
+}
+
 struct Tables {
   std::int64_t folded = 0;
   std::int64_t single = 0;
@@ -89,6 +94,34 @@ TEST_CASE("an origin that has numbered fewer batches than are stored is told fro
   CHECK(database.compare({"agent", 40, 69}).value().ahead);
   CHECK_FALSE(database.compare({"agent", 61, 70}).value().ahead);
   CHECK(counted(database) == 70);
+}
+
+TEST_CASE("an origin is the node's that named itself first, and another finds and changes nothing of it") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  store(database, 1, "n0");
+  const OriginFindings foreign = database.compare({"agent", 1'000'001, 1'000'000, "n1"}).value();
+  CHECK(foreign.node == "n0");
+  CHECK(foreign.lost == 0);
+  CHECK(tables(place.name("c")).folded == 0);
+  store(database, 2, "n1");  // beside it
+  store(database, 2, "n0");
+  store(database, 3, "n0");
+  CHECK(counted(database) == 4);
+  CHECK(database.compare({"agent", 4, 3, "n0"}).value().lost == 0);
+  CHECK(database.compare({"agent", 8, 12, "n0"}).value().lost == 4);
+}
+
+TEST_CASE("an origin of an earlier release is the node's that is next named with it") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  for (const std::uint64_t number : {1, 2}) store(database, number);
+  CHECK(database.compare({"agent", 3, 2, "n0"}).value().node.empty());
+  const OriginFindings taken = database.compare({"agent", 5, 4, "n0"}).value();
+  CHECK(taken.lost == 2);
+  CHECK(taken.node == "n0");
+  CHECK(database.compare({"agent", 9, 8, "n1"}).value().node == "n0");
+  CHECK(tables(place.name("c")).folded == 4);
 }
 
 TEST_CASE("numbers that cannot be are refused") {

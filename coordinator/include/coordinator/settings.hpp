@@ -41,6 +41,8 @@ struct Settings {
   std::uint32_t max_message_rate = 10'000;  // of each agent, per second
   Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
   std::uint32_t max_connections = 4096;
+  std::uint32_t max_jobs_of_tenant = 256;                      // that are not over
+  std::uint32_t max_jobs = 4096;                               // that are known, over or not
   Nanoseconds node_timeout = std::chrono::seconds(10);         // of silence: then a node is lost
   PortRange rendezvous_ports;                                  // on nodes, where ranks of several meet
   net::CredentialFiles tls;                                    // all empty = no TLS

@@ -32,7 +32,7 @@ struct OtlpSettings {
 
 [[nodiscard]] Result<Nanoseconds> parse_otlp_period(const std::string& text);
 
-// What no key can see by itself: a token goes over https or to this machine alone, an authority is for https.
+// What no key can see by itself: metrics and a token go over https or to this machine alone, an authority is for https.
 [[nodiscard]] Status check_otlp(const OtlpSettings& settings);
 
 }  // namespace trimtab::net

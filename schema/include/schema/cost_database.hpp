@@ -45,6 +45,9 @@ struct CostBatch {
   std::optional<NamedFingerprint> fingerprint;
   std::string source;
   std::vector<Cost> costs;
+  // Who sends it, empty = not said. The first node that is said is the origin's own; what another sends under its name
+  // is stored as ORIGIN/of/NODE's, so that none of the two can take the other's numbers.
+  std::string node = {};
 };
 
 // What the maker of an origin's batches says of their numbers.
@@ -52,11 +55,13 @@ struct OriginNumbers {
   std::string origin;
   std::uint64_t held_from = 0;  // those below were stored here, and the maker has them no more; 0 = not said
   std::uint64_t last = 0;       // the highest that it has given to a batch
+  std::string node = {};        // who says so, as CostBatch.node
 };
 // What the database says to that.
 struct OriginFindings {
   std::uint64_t lost = 0;  // were stored here once and are not: this is an older copy. They count as without costs now
   bool ahead = false;      // later numbers are stored: the maker is an older copy, or there are two of it
+  std::string node = {};   // whose the origin is, empty = nobody's yet. Of another's nothing is found or changed
 };
 
 enum class OpenMode { kCreate, kReadWrite, kReadOnly };
