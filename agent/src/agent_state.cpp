@@ -129,6 +129,12 @@ Status Agent::Implementation::open() {
                                           configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
   follow_kill_switch();
+  if (const std::uint64_t aside = costs->spool().aside(); aside > 0) {
+    spdlog::warn(
+        "{} batches of costs in the spool cannot be read by this release: they are kept aside in agent.db until one "
+        "of a later release can",
+        aside);
+  }
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(export_metrics());
@@ -437,8 +443,9 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
             batches_refused),
-      count("costs_dropped", "Values of passive costs for which neither the spool nor memory had room.",
-            collected.dropped()),
+      gauge("batches_aside", "Batches of costs that this release cannot read, kept in agent.db for one that can.",
+            static_cast<double>(costs->spool().aside())),
+      count("costs_dropped", "Values of costs for which neither the spool nor memory had room.", collected.dropped()),
       gauge("costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
             static_cast<double>(collected.size())),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
