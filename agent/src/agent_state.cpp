@@ -129,17 +129,22 @@ Status Agent::Implementation::open() {
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
                                           configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
-  follow_kill_switch();
   if (const std::uint64_t aside = costs->spool().aside(); aside > 0) {
     spdlog::warn(
         "{} batches of costs in the spool cannot be read by this release: they are kept aside in agent.db until one "
         "of a later release can",
         aside);
   }
+  follow_kill_switch();
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(export_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
+  if (::geteuid() == 0) {
+    spdlog::warn(
+        "this agent runs as root, and so will the ranks that it starts: run one as the user whose jobs they are "
+        "(trimtab-agent@USER)");
+  }
   if (facts.inject_library.empty()) {
     spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
   }
@@ -453,6 +458,8 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
       count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
       count("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()),
+      {"trimtab_agent_root", false, "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
+       ::geteuid() == 0 ? 1.0 : 0.0, "{tenant=\"" + net::label_value(configuration.tenant) + "\"}"},
       gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
       gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
       gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
