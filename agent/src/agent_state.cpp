@@ -94,7 +94,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 chosen.node, clock}),
       hardware_probe(probe_parts()),
       retention({chosen.state, chosen.job_retention, [this](const std::string& job) { return ranks.is_active(job); },
-                 [this](const std::string& job) { return forget_job(job); }}),
+                 [this](const std::string& job) { return forget_job(job); }},
+                clock.monotonic(), clock.wall()),
       tls(std::move(certificates)),
       link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
@@ -128,11 +129,22 @@ Status Agent::Implementation::open() {
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
                                           configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
+  if (const std::uint64_t aside = costs->spool().aside(); aside > 0) {
+    spdlog::warn(
+        "{} batches of costs in the spool cannot be read by this release: they are kept aside in agent.db until one "
+        "of a later release can",
+        aside);
+  }
   follow_kill_switch();
   TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(export_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
+  if (::geteuid() == 0) {
+    spdlog::warn(
+        "this agent runs as root, and so will the ranks that it starts: run one as the user whose jobs they are "
+        "(trimtab-agent@USER)");
+  }
   if (facts.inject_library.empty()) {
     spdlog::warn("libtrimtab-inject.so was not found: ranges of the jobs are not recorded. Name it with --inject");
   }
@@ -439,14 +451,17 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
             batches_refused),
-      count("costs_dropped", "Values of passive costs for which neither the spool nor memory had room.",
-            collected.dropped()),
+      gauge("batches_aside", "Batches of costs that this release cannot read, kept in agent.db for one that can.",
+            static_cast<double>(costs->spool().aside())),
+      count("costs_dropped", "Values of costs for which neither the spool nor memory had room.", collected.dropped()),
       gauge("costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
             static_cast<double>(collected.size())),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
       count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
       count("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()),
+      {"trimtab_agent_root", false, "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
+       ::geteuid() == 0 ? 1.0 : 0.0, "{tenant=\"" + net::label_value(configuration.tenant) + "\"}"},
       gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
       gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
       gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),

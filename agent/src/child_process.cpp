@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "process_identity.hpp"
@@ -21,6 +23,9 @@ namespace trimtab::agent {
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+// Of the process, as the mask itself is; nothing: children inherit what is there.
+std::optional<mode_t> mask_of_children;
 
 enum class Stage : int { kDirectory = 1, kDescriptors, kExecute };
 struct ChildFailure {
@@ -39,6 +44,7 @@ struct ChildPlan {
   int error = -1;
   int gate = -1;
   int failure = -1;
+  std::optional<mode_t> file_mask;
   bool dies_with_agent = false;
 };
 
@@ -48,6 +54,7 @@ ChildPlan plan_child(const ProcessRequest& request, std::string program) {
   plan.directory = request.working_directory;
   plan.output = request.output;
   plan.error = request.error;
+  plan.file_mask = mask_of_children;
   plan.dies_with_agent = request.dies_with_agent;
   for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
   plan.arguments.push_back(nullptr);
@@ -93,6 +100,7 @@ void close_all_but(int one, int other) {
   ::setpgid(0, 0);
   if (plan.dies_with_agent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_signals();
+  if (plan.file_mask) ::umask(*plan.file_mask);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const int output = plan.output >= 0 ? plan.output : null;
   const int error = plan.error >= 0 ? plan.error : null;
@@ -212,6 +220,11 @@ Status HeldProcess::failure_of_child() const {
       break;
   }
   return unavailable("couldn't run '" + program_ + "': " + reason);
+}
+
+void keep_own_files_private() {
+  const mode_t before = ::umask(S_IRWXG | S_IRWXO);
+  if (!mask_of_children) mask_of_children = before;
 }
 
 std::map<std::string, std::string> own_environment() {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Starting a program: its own process group, no shell, no descriptors but the three, default signals. Between fork and
-// exec the child is held at a gate, so that the agent can write down the pid first: an agent that is killed in between
-// leaves no program running that nobody knows of.
+// Starting a program: its own process group, no shell, no descriptors but the three, default signals, the file mask
+// that the agent was started with. Between fork and exec the child is held at a gate, so that the agent can write down
+// the pid first: an agent that is killed in between leaves no program running that nobody knows of.
 
 #include <sys/types.h>
 
@@ -48,6 +48,10 @@ class HeldProcess final {
   int failure_ = -1;
   std::string program_;
 };
+
+// What this process makes is its user's alone from now on; children get the mask that was there before. The first call
+// counts. Before the first thread.
+void keep_own_files_private();
 
 // This process's environment as a map.
 [[nodiscard]] std::map<std::string, std::string> own_environment();

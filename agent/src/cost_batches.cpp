@@ -1,15 +1,18 @@
 #include "cost_batches.hpp"
 
+#include "schema/fingerprint.hpp"
+
 namespace trimtab::agent {
 
 void CostCollection::add(const CostOrigin& origin, const std::vector<Cost>& costs) {
   if (costs.empty()) return;
   auto& collected = costs_[origin];
+  const std::size_t most = (origin.active ? 2 : 1) * kMostWaiting;
   for (const auto& cost : costs) {
     const auto known = collected.find(cost.key);
     if (known != collected.end()) {
       known->second.merge(cost.statistics);
-    } else if (origin.active || waiting_ < kMostWaiting) {
+    } else if (waiting_ < most) {
       collected.emplace(cost.key, cost.statistics);
       ++waiting_;
     } else {
@@ -37,11 +40,17 @@ std::string encode_batch(const CostOrigin& origin, const std::vector<Cost>& cost
   return batch.SerializeAsString();
 }
 
+bool is_batch(std::string_view payload) {
+  wire::CostBatch batch;
+  return batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()));
+}
+
 Result<DecodedBatch> decode_batch(std::string_view payload) {
   wire::CostBatch batch;
   if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return bad_input("a spooled batch is not a CostBatch message");
   }
+  TRIMTAB_TRY_STATUS(parse_fingerprint(batch.fingerprint_json(), "a spooled batch's fingerprint"));
   DecodedBatch decoded{{batch.job(), batch.fingerprint_json(), false}, {}};
   for (const auto& entry : batch.entries()) {
     decoded.origin.active = entry.source() == source_name(true);

@@ -2,7 +2,7 @@
 
 // Costs on their way into batches: collected in memory by job, fingerprint and source, then cut into batches of a
 // bounded size. What finds no room there waits here, merged by key, and so takes no more memory with time; new passive
-// keys beyond kMostWaiting are dropped and counted. Pure.
+// keys beyond kMostWaiting, and active ones beyond twice as many, are dropped and counted. Pure.
 
 #include <map>
 #include <string>
@@ -74,6 +74,9 @@ struct DecodedBatch {
   CostOrigin origin;
   std::vector<Cost> costs;
 };
+// Fails for one of a release that knows other costs, and for a damaged one.
 [[nodiscard]] Result<DecodedBatch> decode_batch(std::string_view payload);
+// Whether a coordinator can be asked to take it, whatever it holds.
+[[nodiscard]] bool is_batch(std::string_view payload);
 
 }  // namespace trimtab::agent

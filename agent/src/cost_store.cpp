@@ -11,11 +11,27 @@ Result<CostStore> CostStore::open(Database& database, const std::string& costs_p
   TRIMTAB_TRY(auto spool, BatchSpool::open(database, spool_limit));
   TRIMTAB_TRY(auto costs, CostDatabase::open(costs_path, OpenMode::kCreate));
   CostStore store(std::move(spool), std::move(costs), std::move(instance), std::move(send));
+  TRIMTAB_TRY_STATUS(store.enter_aside());
   TRIMTAB_TRY_STATUS(store.enter_spooled());
   TRIMTAB_TRY(const BatchNumbers numbers, batch_numbers(database));
   TRIMTAB_TRY(store.last_to_send_, agent::last_to_send(database));
   store.last_offered_ = numbers.last;
   return store;
+}
+
+// What an earlier start could not read: this one may be of a later release.
+Status CostStore::enter_aside() {
+  for (BatchSpool::AsideBatch last;;) {
+    TRIMTAB_TRY(const auto some, spool_.next_aside(last, kMaxInFlight));
+    if (some.empty()) return {};
+    for (const auto& aside : some) {
+      last = {aside.instance, {aside.batch.id, ""}};
+      const auto decoded = decode_batch(aside.batch.payload);
+      if (!decoded.ok()) continue;
+      TRIMTAB_TRY_STATUS(enter({aside.instance, aside.batch.id}, decoded->origin, decoded->costs));
+      TRIMTAB_TRY_STATUS(spool_.forget_aside(aside));
+    }
+  }
 }
 
 Status CostStore::enter_spooled() {
@@ -24,15 +40,21 @@ Status CostStore::enter_spooled() {
     if (batches.empty()) return {};
     for (const auto& batch : batches) {
       last = batch.id;
-      TRIMTAB_TRY(const auto decoded, decode_batch(batch.payload));
-      TRIMTAB_TRY_STATUS(enter(batch.id, decoded.origin, decoded.costs));
+      const auto decoded = decode_batch(batch.payload);
+      TRIMTAB_TRY_STATUS(decoded.ok() ? enter({instance_, batch.id}, decoded->origin, decoded->costs)
+                                      : set_aside(batch, decoded.error().message));
     }
   }
 }
 
-Status CostStore::enter(std::uint64_t batch, const CostOrigin& origin, const std::vector<Cost>& costs) {
+// One that is no message at all leaves the spool: else the coordinator would wait for it with all that come after it.
+Status CostStore::set_aside(const SpooledBatch& batch, const std::string& reason) {
+  return spool_.set_aside(instance_, batch, reason, /*leaves=*/!is_batch(batch.payload));
+}
+
+Status CostStore::enter(const BatchId& batch, const CostOrigin& origin, const std::vector<Cost>& costs) {
   TRIMTAB_TRY(const auto fingerprint, parse_fingerprint(origin.fingerprint_json, "the agent's fingerprint"));
-  const auto entered = costs_.add_batch({instance_, batch}, fingerprint, source_name(origin.active), costs);
+  const auto entered = costs_.add_batch(batch, fingerprint, source_name(origin.active), costs);
   return entered.ok() ? Status{} : Status{entered.error()};
 }
 
@@ -42,7 +64,7 @@ bool CostStore::store(const CostOrigin& origin, const std::vector<Cost>& costs) 
   if (*id == 0) return ++counters_.no_room, false;
   ++counters_.spooled;
   // Our own copy is second: it is made before the batch leaves the spool, if not now.
-  if (const auto entered = enter(*id, origin, costs); !entered.ok()) {
+  if (const auto entered = enter({instance_, *id}, origin, costs); !entered.ok()) {
     failed(entered.error());
     not_entered_.insert(*id);
   }
@@ -102,7 +124,9 @@ void CostStore::pump() {
     wire::FromAgent message;
     if (!message.mutable_cost_batch()->ParseFromString(batches->front().payload)) {
       last_sent_ = batches->front().id;
-      failed(bad_input("batch " + std::to_string(last_sent_) + " of the spool cannot be read"));
+      if (const Status aside = set_aside(batches->front(), "it is not a CostBatch message"); !aside.ok()) {
+        failed(aside.error());
+      }
       continue;
     }
     message.mutable_cost_batch()->set_batch(batches->front().id);
@@ -117,7 +141,7 @@ Status CostStore::enter_late(std::uint64_t batch) {
   TRIMTAB_TRY(const auto batches, spool_.next(batch - 1, 1));
   if (!batches.empty() && batches.front().id == batch) {
     TRIMTAB_TRY(const auto decoded, decode_batch(batches.front().payload));
-    TRIMTAB_TRY_STATUS(enter(batch, decoded.origin, decoded.costs));
+    TRIMTAB_TRY_STATUS(enter({instance_, batch}, decoded.origin, decoded.costs));
   }
   not_entered_.erase(batch);
   return {};

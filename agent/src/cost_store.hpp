@@ -23,7 +23,8 @@ class CostStore {
   static constexpr std::size_t kMaxInFlight = 8;
   static constexpr Nanoseconds kAnswerTime = std::chrono::seconds(30);
 
-  // Batches that were spooled and not entered when the agent died are entered now.
+  // Batches that were spooled and not entered when the agent died are entered now. One that this release cannot read is
+  // kept aside, for a release that can, and is sent all the same; nothing waits for it.
   [[nodiscard]] static Result<CostStore> open(Database& database, const std::string& costs_path, std::string instance,
                                               Bytes spool_limit, Send send);
 
@@ -59,9 +60,11 @@ class CostStore {
  private:
   CostStore(BatchSpool spool, CostDatabase costs, std::string instance, Send send)
       : spool_(std::move(spool)), costs_(std::move(costs)), instance_(std::move(instance)), send_(std::move(send)) {}
-  Status enter(std::uint64_t batch, const CostOrigin& origin, const std::vector<Cost>& costs);
+  Status enter(const BatchId& batch, const CostOrigin& origin, const std::vector<Cost>& costs);
+  Status enter_aside();
   Status enter_late(std::uint64_t batch);
   Status enter_spooled();
+  Status set_aside(const SpooledBatch& batch, const std::string& reason);
   Status let_go(std::uint64_t batch);
   bool failed(const Error& error);
   void pump();

@@ -66,12 +66,22 @@ void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
 }
 
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
+  const bool trusted = trusts_clocks(now, wall);
   if (parts_.kept_for.count() == 0 || remove_some() || !unfinished_) return;
+  if (!trusted) return due_.clear();
   if (due_.empty() && now >= next_look_) {
     next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
     look(wall);
   }
   if (!due_.empty()) take_next(wall);
+}
+
+bool JobRetention::trusts_clocks(Nanoseconds now, Nanoseconds wall) {
+  if (const Nanoseconds jump = clocks_.look(now, wall); jump.count() != 0) {
+    spdlog::warn("the wall clock has jumped by {} s: until it has been steady for a day, what jobs left is kept",
+                 std::chrono::duration_cast<std::chrono::seconds>(jump).count());
+  }
+  return clocks_.tells(parts_.kept_for, now);
 }
 
 bool JobRetention::remove_some() {

@@ -20,6 +20,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/configuration.hpp"
+#include "child_process.hpp"
 #include "net/log_file.hpp"
 #include "net/service_notice.hpp"
 
@@ -117,6 +118,7 @@ Result<std::optional<net::LogFile>> log_file(const Configuration& configuration)
 }
 
 int run(const Configuration& configuration, const net::ServiceVariables& manager) {
+  keep_own_files_private();  // its databases and logs name jobs, plans and commands; ranks' files are their jobs'
   const auto log = log_file(configuration);
   if (!log.ok()) return fail(log.error());
   spdlog::set_default_logger(spdlog::stderr_logger_mt("trimtab-agent"));

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <optional>
 
+#include "schema/durable_file.hpp"
+
 namespace trimtab::agent {
 
 namespace {
@@ -37,18 +39,8 @@ std::optional<std::uint64_t> launch_of_table(std::string_view name) {
   std::uint64_t launch = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), launch);
   const std::string_view rest(end, static_cast<std::size_t>(name.data() + name.size() - end));
-  const bool table = error == std::errc{} && (rest == ".table" || rest == ".table.new");
+  const bool table = error == std::errc{} && (rest == ".table" || rest.starts_with(".table.new"));
   return table ? std::optional(launch) : std::nullopt;
-}
-
-Status write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return unavailable(std::strerror(errno));
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return {};
 }
 
 }  // namespace
@@ -122,13 +114,7 @@ Status make_directories(const std::string& path) {
 }
 
 Status write_file(const std::string& path, std::string_view text) {
-  const std::string beside = path + ".new";
-  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return failed("write", beside, errno);
-  const auto written = write_all(descriptor, text);
-  ::close(descriptor);
-  if (!written.ok()) return wrap("couldn't write " + beside, written.error());
-  return ::rename(beside.c_str(), path.c_str()) == 0 ? Status{} : failed("write", path, errno);
+  return write_durably(path, text, 0644);
 }
 
 Result<std::string> read_file(const std::string& path) {
@@ -149,9 +135,9 @@ Result<int> open_log(const std::string& path) {
 void bound_log(const std::string& path, Bytes limit) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || found.st_size <= limit) return;
-  const auto kept = write_file(path + ".previous", tail_of(path, static_cast<std::size_t>(limit / 4)));
-  // Also when the disk is full and nothing could be kept: then room matters most.
-  static_cast<void>(kept.ok());
+  // A log that a power cut takes is no loss. Nor does it matter that nothing could be kept: then room matters most.
+  std::ofstream(path + ".previous", std::ios::binary | std::ios::trunc)
+      << tail_of(path, static_cast<std::size_t>(limit / 4));
   static_cast<void>(::truncate(path.c_str(), 0) == 0);
 }
 

@@ -58,7 +58,7 @@ class Scratch {
 void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches);
 
 [[nodiscard]] Status make_directories(const std::string& path);
-// Whole or not at all: written beside and renamed.
+// Whole or not at all, also after a power cut (schema/durable_file.hpp).
 [[nodiscard]] Status write_file(const std::string& path, std::string_view text);
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 

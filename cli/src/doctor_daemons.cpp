@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -63,10 +64,80 @@ constexpr double kLateLoop = 1.0;
 constexpr double kFullSpool = 128 * 1048576.0;
 constexpr double kWrongClock = 1.0;
 constexpr double kManyRefusals = 100;
+constexpr double kClearlyOver = 2;
+constexpr double kFewPosts = 0.1;
 constexpr Nanoseconds kSoon = std::chrono::hours(24 * 30);
 
 std::string seconds(double value) {
   return format_number(value, 1) + " s";
+}
+
+std::optional<double> value_of(const Samples& page, std::string_view name, const std::string& labels) {
+  const auto found =
+      std::ranges::find_if(page, [&](const MetricSample& one) { return one.name == name && one.labels == labels; });
+  return found == page.end() ? std::nullopt : std::optional(found->value);
+}
+
+bool is_root_for_all(const Samples& page) {
+  return std::ranges::any_of(page, [](const MetricSample& one) {
+    return one.name == "trimtab_agent_root" && one.value > 0 && label_of(one, "tenant").empty();
+  });
+}
+
+// Ranks whose collectors take clearly more of their time than they may: "gpt/0 (4.1 %), gpt/1 (3.9 %)".
+std::string over_budget(const Samples& page, const EarlierPage& earlier) {
+  constexpr const char* kCost = "trimtab_rank_collector_cost_seconds_total";
+  std::string text;
+  for (const MetricSample& sample : page) {
+    const auto budget = value_of(page, "trimtab_rank_collector_budget_ratio", sample.labels);
+    const auto before = value_of(earlier.page, kCost, sample.labels);
+    if (sample.name != kCost || !budget || !before) continue;
+    const double share = (sample.value - *before) / std::chrono::duration<double>(earlier.ago).count();
+    if (share <= kClearlyOver * *budget) continue;
+    text += (text.empty() ? "" : ", ") + label_of(sample, "job") + "/" + label_of(sample, "rank") + " (" +
+            format_percent(share) + ")";
+  }
+  return text;
+}
+
+void add_rates(const Samples& page, const EarlierPage& earlier, Findings& findings) {
+  const auto both = [&](const char* name) { return std::pair(sum_of(earlier.page, name), sum_of(page, name)); };
+  const auto [used_before, used] = both("trimtab_agent_cpu_seconds_total");
+  const double cores = (used - used_before) / std::chrono::duration<double>(earlier.ago).count();
+  const double budget = sum_of(page, "trimtab_agent_idle_cpu_budget_cores");
+  const bool idle = both("trimtab_agent_ranks_running") == std::pair(0.0, 0.0);
+  findings.add(idle && budget > 0 && cores > budget, "CPU", Health::kWarn,
+               format_percent(cores) + " of a core without a rank, more than the budget of " + format_percent(budget),
+               "see docs/operating.md, 'An idle agent takes too much'");
+  const std::string over = over_budget(page, earlier);
+  findings.add(!over.empty(), "collectors", Health::kWarn, "more than twice their budget: " + over,
+               "see docs/operating.md, 'Measuring costs too much'");
+}
+
+// Posts that failed now and then are no finding.
+void add_posts(const Samples& page, Findings& findings) {
+  double all = 0;
+  double failed = 0;
+  std::string how;
+  for (const MetricSample& one : page) {
+    if (one.name != "trimtab_otlp_exports_total") continue;
+    all += one.value;
+    const std::string result = label_of(one, "result");
+    if (result == "ok" || one.value == 0) continue;
+    failed += one.value;
+    how += (how.empty() ? "" : ", ") + result;
+  }
+  findings.add(failed > kFewPosts * all, "posts", Health::kWarn,
+               counted(failed) + " of " + counted(all) + " posts of metrics failed: " + how,
+               "see otlp_endpoint and its collector; the log says what it answers");
+}
+
+// What became of agents' batches of costs.
+void add_batches(const Samples& page, const std::string& outcome, Findings& findings) {
+  const double count = value_of(page, "trimtab_cost_batches_total", "outcome=\"" + outcome + "\"").value_or(0);
+  findings.add(count > 0, "costs", Health::kWarn, counted(count) + " batches of agents are " + outcome,
+               outcome == "lost" ? "costs.db is an older copy: 'trimtab db merge' with the agents' own brings them back"
+                                 : "the log says why; agents keep them in their own costs.db");
 }
 
 }  // namespace
@@ -91,7 +162,7 @@ std::vector<MetricSample> parse_metric_page(std::string_view text) {
   return page;
 }
 
-std::vector<Check> agent_checks(const Samples& page) {
+std::vector<Check> agent_checks(const Samples& page, const std::optional<EarlierPage>& earlier) {
   const auto value = [&](const char* name) { return sum_of(page, std::string("trimtab_agent_") + name); };
   Findings findings("agent");
   findings.add(value("coordinator_connected") == 0, "link", Health::kWarn, "the coordinator does not know this agent",
@@ -101,11 +172,17 @@ std::vector<Check> agent_checks(const Samples& page) {
                counted(value("batches_failed_total")) + " attempts to store costs failed",
                "its state directory is full or cannot be written: free some space; nothing is lost while it runs");
   findings.add(value("costs_dropped_total") > 0, "spool", Health::kWarn,
-               counted(value("costs_dropped_total")) + " passive values were dropped, spool and memory were full",
+               counted(value("costs_dropped_total")) + " values were dropped, spool and memory were full",
                "bring the coordinator back, or raise spool_limit");
   findings.add(value("spool_bytes") > kFullSpool, "spool", Health::kWarn,
                format_bytes(static_cast<Bytes>(value("spool_bytes"))) + " wait for the coordinator",
                "bring the coordinator back; beyond spool_limit costs wait in memory");
+  findings.add(value("batches_refused_total") > 0, "costs", Health::kWarn,
+               counted(value("batches_refused_total")) + " batches are refused by the coordinator for good",
+               "the log says why; they stay in costs.db: bring both to one release, then 'trimtab db merge'");
+  findings.add(value("batches_aside") > 0, "costs", Health::kWarn,
+               counted(value("batches_aside")) + " batches cannot be read by this release and are kept aside",
+               "go back to the release that wrote them: it enters them when it starts");
   const double records = value("records_total") + value("records_dropped_total");
   findings.add(
       value("records_dropped_total") > 0, "rings", Health::kWarn,
@@ -115,12 +192,18 @@ std::vector<Check> agent_checks(const Samples& page) {
                counted(value("rings_broken_total")) + " rings given up, " + counted(value("records_malformed_total")) +
                    " records made no sense",
                "use the libtrimtab-inject.so of the agent's release in the jobs");
+  findings.add(
+      value("rings_refused_total") > 0, "rings", Health::kWarn,
+      counted(value("rings_refused_total")) + " rings were not taken: their processes are not measured",
+      "the log says which; raise ring_memory or ring_memory_of_process, or bring the job to the agent's release");
   findings.add(value("frames_refused_total") > 0, "protocol", Health::kWarn,
                counted(value("frames_refused_total")) + " frames of training processes broke the protocol",
                "use the Python client of the agent's release in the jobs; the log names the frames");
   findings.add(value("processes_refused_total") > 0, "users", Health::kWarn,
                counted(value("processes_refused_total")) + " connections of other users' processes were refused",
                "run an agent as the user whose jobs are to be measured: trimtab-agent@USER");
+  findings.add(is_root_for_all(page), "root", Health::kWarn, "ranks run as root, and jobs of every tenant are admitted",
+               "run an agent as each user (trimtab-agent@USER), or name the one tenant that may (`tenant`)");
   findings.add(value("kill_switch") > 0, "kill switch", Health::kWarn,
                "thrown: ranks here take no plan but their incumbents", "trimtab kill-switch release");
   findings.add(value("loop_lag_seconds") > kLateLoop, "loop", Health::kWarn,
@@ -131,6 +214,8 @@ std::vector<Check> agent_checks(const Samples& page) {
                format_bytes(static_cast<Bytes>(value("resident_bytes"))) + " without a rank, more than the budget of " +
                    format_bytes(static_cast<Bytes>(value("idle_memory_budget_bytes"))),
                "see docs/operating.md, 'An idle agent takes too much'");
+  if (earlier) add_rates(page, *earlier, findings);
+  add_posts(page, findings);
   const std::string stalled = where(page, "trimtab_host_source_stalled", "source");
   findings.add(!stalled.empty(), "sources", Health::kWarn, "reading hangs: " + stalled,
                "a driver or a device does not answer (nvidia-smi, dmesg); everything else goes on");
@@ -168,6 +253,14 @@ std::vector<Check> coordinator_checks(const Samples& page) {
   findings.add(value("frames_malformed_total") > 0, "protocol", Health::kWarn,
                counted(value("frames_malformed_total")) + " frames of agents could not be read",
                "bring agents and coordinator to one release");
+  for (const char* outcome : {"refused", "lost"}) add_batches(page, outcome, findings);
+  const std::string foreign = where(page, "trimtab_foreign_messages_total", "what");
+  findings.add(!foreign.empty(), "nodes", Health::kWarn, "some spoke of what is another node's: " + foreign,
+               "the log names them: look at what runs there");
+  findings.add(value("retention_failures_total") > 0, "retention", Health::kWarn,
+               counted(value("retention_failures_total")) + " attempts to remove what is over failed",
+               "the log says why; it is kept until its database can be written");
+  add_posts(page, findings);
   findings.add(value("loop_lag_seconds") > kLateLoop, "loop", Health::kWarn,
                seconds(value("loop_lag_seconds")) + " late",
                "its disk or its CPU is too slow: see its state directory's device and who shares its cores");

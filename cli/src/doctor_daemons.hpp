@@ -3,6 +3,7 @@
 // What `trimtab doctor` says of daemons that run, from what they say of themselves at /metrics, and of the files that
 // services read. Judgements over facts that come in as arguments; docs/operating.md says more of each. Pure.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,14 @@ struct MetricSample {
 // Of a page in Prometheus' text format; a line that makes no sense is left out.
 [[nodiscard]] std::vector<MetricSample> parse_metric_page(std::string_view text);
 
-// One check for what is wrong each; a single good one where nothing is.
-[[nodiscard]] std::vector<Check> agent_checks(const std::vector<MetricSample>& page);
+struct EarlierPage {
+  std::vector<MetricSample> page;
+  Nanoseconds ago{0};
+};
+// One check for what is wrong each; a single good one where nothing is. What an agent and its collectors take shows
+// between two pages of one agent.
+[[nodiscard]] std::vector<Check> agent_checks(const std::vector<MetricSample>& page,
+                                              const std::optional<EarlierPage>& earlier = std::nullopt);
 [[nodiscard]] std::vector<Check> coordinator_checks(const std::vector<MetricSample>& page);
 
 // `problem` is what reading it gave, empty = none.

@@ -1,18 +1,13 @@
 #include "doctor_services.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
-#include "agent/configuration.hpp"
 #include "coordinator/settings.hpp"
+#include "doctor_agent.hpp"
 #include "doctor_daemons.hpp"
 #include "files.hpp"
 #include "net/certificates.hpp"
-#include "net/http_client.hpp"
 
 namespace trimtab::cli {
 
@@ -26,12 +21,8 @@ struct Read {
 };
 
 Read read_agent(const std::string& path, const std::string& text) {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  const auto defaults = agent::default_configuration(true, {}, host.data());
-  const auto read = agent::configure(defaults, agent::ConfigurationFile{path, text}, {}, {});
-  if (!read.ok()) return {read.error(), {}};
-  return {agent::check_configuration(*read), read->tls};
+  const auto read = agent_configuration(path, text);
+  return read.ok() ? Read{agent::check_configuration(*read), read->tls} : Read{read.error(), {}};
 }
 
 Read read_coordinator(const std::string& path, const std::string& text) {
@@ -77,15 +68,6 @@ std::vector<Check> configuration_checks(const std::string& directory) {
     if (!read.tls.authority.empty()) checks.push_back(certificate_check(read.tls.authority));
   }
   return checks;
-}
-
-std::vector<Check> running_agent_checks(std::uint16_t metrics_port) {
-  const auto reply = net::http_request({"127.0.0.1", metrics_port}, "GET", "/metrics", "", kPatience);
-  if (!reply.ok() || reply->status != 200) return {};
-  const auto page = parse_metric_page(reply->body);
-  const bool is_agent =
-      std::ranges::any_of(page, [](const MetricSample& one) { return one.name == "trimtab_agent_ranks_running"; });
-  return is_agent ? agent_checks(page) : std::vector<Check>{};
 }
 
 std::vector<Check> running_coordinator_checks(const CoordinatorClient& client, bool named) {

@@ -14,9 +14,6 @@ namespace trimtab::cli {
 // Of agent.toml and coordinator.toml in `directory` where they are there, and of the certificates that they name.
 [[nodiscard]] std::vector<Check> configuration_checks(const std::string& directory);
 
-// Of the agent whose metrics are on this port of loopback; nothing where none answers.
-[[nodiscard]] std::vector<Check> running_agent_checks(std::uint16_t metrics_port);
-
 // `named`: somebody gave its address, so that its absence is worth a word.
 [[nodiscard]] std::vector<Check> running_coordinator_checks(const CoordinatorClient& client, bool named);
 

@@ -1,6 +1,5 @@
 #include "files.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+
+#include "schema/durable_file.hpp"
 
 namespace trimtab::cli {
 
@@ -41,25 +42,7 @@ Status write_file(const std::string& path, std::string_view content) {
 }
 
 Status write_private_file(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".new-" + std::to_string(getpid());
-  const auto failed = [&](const std::string& cause) {
-    std::remove(temporary.c_str());
-    return unavailable("cannot write " + path + ": " + cause);
-  };
-  std::remove(temporary.c_str());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (descriptor < 0) return unavailable("cannot write " + path + ": " + std::strerror(errno));
-  std::string cause;
-  while (!content.empty() && cause.empty()) {
-    const ssize_t count = write(descriptor, content.data(), content.size());
-    if (count >= 0) content.remove_prefix(static_cast<std::size_t>(count));
-    if (count < 0 && errno != EINTR) cause = std::strerror(errno);
-  }
-  if (cause.empty() && fsync(descriptor) != 0) cause = std::strerror(errno);
-  if (close(descriptor) != 0 && cause.empty()) cause = std::strerror(errno);
-  if (!cause.empty()) return failed(cause);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed(std::strerror(errno));
-  return {};
+  return write_durably(path, content, 0600);
 }
 
 Status make_private_directory(const std::string& path) {

@@ -13,7 +13,7 @@ namespace trimtab::cli {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 // Writes a neighbour and renames it over `path`, so that a reader never sees half a file. Failure is kUnavailable.
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content);
-// The same, readable by its owner alone from the first byte on.
+// The same, readable by its owner alone from the first byte on, and on the disk when it returns.
 [[nodiscard]] Status write_private_file(const std::string& path, std::string_view content);
 // Where it was not there before, for its owner alone.
 [[nodiscard]] Status make_private_directory(const std::string& path);

@@ -12,6 +12,7 @@
 
 #include "budget.hpp"
 #include "coordinator_client.hpp"
+#include "doctor_agent.hpp"
 #include "doctor_checks.hpp"
 #include "doctor_gpu.hpp"
 #include "doctor_services.hpp"
@@ -36,7 +37,7 @@ struct Arguments {
   std::string job;
   SessionFlags session;
   std::string configuration = "/etc/trimtab";
-  std::string metrics_port = "7421";
+  std::string metrics_port;
   bool json = false;
 };
 
@@ -197,13 +198,22 @@ void print(const std::vector<Check>& checks, bool as_json, Console& console) {
   console.out << table.str() << "\ndetail that remains on this node: " << to_string(detail) << "\n";
 }
 
+// Nothing where nothing was given.
+Result<std::optional<std::uint16_t>> parse_port(const std::string& text) {
+  if (text.empty()) return std::optional<std::uint16_t>();
+  TRIMTAB_TRY(const auto port, parse_count("--metrics-port", text));
+  if (port > 65535) return bad_input("--metrics-port: expected at most 65535, but found " + text);
+  return std::optional(static_cast<std::uint16_t>(port));
+}
+
 // Of daemons that are here, or that are named.
-std::vector<Check> service_checks(const Arguments& arguments, std::uint64_t metrics_port) {
+std::vector<Check> service_checks(const Arguments& arguments, std::optional<std::uint16_t> metrics_port) {
   std::vector<Check> checks = configuration_checks(arguments.configuration);
   const auto append = [&checks](std::vector<Check> more) {
     for (Check& check : more) checks.push_back(std::move(check));
   };
-  if (metrics_port != 0) append(running_agent_checks(static_cast<std::uint16_t>(metrics_port)));
+  append(running_agent_checks(find_agent(arguments.configuration, metrics_port), arguments.session.tls, SystemClock(),
+                              [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
   const auto client = existing_coordinator(arguments.session);
   if (client.ok()) append(running_coordinator_checks(*client, !arguments.session.coordinator.empty()));
   return checks;
@@ -214,14 +224,12 @@ Result<int> doctor(const Arguments& arguments, Console& console) {
   if (!arguments.job.empty()) {
     TRIMTAB_TRY(job, load_job(arguments.job));
   }
-  const auto port = parse_count("--metrics-port", arguments.metrics_port);
-  if (!port.ok()) return port.error();
-  if (*port > 65535) return bad_input("--metrics-port: expected at most 65535, but found " + arguments.metrics_port);
+  TRIMTAB_TRY(const auto port, parse_port(arguments.metrics_port));
   std::vector<Check> checks = installation_checks();
   for (Check& check : machine_checks(arguments, job)) checks.push_back(std::move(check));
   for (Check& check : job_checks(job)) checks.push_back(std::move(check));
   for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
-  for (Check& check : service_checks(arguments, *port)) checks.push_back(std::move(check));
+  for (Check& check : service_checks(arguments, port)) checks.push_back(std::move(check));
   print(checks, arguments.json, console);
   return overall(checks) == Health::kFail ? 1 : 0;
 }
@@ -238,8 +246,8 @@ void add_doctor(CLI::App& root, Selection& selection) {
   add_coordinator_flags(verb, arguments->session);
   add_value(verb, "--configuration", arguments->configuration, "DIR", "Where agent.toml and coordinator.toml are")
       ->capture_default_str();
-  add_value(verb, "--metrics-port", arguments->metrics_port, "N", "Of this machine's agent; 0 = do not ask it")
-      ->capture_default_str();
+  add_value(verb, "--metrics-port", arguments->metrics_port, "N",
+            "Of this machine's agent (default: that of agent.toml, else 7421); 0 = do not ask it");
   add_json(verb, arguments->json);
   verb->callback([arguments, &selection] {
     selection.action = [arguments](Console& console) { return doctor(*arguments, console); };

@@ -1,8 +1,5 @@
 #include "nccl_tables.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "schema/durable_file.hpp"
 #include "schema/nccl_choice.hpp"
 
 namespace trimtab::coordinator {
@@ -27,19 +25,6 @@ std::string file_name(std::int64_t run, std::uint64_t launch) {
 Error cannot(const char* what, const fs::path& path) {
   return unavailable(std::string("cannot ") + what + " " + path.string() +
                      ", which keeps what the launch tells NCCL; make room there or give the directory back");
-}
-
-bool write_whole(const fs::path& path, std::string_view bytes) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return false;
-  bool whole = true;
-  while (whole && !bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    whole = written > 0;
-    if (whole) bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  whole = whole && ::fsync(file) == 0;
-  return ::close(file) == 0 && whole;
 }
 
 struct Name {
@@ -89,10 +74,7 @@ Result<std::string> nccl_table_of_launch(const std::string& directory, std::int6
   fs::create_directories(directory, error);
   const std::vector<NcclChoice> choices = nccl_choices(known);
   const std::string table = choices.empty() ? "" : encode_nccl_table(choices, launch);
-  const fs::path aside = path.string() + ".new";
-  if (!write_whole(aside, table)) return cannot("write", aside);
-  fs::rename(aside, path, error);
-  if (error) return cannot("write", path);
+  if (!write_durably(path.string(), table, 0644).ok()) return cannot("write", path);
   remove_tables(directory,
                 [&](const Name& name) { return name.run == run && launch >= kKept && name.launch <= launch - kKept; });
   return table;

@@ -8,6 +8,10 @@ namespace trimtab::coordinator {
 
 void Retention::tick() {
   const Nanoseconds now = services_.clock.monotonic();
+  if (const Nanoseconds jump = clocks_.look(now, services_.clock.wall()); jump.count() != 0) {
+    spdlog::warn("the wall clock has jumped by {} s: until it has been steady for a day, what is over is kept",
+                 std::chrono::duration_cast<std::chrono::seconds>(jump).count());
+  }
   if (now < next_look_) return;
   if (!forget_some()) next_look_ = now + kPeriod;
 }
@@ -27,8 +31,12 @@ bool Retention::forget_some() {
   return more;
 }
 
+bool Retention::may_go(Nanoseconds limit) const {
+  return limit.count() != 0 && clocks_.tells(limit, services_.clock.monotonic());
+}
+
 Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
-  if (limits_.jobs.count() == 0) return false;
+  if (!may_go(limits_.jobs)) return false;
   const auto limit = static_cast<std::int64_t>(unreadable_.size()) + 1;
   TRIMTAB_TRY(const auto runs, services_.store.runs_over(now_ns - limits_.jobs.count(), limit));
   const auto due = std::ranges::find_if(runs, [this](std::int64_t run) { return !unreadable_.contains(run); });
@@ -47,7 +55,7 @@ Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
 
 Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
   const Nanoseconds now = services_.clock.monotonic();
-  if (limits_.audit.count() == 0 || now < next_audit_) return false;
+  if (!may_go(limits_.audit) || now < next_audit_) return false;
   TRIMTAB_TRY(const std::uint64_t removed,
               services_.store.forget_audit(now_ns - limits_.audit.count(), kAuditRows, now_ns));
   services_.counters.audit_forgotten += removed;

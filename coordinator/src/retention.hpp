@@ -2,12 +2,13 @@
 
 // Forgets what is over for long: runs with all that belongs to them, and entries of the audit log. A slice of a bounded
 // size at each tick, so that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes
-// on at the next start. The database gives the room to what comes next. Event loop's thread only.
+// on at the next start. The database gives the room to what comes next. Nothing goes while the wall clock cannot be
+// trusted (base/clock_agreement.hpp). Event loop's thread only.
 
 #include <cstdint>
 #include <set>
 
-#include "base/clock.hpp"
+#include "base/clock_agreement.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
 
@@ -21,7 +22,8 @@ class Retention {
     Nanoseconds audit{0};  // since an entry was written
   };
 
-  Retention(Services& services, JobTable& jobs, Limits limits) : services_(services), jobs_(jobs), limits_(limits) {}
+  Retention(Services& services, JobTable& jobs, Limits limits)
+      : services_(services), jobs_(jobs), limits_(limits), clocks_(services.clock.monotonic(), services.clock.wall()) {}
 
   // A slice, where something is due; after a look that found nothing the next one is kPeriod later.
   void tick();
@@ -37,10 +39,13 @@ class Retention {
   [[nodiscard]] bool forget_some();
   [[nodiscard]] Result<bool> forget_of_runs(std::int64_t now_ns);
   [[nodiscard]] Result<bool> forget_of_audit(std::int64_t now_ns);
+  // False for what is kept for ever.
+  [[nodiscard]] bool may_go(Nanoseconds limit) const;
 
   Services& services_;
   JobTable& jobs_;
   const Limits limits_;
+  ClockAgreement clocks_;
   Nanoseconds next_look_{0};
   Nanoseconds next_audit_{0};
   std::set<std::int64_t> unreadable_;  // runs that stay

@@ -18,8 +18,9 @@ constexpr std::uint64_t kMaxReplyBytes = 256U << 20;
 
 HttpExchange::Secure secured_by(const HttpEndpoint& endpoint) {
   if (!endpoint.tls) return {};
-  return
-      [&endpoint](Stream& stream, auto done) { secure_client(stream, *endpoint.tls, endpoint.host, std::move(done)); };
+  return [&endpoint](Stream& stream, auto done) {
+    secure_client(stream, *endpoint.tls, endpoint.kind, endpoint.host, std::move(done));
+  };
 }
 
 HttpExchange::Request request_of(const HttpEndpoint& endpoint, const std::string& method, const std::string& target,
@@ -42,6 +43,7 @@ Error error_of(const HttpExchange::Failure& failure, const HttpEndpoint& endpoin
     case HttpExchange::Failure::Kind::kTimeout:
       return unavailable("no answer from " + where + " in time. Is that daemon alive, and is it the right port?");
     case HttpExchange::Failure::Kind::kNoListener:
+      if (endpoint.kind != CertificateKind::kCoordinator) return unavailable(failure.message);
       return unavailable(failure.message +
                          ". Start it with 'trimtab up' (or trimtab-coordinator), or name another with --coordinator "
                          "HOST:PORT.");

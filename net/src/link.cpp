@@ -125,7 +125,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
       if (!self->is_current(connection)) return;
       objection.empty() ? self->shake_hands(connection) : self->lost(connection, connection->address + objection);
     };
-    secure_client(stream, *options.tls, options.host, secured);
+    secure_client(stream, *options.tls, CertificateKind::kCoordinator, options.host, secured);
   }
 
   void shake_hands(const ConnectionPointer& connection) {

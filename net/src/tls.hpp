@@ -34,15 +34,16 @@ void secure_client(Stream& stream, TlsContext& context, const std::string& host,
                                });
 }
 
-// The same with a coordinator.
+// The same with a daemon of this kind.
 template <typename Done>
-void secure_client(Stream& stream, const Credentials& credentials, const std::string& host, Done done) {
+void secure_client(Stream& stream, const Credentials& credentials, CertificateKind kind, const std::string& host,
+                   Done done) {
   secure_client(stream, credentials.contexts()->client, host,
-                [&stream, done = std::move(done)](const std::string& objection) mutable {
+                [&stream, kind, done = std::move(done)](const std::string& objection) mutable {
                   if (!objection.empty()) return done(objection);
                   const auto peer = peer_identity(stream);
-                  const bool coordinator = peer && peer->kind == CertificateKind::kCoordinator;
-                  done(coordinator ? std::string() : "its certificate is not a coordinator's");
+                  const bool meant = peer && peer->kind == kind;
+                  done(meant ? std::string() : "its certificate is not a " + std::string(to_string(kind)) + "'s");
                 });
 }
 

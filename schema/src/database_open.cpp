@@ -1,6 +1,5 @@
 #include "database_open.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <sqlite3.h>
 
 #include "database_place.hpp"
+#include "schema/durable_file.hpp"
 #include "table_shapes.hpp"
 
 namespace trimtab {
@@ -63,15 +63,6 @@ void create(SQLite::Database& connection, const Migrations& migrations) {
     run_steps(connection, 0, migrations);
   }
   transaction.commit();
-}
-
-// Of a file's bytes, or of a directory's names.
-bool reaches_disk(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool synced = fsync(file) == 0;
-  close(file);
-  return synced;
 }
 
 // On the disk before the upgrade is: else a power cut could leave the new file and no copy of the old one.

@@ -178,7 +178,7 @@ TEST_CASE("batches that may be stored go out under the old instance, later ones 
   CHECK(last_to_send(database.database).value() == kEveryBatch);
 }
 
-TEST_CASE("a full spool takes active batches alone, keeps what it has and uses no number up for what it refuses") {
+TEST_CASE("a full spool takes active batches alone, up to twice its limit, and uses no number up for what it refuses") {
   const TemporaryDirectory directory;
   auto database = open(directory / "agent.db");
   auto spool = spool_of(database, 100);
@@ -191,8 +191,13 @@ TEST_CASE("a full spool takes active batches alone, keeps what it has and uses n
   CHECK(*spool.put(false, "p") == 0);
   CHECK(ids(spool) == Ids{1, 2, 3, 4});
   CHECK(spool.bytes() == 160);
+  CHECK(*spool.put(true, std::string(41, 'a')) == 0);
+  CHECK(*spool.put(true, std::string(40, 'a')) == 5);
+  CHECK(*spool.put(true, "a") == 0);
+  CHECK(spool.bytes() == 200);
+  CHECK(spool.acknowledge(5).ok());
   for (const std::uint64_t id : {1, 2, 3}) CHECK(spool.acknowledge(id).ok());
-  CHECK(*spool.put(false, std::string(30, 'p')) == 5);
+  CHECK(*spool.put(false, std::string(30, 'p')) == 6);
 }
 
 TEST_CASE("an agent killed at any moment loses no batch it had numbered, and numbers none twice") {

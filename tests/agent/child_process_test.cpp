@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,14 @@ TEST_CASE("a program runs with its arguments, environment and working directory"
   const TemporaryDirectory directory;
   CHECK(output_of(request_for({"printenv", "GREETING"})) == "hello there\n");
   CHECK(output_of(request_for({"pwd"}, directory.path())).find("trimtab-agent-") != std::string::npos);
+}
+
+TEST_CASE("what the agent makes is its user's alone, and a child has the file mask that the agent was started with") {
+  ::umask(0027);
+  keep_own_files_private();
+  keep_own_files_private();
+  CHECK(output_of(request_for({"sh", "-c", "umask"})) == "0027\n");
+  CHECK(::umask(0022) == 0077);
 }
 
 TEST_CASE("its end is its exit code") {

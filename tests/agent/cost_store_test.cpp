@@ -137,6 +137,60 @@ TEST_CASE("a batch that was spooled and not yet entered is entered at the next s
   CHECK(fixture.own_costs().size() == 1);
 }
 
+TEST_CASE(
+    "a batch of costs that this release does not know is sent, kept aside, and holds up neither start nor others") {
+  Fixture fixture;
+  fixture.link_open = false;
+  const CostOrigin origin{"j", kFingerprint, true};
+  std::string strange = encode_batch(origin, {cost_of("a", 5)});
+  strange.replace(strange.find("\"range\""), 7, "\"smell\"");
+  auto spool = BatchSpool::open(fixture.state->database, 1 << 20);
+  REQUIRE(spool->put(true, strange).ok());
+  REQUIRE(spool->put(true, encode_batch(origin, {cost_of("b", 6)})).ok());
+  fixture.start();
+  fixture.start();
+  CHECK(fixture.own_costs().size() == 1);
+  CHECK(fixture.store->spool().aside() == 1);
+  CHECK(fixture.store->counters().failed == 0);
+  fixture.link_open = true;
+  fixture.store->link_opened();
+  REQUIRE(fixture.sent.size() == 2);
+  fixture.store->acknowledged(1);
+  fixture.store->acknowledged(2);
+  CHECK(fixture.store->spool().bytes() == 0);
+  fixture.start();
+  CHECK(fixture.store->spool().aside() == 1);
+  // A release that knows it enters it, once.
+  const Value known = encode_batch(origin, {cost_of("a", 5)});
+  REQUIRE(fixture.state->database.execute("UPDATE unreadable_batches SET payload = ?", {known}).ok());
+  fixture.start();
+  CHECK(fixture.store->spool().aside() == 0);
+  CHECK(fixture.own_costs().size() == 2);
+}
+
+TEST_CASE("a batch that is no message leaves the spool and is kept aside, found at the start or while the agent runs") {
+  Fixture fixture;
+  fixture.link_open = false;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("b", 6)}));
+  const auto damage = [&](std::int64_t id) {
+    REQUIRE(fixture.state->database.execute("UPDATE batches SET payload = 'nonsense' WHERE id = ?", {id}).ok());
+  };
+  damage(1);
+  fixture.start();
+  CHECK(fixture.store->spool().aside() == 1);
+  CHECK(batch_numbers(fixture.state->database).value().held_from == 2);
+  damage(2);
+  fixture.link_open = true;
+  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("c", 7)}));
+  REQUIRE(fixture.sent.size() == 1);
+  CHECK(fixture.sent[0].batch() == 3);
+  CHECK(fixture.store->spool().aside() == 2);
+  CHECK(fixture.store->counters().failed == 0);
+  fixture.store->acknowledged(3);
+  CHECK(fixture.store->spool().bytes() == 0);
+}
+
 TEST_CASE("only a few batches are in flight at a time") {
   Fixture fixture;
   fixture.link_open = false;
@@ -187,8 +241,7 @@ TEST_CASE("collected costs merge by key and are kept when they cannot be stored"
   CHECK(collection.empty());
 }
 
-TEST_CASE(
-    "passive costs that find no room wait merged by key; new keys beyond the bound are counted, active ones taken") {
+TEST_CASE("new keys beyond the bound are counted: of passive costs first, of active ones at twice as many") {
   CostCollection collection;
   const CostOrigin passive{"j", kFingerprint, false};
   for (std::size_t i = 0; i < CostCollection::kMostWaiting; ++i)
@@ -197,18 +250,21 @@ TEST_CASE(
   CHECK(collection.dropped() == 1);
   collection.add(passive, {cost_of("0", 5)});
   CHECK(collection.dropped() == 1);
-  collection.add({"j", kFingerprint, true}, {cost_of("a benchmark's", 5)});
+  for (std::size_t i = 0; i < CostCollection::kMostWaiting; ++i)
+    collection.add({"j", kFingerprint, true}, {cost_of(std::to_string(i), 1)});
   CHECK(collection.dropped() == 1);
-  CHECK(collection.size() == CostCollection::kMostWaiting + 1);
+  CHECK(collection.size() == 2 * CostCollection::kMostWaiting);
+  collection.add({"j", kFingerprint, true}, {cost_of("a benchmark's", 5)});
+  CHECK(collection.dropped() == 2);
   std::uint64_t values = 0;
   collection.flush([&](const CostOrigin&, const std::vector<Cost>& costs) {
     for (const Cost& cost : costs) values += cost.statistics.count();
     return true;
   });
-  CHECK(values == CostCollection::kMostWaiting + 2);
+  CHECK(values == 2 * CostCollection::kMostWaiting + 1);
   CHECK(collection.size() == 0);
   collection.add(passive, {cost_of("one more", 5)});
-  CHECK(collection.dropped() == 1);
+  CHECK(collection.dropped() == 2);
 }
 
 TEST_CASE("with a full spool costs wait, and no number is missing for the coordinator afterwards") {

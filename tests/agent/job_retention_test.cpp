@@ -39,20 +39,23 @@ struct Node {
   }
   [[nodiscard]] bool has(const std::string& path) const { return fs::exists(directory / path); }
   void steps(int count) {
-    for (int i = 0; i < count; ++i) retention.step(now += 1s, SystemClock().wall());
+    for (int i = 0; i < count; ++i) retention.step(now += 1s, wall += 1s);
   }
 
   TemporaryDirectory directory;
   std::set<std::string> active;
   std::set<std::string> forgotten;
   bool fails = false;
-  Nanoseconds now{1};
+  Nanoseconds now{20h};  // it has run for so long
+  Nanoseconds wall = SystemClock().wall();
   JobRetention retention{{directory / "", 20h, [this](const std::string& job) { return active.contains(job); },
                           [this](const std::string& job) -> Status {
                             if (fails) return unavailable("the disk is full");
                             forgotten.insert(job);
                             return {};
-                          }}};
+                          }},
+                         now - 20h,
+                         wall - 20h};
 };
 
 }  // namespace
@@ -106,6 +109,39 @@ TEST_CASE("nothing is removed while no coordinator says which jobs are not over"
   CHECK(node.has("jobs/old") != node.has("jobs/older"));
 }
 
+TEST_CASE("a wall clock that jumps removes nothing, neither when it jumps nor when it is set right again") {
+  Node node;
+  node.job("young", 1h);
+  node.steps(2);
+  for (const Nanoseconds jump : {Nanoseconds(24h * 3650), Nanoseconds(-24h * 3650), Nanoseconds(24h * 3650)}) {
+    node.wall += jump;
+    node.steps(1500);
+    CHECK(node.has("jobs/young"));
+  }
+  // One that stays so is believed.
+  for (int halves = 0; halves < 2; ++halves) {
+    node.now += 10h;
+    node.wall += 10h;
+    node.steps(1500);
+  }
+  CHECK_FALSE(node.has("jobs/young"));
+}
+
+TEST_CASE("an agent that has begun on a machine whose clock is wrong removes nothing for a day, or the retention") {
+  Node node;
+  node.job("young", 1h);
+  JobRetention successor{
+      {node.directory / "", 48h, [](const std::string&) { return false; }, [](const std::string&) { return Status(); }},
+      Nanoseconds(0),
+      node.wall + 24h * 3650};
+  successor.told(std::set<std::string>{});
+  Nanoseconds hours = 0h;
+  for (; hours < 24h; hours += 1h) successor.step(hours, node.wall + 24h * 3650 + hours);
+  CHECK(node.has("jobs/young"));
+  for (; hours < 26h; hours += 1h) successor.step(hours, node.wall + 24h * 3650 + hours);
+  CHECK_FALSE(node.has("jobs/young"));
+}
+
 TEST_CASE("all jobs that are over go after one look, and one that comes back meanwhile stays") {
   Node node;
   for (int i = 0; i < 50; ++i) node.job("old-" + std::to_string(i), 21h);
@@ -135,11 +171,12 @@ TEST_CASE("files go a few at a time, and a successor goes on") {
   const auto left = [&] { return std::distance(fs::directory_iterator(parts), fs::directory_iterator()); };
   const auto before = left();
   CHECK(before > kFiles - 2 * static_cast<int>(JobRetention::kFilesAtOnce));
-  JobRetention successor{{node.directory / "", 20h, [](const std::string&) { return true; }, {}}};
+  JobRetention successor{
+      {node.directory / "", 20h, [](const std::string&) { return true; }, {}}, Nanoseconds(0), node.wall};
   // What was moved aside goes, whether or not somebody says what is over.
-  successor.step(Nanoseconds(1), SystemClock().wall());
+  successor.step(Nanoseconds(1), node.wall);
   CHECK(before - left() <= static_cast<int>(JobRetention::kFilesAtOnce));
-  for (int i = 0; i < 10; ++i) successor.step(Nanoseconds(1), SystemClock().wall());
+  for (int i = 0; i < 10; ++i) successor.step(Nanoseconds(1), node.wall);
   CHECK(fs::is_empty(node.directory / "removed-jobs"));
 }
 
@@ -163,10 +200,12 @@ TEST_CASE("a link in a job's directory is removed, and not what it points at") {
   fs::create_directory_symlink(node.directory / "elsewhere", node.directory / "jobs/j/checkpoint");
   // A link has a date of its own, which cannot be set here: the job is young until that is old.
   Node::date(node.directory / "jobs/j", 21h);
-  JobRetention retention{{node.directory / "", 1ms, [](const std::string&) { return false; },
-                          [](const std::string&) { return Status(); }}};
+  JobRetention retention{
+      {node.directory / "", 1ms, [](const std::string&) { return false; }, [](const std::string&) { return Status(); }},
+      Nanoseconds(0),
+      node.wall + 1h};
   retention.told(std::set<std::string>{});
-  const Nanoseconds later = SystemClock().wall() + 1h;
+  const Nanoseconds later = node.wall + 1h;
   for (int i = 0; i < 20; ++i) retention.step(Nanoseconds(i * 1'000'000'000LL), later);
   CHECK_FALSE(node.has("jobs/j"));
   CHECK(fs::is_empty(node.directory / "removed-jobs"));
@@ -176,9 +215,10 @@ TEST_CASE("a link in a job's directory is removed, and not what it points at") {
 TEST_CASE("nothing is removed where jobs are kept for ever") {
   Node node;
   node.job("j", 1000h);
-  JobRetention retention{{node.directory / "", Nanoseconds(0), [](const std::string&) { return false; }, {}}};
+  JobRetention retention{
+      {node.directory / "", Nanoseconds(0), [](const std::string&) { return false; }, {}}, Nanoseconds(0), node.wall};
   retention.told(std::set<std::string>{});
-  for (int i = 0; i < 5; ++i) retention.step(Nanoseconds(i * 3'600'000'000'000LL), SystemClock().wall());
+  for (Nanoseconds hours = 0h; hours < 48h; hours += 1h) retention.step(hours, node.wall + hours);
   CHECK(node.has("jobs/j"));
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("daemons without a failure are well, in one line") {
 TEST_CASE("each failure of an agent is named with its remedy") {
   CHECK(named(agent_checks(parse_metric_page("trimtab_agent_ranks_running 0\n")), "link").health == Health::kWarn);
   CHECK(agent_with("trimtab_agent_batches_failed_total 3\n", "storage").health == Health::kFail);
-  CHECK(agent_with("trimtab_agent_costs_dropped_total 7\n", "spool").found.starts_with("7 passive values"));
+  CHECK(agent_with("trimtab_agent_costs_dropped_total 7\n", "spool").found.starts_with("7 values"));
   CHECK(agent_with("trimtab_agent_spool_bytes 2e8\n", "spool").found.find("wait for the coordinator") !=
         std::string::npos);
   CHECK(agent_with("trimtab_agent_records_dropped_total 1\n", "rings").found.starts_with("1.0 %"));
@@ -66,11 +66,46 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   const std::string idle = "trimtab_agent_coordinator_connected 1\ntrimtab_agent_idle_memory_budget_bytes 67108864\n";
   CHECK(named(agent_checks(parse_metric_page(idle + "trimtab_agent_resident_bytes 1e8\n")), "memory")
             .found.starts_with("95.4 MiB without a rank"));
+  CHECK(agent_with("trimtab_agent_rings_refused_total 4\n", "rings").found.starts_with("4 rings were not taken"));
+  CHECK(agent_with("trimtab_agent_batches_refused_total 2\n", "costs").found.starts_with("2 batches are refused"));
+  CHECK(agent_with("trimtab_agent_batches_aside 3\n", "costs").found.starts_with("3 batches cannot be read"));
+  CHECK(agent_with("trimtab_agent_root{tenant=\"\"} 1\n", "root").health == Health::kWarn);
+  CHECK(agent_checks(parse_metric_page(kAgent + "trimtab_agent_root{tenant=\"a\"} 1\n")).size() == 1);
+  CHECK(agent_checks(parse_metric_page(kAgent + "trimtab_agent_root{tenant=\"\"} 0\n")).size() == 1);
   CHECK(agent_with("trimtab_agent_kill_switch 1\n", "kill switch").remedy == "trimtab kill-switch release");
   CHECK(agent_with("trimtab_agent_loop_lag_seconds 2.5\n", "loop").found == "2.5 s late");
   const std::string sources =
       "trimtab_host_source_stalled{source=\"gpu\"} 1\ntrimtab_host_source_stalled{source=\"cpu\"} 0\n";
   CHECK(agent_with(sources, "sources").found == "reading hangs: gpu");
+}
+
+TEST_CASE("what an agent takes while it idles, and what collectors take, is seen between two looks") {
+  const auto page = [](double used, double cost, int ranks) {
+    return parse_metric_page(
+        "trimtab_agent_coordinator_connected 1\ntrimtab_agent_idle_cpu_budget_cores 0.01\n"
+        "trimtab_agent_ranks_running " +
+        std::to_string(ranks) + "\ntrimtab_agent_cpu_seconds_total " + std::to_string(used) +
+        "\ntrimtab_rank_collector_budget_ratio{job=\"gpt\",rank=\"3\"} 0.01\n"
+        "trimtab_rank_collector_cost_seconds_total{job=\"gpt\",rank=\"3\"} " +
+        std::to_string(cost) + "\n");
+  };
+  const Nanoseconds between = std::chrono::seconds(5);
+  const auto judged = [&](double used, double cost, int ranks) {
+    return agent_checks(page(100 + used, 7 + cost, ranks), EarlierPage{page(100, 7, ranks), between});
+  };
+  CHECK(named(judged(0.2, 0, 0), "CPU").found == "4.0 % of a core without a rank, more than the budget of 1.0 %");
+  CHECK(named(judged(0.2, 0.25, 1), "collectors").found == "more than twice their budget: gpt/3 (5.0 %)");
+  CHECK(judged(0.2, 0.08, 1).size() == 1);
+  CHECK(judged(0.04, 0, 0).at(0).health == Health::kOk);
+  CHECK(agent_checks(page(100, 7, 0)).size() == 1);
+}
+
+TEST_CASE("posts of metrics that fail are named, of both daemons, a few are not") {
+  const std::string few =
+      "trimtab_otlp_exports_total{result=\"ok\"} 90\ntrimtab_otlp_exports_total{result=\"timeout\"} ";
+  CHECK(agent_with(few + "20\n", "posts").found == "20 of 110 posts of metrics failed: timeout");
+  CHECK(coordinator_with(few + "20\n", "posts").health == Health::kWarn);
+  CHECK(agent_checks(parse_metric_page(kAgent + few + "5\n")).size() == 1);
 }
 
 TEST_CASE("each failure of a coordinator is named with its remedy") {
@@ -86,6 +121,14 @@ TEST_CASE("each failure of a coordinator is named with its remedy") {
   CHECK(coordinator_with("trimtab_refused_total{reason=\"tls\"} 1000\n", "access").found ==
         "many were turned away: tls");
   CHECK(coordinator_checks(parse_metric_page(kCoordinator + "trimtab_refused_total{reason=\"tls\"} 3\n")).size() == 1);
+  CHECK(coordinator_with("trimtab_cost_batches_total{outcome=\"refused\"} 2\n", "costs").found ==
+        "2 batches of agents are refused");
+  CHECK(coordinator_with("trimtab_cost_batches_total{outcome=\"lost\"} 5\n", "costs").remedy.find("older copy") !=
+        std::string::npos);
+  CHECK(coordinator_checks(parse_metric_page(kCoordinator + "trimtab_cost_batches_total{outcome=\"stored\"} 5\n"))
+            .size() == 1);
+  CHECK(coordinator_with("trimtab_foreign_messages_total{what=\"trace\"} 1\n", "nodes").found.ends_with(": trace"));
+  CHECK(coordinator_with("trimtab_retention_failures_total 1\n", "retention").health == Health::kWarn);
   CHECK(coordinator_with("trimtab_frames_malformed_total 1\n", "protocol").health == Health::kWarn);
   CHECK(coordinator_with("trimtab_loop_lag_seconds 9\n", "loop").health == Health::kWarn);
 }

@@ -56,6 +56,15 @@ TEST_CASE("doctor names what is wrong in the files of services, and a coordinato
   CHECK(check_named(report, "coordinator").at("found").get<std::string>().find("127.0.0.1:1") != std::string::npos);
 }
 
+TEST_CASE("doctor asks the agent at the port of its agent.toml, and says where it does not answer") {
+  const Scratch scratch;
+  scratch.file("agent.toml", "metrics_port = 1\n");
+  const Outcome outcome = ::trimtab_program({"doctor", "--json", "--configuration", scratch.path("")});
+  const json agent = check_named(json::parse(outcome.out), "agent");
+  CHECK(agent.at("health") == "warn");
+  CHECK(agent.at("found").get<std::string>().find("127.0.0.1:1") != std::string::npos);
+}
+
 TEST_CASE("doctor says that a machine without GPUs has none and what is seen there") {
   const Variable nvml("TRIMTAB_NVML", "libnvidia-ml-that-is-not-there.so.1");
   if (std::filesystem::exists("/dev/nvidia0")) return;

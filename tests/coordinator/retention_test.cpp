@@ -104,6 +104,37 @@ TEST_CASE("nothing is forgotten where it is kept for ever") {
   CHECK(place.store.audit("", 0, kMany).value().size() == 1);
 }
 
+TEST_CASE("a wall clock that jumps forgets nothing, neither when it jumps nor when it is set right again") {
+  const test::DatabasePlace database(GENERATE(from_range(test::backends())));
+  constexpr Nanoseconds kKept = 24h * 90;
+  Place place(database.name("state"), {kKept, kKept});
+  const std::int64_t run = place.run_of("old", Phase::kFinished, 1, 10);
+  REQUIRE(place.store.add_audit({"ana", "freeze the job", "old", run, ""}, place.clock.wall().count()).ok());
+  const auto kept = [&] {
+    return place.store.steps(run).value().size() == 10 && place.store.audit("", 0, kMany).value().size() == 1;
+  };
+  // Wrong from the start, then set right, then wrong once more.
+  place.clock.jump_wall(24h * 3650);
+  place.settle();
+  CHECK(kept());
+  place.clock.advance(23h);
+  place.settle();
+  CHECK(kept());
+  place.clock.jump_wall(-24h * 3650);
+  place.settle();
+  place.clock.advance(48h);
+  place.settle();
+  CHECK(kept());
+  place.clock.jump_wall(24h * 3650);
+  place.settle();
+  CHECK(kept());
+  // One that stays so is believed.
+  place.clock.advance(24h);
+  place.settle();
+  CHECK(place.store.steps(run).value().empty());
+  CHECK(place.services.counters.audit_forgotten == 1);
+}
+
 TEST_CASE("that entries of the audit log went does not itself fill it") {
   const test::DatabasePlace database(GENERATE(from_range(test::backends())));
   Place place(database.name("state"), {Nanoseconds(0), 1h});

@@ -64,8 +64,11 @@ class Written(unittest.TestCase):
             self.assertIn("WatchdogSec", service)
             self.assertEqual(service["Restart"], ["on-failure"])
             self.assertEqual(service["RestartPreventExitStatus"], ["2"])
-            self.assertEqual(service["UMask"], ["0077"])
             self.assertEqual(service["ExecReload"], ["/bin/kill -HUP $MAINPID"])
+
+    def test_ranks_write_files_that_their_groups_can_read(self):
+        masks = {unit: read_unit(unit)["Service"]["UMask"] for unit in EXPOSURE}
+        self.assertEqual(masks, {"trimtab-coordinator.service": ["0077"], **dict.fromkeys(AGENTS, ["0022"])})
 
     def test_both_agents_differ_in_whose_they_are_alone(self):
         own, template = (read_unit(unit)["Service"] for unit in AGENTS)

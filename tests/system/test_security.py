@@ -91,6 +91,12 @@ class Cluster:
         connection.close()
         return answer.status, body.decode()
 
+    def doctor(self, *arguments):
+        """What doctor finds of the agent."""
+        said = subprocess.run([str(TRIMTAB), "doctor", "--json", "--configuration", str(self.directory), "--state",
+                               self.path("none"), *arguments], capture_output=True, text=True, timeout=120).stdout
+        return [check["found"] for check in json.loads(said)["checks"] if check["name"].startswith("agent")]
+
     def nodes(self):
         return [node["name"] for node in json.loads(self.ask("wall", "status", "--json").stdout)["nodes"]]
 
@@ -110,6 +116,16 @@ class Security(unittest.TestCase):
                 with socket.create_connection(("127.0.0.1", metrics_port), timeout=10) as plain:
                     plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     self.assertNotIn(b"HTTP/1.1", plain.recv(100))
+
+            with self.subTest("doctor asks such an agent with a person's certificate, and says when it has none"):
+                files = dict(zip(("tls_authority", "tls_certificate", "tls_key"), cluster.tls("n0")[1::2]))
+                lines = [f'{key} = "{value}"' for key, value in {"metrics_address": "0.0.0.0", **files}.items()]
+                (cluster.directory / "agent.toml").write_text("\n".join([*lines, f"metrics_port = {metrics_port}", ""]))
+                found = cluster.doctor(*cluster.tls("wall"))
+                self.assertTrue(found)
+                self.assertFalse([text for text in found if "answers at" in text or "under TLS" in text], found)
+                self.assertIn("under TLS", cluster.doctor()[0])
+                self.assertIn("status 403", cluster.doctor(*cluster.tls("n1"))[0])
 
             with self.subTest("a node's certificate under another name"):
                 impostor = cluster.start_agent("n0", "n1")

@@ -20,12 +20,13 @@ struct HttpReply {
 struct HttpEndpoint {
   std::string host = "127.0.0.1";
   std::uint16_t port = 7420;
-  std::shared_ptr<Credentials> tls = nullptr;  // the server must have a coordinator's certificate for `host`
+  std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate of `kind` for `host`
   std::string token = {};                      // shown as "Authorization: Bearer …"; empty: none
+  CertificateKind kind = CertificateKind::kCoordinator;
 };
 
-// The error of a refused connection says that nothing listens there and how to start it. Statuses of 400 and more are
-// replies, not errors.
+// The error of a refused connection says that nothing listens there and how to start it, where that is a coordinator.
+// Statuses of 400 and more are replies, not errors.
 [[nodiscard]] Result<HttpReply> http_request(const HttpEndpoint& endpoint, const std::string& method,
                                              const std::string& target, const std::string& body, Nanoseconds timeout);
 

@@ -1,0 +1,22 @@
+#pragma once
+
+// Small files that are whole after a power cut. Any thread; one writer of a path in a process.
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace trimtab {
+
+// Writes a neighbour (PATH.new-PID), then renames it over `path`; bytes and name are on the disk when it returns. On
+// failure, and after a power cut before it returned, `path` is what it was, or all of `text`. `mode` is that of the
+// file, less this process's mask. Errors are kUnavailable and name the path and the cause.
+[[nodiscard]] Status write_durably(const std::string& path, std::string_view text, mode_t mode);
+
+// Syncs a file's bytes, or a directory's names. False: errno says why.
+[[nodiscard]] bool reaches_disk(const std::string& path);
+
+}  // namespace trimtab
