@@ -304,7 +304,9 @@ class Tuning {
   void search_spare(const std::set<std::string>& missing);
   void take_spare(const SearchReply& reply);
   void tick_lost();
-  void shrink(const Cluster& left);
+  void wait_for_lost();
+  void shrink();
+  [[nodiscard]] Cluster what_is_left(const std::set<std::string>& missing) const;
   [[nodiscard]] bool has_no_spare(const Cluster& left) const;
   void forget_measurements();
 
@@ -364,6 +366,7 @@ class Tuning {
   Nanoseconds lost_at_{0};           // when the last of them was lost
   std::uint64_t spare_search_ = 0;   // its number, while it is going on
   std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
+  Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
   Nanoseconds no_spare_at_{0};       // when that was
   std::uint64_t growth_search_ = 0;  // its number, while it is going on
   NodesOffered offer_;               // that it is for
