@@ -43,6 +43,12 @@ bool Interleaving::add(double wall_ms) {
   return true;
 }
 
+// Only the last can be short.
+Blocks Interleaving::whole(Blocks side) const {
+  if (!side.empty() && std::cmp_less(side.back().size(), sizes_.measure_steps)) side.pop_back();
+  return side;
+}
+
 bool Interleaving::second_surely_worse() const {
   if (!second_is_next() || first_.empty() || second_.empty()) return false;
   return surely_worse(first_.back(), second_.back());

@@ -95,9 +95,11 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   trial.ratio = race.ratio;
   trial.reason = reason;
   set_trial(TrialState::kMeasured);
-  observe(trial.plan, trial.measured);
+  // A plan that was given up in its first block is known by that alone.
+  const Blocks whole = interleaving_->whole_second();
+  observe(trial.plan, whole.empty() ? trial.measured : summarize(whole));
   state_.incumbent_measured = trial.incumbent;
-  state_.noise.learn_from_pairs(interleaving_->first(), interleaving_->second());
+  state_.noise.learn_from_pairs(interleaving_->whole_first(), whole);
   interleaving_.reset();
   const bool adopt = race.state == RaceState::kFaster;
   trial.state = adopt ? TrialState::kAdopted : TrialState::kRejected;
