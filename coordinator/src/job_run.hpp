@@ -96,6 +96,8 @@ class JobRun {
   [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
   template <typename Message>
   void send_message(const Message& action);
+  [[nodiscard]] std::string factors_of_others() const;
+  [[nodiscard]] std::string tenant_prefix() const;
   [[nodiscard]] std::string fact_name(const std::string& what) const;
   [[nodiscard]] std::string failures_fact() const;
   void remember(const std::string& name, const std::string& json);
@@ -124,7 +126,7 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::shared_ptr<JobRun*> self_;     // what callbacks of the search worker hold; emptied at destruction
+  std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };
 
 }  // namespace trimtab::coordinator

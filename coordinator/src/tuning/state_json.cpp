@@ -194,6 +194,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("growth_ms", s.growth_ms);
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
+  visit("hung_hashes", s.hung_hashes);
 }
 
 }  // namespace
