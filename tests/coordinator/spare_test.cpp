@@ -77,7 +77,8 @@ class ElasticJob {
     const SearchTask task = tuning_.task_for(SearchFor::kSpare);
     CHECK(task.slow_devices.empty());
     std::vector<double> speeds;
-    for (const Node& node : parse_cluster(task.cluster_json, "").value().nodes) speeds.push_back(node.speed_of(0));
+    const Cluster cluster = parse_cluster(task.cluster_json, "").value();
+    for (const Node& node : cluster.nodes) speeds.push_back(node.speed_of(0));
     searched_.push_back(speeds);
     const std::string plan = "spare " + std::to_string(searched_.size());
     SearchReply reply;
