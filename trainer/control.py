@@ -26,19 +26,21 @@ class Control:
         self._groups = groups
         self._result = None
         self._stop_heard, self._terminated = None, False
+        self._adoption_heard = None
         self._peak_bytes = self._limit_bytes = 0
         self.summary = None
         self.stop = False
+        self.adopted = False  # Every rank has heard that the plan of this step is the incumbent.
         self.over_limit = None  # (rank, peak bytes) of the first rank over its memory limit.
 
-    def present(self, result, *, stop_heard, terminated, peak_bytes, limit_bytes):
+    def present(self, result, *, stop_heard, terminated, peak_bytes, limit_bytes, adoption_heard=lambda: True):
         """What this rank brings to the next round; the limit is every rank's alike.
 
-        A stop needs all ranks to have heard it, a signal only one. `stop_heard()` is asked when the round begins:
-        the agent may have spoken since.
+        A stop and an adoption need all ranks to have heard it, a signal only one. `stop_heard()` and `adoption_heard()`
+        are asked when the round begins: the agent may have spoken since.
         """
         self._result = result
-        self._stop_heard, self._terminated = stop_heard, terminated
+        self._stop_heard, self._terminated, self._adoption_heard = stop_heard, terminated, adoption_heard
         self._peak_bytes, self._limit_bytes = peak_bytes, limit_bytes
 
     def agree(self, value):
@@ -49,8 +51,9 @@ class Control:
         rows = self._groups.gather_integers([
             value, int(self._stop_heard()), int(self._terminated), self._peak_bytes,
             _float_bits(result.loss), _float_bits(result.squared_gradient_norm),
-            _signed(result.first_stage_hash), _signed(result.last_stage_hash)])
+            _signed(result.first_stage_hash), _signed(result.last_stage_hash), int(self._adoption_heard())])
         self.stop = all(row[1] for row in rows) or any(row[2] for row in rows)
+        self.adopted = all(row[8] for row in rows)
         peaks = [row[3] for row in rows]
         over = [rank for rank, peak in enumerate(peaks) if self._limit_bytes and peak > self._limit_bytes]
         self.over_limit = (over[0], peaks[over[0]]) if over else None

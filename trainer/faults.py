@@ -13,7 +13,7 @@ class NoFaults:
     def reach(self, point, step):
         pass
 
-    def spoil(self, epoch, states):
+    def spoil(self, epoch, adopted, states):
         pass
 
 
@@ -47,25 +47,26 @@ class Ordered(NoFaults):
 
 
 class SpoilUnder(NoFaults):
-    """Under one epoch's plan a parameter becomes no number."""
+    """Under one epoch's plan a parameter becomes no number: at once, or once it is adopted."""
 
-    def __init__(self, epoch):
-        self._epoch = epoch
+    def __init__(self, epoch, once_adopted):
+        self._epoch, self._once_adopted = epoch, once_adopted
 
-    def spoil(self, epoch, states):
-        if epoch == self._epoch:
+    def spoil(self, epoch, adopted, states):
+        if epoch == self._epoch and (adopted or not self._once_adopted):
             states[0].values.parameters[0] = float("nan")
 
 
 def from_environment(rank, environment=os.environ):
-    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils,
-    TRIMTAB_TEST_ORDERS="path" for what the file says; anything else for nothing."""
+    """TRIMTAB_TEST_KILL="rank:step:point" asks for one death, TRIMTAB_TEST_SPOIL="rank:epoch" for a plan that spoils
+    ("rank:epoch:adopted": once it is adopted), TRIMTAB_TEST_ORDERS="path" for what the file says; anything else for
+    nothing."""
     parts = environment.get("TRIMTAB_TEST_KILL", "").split(":")
     if len(parts) == 3 and parts[0] == str(rank) and parts[1].isdigit() and parts[2] in POINTS:
         return KillAt(parts[2], int(parts[1]))
     parts = environment.get("TRIMTAB_TEST_SPOIL", "").split(":")
-    if len(parts) == 2 and parts[0] == str(rank) and parts[1].isdigit():
-        return SpoilUnder(int(parts[1]))
+    if len(parts) >= 2 and parts[0] == str(rank) and parts[1].isdigit() and parts[2:] in ([], ["adopted"]):
+        return SpoilUnder(int(parts[1]), once_adopted=bool(parts[2:]))
     if environment.get("TRIMTAB_TEST_ORDERS"):
         return Ordered(environment["TRIMTAB_TEST_ORDERS"], rank)
     return NoFaults()

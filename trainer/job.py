@@ -56,6 +56,7 @@ class TrainingJob:
         self._epoch = process.retreat.epoch if process.retreat else client.epoch
         self._earlier = EarlierPlans()  # What to return to if the present one fails.
         self._guard = LearningGuard()
+        self._adopted = None  # Whether the running plan is the incumbent; None: no step has told yet.
         self._phases = SwitchPhases()  # Of the newest change of plan.
         self._log = self._open_log(settings)
         self._states, self._step = [], 0
@@ -93,6 +94,7 @@ class TrainingJob:
         while self._step < self._settings.steps:
             change = self._train_one_step()
             spoilt = self._guard.judge(self._control.summary.loss, self._control.summary.gradient_norm)
+            self._note_adoption()
             if self._control.over_limit is not None:
                 self._give_up_plan("out_of_memory", self._over_limit_message(*self._control.over_limit), change)
             elif spoilt:
@@ -105,6 +107,16 @@ class TrainingJob:
             elif self._settings.snapshot_every and self._step % self._settings.snapshot_every == 0:
                 self._save_periodically()
         return self._step
+
+    def _note_adoption(self):
+        """A trial's plan that stays is watched anew: its first watch may be over, or nearly."""
+        if self._control.adopted and self._adopted is False:
+            self._guard.adopted()
+        self._adopted = self._control.adopted
+
+    def _runs(self, epoch):
+        """The plan of `epoch` runs from the next step on."""
+        self._epoch, self._adopted = epoch, None
 
     def _save_periodically(self):
         """Where some rank cannot write its part, the snapshot before stands and training goes on."""
@@ -122,14 +134,15 @@ class TrainingJob:
     def _train_one_step(self):
         """One step and the round of agreement that follows it. Returns the agreed plan change, or None."""
         self._faults.reach("step", self._step)
-        self._faults.spoil(self._epoch, self._states)
+        self._faults.spoil(self._epoch, self._adopted, self._states)
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         with self._client.range("step", self._step):
             result = self._pipeline.run_step(self._step)
             peak = self._memory.peak_bytes()
             self._control.present(
                 result, stop_heard=lambda: self._client.stop_requested, terminated=self._terminated(),
-                peak_bytes=peak, limit_bytes=self._settings.limit_bytes)
+                peak_bytes=peak, limit_bytes=self._settings.limit_bytes,
+                adoption_heard=lambda: self._client.runs_incumbent)
             change = self._client.next_plan(self._step + 1, self._control.agree, self._validate)
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
         summary = self._control.summary
@@ -195,7 +208,7 @@ class TrainingJob:
             self._client.failed(change.epoch, self._step, reason="snapshot", message=error)
             return
         self._earlier = earlier
-        self._epoch = change.epoch
+        self._runs(change.epoch)
         self._guard.changed()
         self._client.activated(change.epoch, self._step, peak_bytes=peak, phases=self._phases.ns,
                                switch_ns=time.perf_counter_ns() - began)
@@ -272,7 +285,7 @@ class TrainingJob:
             self._prepare_retreat(plan, epoch, failed_epoch)
             self._switch_to(plan)
         self._prepare_retreat(*self._earlier.latest, epoch)
-        self._epoch = epoch
+        self._runs(epoch)
         self._client.failed(failed_epoch, self._step, reason=reason, message=message, active_epoch=epoch)
 
     def _over_limit_message(self, rank, needed):

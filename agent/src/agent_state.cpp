@@ -308,7 +308,7 @@ void Agent::Implementation::start_sampling() {
   sampler.emplace(std::move(sources), configuration.sample_period, clock);
 }
 
-// The coordinator hears of it with the next hello; each batch of costs carries its own fingerprint.
+// The coordinator hears of it in a new conversation, where one stands; each batch of costs carries its own fingerprint.
 void Agent::Implementation::follow_fingerprint() {
   auto now = watch ? watch->take() : std::nullopt;
   if (!now) return;
@@ -319,6 +319,7 @@ void Agent::Implementation::follow_fingerprint() {
   facts.fingerprint = std::move(*now);
   fingerprint_json = to_json(facts.fingerprint);
   jobs.node_changed(facts.fingerprint);
+  if (link.open()) link.drop("this node's hardware has changed");
 }
 
 void Agent::Implementation::report_sources() {

@@ -14,6 +14,7 @@
 #include "net/tokens.hpp"
 #include "rendezvous.hpp"
 #include "schema/cluster.hpp"
+#include "tuner/calibration.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 
@@ -24,6 +25,8 @@ namespace {
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
+// The fact of a fingerprint that holds what the latest of its jobs has taught those of other names.
+constexpr const char* kFactors = "factors";
 // People's orders that wait for the disk at a time.
 constexpr std::size_t kMostOrders = 100;
 
@@ -194,13 +197,20 @@ void JobRun::load_facts(const Placement& placement) {
   std::vector<std::string> failed;
   const auto failures = fact(state().fingerprint, failures_fact());
   for (const auto& [hash, reason] : failures.items()) {
-    if (failures.is_object()) failed.push_back(hash);
+    if (failures.is_object() && reason != kHang) failed.push_back(hash);
   }
   const auto probes = fact(state().fingerprint, fact_name("probes"));
   if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
     tuning_.set_probes(std::move(known).value());
   }
-  tuning_.set_facts(calibration.is_object() ? calibration.dump() : "", std::move(failed));
+  tuning_.set_facts(calibration.is_object() ? calibration.dump() : factors_of_others(), std::move(failed));
+}
+
+// What the latest job of any name has taught of this hardware; empty = nothing.
+std::string JobRun::factors_of_others() const {
+  const auto found = services_.costs.fact(state().fingerprint, tenant_prefix() + kFactors);
+  const bool known = found.ok() && found->has_value() && tuner::parse_calibration(**found).ok();
+  return known ? **found : "";
 }
 
 void JobRun::costs_stored(const std::string& fingerprint, bool active) {
@@ -214,6 +224,7 @@ void JobRun::costs_stored(const std::string& fingerprint, bool active) {
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }
   tuning_.set_fingerprint(fingerprint);
+  if (state().calibration_json.empty()) tuning_.set_calibration(factors_of_others());
 }
 
 std::vector<Cost> JobRun::known_costs() const {
@@ -365,12 +376,18 @@ void JobRun::remember(const std::string& fact, const std::string& json) {
 
 void JobRun::carry_out(const RememberCalibration& action) {
   remember(fact_name("calibration"), action.json);
+  const auto learnt = tuner::parse_calibration(action.json);
+  if (!learnt.ok() || learnt->observations == 0) return;
+  remember(tenant_prefix() + kFactors, tuner::to_json(tuner::of_another_job(*learnt)));
 }
 
 // A name may be another tenant's once its runs are forgotten; who takes it learns nothing of theirs.
+std::string JobRun::tenant_prefix() const {
+  return state().tenant == net::kEveryTenant ? "" : "tenant/" + state().tenant + "/";
+}
+
 std::string JobRun::fact_name(const std::string& what) const {
-  const std::string of_tenant = state().tenant == net::kEveryTenant ? "" : "tenant/" + state().tenant + "/";
-  return of_tenant + what + "/" + name();
+  return tenant_prefix() + what + "/" + name();
 }
 
 // What does not fit into one limit may fit into another.

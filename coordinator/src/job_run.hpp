@@ -96,6 +96,8 @@ class JobRun {
   [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
   template <typename Message>
   void send_message(const Message& action);
+  [[nodiscard]] std::string factors_of_others() const;
+  [[nodiscard]] std::string tenant_prefix() const;
   [[nodiscard]] std::string fact_name(const std::string& what) const;
   [[nodiscard]] std::string failures_fact() const;
   void remember(const std::string& name, const std::string& json);

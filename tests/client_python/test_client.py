@@ -405,6 +405,18 @@ class KillSwitch(ClientTest):
         self.assertIsNone(client.next_plan(7, self.alone))
         self.assertEqual(client.epoch, 4)
 
+    def test_a_trials_plan_becomes_the_incumbent_when_its_own_epoch_is_proposed_as_one(self):
+        agent, client = self.steered()
+        self.assertTrue(client.runs_incumbent)
+        self.run_trial(agent, client)
+        self.assertFalse(client.runs_incumbent)
+        agent.say(type="plan_propose", epoch=3, plan=PLAN, incumbent=True)
+        self.assertIsNone(client.next_plan(7, self.alone))
+        self.assertFalse(client.runs_incumbent, "of a plan that does not run")
+        agent.say(type="plan_propose", epoch=4, plan=self.OTHER, incumbent=True)
+        self.assertIsNone(client.next_plan(8, self.alone))
+        self.assertTrue(client.runs_incumbent)
+
     def test_a_job_that_cannot_go_back_is_asked_once_for_each_throw(self):
         agent, client = self.steered()
         self.run_trial(agent, client)

@@ -81,6 +81,18 @@ class Guard(unittest.TestCase):
         self.guard.changed()
         self.assertIsNotNone(self.train(20, lambda loss, norm: (loss + 1.0, norm))[0])
 
+    def test_an_adopted_plan_is_watched_anew_beside_the_steps_before_it_began(self):
+        self.train(30)
+        self.guard.changed()
+        for step in range(LearningGuard.WATCHED + 4):
+            loss, norm = noise(self.generator, step)
+            self.assertIsNone(self.guard.judge(loss + 3 * (step % 4 == 0), norm))  # Outliers of the trial's own.
+        self.assertFalse(self.guard.watching)
+        self.guard.adopted()
+        why, steps = self.train(LearningGuard.WATCHED, lambda loss, norm: (loss + 0.6, norm))
+        self.assertEqual(steps, LearningGuard.CONSECUTIVE)
+        self.assertIn("the loss of 4 steps in a row under the new plan was above", why)
+
     def test_false_alarms_are_as_rare_as_stated(self):
         """Without a trend, the worst case: no step is more likely high than another."""
         self.assertLess(LearningGuard.false_alarm_rate(), 0.011)

@@ -11,6 +11,7 @@
 #include "metrics.hpp"
 #include "nccl_tables.hpp"
 #include "schema/fingerprint.hpp"
+#include "tuner/calibration.hpp"
 #include "wire_events.hpp"
 
 using namespace trimtab;
@@ -334,4 +335,54 @@ TEST_CASE("a job begins with what its own tenant's jobs of the name have taught,
   const TuningState& state = world.submit("gpt", tenant).state();
   CHECK(state.calibration_json == taught);
   CHECK(state.failed_hashes.size() == (tenant == "*" ? 1 : 0));
+}
+
+TEST_CASE("a plan that hung in an earlier job is not ruled out in a later one") {
+  World world;
+  const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
+  REQUIRE(world.costs.put_fact(hardware, "failures/gpt/0", R"({"dead":"crash","slept":"hang","big":"out_of_memory"})")
+              .ok());
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  CHECK(world.submit("gpt").state().failed_hashes == std::vector<std::string>{"big", "dead"});
+}
+
+TEST_CASE("a job of another name begins with the factors that its hardware's latest job has learnt, far less sure") {
+  World world;
+  JobRun& job = world.submit("gpt", "a");
+  tuner::Calibration learnt;
+  learnt.computation = {1.3, 0.02};
+  learnt.operators = {{"secret", {2, 0.02}}};
+  learnt.fixed_ms = 7;
+  learnt.observations = GENERATE(4, 0);
+  TuningState state = job.state();
+  state.fingerprint = "hardware";
+  state.phase = Phase::kTrials;
+  state.doing = Doing::kSearching;
+  state.initial = state.incumbent = {"{}", "initial"};
+  state.searches = 1;
+  SearchReply reply;
+  reply.calibration_json = tuner::to_json(learnt);
+  JobRun(job.run(), state, "{}", world.services).feed(SearchFinished{1, reply});
+  REQUIRE(world.costs.fact("hardware", "tenant/a/calibration/gpt").value() == reply.calibration_json);
+  // One that measures its costs, and learns whose they are.
+  const auto prior_of = [&](const std::string& name, const std::string& tenant) {
+    JobRun& other = world.submit(name, tenant);
+    TuningState profiling = other.state();
+    profiling.phase = Phase::kProfiling;
+    profiling.fingerprint = "not known yet";
+    JobRun run(other.run(), profiling, "{}", world.services);
+    run.costs_stored("hardware", true);
+    CHECK(run.state().calibration_json == run.state().earlier_calibration_json);
+    return run.state().earlier_calibration_json;
+  };
+  CHECK(prior_of("theirs", "b").empty());
+  const std::string found = prior_of("bert", "a");
+  REQUIRE(found.empty() == (learnt.observations == 0));
+  if (found.empty()) return;
+  const tuner::Calibration prior = tuner::parse_calibration(found).value();
+  CHECK(prior.computation.value == 1.3);
+  CHECK(prior.computation.log_sigma > 0.1);
+  CHECK(prior.operators.empty());
+  CHECK(prior.fixed_ms == 0);
 }

@@ -82,6 +82,32 @@ TEST_CASE("a drift that was noticed under a plan that has failed since does not 
   CHECK(one.state().observations.empty());
 }
 
+TEST_CASE("a plan that hung is tried again once costs have changed, and one that crashed is not") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.steps = 4000;
+  FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 60, 75}}, 5, 0.01);
+  one.faults.hang = {"best"};
+  one.faults.crash = {"worse"};
+  one.begin();
+  const auto trains = [&one] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; };
+  REQUIRE(one.run(trains));
+  REQUIRE(one.running_plan() == "initial");
+  CHECK(one.state().hung_hashes == std::vector<std::string>{"best"});
+  CHECK(one.state().failed_hashes == std::vector<std::string>{"worse"});
+  one.faults.hang.clear();
+  one.faults.crash.clear();
+  const std::int64_t known = one.state().step + 100;
+  REQUIRE(one.run([&] { return one.state().step >= known; }));
+  CHECK(one.state().trials.size() == 2);
+  one.faults.slowdown = 1.5;
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(); }));
+  INFO(one.history());
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().hung_hashes.empty());
+  CHECK(one.state().trials.size() == 3);
+}
+
 TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coordinator's start is no node's loss") {
   TuningState state;
   state.job = fake_job();

@@ -5,6 +5,8 @@ import unittest
 from fake_agent import FakeAgent
 from harness import SINGLE, STEADY, JobTest, plan
 
+from trimtab import LearningGuard
+
 MIB = 1 << 20
 WIDE = (STEADY.replace("vocabulary = 64", "vocabulary = 30000").replace("hidden = 32", "hidden = 16")
         .replace("sequence = 16", "sequence = 64"))
@@ -100,6 +102,20 @@ class Retreat(JobTest):
         self.agent.change_plan(2, CANDIDATE, 2)
         self.commit(3, ADOPTED)
         step = self.failed(3, "loss")["step"] + 3
+        self.agent.wait(lambda: any(m["step"] >= step for _, m in self.agent.of("step", epoch=0)), "steps of epoch 0")
+        self.agent.send({"type": "stop", "step": step + 2})
+        run.wait()
+        self.assertEqual(run.codes, [0, 0], run.errors)
+
+    def test_an_adopted_plan_is_watched_anew_however_long_its_trial_was(self):
+        run = self.start_job("--snapshots", self.snapshots, TRIMTAB_TEST_SPOIL="1:1:adopted")
+        active = self.agent.change_plan(1, ADOPTED, 2)
+        self.agent.wait_for_step(active[0][1]["step"] + LearningGuard.WATCHED + 1)
+        self.assertEqual(self.agent.of("plan_failed"), [])
+        self.agent.send({"type": "plan_propose", "epoch": 1, "incumbent": True, "plan": ADOPTED})
+        failure = self.failed(1, "loss")
+        self.assertIn("became nan under the new plan", failure["message"])
+        step = failure["step"] + 3
         self.agent.wait(lambda: any(m["step"] >= step for _, m in self.agent.of("step", epoch=0)), "steps of epoch 0")
         self.agent.send({"type": "stop", "step": step + 2})
         run.wait()

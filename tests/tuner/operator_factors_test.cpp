@@ -161,6 +161,24 @@ TEST_CASE("operators' factors survive the document, and are a less sure prior on
   CHECK_FALSE(parse_calibration(json.replace(at, 13, "\"operators\":{\"y\":3,")).ok());
 }
 
+TEST_CASE("another job's factors are a prior that is less sure than an own one's, and never than none",
+          "[calibration]") {
+  Calibration learnt;
+  learnt.computation = {1.2, 0.01};
+  learnt.communication = {0.8, 0.14};
+  learnt.fixed_ms = 3;
+  learnt.observations = 5;
+  learnt.operators = {{"attention", {1.25, 0.03}}};
+  const Calibration prior = of_another_job(learnt);
+  CHECK(prior.computation.value == 1.2);
+  CHECK(prior.computation.log_sigma > aged(learnt).computation.log_sigma);
+  CHECK(prior.communication.value == 0.8);
+  CHECK(prior.communication.log_sigma == Calibration{}.communication.log_sigma);
+  CHECK(prior.operators.empty());
+  CHECK(prior.fixed_ms == 0);
+  CHECK(prior.observations == 0);
+}
+
 TEST_CASE("a calibrated model on another cluster keeps its operators' factors once", "[calibration]") {
   const test::World world = blocks();
   const Truth truth(world);

@@ -22,6 +22,7 @@ constexpr int kLinearizations = 4;    // shares taken anew
 constexpr double kLinksShift = 3;     // how much more a link may have changed than the step
 constexpr double kMemoryStep = 0.02;  // of the factor: for slopes
 constexpr double kAging = 0.05;       // of a factor: what may have changed since an earlier job
+constexpr double kOtherJob = 0.1;     // of a factor: what another job's operators and messages may differ by
 
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
@@ -302,6 +303,17 @@ Calibration aged(Calibration calibration, double shift) {
   calibration.fixed_sigma_ms = std::hypot(calibration.fixed_sigma_ms, kAging * std::abs(calibration.fixed_ms));
   calibration.correlations = {};
   return calibration;
+}
+
+Calibration of_another_job(const Calibration& calibration) {
+  Calibration prior;
+  for (Factor Calibration::*const factor :
+       {&Calibration::computation, &Calibration::communication, &Calibration::memory}) {
+    const Factor& learnt = calibration.*factor;
+    // Never less sure than where nothing is known.
+    (prior.*factor) = {learnt.value, std::min(std::hypot(learnt.log_sigma, kOtherJob), Factor{}.log_sigma)};
+  }
+  return prior;
 }
 
 }  // namespace trimtab::tuner

@@ -89,6 +89,11 @@ class Client:
         return self._change.active_epoch
 
     @property
+    def runs_incumbent(self):
+        """The plan that runs is no trial's (any more), as far as this rank has heard. Agree on it before acting."""
+        return self._change.runs_incumbent
+
+    @property
     def dropped(self):
         """Messages lost because the agent did not take them."""
         return self._connection.dropped if self._connection else 0

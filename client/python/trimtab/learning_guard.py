@@ -16,7 +16,7 @@ class LearningGuard:
     HISTORY = 24  # Steps before a change that the ones after it are compared with.
     HISTORY_LEAST = 16  # With fewer only what is not finite is noticed.
     CONSECUTIVE = 4
-    WATCHED = 20  # Steps after a change.
+    WATCHED = 20  # Steps after a change, and after an adoption.
     NORM_FACTOR = 2.0  # A gradient norm must leave the range before by so much.
 
     def __init__(self):
@@ -34,6 +34,10 @@ class LearningGuard:
         self._before = tuple(self._recent)
         self._left = self.WATCHED
         self._outside = {}
+
+    def adopted(self):
+        """The running plan was a trial's and stays: it is watched as long again, beside the steps before it began."""
+        self._left = self.WATCHED
 
     def judge(self, loss, gradient_norm):
         """A step's values, over all ranks. Why the plan has to go, or None."""

@@ -41,6 +41,10 @@ class PlanChange:
         self._incumbents = set()  # Of the accepted.
         self._committed = {}
 
+    @property
+    def runs_incumbent(self):
+        return self.active_epoch == self._incumbent_epoch
+
     def hold(self, held):
         """The kill switch is thrown, or not."""
         self._went_back = self._went_back and held

@@ -87,6 +87,8 @@ struct RememberFailure {
   std::string plan_hash;
   std::string reason;
 };
+// The reason of a failure that no later job is told of; earlier releases told them.
+inline constexpr const char* kHang = "hang";
 
 using Action =
     std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks, CountCosts,

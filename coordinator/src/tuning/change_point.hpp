@@ -10,11 +10,9 @@
 
 namespace trimtab::coordinator {
 
-// On noise recorded from jobs, replayed in stretches of 25 steps (tests/coordinator/recorded_steps): from the main job
-// no false alarm in 2,000 runs of 2,000 steps, and each of 2,000 changes of 15 % noticed within 80 steps; from four
-// ranks on two busy cores, probes among their steps, 133 such runs with one, and 1,868 changes noticed. A threshold of
-// 6 and a least shift of 5 % gave 30 false alarms in 400,000 steps of the former; blocks that add as much as they
-// differ gave 830 in 2,000 runs of the latter.
+// On noise recorded from jobs, replayed in stretches of 25 steps, 200 runs each (tests/coordinator/recorded_steps):
+// from the main job at most one false alarm in 2,000 steps each, and at least 190 changes of 15 % noticed within 80
+// steps; from four ranks on two busy cores, probes among their steps, at most 20 and at least 180.
 struct ChangePointRules {
   int block = 5;              // steps of a median
   int reference_blocks = 12;  // that make the level and the noise

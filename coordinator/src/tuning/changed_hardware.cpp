@@ -6,7 +6,8 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kLeastLeft = 0.1;  // of a cost, however much shorter its messages have become
+constexpr double kLeastLeft = 0.1;     // of a cost, however much shorter its messages have become
+constexpr double kLeastSpeed = 0.001;  // that a cluster document can say
 
 double messages_of(const CostKey& key) {
   if (key.kind != CostKind::kCollective) return 1;
@@ -26,7 +27,7 @@ void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster
     node.speeds.resize(static_cast<std::size_t>(node.devices), 1.0);
     for (double& speed : node.speeds) {
       const auto found = shares.find(device++);
-      if (found != shares.end()) speed *= found->second;
+      if (found != shares.end()) speed = std::max(speed * found->second, kLeastSpeed);
     }
     if (std::ranges::all_of(node.speeds, [](double speed) { return speed == 1; })) node.speeds.clear();
   }

@@ -80,8 +80,10 @@ double Tuning::worthwhile_ms() const {
 }
 
 bool Tuning::is_settled(const std::string& hash) const {
-  const bool failed =
-      std::find(state_.failed_hashes.begin(), state_.failed_hashes.end(), hash) != state_.failed_hashes.end();
+  const auto holds = [&hash](const std::vector<std::string>& hashes) {
+    return std::find(hashes.begin(), hashes.end(), hash) != hashes.end();
+  };
+  const bool failed = holds(state_.failed_hashes) || holds(state_.hung_hashes);
   return failed || hash == state_.incumbent.hash || hash == state_.initial.hash || state_.was_tried(hash);
 }
 

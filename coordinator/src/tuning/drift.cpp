@@ -171,7 +171,7 @@ void Tuning::not_explained(const std::string& why) {
 }
 
 // What was measured before is of another machine: it remains as a prior, less sure where the drift may have changed it.
-// Plans that failed stay failed.
+// Plans that failed stay failed, but for those that hung: what they waited for may be what has changed.
 void Tuning::retune() {
   Drift& drift = state_.drifts.back();
   drift.handled = true;

@@ -45,6 +45,12 @@ bool Interleaving::add(double wall_ms, bool prepared) {
   return true;
 }
 
+// Only the last can be short.
+Blocks Interleaving::whole(Blocks side) const {
+  if (!side.empty() && std::cmp_less(side.back().size(), sizes_.measure_steps)) side.pop_back();
+  return side;
+}
+
 bool Interleaving::second_surely_worse() const {
   // A few slow steps of its first block alone may be somebody else's doing.
   if (!second_is_next() || first_.empty() || second_.size() < 2) return false;

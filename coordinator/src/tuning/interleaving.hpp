@@ -37,10 +37,15 @@ class Interleaving {
 
   [[nodiscard]] const Blocks& first() const { return first_; }
   [[nodiscard]] const Blocks& second() const { return second_; }
+  // The same without the block that was broken off, if one was: what a burst has ended says little but that.
+  [[nodiscard]] Blocks whole_first() const { return whole(first_); }
+  [[nodiscard]] Blocks whole_second() const { return whole(second_); }
   // The running block's plan is the second and it is much worse (comparison.hpp).
   [[nodiscard]] bool second_surely_worse() const;
 
  private:
+  [[nodiscard]] Blocks whole(Blocks side) const;
+
   BlockSizes sizes_;
   std::int32_t next_ = 0;
   Settling settling_;

@@ -118,8 +118,7 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
   failed->reason = reason;
   failed->message = message;
   changed_trials_.push_back(*failed);
-  state_.failed_hashes.push_back(failed->plan.hash);
-  act(RememberFailure{failed->plan.hash, reason});
+  rule_out(failed->plan.hash, reason);
   Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
   if (!state_.replaced.empty()) {
     before = std::move(state_.replaced.back());

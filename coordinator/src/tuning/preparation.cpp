@@ -182,6 +182,7 @@ SearchTask Tuning::search_task() const {
   task.observations = state_.observations;
   task.calibration_json = state_.earlier_calibration_json;
   task.excluded = state_.failed_hashes;
+  task.excluded.insert(task.excluded.end(), state_.hung_hashes.begin(), state_.hung_hashes.end());
   if (!state_.drifts.empty()) task.shift = shift_of(state_.drifts.back());
   task.link_changes = link_changes(state_.first_probes, state_.last_probes);
   task.slow_devices = state_.slow_devices;

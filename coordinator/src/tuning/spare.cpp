@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "tuning/changed_hardware.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -50,7 +51,8 @@ std::map<std::int32_t, double> devices_left(const Cluster& before, const Cluster
 // A plan for one is a plan for the other: what they are called does not matter.
 bool alike(const Cluster& a, const Cluster& b) {
   const auto same = [](const Node& x, const Node& y) {
-    return std::tie(x.fingerprint, x.devices, x.memory_bytes) == std::tie(y.fingerprint, y.devices, y.memory_bytes);
+    return std::tie(x.fingerprint, x.devices, x.memory_bytes, x.speeds) ==
+           std::tie(y.fingerprint, y.devices, y.memory_bytes, y.speeds);
   };
   return std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same);
 }
@@ -67,11 +69,19 @@ std::string listed(const std::set<std::string>& nodes) {
 void Tuning::prepare_spare() {
   if (!state_.job.elastic || state_.nodes.size() < 2 || state_.job.mode == JobMode::kObserve) return;
   const std::set<std::string> missing = lost_.empty() ? std::set{state_.nodes.back().node} : lost_;
-  if (!has_no_spare(without(parsed(state_.cluster_json), missing))) search_spare(missing);
+  if (!has_no_spare(what_is_left(missing))) search_spare(missing);
+}
+
+// With what a drift has left of its devices' speed.
+Cluster Tuning::what_is_left(const std::set<std::string>& missing) const {
+  const Cluster before = parsed(state_.cluster_json);
+  Cluster left = without(before, missing);
+  slow_devices(devices_left(before, left, state_.slow_devices), left);
+  return left;
 }
 
 void Tuning::search_spare(const std::set<std::string>& missing) {
-  state_.spare = {{}, {}, to_json(without(parsed(state_.cluster_json), missing))};
+  state_.spare = {{}, {}, to_json(what_is_left(missing))};
   spare_search_ = ++state_.searches;
   act(SearchPlans{spare_search_, SearchFor::kSpare});
 }
@@ -89,10 +99,10 @@ SearchTask Tuning::task_on(const std::string& cluster_json) const {
   return task;
 }
 
-// The devices that are left have numbers of their own.
+// Its cluster says how fast the devices are.
 SearchTask Tuning::spare_task() const {
   SearchTask task = task_on(state_.spare.cluster_json);
-  task.slow_devices = devices_left(parsed(state_.cluster_json), parsed(state_.spare.cluster_json), state_.slow_devices);
+  task.slow_devices.clear();
   return task;
 }
 
@@ -119,16 +129,25 @@ void Tuning::take_spare(const SearchReply& reply) {
        best->plan.json);
 }
 
-// Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them.
+// Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them,
+// unless nothing of it may be ended that nobody asked to end.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
   if (!state_.job.elastic || !steered || held()) return;
   if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
   if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
-  const Cluster left = without(parsed(state_.cluster_json), lost_);
+  if (state_.job.mode == JobMode::kObserve) return wait_for_lost();
+  const Cluster left = what_is_left(lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
-  if (ready) return shrink(left);
+  if (ready) return shrink();
   if (spare_search_ == 0 && !has_no_spare(left)) search_spare(lost_);
+}
+
+void Tuning::wait_for_lost() {
+  if (std::exchange(wait_told_, lost_at_) == lost_at_) return;
+  note("warning", "node " + listed(lost_) +
+                      " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
+                      "begun anew without it");
 }
 
 bool Tuning::has_no_spare(const Cluster& left) const {
@@ -138,14 +157,16 @@ bool Tuning::has_no_spare(const Cluster& left) const {
 
 // The job begins anew on what is left, from its last snapshot, with the plan that was kept ready. Plans, steps and
 // costs of trials were of another cluster; what was learnt about costs stays.
-void Tuning::shrink(const Cluster& left) {
+void Tuning::shrink() {
+  const Cluster before = parsed(state_.cluster_json);
+  const Cluster left = without(before, lost_);
   note("ranks",
        "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
            std::to_string(left.devices()) + " devices and the plan that was kept ready",
        state_.spare.plan.json);
   decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
-  state_.slow_devices = devices_left(parsed(state_.cluster_json), left, state_.slow_devices);
+  state_.slow_devices = devices_left(before, left, state_.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
   std::erase_if(state_.outstanding, [&](const OutstandingCommand& one) { return lost_.contains(one.node); });

@@ -62,6 +62,7 @@ bool TuningState::has_trial() const {
 void TuningState::begin_trials_anew() {
   trials_before_drift = trials_begun();
   forgotten.tried.clear();
+  hung_hashes.clear();
 }
 
 bool TuningState::was_tried(const std::string& plan_hash) const {

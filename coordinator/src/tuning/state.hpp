@@ -190,6 +190,7 @@ struct TuningState {
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
+  std::vector<std::string> hung_hashes;  // since costs last changed
   std::vector<Drift> drifts;             // the latest
   std::int64_t retuned_step = 0;         // when the job was last tuned again
   std::int64_t retune_wait = 0;          // the steps from then on in which it is not; 0 = it has not been yet

@@ -196,6 +196,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("trained_ms", s.trained_ms);
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
+  visit("hung_hashes", s.hung_hashes);
 }
 
 }  // namespace

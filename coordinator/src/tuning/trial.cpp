@@ -95,9 +95,11 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   trial.ratio = race.ratio;
   trial.reason = reason;
   set_trial(TrialState::kMeasured);
-  observe(trial.plan, trial.measured);
+  // A plan that was given up in its first block is known by that alone.
+  const Blocks whole = interleaving_->whole_second();
+  observe(trial.plan, whole.empty() ? trial.measured : summarize(whole));
   state_.incumbent_measured = trial.incumbent;
-  state_.noise.learn_from_pairs(interleaving_->first(), interleaving_->second());
+  state_.noise.learn_from_pairs(interleaving_->whole_first(), whole);
   interleaving_.reset();
   const bool adopt = race.state == RaceState::kFaster;
   trial.state = adopt ? TrialState::kAdopted : TrialState::kRejected;
@@ -136,9 +138,15 @@ void Tuning::fail_trial(const std::string& reason, const std::string& message, b
   transition();
   note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason + "): " + message);
   add_convergence(trial.id);
-  if (!blame_candidate) return;
-  state_.failed_hashes.push_back(trial.plan.hash);
-  act(RememberFailure{trial.plan.hash, reason});
+  if (blame_candidate) rule_out(trial.plan.hash, reason);
+}
+
+// For this job and later ones of its name. What hung may have waited for a link that was down: that counts until costs
+// change, and in this job alone.
+void Tuning::rule_out(const std::string& plan_hash, const std::string& reason) {
+  if (reason == kHang) return state_.hung_hashes.push_back(plan_hash);
+  state_.failed_hashes.push_back(plan_hash);
+  act(RememberFailure{plan_hash, reason});
 }
 
 // Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.

@@ -75,6 +75,7 @@ void thin(std::vector<Convergence>& points) {
 std::vector<Trial> forget_old_trials(TuningState& state) {
   drop_oldest(state.passed_over, kPassedOverKept);
   drop_oldest(state.failed_hashes, kFailedHashesKept);
+  drop_oldest(state.hung_hashes, kFailedHashesKept);
   drop_old_observations(state);
   thin(state.convergence);
   std::vector<Trial> forgotten;

@@ -64,12 +64,13 @@ class Tuning {
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
   // The hardware as it was when the costs were measured. Call before NodesReady.
   void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
-  // What earlier jobs of this name learnt on this hardware. Call before NodesReady.
+  // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady.
   void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
-    state_.calibration_json = calibration_json;
-    state_.earlier_calibration_json = calibration_json;
+    set_calibration(calibration_json);
     state_.failed_hashes = std::move(failed_hashes);
   }
+  // The same once benchmarks have told whose costs the job's are. Call before the first search.
+  void set_calibration(const std::string& json) { state_.calibration_json = state_.earlier_calibration_json = json; }
 
   [[nodiscard]] bool take_transition();
   [[nodiscard]] std::vector<Note> take_notes();
@@ -231,6 +232,7 @@ class Tuning {
   void judge_race();
   void conclude_trial(const Race& race, const std::string& reason);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
+  void rule_out(const std::string& plan_hash, const std::string& reason);
   void withdraw_question(const std::string& why);
   void begin_comparison();
   [[nodiscard]] std::string no_comparison() const;
@@ -315,8 +317,10 @@ class Tuning {
   void prepare_spare();
   void search_spare(const std::set<std::string>& missing);
   void take_spare(const SearchReply& reply);
+  [[nodiscard]] Cluster what_is_left(const std::set<std::string>& missing) const;
   void tick_lost();
-  void shrink(const Cluster& left);
+  void wait_for_lost();
+  void shrink();
   [[nodiscard]] bool has_no_spare(const Cluster& left) const;
   void forget_measurements();
 
@@ -377,6 +381,7 @@ class Tuning {
   std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
   Nanoseconds lost_at_{0};           // when the last of them was lost
+  Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
   std::uint64_t spare_search_ = 0;   // its number, while it is going on
   std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
   Nanoseconds no_spare_at_{0};       // when that was

@@ -65,6 +65,10 @@ class CostTable;
 // since, of which nobody knows what caused it; links change by more than the step that they are a part of.
 [[nodiscard]] Calibration aged(Calibration calibration, double shift = 0);
 
+// What a job on the same hardware has learnt, as a prior for another one that is not it: the factors of its classes of
+// costs, far less sure. Operators' factors and the fixed time are its own.
+[[nodiscard]] Calibration of_another_job(const Calibration& calibration);
+
 [[nodiscard]] std::string to_json(const Calibration& calibration);
 [[nodiscard]] Result<Calibration> parse_calibration(std::string_view json);
 
