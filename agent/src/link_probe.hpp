@@ -1,18 +1,17 @@
 #pragma once
 
-// The two sides of a link's probe over TCP. The side that listens serves only who knows the probe's token, one
-// connection at a time, and moves no more bytes than the probe's budget. Blocking: for a probe's own thread.
+// The two sides of a link's probe over TCP (link_conversation.hpp). The side that listens serves one connection at a
+// time. Blocking: for a probe's own thread.
 
 #include <string>
 
 #include "interface_bytes.hpp"
+#include "link_conversation.hpp"
 #include "link_measurement.hpp"
 #include "probe_socket.hpp"
 #include "probe_wait.hpp"
 
 namespace trimtab::agent {
-
-inline constexpr std::size_t kProbeTokenBytes = 32;
 
 // Serves until the deadline or the probe's end; how it ended is nobody's concern but a test's. A connection that does
 // not prove within a second that it knows the token (probe_proof.hpp), or asks for more than the budget, is closed, and

@@ -10,11 +10,12 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "probe_stream.hpp"
 #include "probe_wait.hpp"
 
 namespace trimtab::agent {
 
-class ProbeSocket final {
+class ProbeSocket final : public ProbeStream {
  public:
   // On any free port.
   [[nodiscard]] static Result<ProbeSocket> listen(const std::string& address);
@@ -22,7 +23,7 @@ class ProbeSocket final {
                                                    const ProbeWait& wait);
   ProbeSocket(ProbeSocket&& other) noexcept;
   ProbeSocket& operator=(ProbeSocket&& other) noexcept;
-  ~ProbeSocket();
+  ~ProbeSocket() override;
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   // Of a connection, as numbers; empty where it has no other end any more.
@@ -30,9 +31,8 @@ class ProbeSocket final {
   [[nodiscard]] std::string peer_address() const;
   // The next connection; an error at the deadline.
   [[nodiscard]] Result<ProbeSocket> accept(const ProbeWait& wait) const;
-  // All of it, or an error: also where the other side closes.
-  [[nodiscard]] Status send(std::span<const std::byte> bytes, const ProbeWait& wait) const;
-  [[nodiscard]] Status receive(std::span<std::byte> bytes, const ProbeWait& wait) const;
+  [[nodiscard]] Status send(std::span<const std::byte> bytes, const ProbeWait& wait) const override;
+  [[nodiscard]] Status receive(std::span<std::byte> bytes, const ProbeWait& wait) const override;
 
  private:
   explicit ProbeSocket(int descriptor) : descriptor_(descriptor) {}

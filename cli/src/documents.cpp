@@ -61,6 +61,15 @@ Result<CostDatabase> open_costs(const std::string& path) {
   return CostDatabase::open(path, OpenMode::kReadOnly);
 }
 
+Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& remarks) {
+  TRIMTAB_TRY(CostDatabase database, CostDatabase::open(name, OpenMode::kCreate));
+  if (!database.backup().empty()) {
+    remarks << "remark: " << name << " was upgraded to this release; as it was before it is in " << database.backup()
+            << "\n";
+  }
+  return database;
+}
+
 Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,
                                        const Cluster* cluster, const std::string& path) {
   if (known.empty()) return bad_input(path + ": holds no costs; measure some with 'trimtab profile --job job.toml'");

@@ -2,6 +2,7 @@
 
 // Documents named on the command line, read and checked. Every failure is bad input that names the file.
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ namespace trimtab::cli {
 
 // Opens for reading. A file that is not there is bad input, as for any other document.
 [[nodiscard]] Result<CostDatabase> open_costs(const std::string& path);
+// Opens for writing; makes it, or upgrades it and says to `remarks` where the copy of the older one is.
+[[nodiscard]] Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& remarks);
 
 // Which fingerprint's costs to use. `wanted` is a hash or the beginning of one. Without it, the only one of the
 // database, or the only one that the cluster's nodes name; else the error lists what there is.

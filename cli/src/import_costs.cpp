@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "adopt_fingerprint.hpp"
+#include "documents.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
 #include "schema/cost_database.hpp"
@@ -95,7 +96,7 @@ Result<int> import_published(const ImportArguments& arguments, Console& console)
     TRIMTAB_TRY_STATUS(adopt_fingerprint(arguments.database, arguments.fingerprint, published));
   }
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(make_directories(arguments.documents));
-  TRIMTAB_TRY(CostDatabase database, CostDatabase::open(arguments.database, OpenMode::kCreate));
+  TRIMTAB_TRY(CostDatabase database, open_costs_to_write(arguments.database, console.err));
   TRIMTAB_TRY(const std::vector<bool> is_new, database.add_batches(batches_of(published)));
   const auto fresh = static_cast<std::uint64_t>(std::ranges::count(is_new, true));
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(write_documents(published, arguments.documents));

@@ -137,7 +137,7 @@ Result<int> merge(const Arguments& arguments, Console& console) {
   for (const std::string& source : arguments.sources) {
     TRIMTAB_TRY(const CostDatabase probe, open_costs(source));
   }
-  TRIMTAB_TRY(CostDatabase target, CostDatabase::open(arguments.database, OpenMode::kCreate));
+  TRIMTAB_TRY(CostDatabase target, open_costs_to_write(arguments.database, console.err));
   std::uint64_t batches = 0;
   for (const std::string& source : arguments.sources) {
     TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(source));

@@ -44,6 +44,10 @@ const std::string& or_else(const std::string& setting, const std::string& fallba
   return setting.empty() ? fallback : setting;
 }
 
+void say_backup(const std::string& database, const std::string& backup) {
+  if (!backup.empty()) spdlog::info("{} was upgraded to this release; as it was before it is in {}", database, backup);
+}
+
 Result<std::string> make_state_directory(const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -220,6 +224,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   TRIMTAB_TRY(StateStore store, StateStore::open(or_else(settings.state_database, directory + "/coordinator.db")));
   TRIMTAB_TRY(CostDatabase costs,
               CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
+  say_backup(store.name(), store.backup());
+  say_backup(costs.name(), costs.backup());
   auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
                                                  std::move(credentials), std::move(tokens));
   TRIMTAB_TRY_STATUS(inside->listen(settings));

@@ -64,6 +64,7 @@ class StateStore {
   // Made with the database; agents keep the command ids of two states apart by it.
   [[nodiscard]] const std::string& identity() const { return identity_; }
   [[nodiscard]] const std::string& name() const { return database_.name(); }
+  [[nodiscard]] const std::string& backup() const { return database_.backup(); }  // as Database::backup()
 
   [[nodiscard]] Result<std::int64_t> add_job(const TuningState& state, std::int64_t now_ns);
   [[nodiscard]] Status save(std::int64_t run, const TuningState& state, const Transition& transition,

@@ -82,6 +82,10 @@ const std::string& CostDatabase::name() const {
   return implementation_->database.name();
 }
 
+const std::string& CostDatabase::backup() const {
+  return implementation_->database.backup();
+}
+
 Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
                                      const std::vector<Cost>& costs) {
   const CostBatch one{batch, fingerprint, source, costs};

@@ -73,6 +73,10 @@ const std::string& Database::name() const {
   return backend_->name();
 }
 
+const std::string& Database::backup() const {
+  return backend_->backup();
+}
+
 std::int64_t as_integer(const Value& value) {
   const auto* integer = std::get_if<std::int64_t>(&value);
   TRIMTAB_ASSERT(integer != nullptr, "the column holds an integer");

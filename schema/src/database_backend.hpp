@@ -26,6 +26,7 @@ class DatabaseBackend {
   [[nodiscard]] virtual Status snapshot(const std::function<Status()>& body) = 0;
   [[nodiscard]] virtual std::string row_lock() const = 0;
   [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual const std::string& backup() const = 0;
 };
 
 }  // namespace trimtab

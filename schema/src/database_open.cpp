@@ -139,8 +139,8 @@ void secure_log(SQLite::Database& connection) {
   copy_log_at_close(connection, true);
 }
 
-Status upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
-  TRIMTAB_TRY(const std::string backup, back_up(connection, path, version_of(connection)));
+Result<std::string> upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
+  TRIMTAB_TRY(std::string backup, back_up(connection, path, version_of(connection)));
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
   const std::int64_t from = version_of(connection);  // another process may have upgraded since
   try {
@@ -151,7 +151,7 @@ Status upgrade(SQLite::Database& connection, const std::string& path, const Migr
                        std::to_string(from) + " to " + std::to_string(migrations.steps.size()) + ": " + failure.what() +
                        "; it is unchanged, and a copy of it is " + backup);
   }
-  return {};
+  return backup;
 }
 
 Status check_version(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
@@ -198,22 +198,27 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
   return {path, flags, kBusyTimeoutMs};
 }
 
-Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode, const Migrations& migrations) {
+Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                            const Migrations& migrations) {
   connection.exec("PRAGMA trusted_schema = OFF");  // what the file's own schema calls must be harmless
   if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
   if (mode != DatabaseMode::kReadOnly) secure_empty(connection);
   const Status ours = recognize(connection, path, mode, migrations);
   leave_found_log(connection);
-  if (!ours.ok() || mode == DatabaseMode::kReadOnly) return ours;
+  TRIMTAB_TRY_STATUS(ours);
+  if (mode == DatabaseMode::kReadOnly) return std::string();
   connection.exec("PRAGMA journal_mode = WAL");
   // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
   connection.exec("PRAGMA synchronous = FULL");
   secure_log(connection);
   const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
-  if (old) TRIMTAB_TRY_STATUS(upgrade(connection, path, migrations));
+  std::string backup;
+  if (old) {
+    TRIMTAB_TRY(backup, upgrade(connection, path, migrations));
+  }
   // Migrations may rebuild tables, which the check of references would hinder.
   connection.exec("PRAGMA foreign_keys = ON");
-  return {};
+  return backup;
 }
 
 }  // namespace trimtab

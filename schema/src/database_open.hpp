@@ -13,8 +13,9 @@ namespace trimtab {
 
 [[nodiscard]] SQLite::Database connect(const std::string& path, DatabaseMode mode);
 
-// Recognizes the file, then brings it to the newest version where the mode allows.
-[[nodiscard]] Status prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
-                             const Migrations& migrations);
+// Recognizes the file, then brings it to the newest version where the mode allows. Returns the path of the copy that it
+// made of an older one; empty where nothing was upgraded.
+[[nodiscard]] Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                                          const Migrations& migrations);
 
 }  // namespace trimtab

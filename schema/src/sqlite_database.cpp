@@ -84,7 +84,8 @@ class SqliteDatabase : public DatabaseBackend {
   SqliteDatabase(std::string path, std::string kind, OwnerLock lock, DatabaseMode mode)
       : path_(std::move(path)), kind_(std::move(kind)), lock_(std::move(lock)), connection_(connect(path_, mode)) {}
 
-  SQLite::Database& connection() { return connection_; }
+  // Brings the file to the newest version where the mode allows.
+  Status prepare(DatabaseMode mode, const Migrations& migrations);
 
   Result<Rows> change(const std::string& sql, const Row& arguments) override { return run(sql, arguments); }
   Status change_each(const std::string& sql, const Rows& arguments) override;
@@ -94,6 +95,7 @@ class SqliteDatabase : public DatabaseBackend {
   Status snapshot(const std::function<Status()>& body) override { return run_inside("BEGIN", body); }
   std::string row_lock() const override { return ""; }
   const std::string& name() const override { return path_; }
+  const std::string& backup() const override { return backup_; }
 
  private:
   Result<Rows> run(const std::string& sql, const Row& arguments);
@@ -109,9 +111,15 @@ class SqliteDatabase : public DatabaseBackend {
   const std::string kind_;
   OwnerLock lock_;  // given back after the connection has closed
   SQLite::Database connection_;
+  std::string backup_;
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
 };
+
+Status SqliteDatabase::prepare(DatabaseMode mode, const Migrations& migrations) {
+  TRIMTAB_TRY(backup_, trimtab::prepare(connection_, path_, mode, migrations));
+  return {};
+}
 
 Prepared& SqliteDatabase::prepared(const std::string& sql) {
   if (statements_.size() >= kMaxPrepared) statements_.clear();
@@ -193,7 +201,7 @@ Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, Da
   }
   try {
     auto database = std::make_unique<SqliteDatabase>(path, migrations.kind, std::move(lock), mode);
-    TRIMTAB_TRY_STATUS(prepare(database->connection(), path, mode, migrations));
+    TRIMTAB_TRY_STATUS(database->prepare(mode, migrations));
     return std::unique_ptr<DatabaseBackend>(std::move(database));
   } catch (const SQLite::Exception& failure) {
     return sqlite_failure(failure, migrations.kind, path);

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "power_cut_vfs.hpp"
+#include "seeded_runs.hpp"
 
 namespace trimtab::test {
 
@@ -49,7 +50,10 @@ void PowerCutDisk::fail_syncs_after(std::uint64_t changes, std::uint64_t count) 
 PowerCutDisk::Outcome PowerCutDisk::begin_change(bool needs_room) {
   if (cut_) return Outcome::kCut;
   const std::uint64_t now = changes_++;
-  if (needs_room && full_.has(now)) return Outcome::kFull;
+  if (needs_room && full_.has(now)) {
+    met("write without room");
+    return Outcome::kFull;
+  }
   cut_ = now >= cut_at_;
   return cut_ ? Outcome::kCut : Outcome::kDone;
 }
@@ -89,6 +93,7 @@ PowerCutDisk::Outcome PowerCutDisk::sync(const std::string& path, bool and_direc
   if (outcome != Outcome::kDone) return outcome;
   Content& synced = content(path);
   if (failing_.has(changes_ - 1)) {
+    met("failed sync");
     strand(synced);
     return Outcome::kFailed;
   }
@@ -202,6 +207,7 @@ std::string PowerCutDisk::survivor(const Content& content, Random& random) {
 
 void PowerCutDisk::come_up(Random& random, Loss loss) {
   TRIMTAB_ASSERT(open_ == 0, "a machine comes up with no file open");
+  met(loss == Loss::kUnsynced ? "power cut" : "killed process");
   if (loss == Loss::kUnsynced) lose_unsynced(random);
   lay_out();
   cut_ = false;

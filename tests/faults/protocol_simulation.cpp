@@ -1,7 +1,12 @@
 // protocol_simulation: agents and a coordinator over their real storage and membership, in virtual time, on disks and a
-// network that fail in every way they can. Nothing acknowledged is lost, nothing counts twice, no command that was
-// written down as done is done again; and when everything behaves again all of it arrives. Machines are set back to
-// older copies, too: what came since is lost then, and nothing else. Arguments: seeded_runs.hpp.
+// network that fail. Nothing acknowledged is lost, nothing counts twice, no command that was written down as done is
+// done again; and when everything behaves again all of it arrives. Machines are set back to older copies, too: what
+// came since is lost then, and nothing else. Arguments: seeded_runs.hpp.
+//
+// Of the protocol: Hello, Welcome and Refused, heartbeats, batches of costs with their acknowledgements, and commands
+// with their answers, all of them Describe. Not: jobs and their ranks, plans and their changes, trials, probes, traces,
+// NCCL's collectives; nor TLS and WebSocket frames. The coordinator's side is its own `Agents`; what an agent says is
+// said by the simulation in its place, over its real storage.
 
 #include <spdlog/spdlog.h>
 
@@ -74,8 +79,10 @@ class Cluster {
       case 1:
         return coordinator_.kill();
       case 2:
+        met("clock that jumps");
         return agent.jump_clock(jump);
       case 3:
+        met("clock that jumps");
         return coordinator_.jump_clock(jump);
       case 4:
         return network_.cut(random_.below(agents_.size()), Nanoseconds(random_.between(0, 2'000'000'000)));

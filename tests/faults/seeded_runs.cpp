@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -18,6 +19,17 @@ namespace {
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+std::map<std::string, std::uint64_t>& faults() {
+  static std::map<std::string, std::uint64_t> counts;
+  return counts;
+}
+
+std::string faults_text() {
+  std::string text;
+  for (const auto& [fault, count] : faults()) text += (text.empty() ? "" : ", ") + fault + " " + std::to_string(count);
+  return text.empty() ? "nothing" : text;
+}
 
 // Read when the code under test asserts.
 std::string how_to_repeat;
@@ -80,6 +92,10 @@ void expect(bool holds, const std::string& promise) {
   if (!holds) throw Broken(promise);
 }
 
+void met(const char* fault) {
+  ++faults()[fault];
+}
+
 int run_seeds(int argc, char** argv, std::uint64_t seeds, const std::vector<Scenario>& scenarios) {
   const auto asked = read_arguments(argc, argv, seeds);
   if (!asked) {
@@ -90,13 +106,15 @@ int run_seeds(int argc, char** argv, std::uint64_t seeds, const std::vector<Scen
   for (const Scenario& scenario : scenarios) {
     if (!asked->scenario.empty() && asked->scenario != scenario.name) continue;
     const auto begin = std::chrono::steady_clock::now();
+    faults().clear();
     const std::uint64_t count = asked->single ? 1 : asked->seeds / scenario.share;
     for (std::uint64_t i = 0; i < count; ++i) {
       if (!run_seed(argv[0], scenario, asked->first + i)) return 1;
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::printf("%s: %llu seeds from %llu on hold, %.1f s\n", scenario.name.c_str(),
-                static_cast<unsigned long long>(count), static_cast<unsigned long long>(asked->first), took.count());
+    std::printf("%s: %llu seeds from %llu on hold, %.1f s; met: %s\n", scenario.name.c_str(),
+                static_cast<unsigned long long>(count), static_cast<unsigned long long>(asked->first), took.count(),
+                faults_text().c_str());
     std::fflush(stdout);
   }
   return 0;

@@ -77,6 +77,7 @@ void SimulatedAgent::copy_or_set_back() {
   const auto lot = random_.below(6);
   if (lot == 0) copy_ = Copy{machine_.disk.copy(machine_.disk.file("")), kept, perhaps_kept, recorded};
   if (lot != 1 || !copy_) return;
+  met("older copy of an agent");
   machine_.disk.set_back(machine_.disk.file(""), copy_->disk);
   for (std::set<std::string>* later : {&kept, &perhaps_kept}) unsure.merge(*later);
   kept = copy_->kept;

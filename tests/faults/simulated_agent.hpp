@@ -1,7 +1,7 @@
 #pragma once
 
-// An agent over its real storage (spool, own cost database, ledger of commands) on a machine that fails: the
-// conversation with the coordinator as agent_link.cpp and command_runner.cpp have it, without sockets and processes.
+// An agent over its real storage (spool, own cost database, ledger of commands) on a machine that fails: hello,
+// heartbeats, costs and commands as agent_link.cpp and command_runner.cpp have them, without sockets and processes.
 
 #include <cstdint>
 #include <map>

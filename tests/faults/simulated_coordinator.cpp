@@ -106,6 +106,7 @@ void SimulatedCoordinator::copy_or_set_back() {
   if (lot == 0) copy_ = machine_.disk.copy(database);
   if (lot != 1 || !copy_) return;
   const auto before = stored();
+  met("older copy of the coordinator's costs");
   machine_.disk.set_back(database, *copy_);
   const auto after = stored();
   for (const auto& [subject, count] : before) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's side of the protocol, on a machine that fails: its real databases, membership and `Agents`, with a
-// list of commands that it wants done, as a job has one.
+// The coordinator's side of hello, heartbeats, costs and commands, on a machine that fails: its real databases,
+// membership and `Agents`, with a list of commands that it wants done, as a job has one. It has no jobs.
 
 #include <cstdint>
 #include <map>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "seeded_runs.hpp"
+
 namespace trimtab::test {
 
 using namespace std::chrono_literals;
@@ -20,7 +22,9 @@ Nanoseconds SimulatedNetwork::between(Nanoseconds low, Nanoseconds high) {
 }
 
 Nanoseconds SimulatedNetwork::delay() {
-  return !behaves_ && random_.below(50) == 0 ? between(100ms, 5s) : between(50us, 20ms);
+  if (behaves_ || random_.below(50) != 0) return between(50us, 20ms);
+  met("late frame");
+  return between(100ms, 5s);
 }
 
 Nanoseconds SimulatedNetwork::until_noticed() {
@@ -46,7 +50,10 @@ bool SimulatedNetwork::send(Peer peer, std::string frame, bool up) {
   if (!(up ? connection.open_at_agent : connection.open_at_coordinator)) return false;
   Nanoseconds& last = up ? connection.last_up : connection.last_down;
   last = std::max({last, time_.now(), cut_until(connection.agent)}) + delay();
-  if (!behaves_ && random_.below(60) == 0) schedule(peer, frame, up, last + between(0ns, 3s));
+  if (!behaves_ && random_.below(60) == 0) {
+    met("frame that comes twice");
+    schedule(peer, frame, up, last + between(0ns, 3s));
+  }
   schedule(peer, std::move(frame), up, last);
   return true;
 }
@@ -111,6 +118,7 @@ void SimulatedNetwork::coordinator_gone() {
 }
 
 void SimulatedNetwork::cut(std::size_t agent, Nanoseconds duration) {
+  met("cut network");
   cuts_[agent] = time_.now() + duration;
   if (duration < kAgentsPatience) return;
   for (auto& [peer, connection] : connections_) {

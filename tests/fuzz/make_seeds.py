@@ -371,6 +371,34 @@ def write_collector_replies() -> None:
     put("collector_replies", "deep", reply(200, b"", b'{"partialSuccess":' * 400))
 
 
+
+def write_link_probes() -> None:
+    """agent/src/link_conversation.cpp: requests and answers. The first byte is how the other side behaves (link_probe.cpp)."""
+    asks_stranger, answers, knows, repeats, jumps = 0, 1, 2, 4, 8
+    put_link = lambda name, behaviour, pace, words: put("link_probe", name, bytes([behaviour, pace]) + words)
+    round_trip = struct.pack("<QQ", 1, 0)
+    take, give = (lambda size, ask=ask: struct.pack("<QQ", ask, size) for ask in (2, 3))
+    carried = struct.pack("<QQ", 4, 0)
+    conversation = round_trip * 3 + take(16384) + carried + give(16384) + carried
+    put_link("asks_stranger", asks_stranger, 4, b"x" * 32 + conversation)
+    put_link("asks_late", knows, 23, conversation)
+    put_link("asks", knows, 4, conversation)
+    put_link("asks_for_little", knows, 4, take(3) + b"abc" + carried + give(3) + carried)
+    put_link("asks_for_much", knows, 4, take(1 << 19) + give(1 << 20))
+    put_link("asks_for_all", knows, 4, take(1 << 20) + give((1 << 64) - 1))
+    put_link("asks_unknown", knows, 4, round_trip + struct.pack("<QQ", 9, 1))
+    put_link("asks_forever", knows | repeats, 0, round_trip)
+    put_link("asks_with_jumps", knows | jumps, 3, conversation * 4)
+    answer = lambda own, carried_bytes, nanoseconds: b"c" * 32 + struct.pack("<QQQ", own, carried_bytes, nanoseconds)
+    put_link("answers", answers | repeats, 14, answer(49152, 100000, 10**7))
+    put_link("answers_nothing_carried", answers | repeats, 14, answer(0, 0, 0))
+    put_link("answers_little", answers | repeats, 14, answer(1, 0, 1))
+    put_link("answers_much", answers | repeats, 14, answer(1, (1 << 63) - 1, 1))
+    put_link("answers_lies", answers | repeats, 14, b"\xff" * 56)
+    put_link("answers_with_jumps", answers | repeats | jumps, 14, answer(49152, 100000, 10**7))
+    put_link("answers_and_closes", answers, 10, answer(1, 1, 1))
+
+
 def main() -> None:
     write_nccl_tables()
     write_agent_commands()
@@ -381,6 +409,7 @@ def main() -> None:
     write_rank_streams()
     write_cost_databases()
     write_collector_replies()
+    write_link_probes()
 
 
 main()

@@ -74,6 +74,7 @@ class CostDatabase {
   ~CostDatabase();
 
   [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const std::string& backup() const;  // as Database::backup()
 
   // Stores the batch in one transaction; false when this (origin, number) was stored before. On failure (disk full)
   // nothing of the batch is stored and the database stays usable.

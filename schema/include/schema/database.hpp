@@ -79,6 +79,9 @@ class Database {
   // " FOR UPDATE" on a server; empty where nobody else can write.
   [[nodiscard]] std::string row_lock() const;
   [[nodiscard]] const std::string& name() const;
+  // Where open() put a copy of an older version before it upgraded that: a file's path, or "the schema NAME" of the
+  // server; empty where it upgraded nothing.
+  [[nodiscard]] const std::string& backup() const;
 
  private:
   explicit Database(std::unique_ptr<DatabaseBackend> backend);

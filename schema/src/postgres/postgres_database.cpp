@@ -70,6 +70,7 @@ class PostgresDatabase : public DatabaseBackend {
   Status snapshot(const std::function<Status()>& body) override;
   std::string row_lock() const override { return " FOR UPDATE"; }
   const std::string& name() const override { return name_.text; }
+  const std::string& backup() const override { return tables_.backup(); }
 
  private:
   struct Attempt {

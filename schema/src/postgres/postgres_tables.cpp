@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "postgres_backup.hpp"
+
 namespace trimtab {
 
 namespace {
@@ -47,7 +49,7 @@ Status PostgresTables::check_version(std::int64_t found) const {
                        "coordinator, or 'trimtab db merge'");
   }
   return bad_input(versions_text(name_, migrations_.kind, found) + "reads version " + std::to_string(known()) +
-                   ". Open it once for writing, which upgrades it; save it first with pg_dump");
+                   ". Open it once for writing, which upgrades it and keeps a copy of the old tables");
 }
 
 Status PostgresTables::recognize(PostgresSession& session) {
@@ -75,7 +77,7 @@ Status PostgresTables::prepare(PostgresSession& session, DatabaseMode mode) {
 // One transaction, alone, which takes as long as tables are large.
 Status PostgresTables::upgrade(PostgresSession& session) {
   TRIMTAB_TRY_STATUS(session.script(kBeginChange));
-  TRIMTAB_TRY_STATUS(session.script("SET LOCAL statement_timeout = 0"));
+  TRIMTAB_TRY_STATUS(session.script("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on"));
   TRIMTAB_TRY_STATUS(session.run(kLockTables, {kTablesLock, schema_}));
   TRIMTAB_TRY_STATUS(run_steps(session));
   TRIMTAB_TRY_STATUS(session.run("COMMIT"));
@@ -89,6 +91,10 @@ Status PostgresTables::run_steps(PostgresSession& session) {
   // Another process may have been here since.
   TRIMTAB_TRY(const std::int64_t from, version(session));
   if (from > known()) return check_version(from);
+  if (from > 0 && from < known()) {
+    TRIMTAB_TRY(const std::string copy, back_up_tables(session, {migrations_, from, schema_}));
+    backup_ = "the schema " + copy;
+  }
   for (std::int64_t i = from; i < known(); ++i) {
     TRIMTAB_TRY_STATUS(session.script(migrations_.server_steps[static_cast<std::size_t>(i)]));
   }

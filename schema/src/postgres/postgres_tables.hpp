@@ -21,6 +21,8 @@ class PostgresTables {
 
   // Recognizes what is there, then brings it to the newest version where the mode allows.
   [[nodiscard]] Status prepare(PostgresSession& session, DatabaseMode mode);
+  // Where prepare() put a copy of what it upgraded; empty where it upgraded nothing.
+  [[nodiscard]] const std::string& backup() const { return backup_; }
   // What a new connection must find: the same tables, of this release's version.
   [[nodiscard]] Status recognize(PostgresSession& session);
   // Owns the tables while the session lives. Refused when another owns them, or has since `owner` did (0: never owned).
@@ -45,6 +47,7 @@ class PostgresTables {
   std::string name_;
   Migrations migrations_;
   std::int64_t schema_ = 0;  // its oid: part of every lock
+  std::string backup_;
 };
 
 }  // namespace trimtab
