@@ -133,6 +133,7 @@ void Tuning::decide(const SearchReply& reply) {
   take_search(reply);
   note_stale(reply);
   const Candidate* best = choose(reply);
+  if (!reply.infeasible.empty()) note("warning", "the search found no plan that fits: " + reply.infeasible);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
   if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {
     return finish_trials("no plan that has not been tried may beat the incumbent by " +

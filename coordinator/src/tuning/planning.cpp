@@ -18,6 +18,7 @@
 #include "tuner/validate.hpp"
 #include "tuning/changed_hardware.hpp"
 #include "tuning/comparison.hpp"
+#include "tuning/memory_boundary.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/plan_likeness.hpp"
 
@@ -156,31 +157,38 @@ std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) 
   return events.dump();
 }
 
-// The most memory that a plan may be predicted to need, of `limit`, once another that was predicted to need `predicted`
-// ran out of it: less than that one, and as much less than the limit as the prediction was too hopeful, with room for
-// what peaks scatter by around their predictions: a plan at the very edge would run out every second time.
-Bytes allowed_after(Bytes limit, Bytes predicted, double peak, double scatter) {
-  const Bytes less = limit == 0 ? predicted - 1 : std::min(limit, predicted - 1);
-  if (limit == 0 || peak <= static_cast<double>(predicted)) return less;
-  const double hopeful = static_cast<double>(limit) * static_cast<double>(predicted) / peak;
-  return std::min(less, static_cast<Bytes>(hopeful * (1 - scatter)));
+Bytes fullest(const Prediction& prediction) {
+  Bytes most = 0;
+  for (const StagePrediction& stage : prediction.stages) most = std::max(most, stage.memory_bytes);
+  return most;
+}
+
+// The largest of those that were predicted to need less than so much.
+std::optional<MemoryNeed> largest_that_ran(const std::vector<tuner::Observation>& seen,
+                                           const tuner::NativeCostModel& calibrated, Bytes less_than) {
+  std::optional<MemoryNeed> largest;
+  for (const tuner::Observation& one : seen) {
+    if (one.measured_memory_bytes.empty()) continue;
+    const MemoryNeed need{fullest(calibrated.evaluate(one.plan)), std::ranges::max(one.measured_memory_bytes)};
+    if (need.predicted < less_than && (!largest || need.predicted > largest->predicted)) largest = need;
+  }
+  return largest;
 }
 
 // The search sees smaller devices after plans ran out of memory; nothing where no device shrinks.
 Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const Setting& setting,
+                                                 const std::vector<tuner::Observation>& seen,
                                                  const tuner::NativeCostModel& calibrated) {
   Cluster cluster = setting.cluster;
   bool smaller = false;
   for (const TooBig& one : task.too_big) {
     TRIMTAB_TRY(const Plan plan, parse_plan(one.plan_json, "a plan that ran out of memory"));
-    Bytes predicted = 0;
-    for (const StagePrediction& stage : calibrated.evaluate(plan).stages) {
-      predicted = std::max(predicted, stage.memory_bytes);
-    }
-    if (predicted <= 1) continue;
+    const MemoryNeed too_big{fullest(calibrated.evaluate(plan)), one.peak_bytes};
+    if (too_big.predicted <= 1) continue;
+    const std::optional<MemoryNeed> ran = largest_that_ran(seen, calibrated, too_big.predicted);
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
       const Bytes limit = setting.cluster.nodes[i].memory_bytes;
-      const Bytes allowed = allowed_after(limit, predicted, one.peak_bytes, calibrated.calibration().memory_sigma);
+      const Bytes allowed = allowed_memory(limit, too_big, ran, calibrated.calibration().memory_sigma);
       Bytes& searched = cluster.nodes[i].memory_bytes;
       if (searched != 0 && searched <= allowed) continue;
       searched = allowed;
@@ -315,7 +323,7 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
     reply.incumbent_timeline_json = timeline_json(calibrated, setting.incumbent);
     return reply;
   }
-  TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, calibrated));
+  TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, seen, calibrated));
   if (!smaller) {
     TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, limits, reply));
     return reply;
