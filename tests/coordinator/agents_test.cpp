@@ -231,17 +231,26 @@ TEST_CASE("an agent that was set back, and a copy of an agent, are given a new i
   CHECK(world.welcome(5).renew_instance());
 }
 
+namespace {
+
+// As peer 2, n1 says that a million batches of n0's instance are acknowledged.
+void claim_instance_of_n0(World& world) {
+  wire::FromAgent claim = test::hello_of("n1", "of n0", fingerprint_json());
+  claim.mutable_hello()->set_held_from(1'000'001);
+  claim.mutable_hello()->set_last_batch(1'000'000);
+  claim.mutable_hello()->set_acknowledged_by(world.store.identity());
+  world.say(2, claim);
+}
+
+}  // namespace
+
 TEST_CASE("a node that claims another's instance folds, counts and keeps nothing of it") {
   World world;
   CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
   world.batch(1, 1);
   const bool away = GENERATE(false, true);
   if (away) world.agents.closed(1, "gone");
-  wire::FromAgent claim = test::hello_of("n1", "of n0", fingerprint_json());
-  claim.mutable_hello()->set_held_from(1'000'001);
-  claim.mutable_hello()->set_last_batch(1'000'000);
-  claim.mutable_hello()->set_acknowledged_by(world.store.identity());
-  world.say(2, claim);
+  claim_instance_of_n0(world);
   CHECK(world.welcome(2).renew_instance());
   CHECK(world.services.counters.batches_lost == 0);
   CHECK(world.services.foreign.counts().at("instance") == 1);
@@ -259,11 +268,7 @@ TEST_CASE("a node that claims another's instance folds, counts and keeps nothing
 TEST_CASE("before an instance has sent anything, neither of two nodes that claim it counts as lost") {
   World world;
   CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
-  wire::FromAgent claim = test::hello_of("n1", "of n0", fingerprint_json());
-  claim.mutable_hello()->set_held_from(1'000'001);
-  claim.mutable_hello()->set_last_batch(1'000'000);
-  claim.mutable_hello()->set_acknowledged_by(world.store.identity());
-  world.say(2, claim);
+  claim_instance_of_n0(world);
   CHECK(world.welcome(2).renew_instance());
   CHECK(world.services.counters.batches_lost == 0);
   world.batch(1, 1);
