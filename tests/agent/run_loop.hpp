@@ -8,7 +8,7 @@ namespace trimtab::agent {
 
 // Runs the loop until `done` holds; false after `limit`.
 [[nodiscard]] inline bool run_until(net::EventLoop& loop, const std::function<bool()>& done,
-                                    Nanoseconds limit = std::chrono::seconds(15)) {
+                                    Nanoseconds limit = std::chrono::seconds(60)) {
   bool late = false;
   const auto watchdog = loop.after(limit, [&] {
     late = true;

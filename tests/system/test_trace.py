@@ -69,7 +69,7 @@ class TraceAndTop(unittest.TestCase):
         def live():
             page = json.loads(trimtab.run("top", "--state", trimtab.state, "--once", "--json").stdout)
             ranks = page["live"]["ranks"]
-            return ranks if len(ranks) == 2 and all(rank["steps_measured"] > 0 for rank in ranks) else None
+            return ranks if len(ranks) == 2 and all(rank["steps_measured"] > 0 and rank["busiest"] for rank in ranks) else None
 
         ranks = wait_until(live, "two ranks' shares", 30)
         for rank in ranks:
