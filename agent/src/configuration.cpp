@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <limits>
 #include <sstream>
 #include <vector>
 
+#include "net/host_text.hpp"
 #include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "schema/nearest.hpp"
@@ -125,10 +125,7 @@ Status set_tenant(Configuration& c, const std::string& text) {
 }
 
 Status set_address(Configuration& c, const std::string& text) {
-  const auto is_part = [](unsigned char b) { return std::isalnum(b) != 0 || b == '.' || b == '-' || b == ':'; };
-  if (text.empty() || text.size() > 255 || !std::ranges::all_of(text, is_part)) {
-    return bad_input("needs a host's name or an IP address, but it is '" + text + "'");
-  }
+  if (!net::is_host_text(text)) return bad_input("needs a host's name or an IP address, but it is '" + text + "'");
   c.address = text;
   return {};
 }

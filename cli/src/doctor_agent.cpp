@@ -9,6 +9,7 @@
 #include "doctor_daemons.hpp"
 #include "files.hpp"
 #include "net/certificates.hpp"
+#include "net/host_text.hpp"
 #include "net/http_client.hpp"
 #include "net/loopback_host.hpp"
 
@@ -21,11 +22,6 @@ constexpr Nanoseconds kPatience = std::chrono::seconds(5);
 constexpr Nanoseconds kBetweenLooks = std::chrono::seconds(5);
 
 using Page = std::vector<MetricSample>;
-
-std::string text_of(const AgentPlace& place) {
-  const bool brackets = place.host.find(':') != std::string::npos;
-  return (brackets ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
-}
 
 std::vector<std::string> hosts_of(const std::string& certificate) {
   const auto pem = read_file(certificate);
@@ -46,7 +42,8 @@ Result<Page> read_page(const net::HttpEndpoint& endpoint) {
 
 Check absent(const AgentPlace& place, const std::string& why) {
   return {
-      "agent", place.named ? Health::kFail : Health::kWarn, "none answers at " + text_of(place) + ": " + why,
+      "agent", place.named ? Health::kFail : Health::kWarn,
+      "none answers at " + net::authority(place.host, place.port) + ": " + why,
       "see 'systemctl status trimtab-agent' and docs/operating.md, 'An agent does not answer'; --metrics-port names "
       "another's port"};
 }
@@ -89,7 +86,7 @@ std::vector<Check> running_agent_checks(const AgentPlace& place, const net::Cred
   if (place.port == 0) return {};
   net::HttpEndpoint endpoint{place.host, place.port, nullptr, "", net::CertificateKind::kNode};
   if (place.under_tls && person.empty()) {
-    return {{"agent", Health::kWarn, "its metrics at " + text_of(place) + " are under TLS",
+    return {{"agent", Health::kWarn, "its metrics at " + net::authority(place.host, place.port) + " are under TLS",
              "say who you are: --tls-authority, --tls-certificate, --tls-key"}};
   }
   if (place.under_tls) {

@@ -125,10 +125,10 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   reply(peer, answer);
   tell_unfinished();
   (void)port_.send(peer, unfinished_.frame());
-  take_launches(hello);
+  const std::uint64_t believed = launches_believed();
+  take_launches(hello, believed);
   end_strays(hello);
   const Member here = *services_.members.by_peer(peer);
-  const std::uint64_t believed = launches_believed();
   for (const auto& [name, job] : jobs_.jobs()) {
     if (job->active()) tell_of_return(*job, hello, here, believed);
   }
@@ -219,8 +219,7 @@ std::uint64_t Agents::launches_believed() const {
 
 // A coordinator whose state is an older copy would number launches as those are numbered that agents have had since,
 // and an agent starts none twice.
-void Agents::take_launches(const wire::Hello& hello) {
-  const std::uint64_t believed = launches_believed();
+void Agents::take_launches(const wire::Hello& hello, std::uint64_t believed) {
   std::uint64_t highest = 0;
   const auto take = [&](const std::string& name, std::uint64_t launch) {
     if (launch > believed) return unbelieved(hello.node(), name, launch, believed);

@@ -77,7 +77,7 @@ class Agents {
   void compare_again();
   // The highest launch that agents are believed to have had.
   [[nodiscard]] std::uint64_t launches_believed() const;
-  void take_launches(const wire::Hello& hello);
+  void take_launches(const wire::Hello& hello, std::uint64_t believed);
   void unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed);
   void end_strays(const wire::Hello& hello);
   // To all agents, where it has changed.

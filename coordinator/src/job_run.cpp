@@ -101,8 +101,10 @@ void JobRun::tick() {
     if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
   }
   if (active()) feed(Tick{});
-  for (const Action& waiting : std::exchange(meeting_later_, {})) {
-    std::visit([this](const auto& one) { carry_out(one); }, waiting);
+  if (!meeting_later_.empty() && meeting_place("")) {
+    for (const Action& waiting : std::exchange(meeting_later_, {})) {
+      std::visit([this](const auto& one) { carry_out(one); }, waiting);
+    }
   }
   tick_probing();
   offer_nodes();
@@ -244,12 +246,15 @@ Result<std::string> JobRun::nccl_table(const Command& action) const {
   }
 }
 
+std::optional<std::string> JobRun::meeting_place(const std::string& name) const {
+  return rendezvous(std::to_string(run_) + "-" + name, state().nodes, services_.members, services_.rendezvous_ports);
+}
+
 template <typename Command>
 void JobRun::send_command(const Command& action) {
   std::optional<std::string> meeting = std::string();
   if constexpr (requires { action.rendezvous; }) {
-    meeting = rendezvous(std::to_string(run_) + "-" + action.rendezvous, state().nodes, services_.members,
-                         services_.rendezvous_ports);
+    meeting = meeting_place(action.rendezvous);
     if (!meeting) {
       spdlog::info("job {}: command {} for node {} waits for the node of rank 0, where ranks meet", name(), action.tag,
                    action.node);

@@ -94,6 +94,7 @@ class JobRun {
   // Nothing but for launches.
   template <typename Command>
   [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
+  [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
   template <typename Message>
   void send_message(const Message& action);
   [[nodiscard]] std::string factors_of_others() const;

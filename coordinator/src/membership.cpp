@@ -1,10 +1,10 @@
 #include "membership.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <utility>
 
+#include "net/host_text.hpp"
 #include "peer_text.hpp"
 #include "schema/fingerprint.hpp"
 
@@ -31,8 +31,7 @@ Status check_text(const char* what, const std::string& text, std::size_t least, 
 // It stands in the commands of other nodes' ranks.
 Status check_address(const std::string& address) {
   constexpr std::size_t kLongest = 255;
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == ':'; };
-  if (address.size() <= kLongest && std::ranges::all_of(address, is_part)) return {};
+  if (address.empty() || net::is_host_text(address)) return {};
   return bad_input("an agent's address needs a host's name or an IP address; found '" +
                    printable(first_of(address, kLongest)) + "'");
 }

@@ -4,17 +4,12 @@
 #include <cstdint>
 
 #include "base/check.hpp"
+#include "net/host_text.hpp"
 #include "net/loopback_host.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab::coordinator {
 namespace {
-
-// FNV-1a: the same in every release, so that a launch that is asked for again meets where it met.
-std::uint64_t hashed(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 // An agent beside the coordinator connects over loopback. The others reach that machine where they reach the
 // coordinator.
@@ -39,8 +34,8 @@ std::optional<std::string> rendezvous(const std::string& name, const std::vector
   if (first == nullptr || first->address.empty()) return std::nullopt;
   const std::string host = address_for_others(*first, nodes, members);
   const std::uint64_t count = std::uint64_t{ports.last} - ports.first + 1;
-  const std::string port = std::to_string(ports.first + hashed(name) % count);
-  return "tcp://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  // The same in every release: a launch that is asked for again meets where it met.
+  return "tcp://" + net::authority(host, static_cast<std::uint16_t>(ports.first + hash64(name) % count));
 }
 
 }  // namespace trimtab::coordinator

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "http_exchange.hpp"
-#include "http_target.hpp"
+#include "net/host_text.hpp"
 #include "tls.hpp"
 
 namespace trimtab::net {

@@ -94,9 +94,4 @@ std::string bearer_token(std::string_view authorization) {
   return std::string(authorization.substr(kScheme.size()));
 }
 
-std::string authority(const std::string& host, std::uint16_t port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
 }  // namespace trimtab::net

@@ -26,7 +26,4 @@ struct Target {
 // The token of an "Authorization: Bearer TOKEN"; empty where there is none.
 [[nodiscard]] std::string bearer_token(std::string_view authorization);
 
-// What a client writes into Host: "127.0.0.1:7420", "[::1]:7420".
-[[nodiscard]] std::string authority(const std::string& host, std::uint16_t port);
-
 }  // namespace trimtab::net

@@ -15,7 +15,7 @@
 #include "backoff.hpp"
 #include "connect_in_turn.hpp"
 #include "context.hpp"
-#include "http_target.hpp"
+#include "net/host_text.hpp"
 #include "rate_limit.hpp"
 #include "silence_watch.hpp"
 #include "stream.hpp"

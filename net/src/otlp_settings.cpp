@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/units.hpp"
-#include "http_target.hpp"
+#include "net/host_text.hpp"
 #include "net/loopback_host.hpp"
 
 namespace trimtab::net {

@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 #include "context.hpp"
 #include "http_session.hpp"
-#include "http_target.hpp"
+#include "net/host_text.hpp"
 #include "server_core.hpp"
 
 namespace trimtab::net {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "hash64.hpp"
 #include "json_reader.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab {
 

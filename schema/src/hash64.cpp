@@ -1,4 +1,4 @@
-#include "hash64.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "hash64.hpp"
 #include "json_document.hpp"
 #include "plan_names.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab {
 

@@ -7,19 +7,15 @@
 #include "tuning/tuning.hpp"
 
 #include "fake_world.hpp"
+#include "small_cluster.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
+using trimtab::coordinator::test::cluster_of;
 
 namespace {
 
 constexpr double kSmallMs = 100;
-
-std::string cluster_of(int nodes) {
-  Cluster cluster;
-  for (int i = 0; i < nodes; ++i) cluster.nodes.push_back({"n" + std::to_string(i), "f", 1, 0, 0});
-  return to_json(cluster);
-}
 
 // Two ranks on n0 and n1 train; the job asked for three.
 class ElasticJob {

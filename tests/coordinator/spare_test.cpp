@@ -7,18 +7,13 @@
 #include "tuning/tuning.hpp"
 
 #include "fake_world.hpp"
+#include "small_cluster.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
+using trimtab::coordinator::test::cluster_of;
 
 namespace {
-
-// One device each.
-std::string cluster_of(int nodes) {
-  Cluster cluster;
-  for (int i = 0; i < nodes; ++i) cluster.nodes.push_back({"n" + std::to_string(i), "f", 1, 0, 0});
-  return to_json(cluster);
-}
 
 // A rank on each of three nodes, training. What is searched for is found at once.
 class ElasticJob {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.hpp"
+#include "net/host_text.hpp"
 
 using namespace trimtab::net;
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/numbers.hpp"
 #include "schema/cluster.hpp"
@@ -44,15 +46,26 @@ Finding compared(const Probe& before, const Probe& now) {
   return {now, ms(before) / ms(now), std::max(spread(before), spread(now)), whole};
 }
 
-// The share of its earlier speed of each probe of now.
-std::vector<Finding> compared(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+// Each usable probe of now, beside the one before of the same.
+std::vector<std::pair<const Probe*, const Probe*>> paired(const std::vector<Probe>& before,
+                                                          const std::vector<Probe>& now,
+                                                          const std::function<bool(const Probe&)>& is_usable) {
   std::map<Subject, const Probe*> known;
   for (const Probe& one : before) known[subject_of(one)] = &one;
-  std::vector<Finding> all;
+  std::vector<std::pair<const Probe*, const Probe*>> pairs;
   for (const Probe& one : now) {
     const auto found = known.find(subject_of(one));
-    if (found == known.end() || found->second->ms <= 0 || one.ms <= 0) continue;
-    all.push_back(compared(*found->second, one));
+    if (found == known.end() || !is_usable(*found->second) || !is_usable(one)) continue;
+    pairs.emplace_back(found->second, &one);
+  }
+  return pairs;
+}
+
+// The share of its earlier speed of each probe of now.
+std::vector<Finding> compared(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+  std::vector<Finding> all;
+  for (const auto& [earlier, one] : paired(before, now, [](const Probe& probe) { return probe.ms > 0; })) {
+    all.push_back(compared(*earlier, *one));
   }
   return all;
 }
@@ -64,16 +77,10 @@ bool tells_latency(const Probe& probe) {
 }
 
 std::vector<Finding> compared_round_trips(const std::vector<Probe>& before, const std::vector<Probe>& now) {
-  std::map<Subject, const Probe*> known;
-  for (const Probe& one : before) {
-    if (tells_latency(one)) known[subject_of(one)] = &one;
-  }
   std::vector<Finding> all;
-  for (const Probe& one : now) {
-    const auto found = known.find(subject_of(one));
-    if (found == known.end() || !tells_latency(one)) continue;
-    const double before_ms = found->second->round_trip_ms;
-    all.push_back({one, before_ms / one.round_trip_ms, 0, false, true, before_ms});
+  for (const auto& [earlier, one] : paired(before, now, tells_latency)) {
+    const double share = earlier->round_trip_ms / one->round_trip_ms;
+    all.push_back({*one, share, 0, false, true, earlier->round_trip_ms});
   }
   return all;
 }
@@ -124,12 +131,14 @@ std::string use_words(const Finding& one) {
          " % while it was probed";
 }
 
+std::string link_name(const Probe& probe) {
+  if (probe.peer.empty()) return "the links inside of node " + probe.node;
+  return "the link of node " + probe.node + " to " + probe.peer;
+}
+
 std::string latency_words(const Finding& one) {
-  const Probe& probe = one.probe;
-  const std::string where = probe.peer.empty() ? "the links inside of node " + probe.node
-                                               : "the link of node " + probe.node + " to " + probe.peer;
-  return "a round trip over " + where + " takes " + format_ms(probe.round_trip_ms) + ", " + format_ms(one.before_ms) +
-         " before";
+  return "a round trip over " + link_name(one.probe) + " takes " + format_ms(one.probe.round_trip_ms) + ", " +
+         format_ms(one.before_ms) + " before";
 }
 
 std::string words(const Finding& one) {
@@ -138,10 +147,8 @@ std::string words(const Finding& one) {
   const std::string share = format_number(std::round(100 * one.share)) + " %";
   const std::string remark = probe.remark.empty() ? "" : " (" + probe.remark + ")";
   if (!one.is_link()) return device_words(probe, share) + remark;
-  if (probe.peer.empty())
-    return "the links inside of node " + probe.node + " are at " + share + " of their bandwidth" + remark;
-  return "the link of node " + probe.node + " to " + probe.peer + " is at " + share + " of its bandwidth" +
-         use_words(one) + remark;
+  if (probe.peer.empty()) return link_name(probe) + " are at " + share + " of their bandwidth" + remark;
+  return link_name(probe) + " is at " + share + " of its bandwidth" + use_words(one) + remark;
 }
 
 }  // namespace

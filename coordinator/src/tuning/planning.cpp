@@ -163,29 +163,38 @@ Bytes fullest(const Prediction& prediction) {
   return most;
 }
 
-// The largest of those that were predicted to need less than so much.
-std::optional<MemoryNeed> largest_that_ran(const std::vector<tuner::Observation>& seen,
-                                           const tuner::NativeCostModel& calibrated, Bytes less_than) {
-  std::optional<MemoryNeed> largest;
+// Of the plans that ran, where their peaks are known.
+std::vector<MemoryNeed> needs(const std::vector<tuner::Observation>& seen, const tuner::NativeCostModel& calibrated) {
+  std::vector<MemoryNeed> all;
   for (const tuner::Observation& one : seen) {
     if (one.measured_memory_bytes.empty()) continue;
-    const MemoryNeed need{fullest(calibrated.evaluate(one.plan)), std::ranges::max(one.measured_memory_bytes)};
-    if (need.predicted < less_than && (!largest || need.predicted > largest->predicted)) largest = need;
+    all.push_back({fullest(calibrated.evaluate(one.plan)), std::ranges::max(one.measured_memory_bytes)});
   }
-  return largest;
+  return all;
+}
+
+// The largest of those that were predicted to need less than so much.
+std::optional<MemoryNeed> largest(const std::vector<MemoryNeed>& ran, Bytes less_than) {
+  std::optional<MemoryNeed> most;
+  for (const MemoryNeed& need : ran) {
+    if (need.predicted < less_than && (!most || need.predicted > most->predicted)) most = need;
+  }
+  return most;
 }
 
 // The search sees smaller devices after plans ran out of memory; nothing where no device shrinks.
 Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const Setting& setting,
                                                  const std::vector<tuner::Observation>& seen,
                                                  const tuner::NativeCostModel& calibrated) {
+  if (task.too_big.empty()) return std::optional<Cluster>();
+  const std::vector<MemoryNeed> all_that_ran = needs(seen, calibrated);
   Cluster cluster = setting.cluster;
   bool smaller = false;
   for (const TooBig& one : task.too_big) {
     TRIMTAB_TRY(const Plan plan, parse_plan(one.plan_json, "a plan that ran out of memory"));
     const MemoryNeed too_big{fullest(calibrated.evaluate(plan)), one.peak_bytes};
     if (too_big.predicted <= 1) continue;
-    const std::optional<MemoryNeed> ran = largest_that_ran(seen, calibrated, too_big.predicted);
+    const std::optional<MemoryNeed> ran = largest(all_that_ran, too_big.predicted);
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
       const Bytes limit = setting.cluster.nodes[i].memory_bytes;
       const Bytes allowed = allowed_memory(limit, too_big, ran, calibrated.calibration().memory_sigma);

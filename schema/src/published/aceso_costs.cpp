@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "hash64.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab::published {
 

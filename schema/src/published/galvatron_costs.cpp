@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "hash64.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab::published {
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <map>
 
-#include "hash64.hpp"
 #include "published/nccl_tests_file.hpp"
 #include "published/text_file.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab::published {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "hash64.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab::published {
 namespace {
