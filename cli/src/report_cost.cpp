@@ -99,8 +99,13 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
 }
 
 std::string drift_sentence(const ReportDrift& drift) {
+  if (drift.by_look()) {
+    return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
+           "they took, " + drift.what + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
+  }
   return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
          " instead of " + format_ms(drift.before_ms) + ", noticed at step " + std::to_string(drift.noticed_step) +
+         (drift.during.empty() ? "" : " in " + drift.during) +
          (drift.what.empty() ? "; the cause is not known" : ": " + drift.what) +
          (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
 }

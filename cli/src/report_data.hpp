@@ -65,8 +65,11 @@ struct ReportDrift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  std::string what;   // changed; empty = not known
-  std::string stale;  // which costs that has made wrong
+  std::string what;    // changed; empty = not known
+  std::string stale;   // which costs that has made wrong
+  std::string during;  // "trial 3"; empty = the job trained
+  // A look at the hardware found it, and no step.
+  [[nodiscard]] bool by_look() const { return before_ms == after_ms; }
 };
 
 struct ReportResize {

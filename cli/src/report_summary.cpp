@@ -43,9 +43,12 @@ std::string lead(const ReportData& report) {
   std::string text;
   if (gained_again(report)) {
     const ReportDrift& drift = report.drifts.back();
+    const std::string gain = ". What was adopted since is " + speedup_text(*report.retuned) +
+                             " as fast as the plan before, measured in turn.";
+    if (drift.by_look())
+      return "The machine changed: at step " + std::to_string(drift.noticed_step) + " " + drift.what + gain;
     return "The machine changed: from step " + std::to_string(drift.since_step) + " on a step took " +
-           format_ms(drift.after_ms) + " instead of " + format_ms(drift.before_ms) + ". What was adopted since is " +
-           speedup_text(*report.retuned) + " as fast as the plan before, measured in turn.";
+           format_ms(drift.after_ms) + " instead of " + format_ms(drift.before_ms) + gain;
   }
   if (report.adopted)
     text = "An iteration took " + time_of(report.initial) + ", now " + time_of(*report.adopted) + ". ";

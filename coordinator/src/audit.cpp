@@ -32,7 +32,8 @@ struct Words {
   }
   std::string operator()(const CancelPlan& one) const { return "cancel epoch " + std::to_string(one.epoch); }
   std::string operator()(const StopRanks& one) const { return "stop the job after step " + std::to_string(one.step); }
-  std::string operator()(const ProbeHardware&) const { return "probe devices and links"; }
+  // Not the looks that are taken now and then.
+  std::string operator()(const ProbeHardware& one) const { return one.urgent ? "probe devices and links" : ""; }
   template <typename Internal>
   std::string operator()(const Internal&) const {
     return "";

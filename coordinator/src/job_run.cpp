@@ -333,16 +333,18 @@ void JobRun::carry_out(const ProbeHardware& action) {
 void JobRun::tick_probing() {
   if (!probing_ || !probing_->answer) return;
   const auto computing = services_.live.computing(name());
-  const bool fresh = std::all_of(computing.begin(), computing.end(), [this](const LiveRanks::Computing& one) {
-    return one.first_step > probing_->asked.since_step;
-  });
+  const bool wanted = probing_->asked.computing;
+  const bool fresh =
+      !wanted || std::all_of(computing.begin(), computing.end(), [this](const LiveRanks::Computing& one) {
+        return one.first_step > probing_->asked.since_step;
+      });
   if (!fresh && services_.clock.monotonic() < probing_->deadline) return;
   HardwareProbed probed = std::move(*probing_->answer);
   const std::string work = training_work(probing_->asked.plan_hash);
   probed.plan_hash = probing_->asked.plan_hash;
   probing_.reset();
   for (const LiveRanks::Computing& one : computing) {
-    if (!fresh || one.rank >= state().world_size()) continue;
+    if (!wanted || !fresh || one.rank >= state().world_size()) continue;
     Probe probe;
     probe.device = one.rank;
     probe.node = one.node;

@@ -166,6 +166,8 @@ json drifts_json(const TuningState& state) {
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},
                     {"after_ms", one.after_ms},
+                    {"by_look", one.by_look},
+                    {"during", one.during},
                     {"what", one.what},
                     {"stale", one.stale}});
   }

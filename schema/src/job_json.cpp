@@ -26,6 +26,9 @@ TrialSettings read_trials(const JsonReader& in) {
   // Nanoseconds in the JSON form: it travels between our own processes and must come back bit for bit.
   const IntegerLimits limits{1, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
   trials.deadline = Nanoseconds(in.at("deadline_ns").integer_or(trials.deadline.count(), limits));
+  const IntegerLimits looks{0, static_cast<std::int64_t>(kMaxDeadlineSeconds * 1e9), "a time in nanoseconds"};
+  trials.look_every = Nanoseconds(in.at("look_every_ns").integer_or(trials.look_every.count(), looks));
+  if (!is_look_period(trials.look_every)) in.at("look_every_ns").fail(kLookRule);
   trials.minimum_gain = in.at("minimum_gain").number_or(trials.minimum_gain);
   if (!is_gain(trials.minimum_gain)) in.at("minimum_gain").fail(kGainRule);
   trials.overhead = in.at("overhead").number_or(trials.overhead);
@@ -123,6 +126,9 @@ std::string to_json(const Job& job) {
   json["trials"]["minimum_gain"] = job.trials.minimum_gain;
   json["trials"]["overhead"] = job.trials.overhead;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();
+  if (job.trials.look_every != TrialSettings().look_every) {
+    json["trials"]["look_every_ns"] = job.trials.look_every.count();
+  }
   json["trials"]["after"] = kAfterTuning[job.trials.stop_after ? 1 : 0];
   json["crashes"] = {{"limit", job.crashes.limit},
                      {"within_ns", job.crashes.within.count()},

@@ -44,6 +44,12 @@ inline constexpr CommandName kCommands[] = {
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 
+// trials.look_every_s; 0 = never.
+[[nodiscard]] inline bool is_look_period(Nanoseconds period) {
+  return period.count() == 0 || period >= std::chrono::seconds(1);
+}
+inline constexpr const char* kLookRule = "0 or at least 1 s, at most 1e7";
+
 inline constexpr std::int64_t kMaxCrashes = 99;  // they are remembered one by one
 inline constexpr std::int64_t kMaxCrashSteps = 1'000'000'000;
 

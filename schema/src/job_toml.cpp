@@ -212,6 +212,15 @@ Complaint apply_deadline(const Key&, const toml::node& value, Reading& reading) 
   return read_seconds(value, reading.parsed.job.trials.deadline);
 }
 
+Complaint apply_look_period(const Key&, const toml::node& value, Reading& reading) {
+  const auto seconds = value.value<double>();
+  const bool is_time = value.is_number() && seconds && *seconds >= 0 && *seconds <= kMaxDeadlineSeconds;
+  const Nanoseconds period(is_time ? std::llround(*seconds * 1e9) : 1);
+  if (!is_look_period(period)) return kLookRule;
+  reading.parsed.job.trials.look_every = period;
+  return {};
+}
+
 Complaint apply_hang(const Key&, const toml::node& value, Reading& reading) {
   return read_seconds(value, reading.parsed.job.hang);
 }
@@ -269,6 +278,7 @@ const std::vector<Key>& keys() {
                          {"model", apply_model},
                          {"working_directory", apply_working_directory},
                          {"trials.deadline_s", apply_deadline},
+                         {"trials.look_every_s", apply_look_period},
                          {"trials.minimum_gain", apply_minimum_gain},
                          {"trials.overhead", apply_overhead},
                          {"trials.after", apply_after},

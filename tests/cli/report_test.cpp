@@ -98,6 +98,11 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   CHECK(contains(page, "without n2, on 6 devices."));
   CHECK(contains(page, "with n7, on 8 devices: left: it is no faster."));
   CHECK_FALSE(contains(page_of(fixture()), "What changed on the machine"));
+  report["drifts"][0]["during"] = "trial 3";
+  CHECK(contains(page_of(report), "noticed at step 131 in trial 3: node n3"));
+  report["drifts"][0]["after_ms"] = 80.0;
+  report["drifts"][0]["what"] = "recovered: a link";
+  CHECK(contains(page_of(report), "At step 131 a look at the hardware found, while steps took what they took, recovered: a link"));
   report["drifts"][0]["before_ms"] = "fast";
   CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -64,7 +65,7 @@ TEST_CASE("a job whose steps change for ever is tuned again ever less often, and
   CHECK(retuned.size() >= 6);
   CHECK(retuned.size() <= 14);
   for (auto at = std::next(retuned.begin(), 2); at != retuned.end(); ++at) CHECK(*at - *std::prev(at) >= 500);
-  CHECK(one.history().find("the job is not tuned again before step") != std::string::npos);
+  CHECK(one.history().find("the job is not tuned again for it before step") != std::string::npos);
   CHECK(most_epochs <= 66);
 }
 
@@ -80,6 +81,89 @@ TEST_CASE("a drift that was noticed under a plan that has failed since does not 
   CHECK(one.state().drifts.back().after_ms == Approx(105).epsilon(0.05));
   CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.08));
   CHECK(one.state().observations.empty());
+}
+
+namespace {
+
+// Six candidates, so that tuning takes a while; "best" is among the first.
+FakeWorld tuning_world() {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.trials.max_trials = 12;
+  job.steps = 8000;
+  FakeWorld one(job,
+                {{"initial", 100, 110},
+                 {"best", 80, 70},
+                 {"a", 95, 71},
+                 {"b", 94, 72},
+                 {"c", 96, 73},
+                 {"d", 97, 74},
+                 {"e", 93, 75}},
+                5, 0.01);
+  one.faults.probes = {
+      {0, "n0", "", "", 10, "computation"}, {1, "n1", "", "", 10, "computation"}, {-1, "n0", "n1", "inter_node", 10}};
+  one.begin();
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("a machine that changes in the middle of tuning is noticed, named, and tuning goes on from it") {
+  FakeWorld one = tuning_world();
+  REQUIRE(one.run([&] { return one.state().trials.size() == 2; }));
+  REQUIRE(one.state().drifts.empty());
+  const std::int64_t changed = one.state().step;
+  one.faults.slowdown = 1.5;
+  one.faults.probes.back().ms *= 2;
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
+  INFO(one.history());
+  REQUIRE(one.state().drifts.size() == 1);
+  const Drift& drift = one.state().drifts.front();
+  CHECK(drift.handled);
+  CHECK(drift.during.find("trial ") == 0);
+  CHECK(drift.since_step >= changed - 10);
+  CHECK(drift.since_step <= changed + 10);
+  CHECK(drift.before_ms == Approx(80).epsilon(0.05));
+  CHECK(drift.after_ms == Approx(120).epsilon(0.05));
+  CHECK(drift.what == "the link of node n0 to n1 is at 50 % of its bandwidth");
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().incumbent_measured.mean_ms == Approx(120).epsilon(0.05));
+  // What was tried since the change is not tried again, nothing more often than twice, and tuning begins anew once.
+  std::map<std::string, int> tried;
+  for (const Trial& trial : one.state().trials) {
+    ++tried[trial.plan.hash];
+    if (trial.id > one.state().trials_before_drift) CHECK(trial.begun_step >= drift.since_step);
+  }
+  for (const auto& [plan, times] : tried) CHECK(times <= 2);
+  CHECK(one.state().trials.size() < 12);
+  CHECK(one.state().retuned_step > changed);
+  CHECK(one.state().retune_wait == 500);
+}
+
+TEST_CASE("machines that change again and again while jobs are tuned do not keep them tuning") {
+  FakeWorld one = tuning_world();
+  std::set<std::int64_t> retuned;
+  one.after_event = [&] {
+    one.faults.slowdown = one.state().step / 60 % 2 == 0 ? 1.5 : 1;
+    retuned.insert(one.state().retuned_step);
+  };
+  REQUIRE(one.run([] { return false; }, 400'000));
+  INFO(one.history());
+  CHECK(one.state().phase == Phase::kFinished);
+  for (auto at = std::next(retuned.begin(), 2); at != retuned.end(); ++at) CHECK(*at - *std::prev(at) >= 500);
+  CHECK(retuned.size() <= 12);
+}
+
+TEST_CASE("the first steps after tuning are watched, beside what the adopted plan's trial has shown") {
+  FakeWorld one = tuning_world();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
+  REQUIRE(one.state().drifts.empty());
+  const std::int64_t changed = one.state().step;
+  one.faults.slowdown = 1.3;
+  REQUIRE(one.run([&] { return !one.state().drifts.empty(); }));
+  CHECK(one.state().drifts.front().before_ms == Approx(80).epsilon(0.05));
+  CHECK(one.state().drifts.front().noticed_step <= changed + 50);
+  CHECK(one.state().drifts.front().during.empty());
 }
 
 TEST_CASE("a plan that hung is tried again once costs have changed, and one that crashed is not") {

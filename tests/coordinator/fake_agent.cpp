@@ -113,6 +113,12 @@ void FakeAgent::message(const wire::ToAgent& to) {
   }
   if (to.has_plan_commit()) committed_[to.plan_commit().epoch()] = to.plan_commit().step();
   if (to.has_plan_cancel()) committed_.erase(to.plan_cancel().epoch());
+  if (to.has_probe_begin()) {
+    wire::FromAgent from;
+    from.mutable_probe_report()->set_id(to.probe_begin().id());
+    from.mutable_probe_report()->set_error("a fake has no hardware");
+    send(from);
+  }
   if (to.has_stop_job()) last_step_ = std::min(last_step_, to.stop_job().step());
 }
 

@@ -152,6 +152,12 @@ void FakeWorld::carry_out(const Action& action) {
     events_.emplace_back(measured ? CostsCounted{7, 0, {}, {}, "", ""} : CostsCounted{4, 3, {"{}"}, {3}, "a, b", ""});
     return;
   }
+  if (const auto* wanted = std::get_if<ProbeHardware>(&action)) {
+    looks.push_back(*wanted);
+    if (faults.probes_unanswered) return;
+    events_.emplace_back(HardwareProbed{faults.probes, faults.probes.empty() ? "agents had nothing to tell" : "", ""});
+    return;
+  }
   if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(wanted->number);
 }
 

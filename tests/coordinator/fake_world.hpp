@@ -48,7 +48,9 @@ struct Faults {
   double warmup = 0;                           // of a plan's first step after a change beyond 1; then 0.3 of it, …
   std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
-  bool benchmarks_take_long = false;           // until they are killed
+  std::vector<Probe> probes;                   // what agents tell of the hardware; none = they have nothing to tell
+  bool probes_unanswered = false;
+  bool benchmarks_take_long = false;  // until they are killed
   // Where the job is submitted to a scheduler: how long its launches wait there, and what befalls the n-th of them at
   // its third step.
   Nanoseconds queue_time{0};
@@ -62,12 +64,15 @@ class FakeWorld {
   Faults faults;
   std::vector<ProposePlan> proposals;
   std::vector<KillOn> kills;  // that arrived
+  std::vector<ProbeHardware> looks;
   std::vector<MeasuredStep> steps;
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
 
   void begin();
+  // What an earlier job has left.
+  void set_probes(std::vector<Probe> probes) { tuning_->set_probes(std::move(probes)); }
   // Until `stop` or a final phase; false when neither comes within `limit` rounds.
   bool run(
       const std::function<bool()>& stop = [] { return false; }, int limit = 20000);

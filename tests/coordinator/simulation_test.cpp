@@ -114,6 +114,44 @@ TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins
   CHECK(noticed >= 7);
 }
 
+TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tuning goes on, seeds 1 to 8",
+          "[simulation]") {
+  int noticed = 0;
+  int near = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.job.trials.overhead = 1;
+    input.scenario.drift.push_back({50, "device", "", "", 0, 0.5, 0, ""});
+    const Simulated done = run(input);
+    INFO(done.transcript);
+    CHECK(done.verdict["phase"] == "training");
+    CHECK(done.verdict["drifts"].get<int>() <= 2);
+    noticed += done.transcript.find("what has changed: device 0 of node n0") != std::string::npos ? 1 : 0;
+    near += done.verdict["regret"].get<double>() <= 0.05 ? 1 : 0;
+  }
+  INFO(noticed << " of 8 noticed, " << near << " near the best");
+  CHECK(noticed >= 7);
+  CHECK(near >= 6);
+}
+
+TEST_CASE("a device that recovers is seen by a look and used again, seeds 1 to 8", "[simulation]") {
+  int seen = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.job.trials.overhead = 1;
+    input.job.trials.look_every = std::chrono::seconds(5);
+    input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0, ""});
+    input.scenario.drift.push_back({4000, "device", "", "", 0, 1.0, 0, ""});
+    const Simulated done = run(input);
+    INFO(done.transcript);
+    const bool by_look = done.transcript.find("recovered: device 0 of node n0") != std::string::npos;
+    const bool by_steps = done.verdict["drifts"].get<int>() >= 2;
+    seen += by_look || by_steps ? 1 : 0;
+    CHECK(done.verdict["regret"].get<double>() <= 0.1);
+  }
+  CHECK(seen == 8);
+}
+
 TEST_CASE("what a scenario may say is checked, with the place", "[simulation][brief]") {
   const auto message = [](const char* text) {
     const auto scenario = parse_scenario(text, "lab.toml");

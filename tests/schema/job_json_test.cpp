@@ -95,6 +95,8 @@ TEST_CASE("an unsuitable field of a job is named by its path") {
              Catch::StartsWith("job: trials.minimum_gain: expected a number from 0 to less than 1"));
   CHECK_THAT(error_of(R"("trials":{"overhead":1.5})"),
              Catch::StartsWith("job: trials.overhead: expected a number from 0 to 1"));
+  CHECK_THAT(error_of(R"("trials":{"look_every_ns":5})"),
+             Catch::StartsWith("job: trials.look_every_ns: expected 0 or at least 1 s"));
   CHECK_THAT(error_of(R"("crashes":{"within_ns":0})"), Catch::StartsWith("job: crashes.within_ns: expected a time"));
   CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
 }

@@ -73,7 +73,8 @@ struct SearchPlans {
 struct ProbeHardware {
   std::int64_t since_step = 0;
   std::string plan_hash = {};  // that they run
-  bool urgent = false;         // a drift waits for it; else steps are waited for longer
+  bool urgent = false;         // somebody waits for it; else steps are waited for longer
+  bool computing = true;       // also what ranks computed in their steps
 };
 // Facts for this and later jobs.
 struct RememberCalibration {

@@ -1,9 +1,8 @@
-// After tuning: does the incumbent still take what it took? If not, what has changed, and the tuning begins again from
-// it.
+// Does the incumbent still take what it took? If not, what has changed, and the tuning begins again from it, or goes
+// on.
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
@@ -21,22 +20,6 @@ Measured scaled(const Measured& measured, double ratio) {
   return {measured.mean_ms * ratio, measured.low_ms * ratio, measured.high_ms * ratio, measured.steps};
 }
 
-// A device is not taken to be slower while the job's steps are as they were: what was known of it stays, for a drift to
-// be compared with.
-std::vector<Probe> with_devices_as_before(std::vector<Probe> now, const std::vector<Probe>& before,
-                                          const std::vector<Finding>& findings) {
-  const auto same = [](const Probe& a, const Probe& b) {
-    return std::tie(a.device, a.node, a.work) == std::tie(b.device, b.node, b.work);
-  };
-  for (Probe& one : now) {
-    const auto is_this = [&](const Probe& other) { return same(one, other); };
-    const bool changed = std::ranges::any_of(findings, [&](const Finding& of) { return is_this(of.probe); });
-    const auto known = std::ranges::find_if(before, is_this);
-    if (one.device >= 0 && changed && known != before.end()) one = *known;
-  }
-  return now;
-}
-
 }  // namespace
 
 // Nothing is under way: the job trains on, or trains while somebody is asked whether to try a plan.
@@ -46,44 +29,62 @@ bool Tuning::is_calm() const {
   return lost_.empty() && (trains_on || asks);
 }
 
+// A warm step of the incumbent, in a block of its own or outside of all: from the first one measured to the job's last
+// they are one series, in which an adopted plan's steps count as the trial has measured them beside those of the plan
+// before it.
 void Tuning::watch_for_drift(const JobStep& step) {
-  if (!is_calm() || !running(state_.incumbent)) return change_point_.reset();
-  const bool asks = state_.doing == Doing::kAwaitingApproval;
-  const bool postponed = !asks && !state_.drifts.empty() && !state_.drifts.back().handled;
-  if (postponed && !waits_to_retune()) explain_drift();
-  if (!is_calm()) return;
+  if (state_.doing == Doing::kProbing || !believable(step.wall_ms)) return;
+  if (state_.phase == Phase::kTraining && is_calm() && drift_is_due()) return explain_drift();
   if (!change_point_) change_point_.emplace();
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (!change) return;
   change_point_.reset();
+  notice_drift(*change, step.step);
+}
+
+void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
   Drift drift;
   drift.plan_hash = state_.incumbent.hash;
-  drift.since_step = change->since_step;
-  drift.noticed_step = step.step;
-  drift.before_ms = change->before_ms;
-  drift.after_ms = change->after_ms;
+  drift.since_step = change.since_step;
+  drift.noticed_step = step;
+  drift.before_ms = change.before_ms;
+  drift.after_ms = change.after_ms;
+  if (!is_calm()) drift.during = purpose();
+  add_drift(drift);
+  note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
+                    format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
+                    " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long" +
+                    (drift.during.empty() ? "" : ", noticed in " + drift.during));
+  carry_over_drift(drift);
+  if (state_.doing == Doing::kAwaitingApproval) withdraw_question("the incumbent's step time has changed");
+  if (waits_to_retune()) {
+    return note("drift", "the job is not tuned again for it before step " +
+                             std::to_string(state_.retuned_step + state_.retune_wait) + ": it was a short while ago");
+  }
+  const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;
+  if (is_calm() || searches) return explain_drift();
+  if (!interleaving_) return;
+  note("drift", "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
+}
+
+void Tuning::add_drift(const Drift& drift) {
   state_.drifts.push_back(drift);
   if (state_.drifts.size() > kDrifts) state_.drifts.erase(state_.drifts.begin());
   transition();
-  note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
-                    format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
-                    " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long");
-  if (asks) withdraw_question("the incumbent's step time has changed");
-  if (!waits_to_retune()) return explain_drift();
-  note("drift", "the job is not tuned again before step " + std::to_string(state_.retuned_step + state_.retune_wait) +
-                    ": it was a short while ago");
+}
+
+// One was noticed, and it is time to do something about it.
+bool Tuning::drift_is_due() const {
+  const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
+  return allowed && !state_.drifts.empty() && !state_.drifts.back().handled && !waits_to_retune();
 }
 
 // Nothing is under way and the job trains: what is to be done besides.
 void Tuning::train_on() {
   if (state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
-  if (!state_.drifts.empty() && !state_.drifts.back().handled && !waits_to_retune()) {
-    return explain_drift();
-  }
+  if (drift_is_due()) return explain_drift();
   // What is compared later: as the hardware is now, under this plan.
-  if (state_.probed_plan_hash != state_.incumbent.hash) {
-    act(ProbeHardware{state_.step, state_.incumbent.hash});
-  }
+  if (state_.probed_plan_hash != state_.incumbent.hash) look_at_hardware();
   if (state_.spare.plan.empty() && spare_search_ == 0) prepare_spare();
 }
 
@@ -91,61 +92,47 @@ void Tuning::explain_drift() {
   if (held() || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
   state_.doing = Doing::kProbing;
   probing_since_ = now_.monotonic;
+  look_since_.reset();
   transition();
   act(ProbeHardware{state_.drifts.back().since_step, state_.incumbent.hash, true});
 }
 
-void Tuning::on(const HardwareProbed& probed) {
-  const bool asked = state_.doing == Doing::kProbing;
-  if (!probed.error.empty() || probed.probes.empty()) {
-    if (asked) not_explained(probed.error);
-    return;
-  }
-  transition();
-  // Probed first in the middle of a drift: there is nothing to compare with.
-  const bool comparable = !state_.first_probes.empty();
-  if (!comparable) {
-    state_.first_probes = probed.probes;
-    act(RememberProbes{to_json(probed.probes)});
-  }
-  const std::vector<Finding> findings =
-      comparable ? diagnose(state_.last_probes, probed.probes) : std::vector<Finding>();
-  state_.last_probes = asked ? probed.probes : with_devices_as_before(probed.probes, state_.last_probes, findings);
-  state_.probed_plan_hash = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
-  if (asked) take_device_shares(findings);
-  if (!asked && findings.empty()) {
-    note("drift", std::to_string(probed.probes.size()) + " devices and links were probed under this plan");
-  }
-  if (!asked && !findings.empty()) note("drift", "beside what was probed last, " + to_text(findings));
-  if (!asked) return;
+// The probes that a drift has waited for.
+void Tuning::explained(const HardwareProbed& probed) {
+  if (!probed.error.empty() || probed.probes.empty()) return not_explained(probed.error);
   Drift& drift = state_.drifts.back();
+  transition();
+  forget_late_baseline(drift);
+  const bool comparable = !state_.last_probes.empty();
+  std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);
+  std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
+  history_.begin_anew(probed.probes);
+  state_.last_probes = probed.probes;
+  state_.probed_plan_hash = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
+  if (!comparable) return not_explained("nothing was probed before it");
+  take_device_shares(findings);
   const bool slower = drift.after_ms > drift.before_ms;
   const std::vector<Finding> causes = explaining(findings, slower);
   if (causes.empty()) {
     return not_explained(std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") +
                          " than before");
   }
-  const auto is_link = [](const Finding& one) { return one.is_link(); };
-  drift.links = std::any_of(causes.begin(), causes.end(), is_link);
-  drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
-  drift.what = to_text(causes);
+  name_causes(causes, drift);
   note("drift", "what has changed: " + drift.what);
   retune();
 }
 
-// A share of a share: findings compare with the last probes, and these with those before.
-void Tuning::take_device_shares(const std::vector<Finding>& findings) {
-  constexpr double kAsBefore = 0.95;
-  for (const auto& [device, share] : device_shares(findings, state_.cluster_json)) {
-    const double left = state_.slow_devices.try_emplace(device, 1).first->second *= share;
-    if (left >= kAsBefore) state_.slow_devices.erase(device);
-  }
+void Tuning::name_causes(const std::vector<Finding>& causes, Drift& drift) {
+  const auto is_link = [](const Finding& one) { return one.is_link(); };
+  drift.links = std::any_of(causes.begin(), causes.end(), is_link);
+  drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
+  drift.what = (drift.by_look ? "recovered: " : "") + to_text(causes);
 }
 
 // Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
 void Tuning::note_stale(const SearchReply& reply) {
-  const bool first = !state_.drifts.empty() && state_.observations.size() <= 1 && state_.trials_made() == 0;
-  if (!first) return;
+  const bool first = !state_.drifts.empty() && state_.drifts.back().handled && state_.drifts.back().stale.empty();
+  if (!first || state_.observations.size() > 1) return;
   std::string text = to_text(link_changes(state_.first_probes, state_.last_probes));
   for (const auto& [device, share] : state_.slow_devices) {
     text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
@@ -166,36 +153,47 @@ void Tuning::note_stale(const SearchReply& reply) {
 }
 
 void Tuning::not_explained(const std::string& why) {
-  note("drift", "what has changed is not known: " + why);
-  retune();
+  Drift& drift = state_.drifts.back();
+  if (!drift.by_look) {
+    note("drift", "what has changed is not known: " + why);
+    return retune();
+  }
+  drift.handled = true;
+  state_.doing = Doing::kNothing;
+  transition();
+  note("drift", "what a look at the hardware had found is no more: " + why);
+  settled();
 }
 
 // What was measured before is of another machine: it remains as a prior, less sure where the drift may have changed it.
-// Plans that failed stay failed, but for those that hung: what they waited for may be what has changed.
+// Plans that failed stay failed, but for those that hung: what they waited for may be what has changed. A trial that
+// began after the drift has said what it has said.
 void Tuning::retune() {
   Drift& drift = state_.drifts.back();
   drift.handled = true;
   state_.doing = Doing::kNothing;
   transition();
   if (!enough_steps_for_trial()) {
+    if (state_.phase == Phase::kTrials) return finish_trials("the machine has changed, and too few steps are left");
     note("drift", "too few steps are left to tune again");
     if (state_.job.trials.stop_after) end_tuning();
     return;
   }
-  decided("tune again", "the step time has changed from " + format_ms(drift.before_ms) + " to " +
-                            format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
+  decided("tune again", drift.by_look ? drift.what
+                                      : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
+                                            format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
   pass_times_.clear();
   state_.compared = false;  // of the hardware as it was
   state_.earlier_calibration_json = state_.calibration_json;
-  state_.begin_trials_anew();
-  carry_over_drift(drift);
+  state_.begin_trials_anew(drift.since_step);
+  if (is_of_the_machine_now(drift)) observe(state_.incumbent, state_.incumbent_measured);
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);
   state_.retuned_step = state_.step;
   state_.spare = {};
   no_spare_.clear();
-  enter(Phase::kTrials);
+  if (state_.phase != Phase::kTrials) enter(Phase::kTrials);
   settled();
 }
 
@@ -209,15 +207,19 @@ void Tuning::carry_over_drift(const Drift& drift) {
   const double ratio = drift.after_ms / drift.before_ms;
   for (Replaced& one : state_.replaced) one.measured = scaled(one.measured, ratio);
   Measured& measured = state_.incumbent_measured;
-  if (!drift.plan_hash.empty() && drift.plan_hash != state_.incumbent.hash) {
-    measured = scaled(measured, ratio);
-    return;
-  }
   const double sigma = measured.mean_ms > 0 ? measured.sigma_ms() / measured.mean_ms : 0.02;
   const double reach = 1.96 * std::max(sigma, 0.01) * drift.after_ms;
   measured = {drift.after_ms, drift.after_ms - reach, drift.after_ms + reach,
               static_cast<int>(drift.noticed_step - drift.since_step)};
-  observe(state_.incumbent, measured);
+}
+
+// What is known of the incumbent's time was measured since the drift; else the drift of another plan is all that tells.
+bool Tuning::is_of_the_machine_now(const Drift& drift) const {
+  if (drift.plan_hash == state_.incumbent.hash) return true;
+  return std::ranges::any_of(state_.trials, [&](const Trial& one) {
+    return one.state == TrialState::kAdopted && one.plan.hash == state_.incumbent.hash &&
+           one.begun_step >= drift.since_step;
+  });
 }
 
 }  // namespace trimtab::coordinator

@@ -124,6 +124,7 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
     before = std::move(state_.replaced.back());
     state_.replaced.pop_back();
   }
+  change_point_.reset();
   state_.incumbent = std::move(before.plan);
   state_.incumbent_predicted = before.predicted;
   state_.incumbent_measured = before.measured;
@@ -214,11 +215,8 @@ void Tuning::settled() {
     case Phase::kMeasuring:
       return begin_measuring();
     case Phase::kTrials:
-      if (state_.has_trial()) {
-        state_.doing = Doing::kAwaitingApproval;
-      } else if (!held()) {
-        request_search();
-      }
+      if (!state_.has_trial()) return choose_next_trial();
+      state_.doing = Doing::kAwaitingApproval;
       return;
     case Phase::kComparing:
       return begin_comparison();

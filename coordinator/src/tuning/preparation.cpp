@@ -16,6 +16,7 @@ constexpr double kProbedShift = 0.1;  // of a link's or a device's costs, scaled
 
 // How unsure a drift makes of what was learnt before: only of what it may have changed.
 Shift shift_of(const Drift& drift) {
+  if (drift.by_look) return {drift.devices ? kProbedShift : 0, drift.links ? kProbedShift : 0};
   const double step = std::abs(std::log(drift.after_ms / drift.before_ms));
   if (drift.links && !drift.devices) return {0, kProbedShift};
   if (drift.devices && !drift.links) return {std::min(step, kProbedShift), 0};

@@ -194,6 +194,7 @@ void Tuning::forget_measurements() {
   }
   state_.probed_plan_hash.clear();
   for (Drift& drift : state_.drifts) drift.handled = true;
+  first_looked_ = false;
   change_point_.reset();
 }
 

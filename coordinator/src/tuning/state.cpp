@@ -34,7 +34,8 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum = forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms;
+  double sum =
+      forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms + looks_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }
@@ -59,8 +60,10 @@ bool TuningState::has_trial() const {
   return last != TrialState::kFailed && last != TrialState::kAdopted && last != TrialState::kRejected;
 }
 
-void TuningState::begin_trials_anew() {
-  trials_before_drift = trials_begun();
+void TuningState::begin_trials_anew(std::int64_t since_step) {
+  for (const Trial& trial : trials) {
+    if (trial.begun_step < since_step) trials_before_drift = std::max(trials_before_drift, trial.id);
+  }
   forgotten.tried.clear();
   hung_hashes.clear();
 }

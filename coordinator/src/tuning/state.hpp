@@ -4,6 +4,7 @@
 // from JSON. What is not here (acknowledgements, half-measured blocks) is abandoned by a restart, on purpose.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,6 +47,7 @@ struct Trial {
   Ratio ratio;
   double switch_ms = 0;          // of the change to it that took longest
   SwitchPhases switch_phases{};  // of that change; a restart has none
+  std::int64_t begun_step = 0;   // of the job
   std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
   // and what its steps and all warm-up took longer (less than 0: they were faster).
@@ -78,13 +80,15 @@ struct LossAt {
   std::string samples;
 };
 
-// The incumbent's step time has changed for good.
+// The incumbent's step time has changed for good; or it has not, and a look at the hardware found what got faster.
 struct Drift {
   std::string plan_hash;  // of the incumbent that it was noticed under
   std::int64_t since_step = 0;
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
+  bool by_look = false;  // before_ms and after_ms are the same
+  std::string during;    // "trial 3", what the job was about when it was noticed; empty = it trained
   bool handled = false;  // probed, and tuned again where that is wanted
   bool links = false;    // probes found links that have changed
   bool devices = false;  // … devices
@@ -130,6 +134,8 @@ struct Convergence {
 };
 
 struct TuningState {
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
   Job job;
   std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
   bool tune = true;          // false: profiling only
@@ -190,13 +196,15 @@ struct TuningState {
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
-  std::vector<std::string> hung_hashes;  // since costs last changed
-  std::vector<Drift> drifts;             // the latest
-  std::int64_t retuned_step = 0;         // when the job was last tuned again
-  std::int64_t retune_wait = 0;          // the steps from then on in which it is not; 0 = it has not been yet
-  std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
-  std::vector<Probe> first_probes;       // when the costs were those that were measured
-  std::vector<Probe> last_probes;
+  std::vector<std::string> hung_hashes;         // since costs last changed
+  std::vector<Drift> drifts;                    // the latest
+  std::int64_t retuned_step = 0;                // when the job was last tuned again
+  std::int64_t retune_wait = 0;                 // the steps from then on in which it is not; 0 = it has not been yet
+  std::int32_t trials_before_drift = 0;         // ids up to here: what they measured was of another machine
+  std::int64_t measured_step = 0;               // when the plan was measured that tuning began from
+  std::vector<Probe> first_probes;              // when the costs were those that were measured
+  std::int64_t first_probed_step = 0;           // when that was; 0 = before this job
+  std::vector<Probe> last_probes;               // what is known: those of the last drift, else the first
   std::string probed_plan_hash;                 // of the incumbent that ran then
   std::map<std::int32_t, double> slow_devices;  // of their speed when the costs were measured, what is left
   Spare spare;
@@ -223,6 +231,8 @@ struct TuningState {
   double comparison_changes_ms = 0;
   double comparison_excess_ms = 0;
   double growth_ms = 0;
+  double looks_ms = 0;           // what steps took longer while the hardware was looked at in training
+  double dearest_look_ms = 0;    // the most of these that one look took
   double dearest_change_ms = 0;  // the most that a trial's change of plan has cost, the warm-up after it included
 
   std::int64_t step = 0;
@@ -243,13 +253,13 @@ struct TuningState {
   [[nodiscard]] std::int32_t trials_begun() const { return trials.empty() ? 0 : trials.back().id; }
   // Since the last drift.
   [[nodiscard]] std::int32_t trials_made() const { return trials_begun() - trials_before_drift; }
-  // What was tried up to now may be tried again.
-  void begin_trials_anew();
+  // What was tried before a step may be tried again; without one, whatever was tried.
+  void begin_trials_anew(std::int64_t since_step = kNever);
   // The time that the job's steps will have taken if nothing better than the incumbent is found; or if those that are
   // left take `pace_ms` each.
   [[nodiscard]] double job_ms() const { return job_ms(incumbent_measured.mean_ms); }
   [[nodiscard]] double job_ms(double pace_ms) const;
-  // What trials, comparisons and growth have cost so far, and what they may.
+  // What trials, comparisons, growth and looks have cost so far, and what they may.
   [[nodiscard]] double overhead_ms() const;
   [[nodiscard]] double allowed_overhead_ms() const { return allowed_overhead_ms(incumbent_measured.mean_ms); }
   [[nodiscard]] double allowed_overhead_ms(double pace_ms) const;

@@ -22,7 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes, pass_ms,
                                                 pass_steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
-                                                handled, links, devices, what, stale)
+                                                by_look, during, handled, links, devices, what, stale)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
                                                 shared_spread, used, round_trip_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
@@ -68,6 +68,7 @@ static void to_json(json& to, const Trial& trial) {
         {"ratio", trial.ratio},
         {"switch_ms", trial.switch_ms},
         {"switch_phases", trial.switch_phases},
+        {"begun_step", trial.begun_step},
         {"steps", trial.steps},
         {"changes_ms", trial.changes_ms},
         {"excess_ms", trial.excess_ms},
@@ -88,6 +89,7 @@ static void from_json(const json& from, Trial& trial) {
   from.at("switch_ms").get_to(trial.switch_ms);
   from.at("steps").get_to(trial.steps);
   trial.switch_phases = from.value("switch_phases", SwitchPhases{});
+  trial.begun_step = from.value("begun_step", std::int64_t{0});
   trial.peak_bytes = from.value("peak_bytes", 0.0);
   trial.changes_ms = from.value("changes_ms", 0.0);
   trial.excess_ms = from.value("excess_ms", 0.0);
@@ -177,7 +179,9 @@ void each_later_field(State& s, const Visit& visit) {
   visit("retuned_step", s.retuned_step);
   visit("retune_wait", s.retune_wait);
   visit("trials_before_drift", s.trials_before_drift);
+  visit("measured_step", s.measured_step);
   visit("first_probes", s.first_probes);
+  visit("first_probed_step", s.first_probed_step);
   visit("last_probes", s.last_probes);
   visit("probed_plan_hash", s.probed_plan_hash);
   visit("slow_devices", s.slow_devices);
@@ -192,6 +196,8 @@ void each_later_field(State& s, const Visit& visit) {
   visit("comparison_changes_ms", s.comparison_changes_ms);
   visit("comparison_excess_ms", s.comparison_excess_ms);
   visit("growth_ms", s.growth_ms);
+  visit("looks_ms", s.looks_ms);
+  visit("dearest_look_ms", s.dearest_look_ms);
   visit("dearest_change_ms", s.dearest_change_ms);
   visit("trained_ms", s.trained_ms);
   visit("other_hardware", s.other_hardware);

@@ -28,6 +28,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   trial.id = state_.trials_begun() + 1;
   trial.plan = candidate.plan;
   trial.predicted = candidate.predicted;
+  trial.begun_step = state_.step;
   state_.trials.push_back(trial);
   transition();
   note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
@@ -109,6 +110,7 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
     consequence = "; the change has paid after " + std::to_string(trial.break_even_steps) + " steps";
     state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
     if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
+    if (change_point_) change_point_->change_plan(1 / trial.ratio.ratio);
     state_.incumbent = trial.plan;
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;

@@ -49,7 +49,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   take_step(step);
-  watch_for_drift(step);
+  account_look(step);
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
   const bool under_way = change_ || wants_no_ranks();
@@ -62,7 +62,9 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   unexpected_steps_ = 0;
+  const bool is_warm = since_change_.settled();
   if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
+  if (is_warm && epoch->second == state_.incumbent.hash) watch_for_drift(step);
   if (state_.doing == Doing::kMeasuring && interleaving_) measure_step(step);
 }
 
@@ -178,6 +180,7 @@ void Tuning::measured_initial() {
   state_.initial_measured = summarize(interleaving_->first());
   state_.noise.learn_from_one_plan(in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps));
   state_.incumbent_measured = state_.initial_measured;
+  state_.measured_step = state_.step;
   interleaving_.reset();
   if (has_grown() && !settle_growth()) return;
   observe(state_.initial, state_.initial_measured);
@@ -256,6 +259,7 @@ void Tuning::conclude_comparison() {
   if (state_.final_ratio.high < 1) {
     note("warning", "it is surely slower after all: the job goes back to the initial plan");
     state_.replaced.clear();
+    if (change_point_) change_point_->change_plan(state_.final_ratio.ratio);
     state_.incumbent = state_.initial;
     state_.incumbent_predicted = state_.initial_predicted;
     state_.incumbent_measured = state_.final_initial;

@@ -44,6 +44,7 @@ void Tuning::on(const Tick&) {
     tick_change();
   } else {
     tick_ranks();
+    tick_looks();
   }
 }
 
@@ -79,7 +80,7 @@ void Tuning::on(const SearchFinished& search) {
   if (search.number == spare_search_) return take_spare(search.reply);
   if (search.number == growth_search_) return take_growth(search.reply);
   if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
-  if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) decide(search.reply);
+  if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
 }
 
 void Tuning::on(const FromRank& from) {

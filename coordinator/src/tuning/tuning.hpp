@@ -11,8 +11,8 @@
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
 // trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
-// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, spare.cpp (a node fewer), growth.cpp (more
-// nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
+// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, looks.cpp (at the hardware), spare.cpp (a
+// node fewer), growth.cpp (more nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -29,6 +29,7 @@
 #include "tuning/clock_check.hpp"
 #include "tuning/event.hpp"
 #include "tuning/interleaving.hpp"
+#include "tuning/look_history.hpp"
 #include "tuning/near_copies.hpp"
 #include "tuning/pass_times.hpp"
 #include "tuning/settling.hpp"
@@ -277,15 +278,37 @@ class Tuning {
   // drift.cpp
   [[nodiscard]] bool is_calm() const;
   void watch_for_drift(const JobStep& step);
+  void notice_drift(const StepChange& change, std::int64_t step);
+  void add_drift(const Drift& drift);
+  [[nodiscard]] bool drift_is_due() const;
   void train_on();
   void explain_drift();
-  void take_device_shares(const std::vector<Finding>& findings);
+  void explained(const HardwareProbed& probed);
+  static void name_causes(const std::vector<Finding>& causes, Drift& drift);
   void note_stale(const SearchReply& reply);
-  void on(const HardwareProbed& probed);
   void not_explained(const std::string& why);
   void retune();
   void carry_over_drift(const Drift& drift);
+  [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
   [[nodiscard]] bool waits_to_retune() const;
+
+  // looks.cpp
+  void look_at_hardware();
+  void choose_next_trial();
+  void searched(const SearchReply& reply);
+  void first_look_over();
+  void tick_looks();
+  [[nodiscard]] bool enough_overhead_for_look() const;
+  void account_look(const JobStep& step);
+  void end_look();
+  void on(const HardwareProbed& probed);
+  void take_baseline(const std::vector<Probe>& probes);
+  void forget_late_baseline(const Drift& drift);
+  void accept(const std::vector<Finding>& findings);
+  [[nodiscard]] bool is_recovery(const Finding& one) const;
+  void looked();
+  void take_recovery(const std::vector<Finding>& recovered);
+  void take_device_shares(const std::vector<Finding>& findings);
 
   // growth.cpp
   void on(const NodesOffered& offered);
@@ -390,6 +413,14 @@ class Tuning {
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
   Nanoseconds probing_since_{0};
+  Nanoseconds looked_at_{0};                     // when the last look began
+  std::optional<Nanoseconds> look_since_;        // the one that is going on in training
+  double look_ms_ = 0;                           // what steps took longer meanwhile
+  bool first_looked_ = false;                    // beside the plan that tuning begins from
+  std::optional<Nanoseconds> first_look_since_;  // that trials wait for
+  std::optional<SearchReply> waiting_reply_;     // meanwhile
+  LookHistory history_;
+  int looks_again_ = 0;  // at once, one after the other, that have been asked for
   std::set<std::int32_t> ended_;
   std::string first_end_;                                  // of a submitted launch's ranks, in words
   std::string submission_told_;                            // what people were last told of how the launch fares

@@ -65,6 +65,7 @@ struct TrialSettings {
   double minimum_gain = 0.01;  // of a step's time: a plan that cannot save as much is not tried
   double overhead = 0.02;      // of the job's time: what trials may cost beyond the incumbent's steps
   Nanoseconds deadline = std::chrono::seconds(60);
+  Nanoseconds look_every = std::chrono::minutes(10);  // at the hardware of a job that trains; 0 = never
   bool stop_after = false;  // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };

@@ -1,0 +1,226 @@
+// Looks at the hardware that no changed step asks for: what they find, what is made of it, and what they may cost.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "fake_world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// A device on each of two nodes and the link between them, which delivers so much of its bandwidth.
+std::vector<Probe> hardware(double link_share = 1, double device_share = 1) {
+  return {{0, "n0", "", "", 10, "computation"},
+          {1, "n1", "", "", 10 / device_share, "computation"},
+          {-1, "n0", "n1", "inter_node", 10 / link_share}};
+}
+
+Job long_job(Nanoseconds look_every) {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.trials.look_every = look_every;
+  job.steps = 8000;
+  return job;
+}
+
+bool trains(const FakeWorld& one) {
+  return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing;
+}
+
+FakeWorld training_world(Nanoseconds look_every = std::chrono::seconds(5)) {
+  FakeWorld one(long_job(look_every), {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}}, 5, 0.01);
+  one.faults.probes = hardware();
+  one.begin();
+  REQUIRE(one.run([&] { return trains(one); }));
+  REQUIRE(one.running_plan() == "best");
+  return one;
+}
+
+bool run_steps(FakeWorld& one, std::int64_t steps) {
+  const std::int64_t end = one.state().step + steps;
+  return one.run([&] { return one.state().step >= end; }, 100'000);
+}
+
+bool tells(const FakeWorld& one, const std::string& text) {
+  INFO(one.history());
+  return one.history().find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a link that the plan avoids is seen to recover, though no step changes, and the job is tuned again",
+          "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 100));
+  one.faults.slowdown = 1.5;
+  one.faults.probes = hardware(0.38);
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }));
+  CHECK(one.state().drifts.back().what == "the link of node n0 to n1 is at 38 % of its bandwidth");
+  const std::int64_t retuned = one.state().retuned_step;
+  one.faults.probes = hardware();
+  REQUIRE(one.run([&] { return one.state().retuned_step > retuned && trains(one); }, 100'000));
+  INFO(one.history());
+  const Drift& drift = one.state().drifts.back();
+  CHECK(drift.by_look);
+  CHECK(drift.before_ms == drift.after_ms);
+  CHECK(drift.what == "recovered: the link of node n0 to n1 is at 263 % of its bandwidth");
+  CHECK(one.state().retuned_step >= retuned + 500);
+  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
+  // It is known now, and no news any more.
+  const std::size_t drifts = one.state().drifts.size();
+  REQUIRE(run_steps(one, 1500));
+  CHECK(one.state().drifts.size() == drifts);
+}
+
+TEST_CASE("a device that was slow and recovers is no longer given less", "[look]") {
+  FakeWorld one = training_world();
+  TuningState state = one.state();
+  state.slow_devices = {{1, 0.6}};
+  state.last_probes = hardware(1, 0.6);
+  state.cluster_json = R"({"schema": "trimtab.cluster/1", "nodes": [
+      {"name": "n0", "devices": 1, "memory_bytes": 1}, {"name": "n1", "devices": 1, "memory_bytes": 1}]})";
+  Tuning tuning(state);
+  ManualClock clock;
+  const auto feed = [&](const Event& event) { return tuning.handle(event, {clock.monotonic(), clock.wall()}); };
+  (void)tuning.resume({clock.monotonic(), clock.wall()});
+  for (const std::int32_t rank : {0, 1}) {
+    (void)feed(NodeBack{"n" + std::to_string(rank), {{rank, state.launch, state.committed_epoch}}, state.launch});
+  }
+  for (int i = 0; i < 4; ++i) (void)feed(HardwareProbed{hardware(1, 0.6), "", state.incumbent.hash});
+  for (int i = 0; i < 2; ++i) (void)feed(HardwareProbed{hardware(), "", state.incumbent.hash});
+  CHECK(tuning.state().slow_devices.size() == 1);  // a look may be off
+  (void)feed(HardwareProbed{hardware(), "", state.incumbent.hash});
+  CHECK(tuning.state().slow_devices.empty());
+  CHECK(tuning.state().drifts.back().what == "recovered: the CPUs of node n1 compute at 167 % of their speed");
+  CHECK(tuning.state().phase == Phase::kTrials);
+}
+
+TEST_CASE("what one look alone finds is looked at again at once, and is forgotten when it is gone", "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 600));
+  const std::size_t looks = one.looks.size();
+  one.faults.probes = hardware(3);
+  REQUIRE(one.run([&] { return one.looks.size() > looks; }, 100'000));
+  const std::int64_t odd = one.state().step;
+  one.faults.probes = hardware();
+  REQUIRE(one.run([&] { return one.looks.size() > looks + 1; }, 100'000));
+  CHECK(one.state().step <= odd + 5);
+  REQUIRE(run_steps(one, 2000));
+  CHECK(one.state().drifts.empty());
+}
+
+TEST_CASE("what got slower and changes no step is told once, and nothing else is done", "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 600));
+  one.faults.probes = hardware(0.4);
+  REQUIRE(run_steps(one, 1500));
+  const std::string told = "looks at the hardware agree: the link of node n0 to n1 is at 40 % of its bandwidth";
+  CHECK(tells(one, told));
+  CHECK(one.history().find(told) == one.history().rfind(told));
+  // Nothing was made of it, so there is nothing to take back.
+  one.faults.probes = hardware();
+  REQUIRE(run_steps(one, 1500));
+  CHECK(one.state().drifts.empty());
+  CHECK(one.state().retuned_step == 0);
+}
+
+TEST_CASE("looks are as frequent as the job says, and where it says 0 there is one under each plan alone", "[look]") {
+  const auto looks_in = [](Nanoseconds every) {
+    FakeWorld one = training_world(every);
+    REQUIRE(run_steps(one, 1000));
+    return std::ranges::count_if(one.looks, [](const ProbeHardware& look) { return !look.urgent; });
+  };
+  const auto often = looks_in(std::chrono::seconds(10));
+  CHECK(often >= 5);
+  CHECK(often <= 8);                              // 1000 steps of 70 ms
+  CHECK(looks_in(std::chrono::seconds(0)) == 1);  // under the plan that was adopted
+}
+
+TEST_CASE("what steps take longer beside looks is counted, and looks leave most of trials.overhead to trials",
+          "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 10));
+  // 8000 steps of 70 ms: a share of 0.02 is 11 s, of which looks may take a quarter.
+  TuningState state = one.state();
+  state.job.trials.overhead = 0.02;
+  Tuning tuning(state);
+  ManualClock clock;
+  std::size_t looks = 0;
+  const auto feed = [&](const Event& event) {
+    for (const Action& action : tuning.handle(event, {clock.monotonic(), clock.wall()})) {
+      looks += std::holds_alternative<ProbeHardware>(action) ? 1 : 0;
+    }
+  };
+  (void)tuning.resume({clock.monotonic(), clock.wall()});
+  for (const std::int32_t rank : {0, 1}) {
+    feed(NodeBack{"n" + std::to_string(rank), {{rank, state.launch, state.committed_epoch}}, state.launch});
+  }
+  std::int64_t step = state.step;
+  const auto train = [&](int steps, double ms) {
+    for (int i = 0; i < steps; ++i) {
+      clock.advance(std::chrono::milliseconds(70));
+      ++step;
+      for (const std::int32_t rank : {0, 1}) {
+        feed(FromRank{rank, state.launch, RankStep{step, state.committed_epoch, ms, 1, "", 0}});
+      }
+      feed(Tick{});
+    }
+  };
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t before = looks;
+    train(100, 70);
+    if (looks == before) break;
+    train(8, 170);  // beside the look
+    feed(HardwareProbed{hardware(), "", ""});
+  }
+  CHECK(looks == 3);  // of 0.8 s each
+  CHECK(tuning.state().looks_ms == Approx(2400).epsilon(0.1));
+  CHECK(tuning.state().drifts.empty());
+}
+
+TEST_CASE("the hardware is probed beside the initial plan, and no trial begins meanwhile", "[look]") {
+  const auto first_trial = [](bool answered) {
+    FakeWorld one(long_job({}), three_plans(), 5, 0.01);
+    one.faults.probes = hardware();
+    one.faults.probes_unanswered = !answered;
+    one.begin();
+    REQUIRE(one.run([&] { return !one.state().trials.empty(); }));
+    REQUIRE(one.looks.size() == 1);
+    CHECK(one.looks.front().urgent);
+    CHECK_FALSE(one.looks.front().computing);
+    CHECK(one.state().first_probes.size() == (answered ? 3 : 0));
+    return one.state().trials.front().begun_step;
+  };
+  const std::int64_t answered = first_trial(true);
+  CHECK(answered <= 30);
+  // After the deadline of 4 s.
+  CHECK(first_trial(false) >= answered + 38);
+}
+
+TEST_CASE("what is probed first when a change has begun is no measure of what was before", "[look]") {
+  FakeWorld one = [] {
+    FakeWorld world(long_job(std::chrono::seconds(1)), {{"initial", 100, 110}, {"best", 70, 80}}, 5, 0.01);
+    world.begin();
+    REQUIRE(world.run([&] { return trains(world); }));
+    REQUIRE(run_steps(world, 100));
+    return world;
+  }();
+  REQUIRE(one.state().first_probes.empty());
+  one.faults.slowdown = 1.5;
+  REQUIRE(run_steps(one, 2));
+  one.faults.probes = hardware(0.4);
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0; }));
+  CHECK(tells(one, "when the change had begun: costs stay as they were measured"));
+  CHECK(tells(one, "what has changed is not known: nothing was probed before it"));
+  CHECK(one.state().first_probes.empty());
+  REQUIRE(one.state().last_probes.size() == 3);
+  // What comes after is compared with it, and costs are never scaled by it.
+  one.faults.slowdown = 1;
+  one.faults.probes = hardware();
+  REQUIRE(one.run([&] { return one.state().drifts.size() == 2 && one.state().drifts.back().handled; }, 100'000));
+  CHECK(one.state().drifts.back().what.find("the link of node n0 to n1 is at 250 % of its bandwidth") !=
+        std::string::npos);
+  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
+}
