@@ -98,19 +98,6 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
   return svg.str();
 }
 
-std::string drift_sentence(const ReportDrift& drift) {
-  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
-         " instead of " + format_ms(drift.before_ms) + ", noticed at step " + std::to_string(drift.noticed_step) +
-         (drift.what.empty() ? "; the cause is not known" : ": " + drift.what) +
-         (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
-}
-
-std::string resize_sentence(const ReportResize& resize) {
-  const std::string who = resize.joined.empty() ? "without " + resize.lost : "with " + resize.joined;
-  return "At step " + std::to_string(resize.step) + " the job went on " + who + ", on " +
-         std::to_string(resize.devices) + " devices" + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
-}
-
 }  // namespace
 
 std::string cost_section(const ReportData& report) {
@@ -126,13 +113,6 @@ std::string cost_section(const ReportData& report) {
             "<figcaption>Changes of plan, and what steps took longer than the incumbent's.</figcaption>\n</figure>\n";
   }
   return section("What it cost", body);
-}
-
-std::string changes_section(const ReportData& report) {
-  std::string items;
-  for (const ReportDrift& drift : report.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
-  for (const ReportResize& resize : report.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
-  return section("What changed on the machine", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");
 }
 
 }  // namespace trimtab::cli

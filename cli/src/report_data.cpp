@@ -233,17 +233,22 @@ void read_each(Reader& reader, const json& root, const char* field, Read read) {
   }
 }
 
+std::optional<std::int64_t> read_trials_before(Reader& reader, const json& change, const std::string& path) {
+  if (!change.contains("trials_before")) return std::nullopt;
+  return read_integer(reader, change, "trials_before", path);
+}
+
 void read_changes(Reader& reader, const json& root, ReportData& report) {
   read_each(reader, root, "drifts", [&](const json& value, const std::string& path) {
     report.drifts.push_back(
         {read_integer(reader, value, "since_step", path), read_integer(reader, value, "noticed_step", path),
          reader.number(value, "before_ms", path).value_or(0), reader.number(value, "after_ms", path).value_or(0),
-         reader.text(value, "what", path), reader.text(value, "stale", path)});
+         reader.text(value, "what", path), reader.text(value, "stale", path), read_trials_before(reader, value, path)});
   });
   read_each(reader, root, "resizes", [&](const json& value, const std::string& path) {
     report.resizes.push_back({read_integer(reader, value, "step", path), reader.text(value, "lost", path),
                               read_integer(reader, value, "devices", path), reader.text(value, "joined", path),
-                              reader.text(value, "outcome", path)});
+                              reader.text(value, "outcome", path), read_trials_before(reader, value, path)});
   });
 }
 

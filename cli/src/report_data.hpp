@@ -65,16 +65,18 @@ struct ReportDrift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  std::string what;   // changed; empty = not known
-  std::string stale;  // which costs that has made wrong
+  std::string what;                           // changed; empty = not known
+  std::string stale;                          // which costs that has made wrong
+  std::optional<std::int64_t> trials_before;  // ids up to here were made on the machine as it was
 };
 
 struct ReportResize {
   std::int64_t step = 0;
   std::string lost;  // nodes
   std::int64_t devices = 0;
-  std::string joined;   // nodes
-  std::string outcome;  // of joined ones
+  std::string joined;                         // nodes
+  std::string outcome;                        // of joined ones
+  std::optional<std::int64_t> trials_before;  // ids up to here were made on the devices before
 };
 
 // A plan that the search offered and nobody ran.

@@ -168,6 +168,7 @@ json drifts_json(const TuningState& state) {
                     {"after_ms", one.after_ms},
                     {"what", one.what},
                     {"stale", one.stale}});
+    if (one.trials_before >= 0) list.back()["trials_before"] = one.trials_before;
   }
   return list;
 }
@@ -272,6 +273,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   }
   for (const Resize& one : state.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
+    if (one.trials_before >= 0) report["resizes"].back()["trials_before"] = one.trials_before;
     if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;
     if (!one.outcome.empty()) report["resizes"].back()["outcome"] = one.outcome;
   }

@@ -85,11 +85,12 @@ struct Drift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  bool handled = false;  // probed, and tuned again where that is wanted
-  bool links = false;    // probes found links that have changed
-  bool devices = false;  // … devices
-  std::string what;      // both in words; empty = not known
-  std::string stale;     // the costs that it has made wrong, in words
+  bool handled = false;             // probed, and tuned again where that is wanted
+  bool links = false;               // probes found links that have changed
+  bool devices = false;             // … devices
+  std::string what;                 // both in words; empty = not known
+  std::string stale;                // the costs that it has made wrong, in words
+  std::int32_t trials_before = -1;  // ids up to here measured the machine as it was; -1 = not tuned again
 };
 
 // The best plan for one node fewer, as far as is known now.
@@ -105,8 +106,9 @@ struct Resize {
   std::string lost;  // nodes
   std::int32_t devices = 0;
   std::string plan_hash;
-  std::string joined = {};   // nodes
-  std::string outcome = {};  // of joined ones: "kept", "left: why"; empty = not known yet
+  std::string joined = {};          // nodes
+  std::string outcome = {};         // of joined ones: "kept", "left: why"; empty = not known yet
+  std::int32_t trials_before = -1;  // ids up to here were of the devices before
 };
 
 // What the job ran on before it was begun anew on more nodes; without nodes: it was not.
