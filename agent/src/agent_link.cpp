@@ -57,6 +57,7 @@ wire::FromAgent Agent::Implementation::hello() const {
     running.set_pid(rank.pid);
     running.set_launch(rank.launch);
     running.set_epoch(rank.epoch);
+    running.set_variant(rank.id.variant);
   }
   say_numbers(hello);
   return message;

@@ -24,6 +24,8 @@ namespace {
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
+// A coordinator that is only started anew does itself what the kill switch asks for.
+constexpr Nanoseconds kAlone = std::chrono::seconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
@@ -160,7 +162,10 @@ Status Agent::Implementation::open() {
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
   retention_timer = loop.every(kRetentionPeriod, [this] { retention.step(clock.monotonic(), clock.wall()); });
-  kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
+  kill_switch_timer = loop.every(kKillSwitchPeriod, [this] {
+    follow_kill_switch();
+    bring_back_alone();
+  });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
                configuration.node, state.instance, configuration.devices, configuration.socket,
@@ -243,6 +248,16 @@ void Agent::Implementation::follow_kill_switch() {
   }
   sessions.hold(kill_switch.thrown());
   beat();
+}
+
+void Agent::Implementation::bring_back_alone() {
+  const Nanoseconds now = clock.monotonic();
+  if (!kill_switch.thrown() || welcome || stopping) {
+    if (std::exchange(alone_since, std::nullopt)) commands.leave_to_coordinator();
+    return;
+  }
+  if (!alone_since) alone_since = now;
+  if (now - *alone_since >= kAlone) commands.bring_back();
 }
 
 void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {

@@ -77,6 +77,7 @@ struct Agent::Implementation {
   void follow_fingerprint();
   void tell_activities();
   void follow_kill_switch();
+  void bring_back_alone();
 
   Status forget_job(const std::string& job);
 
@@ -113,6 +114,7 @@ struct Agent::Implementation {
   bool welcome = false;
   std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
   std::uint64_t heard_ns = 0;     // ours when that came
+  std::optional<Nanoseconds> alone_since;  // the kill switch is thrown and no coordinator is there
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;

@@ -14,6 +14,13 @@
 
 namespace trimtab::agent {
 
+namespace {
+
+// A launcher that is ended at once takes its launch back all the same.
+constexpr Nanoseconds kLauncherGrace = std::chrono::seconds(10);
+
+}  // namespace
+
 LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended)
     : loop_(loop), ledger_(ledger), state_(std::move(state)), ended_(std::move(ended)) {}
 LaunchedRanks::~LaunchedRanks() = default;
@@ -225,12 +232,16 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
     }
     const auto& watch = rank.watch;
     watch->end_group_with_it();
-    watch->signal_group(grace.count() > 0 ? SIGTERM : SIGKILL);
+    if (grace.count() > 0 || id.rank == kLauncher) {
+      watch->signal_group(SIGTERM);
+    } else {
+      watch->kill_all();
+    }
   }
-  ending->grace = loop_.after(grace, [this, ids] {
+  ending->grace = loop_.after(grace.count() > 0 ? grace : kLauncherGrace, [this, ids] {
     for (const auto& id : ids) {
       const auto found = ranks_.find(id);
-      if (found != ranks_.end() && found->second.watch) found->second.watch->signal_group(SIGKILL);
+      if (found != ranks_.end() && found->second.watch) found->second.watch->kill_all();
     }
   });
   ending->waiting = std::move(ids);

@@ -70,7 +70,7 @@ class LaunchedRanks final {
   [[nodiscard]] bool is_active(const std::string& job) const;
 
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
-  // else launches up to it.
+  // else launches up to it. No grace: SIGKILL at once, but for launchers, which have a submission to take back.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
            std::function<void()> done);
   void end_all(Nanoseconds grace, std::function<void()> done);

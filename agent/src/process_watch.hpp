@@ -40,6 +40,8 @@ class ProcessWatch final {
 
   // To the whole group that the process leads. Nothing happens when it is gone.
   void signal_group(int number) const;
+  // SIGKILL, which nobody passes on: also to what the process has started in sessions of their own.
+  void kill_all();
   // Also a clean end kills the rest of the group.
   void end_group_with_it() { end_group_ = true; }
 
@@ -62,6 +64,7 @@ class ProcessWatch final {
   std::function<void(const ProcessEnd&)> ended_;
   bool end_group_ = false;
   net::EventLoop::Watch watch_;
+  std::vector<pid_t> apart_;  // killed with it, of other groups
   // From the process's end on.
   ProcessEnd end_;
   std::vector<Member> members_;

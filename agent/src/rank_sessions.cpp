@@ -124,6 +124,8 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   event.mutable_connected()->set_pid(session.pid);
   event.mutable_connected()->set_epoch(hello.epoch);
   event.mutable_connected()->set_step(hello.step);
+  event.mutable_connected()->set_groups_ns(hello.groups_ns);
+  event.mutable_connected()->set_build_ns(hello.build_ns);
   tell(session, std::move(event));
   for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) server_->send(peer, frame);
   return {};
@@ -207,6 +209,7 @@ void RankSessions::said_step(const Session& session, const StepFrame& frame) {
   step.set_samples(frame.samples);
   step.set_peak_bytes(frame.peak_bytes);
   step.set_preparations(frame.preparations);
+  step.set_not_finite(frame.not_finite);
   tell(session, std::move(event));
 }
 

@@ -160,12 +160,12 @@ std::optional<Interval> read_ratio(Reader& reader, const json& parent, const cha
   return Interval{*ratio, reader.number(*value, "low", where), reader.number(*value, "high", where)};
 }
 
-std::vector<std::pair<std::string, double>> read_phases(Reader& reader, const json& cost, const std::string& path) {
-  std::vector<std::pair<std::string, double>> phases;
+SwitchPhases read_phases(Reader& reader, const json& cost, const std::string& path) {
+  SwitchPhases phases;
   const json* value = reader.object(cost, "switch_phases_ms", path);
   if (value == nullptr) return phases;
-  for (const char* name : {"save", "move", "groups", "build"}) {
-    const auto ms = reader.number(*value, name, path + ".switch_phases_ms");
+  for (const std::string_view name : kSwitchPhases) {
+    const auto ms = reader.number(*value, std::string(name).c_str(), path + ".switch_phases_ms");
     if (ms && *ms > 0) phases.emplace_back(name, *ms);
   }
   return phases;

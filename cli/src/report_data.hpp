@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "schema/plan.hpp"
+#include "switch_phases.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::cli {
@@ -46,7 +47,7 @@ struct ReportTrial {
   std::string reason;   // "slower", "out_of_memory"
   std::string message;  // of a failure, for people
   std::optional<double> switch_ms;
-  std::vector<std::pair<std::string, double>> switch_phases;  // name and ms, of the longest change; empty = not told
+  SwitchPhases switch_phases;  // of the longest change; empty = not told
   std::optional<double> steps;
   std::optional<Interval> speedup;    // over the incumbent beside it, where it was measured
   std::optional<double> overhead_ms;  // what it cost beyond the incumbent's steps

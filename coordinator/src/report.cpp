@@ -40,11 +40,7 @@ json plan_json(const PlanText& plan, const Predicted& predicted, const Measured&
 
 json cost_json(const Trial& trial) {
   json cost = {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}};
-  const SwitchPhases& phases = trial.switch_phases;
-  if (phases.known()) {
-    cost["switch_phases_ms"] = {
-        {"save", phases.save_ms}, {"move", phases.move_ms}, {"groups", phases.groups_ms}, {"build", phases.build_ms}};
-  }
+  for (const auto& [name, ms] : trial.switch_phases.named()) cost["switch_phases_ms"][name] = ms;
   return cost;
 }
 

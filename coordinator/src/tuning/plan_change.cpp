@@ -214,11 +214,8 @@ void Tuning::settled() {
     case Phase::kMeasuring:
       return begin_measuring();
     case Phase::kTrials:
-      if (state_.has_trial()) {
-        state_.doing = Doing::kAwaitingApproval;
-      } else if (!held()) {
-        request_search();
-      }
+      if (!state_.has_trial()) return go_on_trying();
+      state_.doing = Doing::kAwaitingApproval;
       return;
     case Phase::kComparing:
       return begin_comparison();

@@ -14,6 +14,7 @@
 #include "tuning/comparison.hpp"
 #include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
+#include "tuning/learning_watch.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/racing.hpp"
@@ -45,7 +46,7 @@ struct Trial {
   Measured measured;
   Ratio ratio;
   double switch_ms = 0;          // of the change to it that took longest
-  SwitchPhases switch_phases{};  // of that change; a restart has none
+  SwitchPhases switch_phases{};  // of that change
   std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
   // and what its steps and all warm-up took longer (less than 0: they were faster).
@@ -234,6 +235,8 @@ struct TuningState {
   std::vector<LossAt> losses;          // of the job's first steps
   std::vector<LossAt> untuned_losses;  // of the run apart
   std::string loss_note;
+  LearningWatch learning;         // of the own steps of a job that is restarted
+  std::int64_t spoilt_step = -1;  // the first under a plan that spoilt them, until the job runs without it; -1 = none
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }

@@ -15,7 +15,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SwitchPhases, save_ms, move_ms, groups_ms, build_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SwitchPhases, save_ms, move_ms, groups_ms, build_ms, stop_ms, copy_ms,
+                                                queue_ms, start_ms, first_step_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Learnt, loss, gradient_norm, not_finite)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearningWatch, plan, plan_before, since_step, left, sound, before, recent, outside)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
@@ -198,6 +201,8 @@ void each_later_field(State& s, const Visit& visit) {
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
   visit("hung_hashes", s.hung_hashes);
+  visit("learning", s.learning);
+  visit("spoilt_step", s.spoilt_step);
 }
 
 }  // namespace

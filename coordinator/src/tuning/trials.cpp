@@ -49,6 +49,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   take_step(step);
+  if (spoils(step)) return;
   watch_for_drift(step);
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
@@ -62,6 +63,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   unexpected_steps_ = 0;
+  if (is_restarted()) go_on_trying();
   if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
   if (state_.doing == Doing::kMeasuring && interleaving_) measure_step(step);
 }
