@@ -59,7 +59,6 @@ struct Agent::Implementation {
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
   [[nodiscard]] wire::FromAgent hello() const;
-  void say_numbers(wire::Hello& hello) const;
   [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.

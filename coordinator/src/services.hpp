@@ -76,7 +76,7 @@ struct Services {
   const Clock& clock;
   StateStore& store;
   CostDatabase& costs;
-  SearchWorker& worker;
+  Searches& worker;
   Membership& members;
   SearchBudget budget;
   PortRange rendezvous_ports;
