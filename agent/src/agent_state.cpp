@@ -13,7 +13,6 @@
 #include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
-#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
@@ -366,32 +365,6 @@ void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
                                           ") and did not say how the launch did" +
                                           (output.empty() ? "" : "; its last output: " + output));
   news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
-}
-
-Status Agent::Implementation::serve_metrics() {
-  if (configuration.metrics_port == 0) return {};
-  net::ServerOptions options;
-  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
-  options.address = configuration.metrics_address;
-  options.port = configuration.metrics_port;
-  if (for_others) options.tls = tls;
-  options.max_connections = 64;
-  options.max_body_bytes = 4096;
-  const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
-    if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(metrics())};
-  };
-  net::ServerHandlers handlers{answer, {}, {}, {}};
-  // Another node's agent has no business here.
-  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
-    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
-    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
-  };
-  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
-  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
-  if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
-  metrics_server = std::move(server).value();
-  return {};
 }
 
 Bytes Agent::Implementation::database_bytes() const {
