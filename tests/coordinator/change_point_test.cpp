@@ -87,6 +87,22 @@ TEST_CASE("a change of 15 % is noticed within 40 steps and located within 10, se
   }
 }
 
+TEST_CASE("a change of 15 % in the first steps of a job is noticed within 60, seeds 1 to 200", "[drift]") {
+  const auto [job, least_noticed, most_alarms] =
+      GENERATE(table<std::string, int, int>({{"gpt-cpu", 190, 1}, {"gpt-netns", 165, 8}}));
+  const std::vector<double> shares = recorded(job);
+  int noticed = 0;
+  int alarms = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const auto change = replayed(shares, seed, 105, 45, 1.15);
+    noticed += change && change->since_step >= 20 ? 1 : 0;
+    alarms += replayed(shares, seed, 105, 1 << 30, 1).has_value() ? 1 : 0;
+  }
+  INFO(job << ": " << noticed << " of 200 noticed, " << alarms << " false alarms");
+  CHECK(noticed >= least_noticed);
+  CHECK(alarms <= most_alarms);
+}
+
 TEST_CASE("recorded noise alone is seldom called a change, seeds 1 to 200, 2000 steps each", "[drift]") {
   const auto [job, steps, most_alarms, least_noticed] =
       GENERATE(table<std::string, std::size_t, int, int>({{"gpt-cpu", 125, 1, 190}, {"gpt-netns", 102, 20, 180}}));

@@ -10,6 +10,7 @@
 namespace trimtab::coordinator {
 namespace {
 
+constexpr double kFewBlocks = 6;      // a short reference shows less scatter than there is: four blocks half
 constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may scatter less by luck
 // That one block may add: what lasts three blocks, as a checkpoint, is no change.
 constexpr double kMostOfThreshold = 0.26;
@@ -23,9 +24,9 @@ std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
   if (std::cmp_less(steps_.size(), rules_.block)) return std::nullopt;
   const Block block{block_begin_, std::log(std::max(median(steps_), 1e-9))};
   steps_.clear();
-  if (std::cmp_less(reference_.size(), rules_.reference_blocks)) {
+  if (std::cmp_less(reference_.size(), rules_.first_blocks)) {
     reference_.push_back(block);
-    if (std::cmp_equal(reference_.size(), rules_.reference_blocks)) learn();
+    if (std::cmp_equal(reference_.size(), rules_.first_blocks)) learn();
     return std::nullopt;
   }
   if (since_.size() >= kMostBlocks) {
@@ -34,7 +35,18 @@ std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
     faster_from_ -= std::min<std::size_t>(faster_from_, 1);
   }
   since_.push_back(block);
-  return judge();
+  auto change = judge();
+  if (!change && slower_ == 0 && faster_ == 0) join_reference();
+  return change;
+}
+
+// What lies at the level now says more of it, as long as the reference is short.
+void ChangePoint::join_reference() {
+  if (std::cmp_greater_equal(reference_.size(), rules_.reference_blocks)) return;
+  reference_.insert(reference_.end(), since_.begin(), since_.end());
+  since_.clear();
+  slower_from_ = faster_from_ = 0;
+  learn();
 }
 
 // The median and the median absolute deviation of the reference, which a single odd block does not move.
@@ -43,7 +55,8 @@ void ChangePoint::learn() {
   for (const Block& one : reference_) values.push_back(one.log_median);
   level_ = median(values);
   for (double& value : values) value = std::abs(value - level_);
-  sigma_ = std::max(1.4826 * median(values), kLeastSigma);
+  const double few = 1 + kFewBlocks * (1.0 / static_cast<double>(values.size()) - 1.0 / rules_.reference_blocks);
+  sigma_ = std::max(1.4826 * median(values), kLeastSigma) * few;
 }
 
 std::optional<StepChange> ChangePoint::judge() {

@@ -15,7 +15,8 @@ namespace trimtab::coordinator {
 // steps; from four ranks on two busy cores, probes among their steps, at most 20 and at least 180.
 struct ChangePointRules {
   int block = 5;              // steps of a median
-  int reference_blocks = 12;  // that make the level and the noise
+  int first_blocks = 4;       // that make a first level and noise: from then on changes are looked for
+  int reference_blocks = 20;  // as many as there are to be: what is no change joins the first ones until then
   double least_shift = 0.08;  // of a step's time: less is not worth a word
   double threshold = 8;       // standard deviations, summed
 };
@@ -40,6 +41,7 @@ class ChangePoint {
     double log_median = 0;
   };
   void learn();
+  void join_reference();
   [[nodiscard]] std::optional<StepChange> judge();
   [[nodiscard]] std::optional<StepChange> if_large(StepChange change) const;
   [[nodiscard]] StepChange change_since(std::size_t first) const;
