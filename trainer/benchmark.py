@@ -39,6 +39,7 @@ class Bench:
     def __init__(self, config, precision, groups, device, local_rank):
         self.config, self.precision, self.groups, self.device = config, precision, groups, device
         self._nodes = nodes_of([row[0] for row in groups.gather_integers([local_rank])])
+        self.is_first_of_node = any(node[0] == groups.rank for node in self._nodes)
         self.recipe = Recipe(config.learning_rate, config.weight_decay)
         self.memory = PeakMemory(device)
         self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}

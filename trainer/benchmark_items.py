@@ -23,6 +23,7 @@ INNER_MAX = 64
 OVERLAP_CALLS_MAX = 256
 OVERLAP_ATTEMPTS = 5
 INTRA_NODE, INTER_NODE = "intra_node", "inter_node"
+COPIES = ("host_to_device", "device_to_host")
 PRIMITIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
 
 
@@ -141,6 +142,25 @@ def point_to_point(item, bench):
             value // 2 for value in values]
 
 
+def copy(item, bench):
+    """As host_memory.py copies. One rank of each node copies alone: who shares a node's host link is priced as more bytes."""
+    direction, bytes_ = item.get("direction"), _positive(item, "bytes")
+    if direction not in COPIES:
+        raise ItemError(f"direction must be one of {', '.join(COPIES)}, found {direction!r}")
+
+    def once():
+        if bench.is_first_of_node:
+            target.copy_(source, non_blocking=True)
+
+    elements = max(bytes_ // ELEMENT_BYTES, 1)
+    host = torch.zeros(elements, pin_memory=bench.device.type == "cuda")
+    inside = torch.zeros(elements, device=bench.device)
+    target, source = (inside, host) if direction == "host_to_device" else (host, inside)
+    (values,) = repeat(_inner(once, bench), bench.precision, bench.groups)
+    if bench.is_first_of_node:
+        yield {"kind": "point_to_point", "subject": direction, "bytes": bytes_, "placement": INTRA_NODE}, values
+
+
 def overlap(item, bench):
     primitive, bytes_, size = _collective_fields(item, bench)
     samples = _positive(item, "samples")
@@ -223,7 +243,7 @@ def process(item, bench):
 
 
 KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective,
-         "point_to_point": point_to_point, "overlap": overlap, "process": process}
+         "point_to_point": point_to_point, "copy": copy, "overlap": overlap, "process": process}
 
 
 def _positive(item, name):

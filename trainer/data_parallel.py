@@ -6,7 +6,8 @@ By level of sharding (ZeRO, Rajbhandari et al. 2020), over shard groups of `degr
     optimizer   then they are reduce-scattered over the shard group, and the shards all-reduced over the copies; after
                 the optimizer parameters are all-gathered
     gradients   the reduce-scatter follows every microbatch's backward pass; the rest as above
-    parameters  the same, and parameters are all-gathered before each pass instead, one operator ahead
+    parameters  the same, and parameters are all-gathered before each pass instead, one operator ahead; operators of the
+                switch `partition_parameters` too, in a segment that shards gradients
 
 All of it runs beside computation. At most one reduce-scatter is under way: its gradient, what it receives, and the
 gradient being computed are the buffers of a stage. Main thread only.

@@ -98,7 +98,7 @@ def alone(spec, config, tensor_ranks=1, tensor_rank=0):
 def _holding(config, spec, segment, place, answers):
     local = local_elements(spec, config, segment.tp, place.tensor_rank)
     shard = segment.shard_members(place).index(segment.rank_at(place))
-    holding = Holding(local, segment.sharded, segment.degree, shard, (), segment.offload_optimizer)
+    holding = Holding(local, segment.level_of(spec.index), segment.degree, shard, (), segment.offload_optimizer)
     if not answers:
         return holding
     unique = holding.owned

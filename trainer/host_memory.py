@@ -53,6 +53,15 @@ class HostCopies:
         tensor.record_stream(self._out)
         return Hidden(host, tensor, away, self)
 
+    def join(self):
+        """Computation waits for all copies that were begun, and copies yet to come for computation."""
+        if self._out is None:
+            return
+        computing = torch.cuda.current_stream(self._out.device)
+        for stream in (self._out, self._back):
+            computing.wait_stream(stream)
+            stream.wait_stream(computing)
+
     def bring(self, host, device, away):
         """(tensor on the device, the event at which it is complete or None)."""
         if self._back is None:

@@ -81,7 +81,7 @@ class StagePasses:
     def __init__(self, states, stage, changes, gather, ranges, schedule, host_copies):
         """`states`: the stage's OperatorStates in order. `changes`: operator -> the LayoutChange before it."""
         self._states, self._recompute, self._changes = states, stage.recompute, changes
-        self._hidden, self._copies = stage.offload_hidden, host_copies
+        self._hidden, self._copies, self._synchronized = stage.offload_hidden, host_copies, stage.synchronized
         self._gather, self._ranges, self._schedule = gather, ranges, schedule
         self._segment_of = {operator: number for number, segment in enumerate(stage.segments)
                             for operator in range(segment.begin, segment.end)}
@@ -92,6 +92,7 @@ class StagePasses:
         begun = collections.deque()  # (place, trace), at most one for each batch.
         self._fetch(0)
         for position, state in enumerate(self._states):
+            self._join(position, position - 1)
             self._gather.wait(state)
             for place, batch in enumerate(batches):
                 if len(begun) == len(batches):
@@ -117,6 +118,7 @@ class StagePasses:
         begun = collections.deque()
         self._fetch(len(self._states) - 1)
         for position, state in reversed(list(enumerate(self._states))):
+            self._join(position, position + 1)
             self._gather.wait(state)
             self._fetch(position - 1)
             self._fetch_hidden(batches, position)
@@ -140,6 +142,16 @@ class StagePasses:
         while begun:
             self._end_backward(begun.popleft(), gradients, batches, finished)
         return gradients
+
+    def _join(self, position, previous):
+        """Before a pass of the operator at `position`, if it is a synchronized layer's first that the pass comes to.
+
+        Collectives need no more: at most one of each kind is under way, beside the next operator, and is awaited there.
+        """
+        spec = self._states[position].spec
+        inside = 0 <= previous < len(self._states) and self._states[previous].spec.layer == spec.layer
+        if spec.index in self._synchronized and not inside:
+            self._copies.join()
 
     def _fetch(self, position):
         if 0 <= position < len(self._states):

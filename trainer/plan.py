@@ -55,6 +55,11 @@ class Segment:
     sharded: str  # none | optimizer | gradients | parameters
     degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
     offload_optimizer: bool = False  # The optimizer's states wait on the host, which updates them.
+    partitioned: frozenset = frozenset()  # Operators whose gathered parameters are released between the passes.
+
+    def level_of(self, operator):
+        """How its states are sharded: gathered parameters that do not stay are sharded ones (ZeRO's level 3, not 2)."""
+        return "parameters" if operator in self.partitioned and self.sharded == "gradients" else self.sharded
 
     def place_of(self, rank):
         position = self.devices.index(rank)
@@ -99,6 +104,7 @@ class Stage:
     segments: tuple
     recompute: frozenset
     offload_hidden: frozenset  # Of the recomputed operators: their inputs wait on the host.
+    synchronized: frozenset = frozenset()  # Operators of layers before whose passes copies to and from the host are waited for.
 
     @property
     def begin(self):
@@ -234,14 +240,14 @@ class _Stages:
         if not isinstance(documents, list) or not documents:
             fields.refuse("segments", "must be a list of at least one segment")
         fields.nothing_else()
-        segments, recompute, hidden, end = [], set(), set(), begin
+        segments, recompute, hidden, synchronized, end = [], set(), set(), set(), begin
         for number, segment_document in enumerate(documents):
             segment_fields = _Fields(segment_document, f"{fields.path}.segments[{number}]")
-            segments.append(self._segment(segment_fields, tuple(devices), end, recompute, hidden))
+            segments.append(self._segment(segment_fields, tuple(devices), end, recompute, hidden, synchronized))
             end = segments[-1].end
-        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute), frozenset(hidden))
+        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute), frozenset(hidden), frozenset(synchronized))
 
-    def _segment(self, fields, devices, begin, recompute, hidden):
+    def _segment(self, fields, devices, begin, recompute, hidden, synchronized):
         operators = len(self._specs)
         first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
         if first != begin:
@@ -256,28 +262,23 @@ class _Stages:
         if type(consecutive) is not bool:
             fields.refuse("tp_consecutive", "must be true or false")
         recompute.update(fields.operators("recompute", first, end))
-        offload_optimizer = self._switches(fields, first, end, recompute, hidden)
-        fields.nothing_else()
-        # With one replica, or one rank in each, both orders are the same.
-        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
-                       offload_optimizer)
-
-    @staticmethod
-    def _switches(fields, first, end, recompute, hidden):
-        """Those of H3T's that this trainer has; returns whether the optimizer's states wait on the host."""
-        document = fields.take("switches", {})
-        if not isinstance(document, dict):
-            fields.refuse("switches", "must be an object")
-        switches = _Fields(document, f"{fields.path}.switches")
+        switches = fields.object("switches")
         hidden.update(switches.operators("offload_hidden", first, end))
         if not hidden <= recompute:
             switches.refuse("offload_hidden", f"operator {min(hidden - recompute)} keeps more than its input: it must "
                                               "be recomputed too")
+        synchronized.update(switches.operators("segment_sync", first, end))
+        partitioned = switches.operators("partition_parameters", first, end)
+        if partitioned and dp > 1 and sharded != "gradients":
+            switches.refuse("partition_parameters", "needs gradients that are sharded over the replicas")
         offload_optimizer = switches.take("offload_optimizer", False)
         if type(offload_optimizer) is not bool:
             switches.refuse("offload_optimizer", "must be true or false")
         switches.nothing_else()
-        return offload_optimizer
+        fields.nothing_else()
+        # With one replica, or one rank in each, both orders are the same.
+        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
+                       offload_optimizer, frozenset(partitioned))
 
     def _degrees(self, fields, devices):
         if fields.take("cp", 1) != 1:
@@ -330,6 +331,12 @@ class _Fields:
         if type(value) is not int or value < least:
             self.refuse(name, f"must be an integer of {least} or more")
         return value
+
+    def object(self, name):
+        document = self.take(name, {})
+        if not isinstance(document, dict):
+            self.refuse(name, "must be an object")
+        return _Fields(document, f"{self.path}.{name}")
 
     def operator_range(self, name, pair, low, high):
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(bound) is int for bound in pair)

@@ -1,12 +1,53 @@
-// The agent's metrics on their way to an OpenTelemetry collector.
+// The agent's metrics on their way out: a page that is asked for, and posts to an OpenTelemetry collector.
 
 #include <spdlog/spdlog.h>
 
 #include <utility>
 
 #include "agent_state.hpp"
+#include "net/loopback_host.hpp"
 
 namespace trimtab::agent {
+
+Status Agent::Implementation::serve_metrics() {
+  if (configuration.metrics_port == 0) return {};
+  net::ServerOptions options;
+  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
+  options.address = configuration.metrics_address;
+  options.port = configuration.metrics_port;
+  if (for_others) options.tls = tls;
+  options.max_connections = 64;
+  options.max_body_bytes = 4096;
+  const bool names_jobs = for_others || configuration.metrics_name_jobs;
+  if (!names_jobs) {
+    TRIMTAB_TRY(opaque_jobs, OpaqueJobs::open(configuration.state + "/metrics.key"));
+    spdlog::info(
+        "every user of this machine can read the metrics at {}:{}: jobs have opaque labels there (metrics_jobs = named "
+        "shows their names)",
+        configuration.metrics_address, configuration.metrics_port);
+  }
+  const auto answer = [this, names_jobs](const net::HttpRequest& request) -> net::HttpResponse {
+    if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(page(names_jobs))};
+  };
+  net::ServerHandlers handlers{answer, {}, {}, {}};
+  // Another node's agent has no business here.
+  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
+    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
+  };
+  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
+  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
+  if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
+  metrics_server = std::move(server).value();
+  return {};
+}
+
+std::vector<net::Metric> Agent::Implementation::page(bool names_jobs) const {
+  std::vector<net::Metric> all = metrics();
+  if (!names_jobs) opaque_jobs->hide(all);
+  return all;
+}
 
 Status Agent::Implementation::export_metrics() {
   if (!configuration.otlp.endpoint) return {};

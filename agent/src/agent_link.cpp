@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent_state.hpp"
+#include "hello_facts.hpp"
 #include "printable_text.hpp"
 #include "schema/protocol_version.hpp"
 
@@ -49,36 +50,11 @@ wire::FromAgent Agent::Implementation::hello() const {
   hello.set_devices(configuration.devices);
   hello.set_memory_bytes(static_cast<std::uint64_t>(facts.memory));
   hello.set_fingerprint_json(fingerprint_json);
-  for (const auto& rank : ranks.all()) {
-    if (rank.ended) continue;
-    auto& running = *hello.add_running();
-    running.set_job(rank.id.job);
-    running.set_rank(rank.id.rank);
-    running.set_pid(rank.pid);
-    running.set_launch(rank.launch);
-    running.set_epoch(rank.epoch);
+  say_ranks(ranks.all(), hello);
+  if (const Status said = say_numbers(state.database, hello); !said.ok()) {
+    spdlog::warn("the numbers of batches are not told: {}", said.error().message);
   }
-  say_numbers(hello);
   return message;
-}
-
-// What a coordinator needs that was set back to an older copy of its state, or whose agent was.
-void Agent::Implementation::say_numbers(wire::Hello& hello) const {
-  std::map<std::string, std::uint64_t> launches;
-  for (const LedgerRank& rank : ranks.all()) {
-    std::uint64_t& latest = launches[rank.id.job];
-    latest = std::max(latest, rank.launch);
-  }
-  for (const auto& [job, launch] : launches) {
-    wire::JobLaunch& one = *hello.add_launches();
-    one.set_job(job);
-    one.set_launch(launch);
-  }
-  const auto numbers = batch_numbers(state.database);
-  if (!numbers.ok()) return spdlog::warn("the numbers of batches are not told: {}", numbers.error().message);
-  hello.set_last_batch(numbers->last);
-  hello.set_held_from(numbers->held_from);
-  hello.set_acknowledged_by(numbers->coordinator);
 }
 
 // The same reason every few seconds is said once.

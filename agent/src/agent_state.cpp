@@ -13,7 +13,6 @@
 #include "gpu_probe.hpp"
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
-#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "printable_lines.hpp"
 
@@ -24,6 +23,8 @@ namespace {
 constexpr Nanoseconds kDrainPeriod = std::chrono::milliseconds(100);
 constexpr Nanoseconds kActivityPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kKillSwitchPeriod = std::chrono::milliseconds(500);
+// A coordinator that is only started anew does itself what the kill switch asks for.
+constexpr Nanoseconds kAlone = std::chrono::seconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
@@ -160,7 +161,10 @@ Status Agent::Implementation::open() {
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
   retention_timer = loop.every(kRetentionPeriod, [this] { retention.step(clock.monotonic(), clock.wall()); });
-  kill_switch_timer = loop.every(kKillSwitchPeriod, [this] { follow_kill_switch(); });
+  kill_switch_timer = loop.every(kKillSwitchPeriod, [this] {
+    follow_kill_switch();
+    bring_back_alone();
+  });
   link.start();
   spdlog::info("agent {} (instance {}) offers {} devices, listens on {} and looks for the coordinator at {}:{}",
                configuration.node, state.instance, configuration.devices, configuration.socket,
@@ -243,6 +247,16 @@ void Agent::Implementation::follow_kill_switch() {
   }
   sessions.hold(kill_switch.thrown());
   beat();
+}
+
+void Agent::Implementation::bring_back_alone() {
+  const Nanoseconds now = clock.monotonic();
+  if (!kill_switch.thrown() || welcome || stopping) {
+    if (std::exchange(alone_since, std::nullopt)) commands.leave_to_coordinator();
+    return;
+  }
+  if (!alone_since) alone_since = now;
+  if (now - *alone_since >= kAlone) commands.bring_back();
 }
 
 void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {
@@ -351,32 +365,6 @@ void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
                                           ") and did not say how the launch did" +
                                           (output.empty() ? "" : "; its last output: " + output));
   news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
-}
-
-Status Agent::Implementation::serve_metrics() {
-  if (configuration.metrics_port == 0) return {};
-  net::ServerOptions options;
-  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
-  options.address = configuration.metrics_address;
-  options.port = configuration.metrics_port;
-  if (for_others) options.tls = tls;
-  options.max_connections = 64;
-  options.max_body_bytes = 4096;
-  const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
-    if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(metrics())};
-  };
-  net::ServerHandlers handlers{answer, {}, {}, {}};
-  // Another node's agent has no business here.
-  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
-    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
-    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
-  };
-  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
-  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
-  if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
-  metrics_server = std::move(server).value();
-  return {};
 }
 
 Bytes Agent::Implementation::database_bytes() const {

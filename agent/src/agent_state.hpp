@@ -28,6 +28,7 @@
 #include "net/otlp_exporter.hpp"
 #include "net/server.hpp"
 #include "node_facts.hpp"
+#include "opaque_jobs.hpp"
 #include "rank_news.hpp"
 #include "rank_rings.hpp"
 #include "rank_sessions.hpp"
@@ -59,7 +60,6 @@ struct Agent::Implementation {
   // False before the coordinator has welcomed us, and when the link's queue is full.
   bool send(const wire::FromAgent& message);
   [[nodiscard]] wire::FromAgent hello() const;
-  void say_numbers(wire::Hello& hello) const;
   [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.
@@ -77,11 +77,14 @@ struct Agent::Implementation {
   void follow_fingerprint();
   void tell_activities();
   void follow_kill_switch();
+  void bring_back_alone();
 
   Status forget_job(const std::string& job);
 
   Status serve_metrics();
   Status export_metrics();
+  // What the machine's users may read where `names_jobs` is false.
+  [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
 
@@ -106,6 +109,7 @@ struct Agent::Implementation {
   JobRetention retention;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
+  std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them
   std::unique_ptr<net::Server> metrics_server;
   std::unique_ptr<net::OtlpExporter> exporter;  // nothing: metrics are posted nowhere
   std::shared_ptr<net::Credentials> tls;
@@ -113,6 +117,7 @@ struct Agent::Implementation {
   bool welcome = false;
   std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
   std::uint64_t heard_ns = 0;     // ours when that came
+  std::optional<Nanoseconds> alone_since;  // the kill switch is thrown and no coordinator is there
   bool stopping = false;
   std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;

@@ -81,8 +81,9 @@ Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scr
 }
 
 // From SIGTERM to SIGKILL. A job that is restarted for its trials saves a checkpoint before it ends, and has as long
-// for that as for anything else; a trial's launch has nothing to save.
+// for that as for anything else; a trial's launch has nothing to save, and what must not be saved has no time.
 Nanoseconds grace_of(const wire::Kill& asked, const std::string& state, Nanoseconds usual) {
+  if (asked.unsaved()) return Nanoseconds(0);
   if (!asked.variant().empty() || !is_plain_name(asked.job())) return usual;
   const auto text = read_file(Scratch(state, asked.job(), "").job());
   if (!text.ok()) return usual;
@@ -251,15 +252,19 @@ void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& j
 }
 
 Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) {
-  const auto& asked = command.launch();
+  TRIMTAB_TRY_STATUS(start_launch(command.launch(), job));
+  remember(command.launch(), job);
+  parts_.loop.post([this, id = command.id()] { finish(id, {}); });
+  return {};
+}
+
+Status CommandRunner::start_launch(const wire::Launch& asked, const Job& job) {
   const Scratch scratch(parts_.state, job.name, asked.variant());
   TRIMTAB_TRY(const auto starts, rank_starts(asked, job, scratch));
   for (const auto& start : starts) {
     if (!parts_.ranks.has_started(start)) parts_.launching(start.id);
   }
-  TRIMTAB_TRY_STATUS(parts_.ranks.start(starts, asked.fresh()));
-  parts_.loop.post([this, id = command.id()] { finish(id, {}); });
-  return {};
+  return parts_.ranks.start(starts, asked.fresh());
 }
 
 // The command `submit`, on the node that the coordinator told where all ranks belong.
@@ -330,6 +335,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
 
 Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
+  in_trial_.erase(asked.job());
   give_up(asked);
   parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
                    [this, id = command.id()] { finish(id, {}); });

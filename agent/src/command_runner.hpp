@@ -1,12 +1,14 @@
 #pragma once
 
 // Does what the coordinator commands: describe, benchmark, launch, kill. Each command once, however often it is asked.
+// One thing it does without: where nobody commands, a job that a trial runs of can be brought back (bring_back.cpp).
 // Loop thread only.
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "command_ledger.hpp"
@@ -47,6 +49,12 @@ class CommandRunner final {
   void run(const wire::Command& command);
   // Sends the replies that could not be sent.
   void link_opened();
+  // Each restarted job whose latest launch is a trial's that nobody has asked to end goes on with the plan that it
+  // keeps: what runs of the trial is ended, and the job's own latest launch is started again. To be called while no
+  // coordinator is there; again and again does no harm.
+  void bring_back();
+  // A coordinator is there, or there is no reason any more: what has not begun of it is left.
+  void leave_to_coordinator() { bringing_back_.clear(); }
   // Ends what runs; nothing is reported.
   void stop() { running_.clear(); }
   [[nodiscard]] std::size_t running() const { return running_.size(); }
@@ -62,6 +70,10 @@ class CommandRunner final {
   Status benchmark(const wire::Command& command);
   Status launch(const wire::Command& command);
   Status start_ranks(const wire::Command& command, const Job& job);
+  Status start_launch(const wire::Launch& launch, const Job& job);
+  void remember(const wire::Launch& launch, const Job& job);
+  void bring_back(const std::string& job);
+  Status brought_back(const wire::Launch& launch);
   void checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied);
   void give_up(const wire::Kill& kill);
   Status kill(const wire::Command& command);
@@ -76,6 +88,8 @@ class CommandRunner final {
 
   Parts parts_;
   CommandLedger ledger_;
+  std::set<std::string> in_trial_;       // jobs whose latest launch is a trial's that nobody has asked to end
+  std::set<std::string> bringing_back_;  // jobs
   std::map<std::uint64_t, Running> running_;
   std::map<std::uint64_t, wire::CommandDone> unsent_;
   // Replies for which the disk had no room: remembered here, and written down later.

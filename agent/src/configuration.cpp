@@ -114,6 +114,12 @@ Status set_metrics_address(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_metrics_jobs(Configuration& c, const std::string& text) {
+  if (text != "opaque" && text != "named") return bad_input("must be opaque or named, but it is " + text);
+  c.metrics_name_jobs = text == "named";
+  return {};
+}
+
 Status set_tenant(Configuration& c, const std::string& text) {
   if (text != net::kEveryTenant && !net::is_tenant_name(text)) {
     return bad_input(
@@ -178,6 +184,9 @@ constexpr std::array kKeys{
                      set_metrics_address},
     ConfigurationKey{"metrics_port", "PORT", "port of the Prometheus metrics; 0 = off",
                      [](C& c, Text text) { return set_integer<std::uint16_t>(c.metrics_port, text, 0, 65535); }},
+    ConfigurationKey{"metrics_jobs", "WHICH",
+                     "jobs on the page of metrics on loopback, which every user can read: opaque (default) or named",
+                     set_metrics_jobs},
     ConfigurationKey{"inject", "PATH", "libtrimtab-inject.so",
                      [](C& c, Text text) { return set_path(c.inject_library, text); }},
     ConfigurationKey{"spool_limit", "BYTES",

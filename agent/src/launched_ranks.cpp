@@ -9,13 +9,23 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "child_process.hpp"
-#include "process_identity.hpp"
 
 namespace trimtab::agent {
 
-LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended)
-    : loop_(loop), ledger_(ledger), state_(std::move(state)), ended_(std::move(ended)) {}
+namespace {
+
+// A launcher that is ended at once takes its launch back all the same.
+constexpr Nanoseconds kLauncherGrace = std::chrono::seconds(10);
+
+}  // namespace
+
+LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended,
+                             std::shared_ptr<Processes> processes)
+    : loop_(loop),
+      ledger_(ledger),
+      state_(std::move(state)),
+      ended_(std::move(ended)),
+      processes_(processes ? std::move(processes) : system_processes(loop)) {}
 LaunchedRanks::~LaunchedRanks() = default;
 
 Status LaunchedRanks::adopt() {
@@ -28,7 +38,7 @@ Status LaunchedRanks::adopt() {
       ended_(entry);
       continue;
     }
-    const bool alive = is_alive(entry.pid, entry.start_time);
+    const bool alive = processes_->is_alive(entry.pid, entry.start_time);
     const Status watched = alive ? watch(rank) : unavailable("it is gone");
     if (watched.ok()) {
       spdlog::info("{} (pid {}) runs on from an earlier agent", describe(entry.id), entry.pid);
@@ -121,7 +131,7 @@ Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
                      ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
                      "(Kubernetes: hostPID), or in the one that the scheduler starts processes in");
   }
-  const auto stat = process_stat(pid);
+  const auto stat = processes_->stat(pid);
   if (!stat) return unavailable(process_name(pid) + " has ended");
   TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
   ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
@@ -139,9 +149,10 @@ Status LaunchedRanks::start_one(const RankStart& start) {
   if (start.awaits_slot) return await_slot(start);
   TRIMTAB_TRY(const int log, open_log(start.log_path));
   ProcessRequest request{start.arguments, start.environment, start.working_directory, log, log, false};
-  auto held = HeldProcess::fork(request);
+  auto forked = processes_->fork(request);
   ::close(log);
-  if (!held.ok()) return held.error();
+  if (!forked.ok()) return forked.error();
+  const std::unique_ptr<HeldChild> held = std::move(forked).value();
   Rank rank;
   rank.entry.id = start.id;
   rank.entry.launch = start.launch;
@@ -161,9 +172,9 @@ Status LaunchedRanks::start_one(const RankStart& start) {
 }
 
 Status LaunchedRanks::watch(Rank& rank) {
-  TRIMTAB_TRY(rank.watch, ProcessWatch::start(loop_, rank.entry.pid, [this, id = rank.entry.id](const ProcessEnd& end) {
-                process_ended(id, end);
-              }));
+  TRIMTAB_TRY(rank.watch, processes_->watch(rank.entry.pid, [this, id = rank.entry.id](const ProcessEnd& end) {
+    process_ended(id, end);
+  }));
   return {};
 }
 
@@ -225,12 +236,16 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
     }
     const auto& watch = rank.watch;
     watch->end_group_with_it();
-    watch->signal_group(grace.count() > 0 ? SIGTERM : SIGKILL);
+    if (grace.count() > 0 || id.rank == kLauncher) {
+      watch->signal_group(SIGTERM);
+    } else {
+      watch->kill_all();
+    }
   }
-  ending->grace = loop_.after(grace, [this, ids] {
+  ending->grace = loop_.after(grace.count() > 0 ? grace : kLauncherGrace, [this, ids] {
     for (const auto& id : ids) {
       const auto found = ranks_.find(id);
-      if (found != ranks_.end() && found->second.watch) found->second.watch->signal_group(SIGKILL);
+      if (found != ranks_.end() && found->second.watch) found->second.watch->kill_all();
     }
   });
   ending->waiting = std::move(ids);
@@ -255,7 +270,7 @@ void LaunchedRanks::settle_endings() {
 std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint32_t number, pid_t pid) const {
   for (const auto& [id, rank] : ranks_) {
     if (id.job != job || id.rank != number || !rank.watch) continue;
-    if (belongs_to(pid, rank.entry.pid)) return rank.entry;
+    if (processes_->belongs_to(pid, rank.entry.pid)) return rank.entry;
   }
   return std::nullopt;
 }
@@ -263,7 +278,7 @@ std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint3
 std::optional<LedgerRank> LaunchedRanks::find_ended(const RankIdentity& id, std::uint64_t launch, pid_t pid) const {
   const auto found = ranks_.find(id);
   if (found == ranks_.end() || found->second.entry.launch != launch || pid <= 0) return std::nullopt;
-  const auto stat = process_stat(pid);
+  const auto stat = processes_->stat(pid);
   if (stat && !stat->ended()) return std::nullopt;  // what lives must be found by its descent
   return found->second.entry;
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/event_loop.hpp"
-#include "process_watch.hpp"
+#include "processes.hpp"
 #include "rank_command.hpp"
 #include "rank_ledger.hpp"
 #include "scratch.hpp"
@@ -44,7 +44,9 @@ class LaunchedRanks final {
   // A rank has ended, for whatever reason; the ledger says how.
   using Ended = std::function<void(const LedgerRank&)>;
 
-  LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended);
+  // `processes`: nothing = the machine's.
+  LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended,
+                std::shared_ptr<Processes> processes = nullptr);
   ~LaunchedRanks();
 
   // Takes up the ranks of an earlier agent on this state, and removes what its ended launches left. Ended is called for
@@ -70,7 +72,7 @@ class LaunchedRanks final {
   [[nodiscard]] bool is_active(const std::string& job) const;
 
   // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
-  // else launches up to it.
+  // else launches up to it. No grace: SIGKILL at once, but for launchers, which have a submission to take back.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
            std::function<void()> done);
   void end_all(Nanoseconds grace, std::function<void()> done);
@@ -92,8 +94,8 @@ class LaunchedRanks final {
  private:
   struct Rank {
     LedgerRank entry;
-    std::unique_ptr<ProcessWatch> watch;  // while it runs
-    std::optional<RankStart> awaited;     // until a slot has come for it
+    std::unique_ptr<WatchedProcess> watch;  // while it runs
+    std::optional<RankStart> awaited;       // until a slot has come for it
 
     [[nodiscard]] bool is_active() const { return watch != nullptr || awaited.has_value(); }
   };
@@ -119,6 +121,7 @@ class LaunchedRanks final {
   RankLedger ledger_;
   std::string state_;
   Ended ended_;
+  std::shared_ptr<Processes> processes_;
   std::map<RankIdentity, Rank> ranks_;
   std::vector<std::unique_ptr<Ending>> endings_;
 };

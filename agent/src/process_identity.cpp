@@ -22,6 +22,19 @@ std::optional<pid_t> numeric_name(const std::string& name) {
   return pid;
 }
 
+template <typename Wanted>
+std::vector<pid_t> processes(const Wanted& wanted) {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const auto pid = numeric_name(entry->path().filename().native());
+    const auto stat = pid ? process_stat(*pid) : std::nullopt;
+    if (stat && wanted(*pid, *stat)) found.push_back(*pid);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::optional<ProcessStat> parse_process_stat(std::string_view text) {
@@ -67,15 +80,12 @@ bool belongs_to(pid_t pid, pid_t ancestor) {
 }
 
 std::vector<pid_t> group_members(pid_t leader) {
-  std::vector<pid_t> members;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const auto pid = numeric_name(entry->path().filename().native());
-    const auto stat = pid ? process_stat(*pid) : std::nullopt;
-    if (stat && stat->group == leader && *pid != leader) members.push_back(*pid);
-  }
-  return members;
+  return processes([leader](pid_t pid, const ProcessStat& stat) { return stat.group == leader && pid != leader; });
+}
+
+std::vector<pid_t> descendants_apart(pid_t leader) {
+  return processes(
+      [leader](pid_t pid, const ProcessStat& stat) { return stat.group != leader && belongs_to(pid, leader); });
 }
 
 }  // namespace trimtab::agent

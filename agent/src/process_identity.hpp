@@ -35,6 +35,10 @@ struct ProcessStat {
 // Whether `pid` is the process `ancestor`, a descendant of it, or in the group that it leads.
 [[nodiscard]] bool belongs_to(pid_t pid, pid_t ancestor);
 
+// The descendants of a process that are not in the group that it leads: what it started in sessions of their own, as
+// PyTorch's torchrun does. Reads all of /proc.
+[[nodiscard]] std::vector<pid_t> descendants_apart(pid_t leader);
+
 // The processes of a group but for the one that leads it, in no order, also such as have ended and are not reaped.
 // Reads all of /proc.
 [[nodiscard]] std::vector<pid_t> group_members(pid_t leader);

@@ -67,6 +67,12 @@ void ProcessWatch::signal_group(int number) const {
   ::kill(-pid_, number);
 }
 
+void ProcessWatch::kill_all() {
+  apart_ = descendants_apart(pid_);
+  signal_group(SIGKILL);
+  for (const pid_t pid : apart_) ::kill(pid, SIGKILL);
+}
+
 void ProcessWatch::readable() {
   end_ = look(descriptor_);
   watch_ = {};
@@ -77,7 +83,9 @@ void ProcessWatch::readable() {
 
 // A process that is being killed makes no other, so one look finds them all.
 void ProcessWatch::await_members() {
-  for (const pid_t pid : group_members(pid_)) {
+  std::vector<pid_t> killed = group_members(pid_);
+  killed.insert(killed.end(), apart_.begin(), apart_.end());
+  for (const pid_t pid : killed) {
     const int descriptor = open_descriptor(pid);
     if (descriptor < 0) continue;  // gone meanwhile
     members_.push_back({descriptor, loop_.when_readable(descriptor, [this, descriptor] { member_ended(descriptor); })});

@@ -26,7 +26,19 @@ struct ProcessEnd {
 // "exited with code 3", "was ended by signal 9 (Killed)".
 [[nodiscard]] std::string describe(const ProcessEnd& end);
 
-class ProcessWatch final {
+// A process whose end is told, once; destroyed, nothing is told any more.
+class WatchedProcess {
+ public:
+  virtual ~WatchedProcess() = default;
+  // To the whole group that the process leads. Nothing happens when it is gone.
+  virtual void signal_group(int number) const = 0;
+  // SIGKILL, which nobody passes on: also to what the process has started in sessions of their own.
+  virtual void kill_all() = 0;
+  // Also a clean end kills the rest of the group.
+  virtual void end_group_with_it() = 0;
+};
+
+class ProcessWatch final : public WatchedProcess {
  public:
   // `ended` is called once, on the loop; it may destroy the watch. What is left of the process's group is killed first
   // unless it ended cleanly: a rank that crashed leaves no data loaders behind, nor one whose container's starter was
@@ -34,14 +46,13 @@ class ProcessWatch final {
   // since a driver or a file server can hold it.
   [[nodiscard]] static Result<std::unique_ptr<ProcessWatch>> start(net::EventLoop& loop, pid_t pid,
                                                                    std::function<void(const ProcessEnd&)> ended);
-  ~ProcessWatch();
+  ~ProcessWatch() override;
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // To the whole group that the process leads. Nothing happens when it is gone.
-  void signal_group(int number) const;
-  // Also a clean end kills the rest of the group.
-  void end_group_with_it() { end_group_ = true; }
+  void signal_group(int number) const override;
+  void kill_all() override;
+  void end_group_with_it() override { end_group_ = true; }
 
  private:
   struct Member {
@@ -62,6 +73,7 @@ class ProcessWatch final {
   std::function<void(const ProcessEnd&)> ended_;
   bool end_group_ = false;
   net::EventLoop::Watch watch_;
+  std::vector<pid_t> apart_;  // killed with it, of other groups
   // From the process's end on.
   ProcessEnd end_;
   std::vector<Member> members_;

@@ -85,9 +85,14 @@ void check_version(Fields& fields) {
 
 RankFrame read_hello(Fields& f) {
   check_version(f);
-  return HelloFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes),
-                    read_rank(f),        static_cast<std::uint32_t>(f.integer_or("world_size", 1, 1, kLargestRank)),
-                    f.epoch(),           f.step()};
+  return HelloFrame{f.integer("pid", 1),
+                    f.text("job", kMaxNameBytes),
+                    read_rank(f),
+                    static_cast<std::uint32_t>(f.integer_or("world_size", 1, 1, kLargestRank)),
+                    f.epoch(),
+                    f.step(),
+                    f.integer_or("groups_ns", 0, 0),
+                    f.integer_or("build_ns", 0, 0)};
 }
 
 RankFrame read_ring(Fields& f) {
@@ -105,7 +110,8 @@ RankFrame read_step(Fields& f) {
                   f.number("gradient_norm").value_or(0),
                   f.text("samples", kMaxNameBytes),
                   f.integer_or("peak_bytes", 0, 0),
-                  f.integer_or("preparations", 0, 0)};
+                  f.integer_or("preparations", 0, 0),
+                  f.text("not_finite", kMaxNameBytes)};
   return frame;
 }
 

@@ -22,6 +22,9 @@ struct HelloFrame {
   std::uint32_t world_size = 1;
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
+  // Parts of what the process took to come here; 0 = not told.
+  std::int64_t groups_ns = 0;
+  std::int64_t build_ns = 0;
 };
 struct RingFrame {
   std::int64_t pid = 0;
@@ -61,6 +64,7 @@ struct StepFrame {
   std::string samples;
   std::int64_t peak_bytes = 0;
   std::int64_t preparations = 0;  // 0 = not told
+  std::string not_finite = {};    // "loss" or "gradient_norm"
 };
 struct PlanAckFrame {
   std::uint64_t epoch = 0;

@@ -56,7 +56,7 @@ wire::RankEvent event_of(const ByeFrame& frame) {
 
 Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second) {
   net::LocalServerHandlers handlers;
-  handlers.opened = [this](Peer peer, pid_t pid, uid_t) { sessions_[peer].pid = pid; };
+  handlers.opened = [this](Peer peer, pid_t pid, uid_t) { opened(peer, pid); };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
   handlers.closed = [this](Peer peer, const std::string&) { closed(peer); };
   handlers.refused = [this](pid_t pid, uid_t, const std::string& reason) {
@@ -65,6 +65,8 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::
   };
   handlers.delayed = [this](Peer) { ++counters_.delayed; };
   TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
+  serve({[this](Peer peer, std::string_view frame) { server_->send(peer, frame); },
+         [this](Peer peer) { server_->close(peer); }});
   return {};
 }
 
@@ -88,7 +90,7 @@ void RankSessions::received(Peer peer, std::string_view json, int descriptor) {
   if (handled.ok()) return;
   ++counters_.refused_frames;
   say_refused(session.pid, "is disconnected", handled.error().message);
-  server_->close(peer);
+  port_.close(peer);
 }
 
 Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor) {
@@ -111,7 +113,7 @@ Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame,
 Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello) {
   session.greeted = true;
   session.epoch = hello.epoch;
-  server_->send(peer, welcome_frame(parts_.node));
+  port_.send(peer, welcome_frame(parts_.node));
   if (hello.rank) session.rank = parts_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
     ++counters_.unknown_processes;
@@ -124,8 +126,10 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   event.mutable_connected()->set_pid(session.pid);
   event.mutable_connected()->set_epoch(hello.epoch);
   event.mutable_connected()->set_step(hello.step);
+  event.mutable_connected()->set_groups_ns(hello.groups_ns);
+  event.mutable_connected()->set_build_ns(hello.build_ns);
   tell(session, std::move(event));
-  for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) server_->send(peer, frame);
+  for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) port_.send(peer, frame);
   return {};
 }
 
@@ -135,10 +139,10 @@ Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slo
   const auto start = parts_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
   if (!start.ok()) {
     spdlog::warn("{} is given no rank: {}", process_name(session.pid), start.error().message);
-    server_->send(peer, refused_frame(start.error().message));
+    port_.send(peer, refused_frame(start.error().message));
     return {};
   }
-  server_->send(peer, run_frame(start->arguments, start->environment, start->working_directory, start->log_path));
+  port_.send(peer, run_frame(start->arguments, start->environment, start->working_directory, start->log_path));
   return {};
 }
 
@@ -207,6 +211,7 @@ void RankSessions::said_step(const Session& session, const StepFrame& frame) {
   step.set_samples(frame.samples);
   step.set_peak_bytes(frame.peak_bytes);
   step.set_preparations(frame.preparations);
+  step.set_not_finite(frame.not_finite);
   tell(session, std::move(event));
 }
 
@@ -335,7 +340,7 @@ void RankSessions::stop_job(const std::string& job, std::int64_t step) {
 
 void RankSessions::send_to_job(const std::string& job, std::string_view frame) {
   for (const auto& [peer, session] : sessions_) {
-    if (session.rank && !session.is_ring && session.rank->id.job == job) server_->send(peer, frame);
+    if (session.rank && !session.is_ring && session.rank->id.job == job) port_.send(peer, frame);
   }
 }
 

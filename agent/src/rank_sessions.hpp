@@ -26,8 +26,15 @@
 
 namespace trimtab::agent {
 
+// What of the socket's server the sessions need: a seam, so that tests can stand in for it.
+struct LocalPort {
+  std::function<void(net::LocalPeerId, std::string_view frame)> send;
+  std::function<void(net::LocalPeerId)> close;
+};
+
 class RankSessions final {
  public:
+  using Peer = net::LocalPeerId;
   struct Parts {
     LaunchedRanks& ranks;
     RankNews& news;
@@ -45,6 +52,12 @@ class RankSessions final {
   // Of each process so many frames a second are read.
   [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second = 0);
   void stop();
+
+  // Where something else than listen() brings the connections: what it is to be told, and what it tells.
+  void serve(LocalPort port) { port_ = std::move(port); }
+  void opened(Peer peer, pid_t pid) { sessions_[peer].pid = pid; }
+  void received(Peer peer, std::string_view json, int descriptor);
+  void closed(Peer peer);
 
   // From the coordinator, for the job's ranks on this node.
   void propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent);
@@ -90,9 +103,7 @@ class RankSessions final {
     std::optional<LedgerRank> rank;      // where we launched it
     std::uint64_t epoch = 0;
   };
-  using Peer = net::LocalPeerId;
 
-  void received(Peer peer, std::string_view json, int descriptor);
   Status handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor);
   Status greet(Peer peer, Session& session, const HelloFrame& hello);
   Status greet_launcher(Session& session, const LauncherFrame& launcher);
@@ -103,7 +114,6 @@ class RankSessions final {
   void said_step(const Session& session, const StepFrame& frame);
   void said_active(Session& session, const PlanActiveFrame& frame);
   void said_report(const Session& session, const ReportFrame& frame);
-  void closed(Peer peer);
   void say_refused(pid_t pid, const char* what, const std::string& reason);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
   void refuse(const std::string& job, const PlanRefuseFrame& refusal);
@@ -114,7 +124,8 @@ class RankSessions final {
   void give_context(Peer peer, const Session& session, std::uint64_t epoch, bool now);
 
   Parts parts_;
-  std::unique_ptr<net::LocalServer> server_;
+  std::unique_ptr<net::LocalServer> server_;  // nothing: serve() was called
+  LocalPort port_;
   std::map<Peer, Session> sessions_;
   PlanRelay relay_;
   bool held_ = false;

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <climits>
+#include <thread>
 
 #include "embedded.hpp"
 #include "net/http_client.hpp"
@@ -16,6 +17,10 @@
 namespace trimtab::cli {
 
 namespace {
+
+// A request that comes too often for the coordinator is made again.
+constexpr int kPatientTries = 10;
+constexpr Nanoseconds kRetryAfter = std::chrono::seconds(1);
 
 std::string message_of(const net::HttpReply& reply) {
   const auto error =
@@ -89,6 +94,11 @@ Result<std::string> CoordinatorClient::request(const std::string& method, const 
     TRIMTAB_TRY(endpoint.token, net::read_token(address_.token_file));
   }
   TRIMTAB_TRY(net::HttpReply reply, net::http_request(endpoint, method, target, body, timeout));
+  // More than a person may ask at once, such as the chunks of a long trace.
+  for (int tries = 0; reply.status == 429 && tries < kPatientTries; ++tries) {
+    std::this_thread::sleep_for(kRetryAfter);
+    TRIMTAB_TRY(reply, net::http_request(endpoint, method, target, body, timeout));
+  }
   if (reply.status >= 400) return error_of(reply);
   return std::move(reply.body);
 }

@@ -29,6 +29,14 @@ TrialState trial_of(const json& object) {
   take(object, "measured_ms", trial.measured_ms);
   take(object, "incumbent_ms", trial.incumbent_ms);
   take(object, "switch_ms", trial.switch_ms);
+  take(object, "break_even_steps", trial.break_even_steps);
+  if (const auto phases = object.find("switch_phases_ms"); phases != object.end() && phases->is_object()) {
+    for (const std::string_view name : kSwitchPhases) {
+      double ms = 0;
+      take(*phases, std::string(name).c_str(), ms);
+      if (ms > 0) trial.switch_phases.emplace_back(name, ms);
+    }
+  }
   if (const auto speedup = object.find("speedup"); speedup != object.end() && speedup->is_object()) {
     take(*speedup, "ratio", trial.ratio);
     take(*speedup, "low", trial.ratio_low);

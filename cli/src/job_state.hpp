@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "schema/plan.hpp"
+#include "switch_phases.hpp"
 
 namespace trimtab::cli {
 
@@ -24,6 +25,8 @@ struct TrialState {
   double measured_ms = 0;  // 0 = not measured
   double incumbent_ms = 0;
   double switch_ms = 0;
+  SwitchPhases switch_phases;         // empty = not told
+  std::int64_t break_even_steps = 0;  // of an adopted one
   double ratio = 1;
   double ratio_low = 1;
   double ratio_high = 1;

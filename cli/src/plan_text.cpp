@@ -1,9 +1,11 @@
 #include "plan_text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <utility>
 
+#include "base/units.hpp"
 #include "text_table.hpp"
 
 namespace trimtab::cli {
@@ -71,6 +73,16 @@ std::string bar(const Stage& stage, std::int32_t operators, std::int32_t columns
   return text;
 }
 
+// "; buckets of 50 MiB", where the plan says a size.
+std::string buckets(const Plan& plan) {
+  const auto found = plan.target_knobs.find("bucket_bytes");
+  if (found == plan.target_knobs.end()) return "";
+  Bytes bytes = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc{} && bytes > 0 ? "; buckets of " + format_bytes(bytes) : "";
+}
+
 std::string counted(std::int32_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -124,7 +136,7 @@ std::string one_line(const Plan& plan) {
     const auto& segments = plan.stages[stage].segments;
     for (std::size_t i = 0; i < segments.size(); ++i) text += (i == 0 ? " " : " + ") + short_segment(segments[i]);
   }
-  return text;
+  return text + buckets(plan);
 }
 
 std::string plan_table(const Plan& plan, const Model* model) {

@@ -85,29 +85,48 @@ struct Attempt {
   std::optional<Measured> measured;
   bool incumbent = false;
   bool failed = false;
+  bool changed = false;  // the machine, since the attempt before
 };
 
 std::vector<Attempt> attempts_of(const ReportData& report) {
   std::vector<Attempt> attempts{{"initial plan", report.initial.measured, true, false}};
-  for (const ReportTrial& trial : report.trials) {
+  for (std::size_t i = 0; i < report.trials.size(); ++i) {
+    const ReportTrial& trial = report.trials[i];
     attempts.push_back({"trial " + trial.id + " (" + trial.state + ")", trial.run.measured, trial.state == "adopted",
-                        trial.state == "failed"});
+                        trial.state == "failed", !changes_before(report, i).empty()});
   }
   return attempts;
 }
 
-// The incumbent's time over the trials, as a staircase.
-std::vector<std::pair<double, double>> staircase(const std::vector<Attempt>& attempts, const Scale& x, const Scale& y) {
-  std::vector<std::pair<double, double>> line;
+using Line = std::vector<std::pair<double, double>>;
+
+// The incumbent's time over the trials, as a staircase for each machine that it was measured on.
+std::vector<Line> staircases(const std::vector<Attempt>& attempts, const Scale& x, const Scale& y) {
+  std::vector<Line> lines(1);
+  const auto end_at = [&](double place) {
+    if (!lines.back().empty()) lines.back().emplace_back(x(place), lines.back().back().second);
+  };
   for (std::size_t i = 0; i < attempts.size(); ++i) {
-    const auto& attempt = attempts[i];
-    if (!attempt.incumbent || !attempt.measured) continue;
-    const double place = x(static_cast<double>(i));
-    if (!line.empty()) line.emplace_back(place, line.back().second);
-    line.emplace_back(place, y(attempt.measured->mean));
+    const double place = static_cast<double>(i);
+    if (attempts[i].changed) {
+      end_at(place - 0.5);
+      lines.emplace_back();
+    }
+    if (!attempts[i].incumbent || !attempts[i].measured) continue;
+    end_at(place);
+    lines.back().emplace_back(x(place), y(attempts[i].measured->mean));
   }
-  if (!line.empty()) line.emplace_back(x(static_cast<double>(attempts.size()) - 0.6), line.back().second);
-  return line;
+  end_at(static_cast<double>(attempts.size()) - 0.6);
+  return lines;
+}
+
+void draw_changes(Svg& svg, const std::vector<Attempt>& attempts, const Scale& x) {
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    if (!attempts[i].changed) continue;
+    const double place = x(static_cast<double>(i) - 0.5);
+    svg.line(place, kTop, place, kTop + kHeight, "ideal");
+    svg.text(place, kTop - 6, "the machine changed", "small", Anchor::kMiddle);
+  }
 }
 
 }  // namespace
@@ -156,7 +175,10 @@ std::string convergence_chart(const ReportData& report) {
   std::vector<double> whole = ticks(0, static_cast<double>(attempts.size()) - 1, 8);
   std::erase_if(whole, [](double value) { return value != std::floor(value); });
   draw_x_axis(svg, x, whole, "trial, in the order of running");
-  svg.polyline(staircase(attempts, x, y), "series");
+  draw_changes(svg, attempts, x);
+  for (const Line& line : staircases(attempts, x, y)) {
+    if (!line.empty()) svg.polyline(line, "series");
+  }
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     const double place = x(static_cast<double>(i));
     if (attempts[i].failed) svg.text(place, kTop + kHeight - 6, "failed", "small", Anchor::kMiddle);

@@ -33,29 +33,15 @@ std::string break_even_sentence(const ReportData& report) {
   return text;
 }
 
-std::string_view phase_words(std::string_view name) {
-  if (name == "save") return "the snapshot";
-  if (name == "move") return "moving state";
-  return name == "groups" ? "communicators" : "building modules";
-}
-
-// "214.5 ms, of which the snapshot 90 ms, moving state 40 ms"
-std::string change_text(const ReportTrial& trial) {
-  std::string text = format_ms(*trial.switch_ms);
-  for (const auto& [name, ms] : trial.switch_phases) {
-    text += text.find(", of which") == std::string::npos ? ", of which " : ", ";
-    text += std::string(phase_words(name)) + " " + format_ms(ms);
-  }
-  return text;
-}
-
 std::string change_sentence(const ReportData& report) {
   const ReportTrial* longest = nullptr;
   for (const ReportTrial& trial : report.trials) {
     if (!trial.switch_ms || trial.switch_phases.empty()) continue;
     if (longest == nullptr || *trial.switch_ms > *longest->switch_ms) longest = &trial;
   }
-  return longest == nullptr ? "" : " The longest change of plan took " + change_text(*longest) + ".";
+  return longest == nullptr
+             ? ""
+             : " The longest change of plan took " + change_text(*longest->switch_ms, longest->switch_phases) + ".";
 }
 
 std::string times_sentence(const ReportData& report) {
@@ -89,31 +75,14 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
   for (const ReportTrial& trial : trials) {
     const double width = std::max(0.0, *trial.overhead_ms) / most * kPlot;
     svg.text(kLeft - 8, y + 12, "trial " + trial.id + ", " + trial.state, "small", Anchor::kEnd);
-    svg.rectangle(kLeft, y, width, kBar, trial.state == "adopted" ? "point" : "point-lost",
-                  trial.switch_ms ? "one change of plan took " + change_text(trial) : "");
+    svg.rectangle(
+        kLeft, y, width, kBar, trial.state == "adopted" ? "point" : "point-lost",
+        trial.switch_ms ? "one change of plan took " + change_text(*trial.switch_ms, trial.switch_phases) : "");
     svg.text(kLeft + width + 6, y + 12, format_ms(*trial.overhead_ms), "small");
     y += kRow;
   }
   svg.line(kLeft, kTop - 4, kLeft, height, "axis");
   return svg.str();
-}
-
-std::string drift_sentence(const ReportDrift& drift) {
-  if (drift.by_look()) {
-    return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
-           "they took, " + drift.what + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
-  }
-  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
-         " instead of " + format_ms(drift.before_ms) + ", noticed at step " + std::to_string(drift.noticed_step) +
-         (drift.during.empty() ? "" : " in " + drift.during) +
-         (drift.what.empty() ? "; the cause is not known" : ": " + drift.what) +
-         (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
-}
-
-std::string resize_sentence(const ReportResize& resize) {
-  const std::string who = resize.joined.empty() ? "without " + resize.lost : "with " + resize.joined;
-  return "At step " + std::to_string(resize.step) + " the job went on " + who + ", on " +
-         std::to_string(resize.devices) + " devices" + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
 }
 
 }  // namespace
@@ -131,13 +100,6 @@ std::string cost_section(const ReportData& report) {
             "<figcaption>Changes of plan, and what steps took longer than the incumbent's.</figcaption>\n</figure>\n";
   }
   return section("What it cost", body);
-}
-
-std::string changes_section(const ReportData& report) {
-  std::string items;
-  for (const ReportDrift& drift : report.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
-  for (const ReportResize& resize : report.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
-  return section("What changed on the machine", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");
 }
 
 }  // namespace trimtab::cli

@@ -160,12 +160,12 @@ std::optional<Interval> read_ratio(Reader& reader, const json& parent, const cha
   return Interval{*ratio, reader.number(*value, "low", where), reader.number(*value, "high", where)};
 }
 
-std::vector<std::pair<std::string, double>> read_phases(Reader& reader, const json& cost, const std::string& path) {
-  std::vector<std::pair<std::string, double>> phases;
+SwitchPhases read_phases(Reader& reader, const json& cost, const std::string& path) {
+  SwitchPhases phases;
   const json* value = reader.object(cost, "switch_phases_ms", path);
   if (value == nullptr) return phases;
-  for (const char* name : {"save", "move", "groups", "build"}) {
-    const auto ms = reader.number(*value, name, path + ".switch_phases_ms");
+  for (const std::string_view name : kSwitchPhases) {
+    const auto ms = reader.number(*value, std::string(name).c_str(), path + ".switch_phases_ms");
     if (ms && *ms > 0) phases.emplace_back(name, *ms);
   }
   return phases;
@@ -233,17 +233,23 @@ void read_each(Reader& reader, const json& root, const char* field, Read read) {
   }
 }
 
+std::optional<std::int64_t> read_trials_before(Reader& reader, const json& change, const std::string& path) {
+  if (!change.contains("trials_before")) return std::nullopt;
+  return read_integer(reader, change, "trials_before", path);
+}
+
 void read_changes(Reader& reader, const json& root, ReportData& report) {
   read_each(reader, root, "drifts", [&](const json& value, const std::string& path) {
     report.drifts.push_back(
         {read_integer(reader, value, "since_step", path), read_integer(reader, value, "noticed_step", path),
          reader.number(value, "before_ms", path).value_or(0), reader.number(value, "after_ms", path).value_or(0),
-         reader.text(value, "what", path), reader.text(value, "stale", path), reader.text(value, "during", path)});
+         reader.text(value, "what", path), reader.text(value, "stale", path), read_trials_before(reader, value, path),
+         reader.text(value, "during", path)});
   });
   read_each(reader, root, "resizes", [&](const json& value, const std::string& path) {
     report.resizes.push_back({read_integer(reader, value, "step", path), reader.text(value, "lost", path),
                               read_integer(reader, value, "devices", path), reader.text(value, "joined", path),
-                              reader.text(value, "outcome", path)});
+                              reader.text(value, "outcome", path), read_trials_before(reader, value, path)});
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "schema/plan.hpp"
+#include "switch_phases.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::cli {
@@ -46,7 +47,7 @@ struct ReportTrial {
   std::string reason;   // "slower", "out_of_memory"
   std::string message;  // of a failure, for people
   std::optional<double> switch_ms;
-  std::vector<std::pair<std::string, double>> switch_phases;  // name and ms, of the longest change; empty = not told
+  SwitchPhases switch_phases;  // of the longest change; empty = not told
   std::optional<double> steps;
   std::optional<Interval> speedup;    // over the incumbent beside it, where it was measured
   std::optional<double> overhead_ms;  // what it cost beyond the incumbent's steps
@@ -65,9 +66,10 @@ struct ReportDrift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  std::string what;    // changed; empty = not known
-  std::string stale;   // which costs that has made wrong
-  std::string during;  // "trial 3"; empty = the job trained
+  std::string what;                           // changed; empty = not known
+  std::string stale;                          // which costs that has made wrong
+  std::optional<std::int64_t> trials_before;  // ids up to here were made on the machine as it was
+  std::string during;                         // "trial 3"; empty = the job trained
   // A look at the hardware found it, and no step.
   [[nodiscard]] bool by_look() const { return before_ms == after_ms; }
 };
@@ -76,8 +78,9 @@ struct ReportResize {
   std::int64_t step = 0;
   std::string lost;  // nodes
   std::int64_t devices = 0;
-  std::string joined;   // nodes
-  std::string outcome;  // of joined ones
+  std::string joined;                         // nodes
+  std::string outcome;                        // of joined ones
+  std::optional<std::int64_t> trials_before;  // ids up to here were made on the devices before
 };
 
 // A plan that the search offered and nobody ran.

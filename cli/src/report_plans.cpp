@@ -128,8 +128,12 @@ std::string timelines_section(const ReportData& report) {
   const ReportRun adopted = report.adopted.value_or(ReportRun{});
   const double span = std::max({end_of(report.initial.timeline), end_of(report.initial.measured_timeline),
                                 end_of(adopted.timeline), end_of(adopted.measured_timeline)});
-  std::string body = figure(report.initial.timeline, "Initial plan, predicted", span);
-  body += figure(report.initial.measured_timeline, "Initial plan, measured", span);
+  const bool predates = initial_predates_change(report);
+  std::string body =
+      figure(report.initial.timeline,
+             predates ? "Initial plan, predicted for the machine as it is now" : "Initial plan, predicted", span);
+  body += figure(report.initial.measured_timeline,
+                 predates ? "Initial plan, measured before the machine changed" : "Initial plan, measured", span);
   body += figure(adopted.timeline, "Adopted plan, predicted", span);
   return section("One iteration", body + figure(adopted.measured_timeline, "Adopted plan, measured", span));
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report_data.hpp"
 
@@ -31,6 +32,11 @@ namespace trimtab::cli {
 // Loss over steps of both runs; "" without any.
 [[nodiscard]] std::string loss_chart(const LossCheck& loss);
 
+// What the machine or the devices went through between the trial before and this one, a sentence without a full stop
+// each: times before and after it are of different machines. REQUIRES: trial < report.trials.size().
+[[nodiscard]] std::vector<std::string> changes_before(const ReportData& report, std::size_t trial);
+// Whether the initial plan was measured on another machine than the one that plans were tried on since.
+[[nodiscard]] bool initial_predates_change(const ReportData& report);
 // "374 ms (371 to 377)"; "not measured".
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
 // "1.37x, 95 % interval 1.31 to 1.42"

@@ -64,6 +64,12 @@ std::string interval_remark(const ReportRun& run) {
          " steps";
 }
 
+std::string initial_remark(const ReportData& report) {
+  const std::string remark = interval_remark(report.initial);
+  if (!initial_predates_change(report)) return remark;
+  return remark + (remark.empty() ? "" : ", ") + "before the machine changed";
+}
+
 std::string trial_remark(const ReportData& report) {
   int adopted = 0;
   for (const ReportTrial& trial : report.trials) adopted += trial.state == "adopted" ? 1 : 0;
@@ -79,7 +85,7 @@ std::string error_value(const ReportData& report) {
 
 std::string tiles(const ReportData& report) {
   std::string text = "<dl class=\"tiles\">\n";
-  text += tile("Initial plan", time_of(report.initial), interval_remark(report.initial));
+  text += tile("Initial plan", time_of(report.initial), initial_remark(report));
   if (report.adopted) text += tile("Adopted plan", time_of(*report.adopted), interval_remark(*report.adopted));
   text += tile("Trials", std::to_string(report.trials.size()), trial_remark(report));
   text += tile("Prediction error", error_value(report), "before and after calibration");

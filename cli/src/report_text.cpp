@@ -23,7 +23,9 @@ std::string gain_text(const ReportData& report) {
 std::string trials_table(const ReportData& report) {
   TextTable table(
       {{"trial", true}, {"predicted", true}, {"measured", true}, {"verdict"}, {"reason"}, {"switch", true}, {"plan"}});
-  for (const ReportTrial& trial : report.trials) {
+  for (std::size_t i = 0; i < report.trials.size(); ++i) {
+    for (const std::string& change : changes_before(report, i)) table.add_line(change + ":");
+    const ReportTrial& trial = report.trials[i];
     table.add({trial.id, trial.run.predicted_ms ? format_ms(*trial.run.predicted_ms) : "-",
                trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.state, trial.reason,
                trial.switch_ms ? format_ms(*trial.switch_ms) : "-", trial.run.plan ? one_line(*trial.run.plan) : ""});
@@ -52,6 +54,7 @@ std::string error_text(const ReportData& report) {
 
 std::string report_text(const ReportData& report) {
   std::string text = run_text("initial plan      ", report.initial);
+  if (initial_predates_change(report)) text += "                  before the machine changed\n";
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
   if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
   text += "speed-up          " + gain_text(report) + "\n";

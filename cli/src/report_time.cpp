@@ -30,11 +30,13 @@ struct PlanTime {
   bool measured = false;
 };
 
-std::optional<PlanTime> plan_time(const ReportRun& run, const std::string& name) {
+std::optional<PlanTime> plan_time(const ReportRun& run, const std::string& name, bool predates_change = false) {
   const bool measured = !run.measured_timeline.empty();
   const auto& timeline = measured ? run.measured_timeline : run.timeline;
   if (timeline.empty()) return std::nullopt;
-  return PlanTime{name + (measured ? ", measured" : ", predicted"), stage_times(timeline), end_of(timeline), measured};
+  const std::string when = measured && predates_change ? " before the machine changed" : "";
+  return PlanTime{name + (measured ? ", measured" : ", predicted") + when, stage_times(timeline), end_of(timeline),
+                  measured};
 }
 
 double share(const std::array<double, kActivities>& shares, Activity activity) {
@@ -129,7 +131,8 @@ std::string drawing(const std::vector<PlanTime>& plans) {
 
 std::string time_section(const ReportData& report) {
   std::vector<PlanTime> plans;
-  if (auto initial = plan_time(report.initial, "Initial plan")) plans.push_back(std::move(*initial));
+  const bool predates = initial_predates_change(report);
+  if (auto initial = plan_time(report.initial, "Initial plan", predates)) plans.push_back(std::move(*initial));
   if (report.adopted) {
     if (auto adopted = plan_time(*report.adopted, "Adopted plan")) plans.push_back(std::move(*adopted));
   }

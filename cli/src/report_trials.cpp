@@ -38,6 +38,14 @@ std::string row(const ReportTrial& trial) {
   return text + cell(trial.switch_ms ? format_ms(*trial.switch_ms) : "–", "number") + "</tr>\n";
 }
 
+std::string change_rows(const ReportData& report, std::size_t trial) {
+  std::string text;
+  for (const std::string& change : changes_before(report, trial)) {
+    text += "<tr><td colspan=\"8\" class=\"soft\">" + escape(change) + ".</td></tr>\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string not_tried_text(const ReportNotTried& plan) {
@@ -54,7 +62,7 @@ std::string trials_section(const ReportData& report) {
       "<th scope=\"col\" class=\"number\">Predicted</th><th scope=\"col\" class=\"number\">Measured</th>"
       "<th scope=\"col\" class=\"number\">Speed-up</th><th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
       "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
-  for (const ReportTrial& trial : report.trials) body += row(trial);
+  for (std::size_t i = 0; i < report.trials.size(); ++i) body += change_rows(report, i) + row(report.trials[i]);
   body += "</tbody></table></div>\n";
   if (!report.not_tried.empty()) {
     body += "<details>\n<summary>Not tried: " + std::to_string(report.not_tried.size()) +

@@ -5,6 +5,7 @@
 #include "nearest.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
+#include "switch_phases.hpp"
 #include "text_table.hpp"
 
 namespace trimtab::cli {
@@ -72,7 +73,17 @@ std::string describe(const std::vector<TrialState>& trials) {
                printable(trial.reason), trial.switch_ms > 0 ? format_ms(trial.switch_ms) : "-",
                trial.plan ? one_line(*trial.plan) : ""});
   }
-  return table.empty() ? "no trials yet\n" : table.str();
+  if (table.empty()) return "no trials yet\n";
+  std::string changes;
+  for (const TrialState& trial : trials) {
+    if (trial.switch_phases.empty()) continue;
+    changes +=
+        "the change to trial " + std::to_string(trial.id) + "'s plan took " +
+        change_text(trial.switch_ms, trial.switch_phases) +
+        (trial.break_even_steps > 0 ? "; it has paid after " + std::to_string(trial.break_even_steps) + " steps" : "") +
+        "\n";
+  }
+  return table.str() + changes;
 }
 
 Result<std::string> choose_job(const ClusterState& cluster, const std::string& wanted) {

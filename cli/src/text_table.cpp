@@ -27,6 +27,11 @@ void TextTable::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+void TextTable::add_line(std::string text) {
+  TRIMTAB_ASSERT(columns_.size() > 1, "a line across all columns is told from a row of one");
+  rows_.push_back({std::move(text)});
+}
+
 std::string TextTable::str(std::size_t indent) const {
   std::vector<std::string> titles;
   for (const Column& column : columns_) titles.push_back(column.title);
@@ -34,6 +39,7 @@ std::string TextTable::str(std::size_t indent) const {
   lines.insert(lines.end(), rows_.begin(), rows_.end());
   std::vector<std::size_t> widths(columns_.size(), 0);
   for (const auto& line : lines) {
+    if (line.size() < columns_.size()) continue;
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
   }
   std::string text;

@@ -16,8 +16,10 @@ struct Column {
 class TextTable {
  public:
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // REQUIRES: as many cells as columns.
+  // REQUIRES: as many cells as columns, more than one.
   void add(std::vector<std::string> cells);
+  // Text across all columns.
+  void add_line(std::string text);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   // One line per row, the title first; `indent` spaces in front of each.
   [[nodiscard]] std::string str(std::size_t indent = 0) const;

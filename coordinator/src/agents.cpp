@@ -243,19 +243,21 @@ void Agents::unbelieved(const std::string& node, const std::string& job, std::ui
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
 void Agents::end_strays(const wire::Hello& hello) {
-  std::set<std::pair<std::string, std::uint64_t>> strays;
+  std::map<std::pair<std::string, std::uint64_t>, std::string> strays;  // with the variant
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
     if (job == nullptr || (job->active() && job->state().launch == rank.launch())) continue;
-    if (strays.size() < kMostStrays) strays.emplace(rank.job(), rank.launch());
+    const std::string variant = rank.has_variant() ? rank.variant() : job->state().launch_variant;
+    if (strays.size() < kMostStrays) strays.emplace(std::pair(rank.job(), rank.launch()), variant);
   }
-  for (const auto& [name, launch] : strays) {
+  for (const auto& [stray, variant] : strays) {
+    const auto& [name, launch] = stray;
     const std::string tag = "stray/" + std::to_string(launch) + "/" + hello.node();
     auto id = services_.store.command_id(jobs_.find(name)->run(), tag, hello.node());
     if (!id.ok()) continue;
     spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
-    const KillOn kill{tag, hello.node(), launch, jobs_.find(name)->state().launch_variant};
+    const KillOn kill{tag, hello.node(), launch, variant};
     (void)send(hello.node(), command(kill, {*id, name, "", "", ""}));
   }
 }

@@ -353,8 +353,12 @@ const Route* route_of(const net::HttpRequest& request, std::string& id, bool& pa
 
 }  // namespace
 
-Api::Api(Services& services, JobTable& jobs, const Access& access)
-    : services_(services), jobs_(jobs), access_(access), begun_(services.clock.monotonic()) {}
+Api::Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t requests_per_second)
+    : services_(services),
+      jobs_(jobs),
+      access_(access),
+      rate_(requests_per_second),
+      begun_(services.clock.monotonic()) {}
 
 std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
   std::optional<Denial> denial;
@@ -365,6 +369,7 @@ std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
     bool path_known = false;
     const Route* route = route_of(head, id, path_known);
     const auto answer = access_.person(head, route == nullptr ? Need::kView : route->need);
+    if (auto later = check_rate(head, answer.caller)) return later;
     denial = answer.denial;
     if (!denial && route != nullptr && route->of_all_tenants && !answer.caller.sees_all()) {
       denial = Denial{403, std::string(route->path) + " tells of all tenants' jobs, but " + answer.caller.name +
@@ -375,6 +380,16 @@ std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
   services_.refusals.refused(denial->status == 401 ? "unauthenticated" : "forbidden", head.address,
                              head.method + " " + head.path + ": " + denial->reason);
   return failure(denial->status, denial->reason);
+}
+
+// Who has shown no token that is known counts by the address.
+std::optional<net::HttpResponse> Api::check_rate(const net::HttpRequest& head, const Caller& caller) {
+  const std::string host = head.address.substr(0, head.address.rfind(':'));
+  const std::string whom = caller.name.empty() ? "address " + host : "person " + caller.name;
+  if (rate_.take(whom, services_.clock.monotonic())) return std::nullopt;
+  const std::string reason = whom + " asks more often than max_request_rate lets it";
+  services_.refusals.refused("rate", head.address, head.method + " " + head.path + ": " + reason);
+  return failure(429, reason + ": ask again in a second");
 }
 
 net::HttpResponse Api::handle(const net::HttpRequest& request) {

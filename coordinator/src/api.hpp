@@ -10,22 +10,27 @@
 #include "base/clock.hpp"
 #include "job_table.hpp"
 #include "net/server.hpp"
+#include "request_rate.hpp"
 #include "services.hpp"
 
 namespace trimtab::coordinator {
 
 class Api {
  public:
-  Api(Services& services, JobTable& jobs, const Access& access);
+  // `requests_per_second` of each caller are answered.
+  Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t requests_per_second);
 
-  // Of a request's head, also of an agent's: why it is turned down, which is logged. Nothing: go on.
+  // Of a request's head, also of an agent's: why it is turned down, which is logged and counted. Nothing: go on.
   [[nodiscard]] std::optional<net::HttpResponse> admit(const net::HttpRequest& head);
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request);
 
  private:
+  [[nodiscard]] std::optional<net::HttpResponse> check_rate(const net::HttpRequest& head, const Caller& caller);
+
   Services& services_;
   JobTable& jobs_;
   const Access& access_;
+  RequestRate rate_;
   Nanoseconds begun_;
 };
 

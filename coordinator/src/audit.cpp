@@ -21,7 +21,8 @@ struct Words {
            ", epoch " + std::to_string(one.epoch) + (one.variant.empty() ? "" : ", variant " + one.variant) + ")";
   }
   std::string operator()(const KillOn& one) const {
-    return "end the ranks of launch " + std::to_string(one.launch) + " on " + one.node;
+    return "end the ranks of launch " + std::to_string(one.launch) + " on " + one.node +
+           (one.unsaved ? ", which save nothing" : "");
   }
   std::string operator()(const ProposePlan& one) const {
     return std::string("propose ") + (one.incumbent ? "the incumbent" : "a plan") + " as epoch " +

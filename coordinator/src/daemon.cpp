@@ -131,8 +131,15 @@ struct Daemon::Implementation {
                if (server) server->introduced(peer);
              },
              [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
-        api(services, jobs, access),
-        retention(services, jobs, {settings.job_retention, settings.audit_retention}) {}
+        api(services, jobs, access, settings.max_request_rate),
+        retention(services, jobs, {settings.job_retention, settings.audit_retention}) {
+    services.own_use = std::make_unique<OwnUseWatch>(
+        settings.budgets, time,
+        [this] {
+          return measure_own_use({store.name(), costs.name()});
+        },
+        [](const std::string& line) { spdlog::warn("{}", line); });
+  }
 
   Status listen(const Settings& settings) {
     net::ServerOptions options;
@@ -194,6 +201,7 @@ struct Daemon::Implementation {
     agents.tick();
     jobs.tick();
     retention.tick();
+    services.own_use->tick();
   }
 
   net::EventLoop& loop;

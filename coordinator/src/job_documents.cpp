@@ -78,6 +78,8 @@ json jobs_json(const JobTable& jobs, const Caller& caller) {
 }
 
 json trial_summary(const Trial& trial) {
+  json phases = json::object();
+  for (const auto& [name, ms] : trial.switch_phases.named()) phases[name] = ms;
   return {{"id", trial.id},
           {"hash", trial.plan.hash},
           {"plan", carried(trial.plan.json)},
@@ -90,6 +92,8 @@ json trial_summary(const Trial& trial) {
           {"incumbent_ms", trial.incumbent.mean_ms},
           {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
           {"switch_ms", trial.switch_ms},
+          {"switch_phases_ms", std::move(phases)},
+          {"break_even_steps", trial.break_even_steps},
           {"steps", trial.steps}};
 }
 

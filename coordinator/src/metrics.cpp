@@ -1,9 +1,5 @@
 #include "metrics.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -44,23 +40,6 @@ class Page {
  private:
   std::ostringstream out_;
 };
-
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double pages = 0;
-  double resident = 0;
-  statm >> pages >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 void count_trials(const TuningState& state, std::map<std::string, double>& trials) {
   for (const Trial& trial : state.trials) ++trials[std::string(to_string(trial.state))];
@@ -197,6 +176,21 @@ void counter_metrics(Page& page, const Counters& counters) {
               counters.loop_lag_max_seconds);
 }
 
+void budget_metrics(Page& page, const OwnUseWatch& own_use) {
+  const Budgets& budgets = own_use.budgets();
+  page.single("trimtab_coordinator_memory_budget_bytes", "gauge", "Memory that it takes before it warns.",
+              static_cast<double>(budgets.memory));
+  page.single("trimtab_coordinator_cpu_budget_cores", "gauge", "The same of processor time, over a minute.",
+              budgets.cores);
+  page.single("trimtab_coordinator_disk_budget_bytes", "gauge", "The same of disk, for databases that are files.",
+              static_cast<double>(budgets.disk));
+  page.single("trimtab_coordinator_cpu_cores", "gauge", "Processor time that it took over the last whole minute.",
+              own_use.cpu_cores());
+  std::map<std::string, double> over;
+  for (const auto& [what, is_over] : own_use.over()) over[what] = is_over ? 1 : 0;
+  page.labelled("trimtab_coordinator_over_budget", "gauge", "1 while it takes more than its budget.", "what", over);
+}
+
 }  // namespace
 
 std::string metrics_text(const Services& services, const JobTable& jobs) {
@@ -217,7 +211,8 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   // All from the first scrape on: a counter that appears with its first event hides it.
   std::map<std::string, double> refusals = {
       {"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0}, {"foreign", 0},
-      {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0},  {"job", 0}};
+      {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0},  {"job", 0},
+      {"rate", 0}};
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
@@ -241,8 +236,10 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   if (const auto bytes = bytes_on_disk(services.costs.name())) databases["costs"] = static_cast<double>(*bytes);
   page.labelled("trimtab_database_bytes", "gauge", "Databases on disk, where they are files, with their logs.",
                 "database", databases);
-  page.single("process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-  page.single("process_cpu_seconds_total", "counter", "CPU time, user and system.", cpu_seconds());
+  const OwnUse use = measure_own_use({});
+  page.single("process_resident_memory_bytes", "gauge", "Resident memory.", use.memory_bytes);
+  page.single("process_cpu_seconds_total", "counter", "CPU time, user and system.", use.cpu_seconds);
+  if (services.own_use) budget_metrics(page, *services.own_use);
   return page.text();
 }
 

@@ -40,11 +40,7 @@ json plan_json(const PlanText& plan, const Predicted& predicted, const Measured&
 
 json cost_json(const Trial& trial) {
   json cost = {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}};
-  const SwitchPhases& phases = trial.switch_phases;
-  if (phases.known()) {
-    cost["switch_phases_ms"] = {
-        {"save", phases.save_ms}, {"move", phases.move_ms}, {"groups", phases.groups_ms}, {"build", phases.build_ms}};
-  }
+  for (const auto& [name, ms] : trial.switch_phases.named()) cost["switch_phases_ms"][name] = ms;
   return cost;
 }
 
@@ -170,6 +166,7 @@ json drifts_json(const TuningState& state) {
                     {"during", one.during},
                     {"what", one.what},
                     {"stale", one.stale}});
+    if (one.trials_before >= 0) list.back()["trials_before"] = one.trials_before;
   }
   return list;
 }
@@ -274,6 +271,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   }
   for (const Resize& one : state.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
+    if (one.trials_before >= 0) report["resizes"].back()["trials_before"] = one.trials_before;
     if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;
     if (!one.outcome.empty()) report["resizes"].back()["outcome"] = one.outcome;
   }

@@ -17,17 +17,24 @@
 
 namespace trimtab::coordinator {
 
-class SearchWorker {
+// What searches for jobs: a seam, so that tests can stand in for it. Loop thread only.
+class Searches {
+ public:
+  virtual ~Searches() = default;
+  // `done` is called later, on the loop; never once this object is gone.
+  virtual void enqueue(SearchTask task, std::function<void(SearchReply)> done) = 0;
+};
+
+class SearchWorker final : public Searches {
  public:
   // The loop and the clock must outlive the worker.
   SearchWorker(net::EventLoop& loop, const Clock& clock);
   // Ends the search in progress at its next question whether to stop; callbacks that have not run yet never will.
-  ~SearchWorker();
+  ~SearchWorker() override;
   SearchWorker(const SearchWorker&) = delete;
   SearchWorker& operator=(const SearchWorker&) = delete;
 
-  // Loop thread only.
-  void enqueue(SearchTask task, std::function<void(SearchReply)> done);
+  void enqueue(SearchTask task, std::function<void(SearchReply)> done) override;
 
  private:
   struct Order {

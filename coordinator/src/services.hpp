@@ -19,6 +19,7 @@
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
 #include "node_clocks.hpp"
+#include "own_use.hpp"
 #include "probe_token.hpp"
 #include "refusal_log.hpp"
 #include "schema/cost_database.hpp"
@@ -76,7 +77,7 @@ struct Services {
   const Clock& clock;
   StateStore& store;
   CostDatabase& costs;
-  SearchWorker& worker;
+  Searches& worker;
   Membership& members;
   SearchBudget budget;
   PortRange rendezvous_ports;
@@ -92,6 +93,7 @@ struct Services {
   RefusalLog foreign{clock};  // what nodes said of others' ranks, commands and traces
   CostCount cost_count{costs, clock};
   std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
+  std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
 };
 
 }  // namespace trimtab::coordinator

@@ -114,6 +114,23 @@ Status apply_limit(Settings& settings, const std::string& value) {
   return {};
 }
 
+template <Bytes Budgets::*field>
+Status apply_budget(Settings& settings, const std::string& value) {
+  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
+  if (bytes <= 0) return bad_input("a size above 0 is needed, such as 2GiB");
+  settings.budgets.*field = bytes;
+  return {};
+}
+
+Status apply_cpu_budget(Settings& settings, const std::string& value) {
+  double cores = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cores);
+  const bool read = error == std::errc{} && end == value.data() + value.size();
+  if (!read || !(cores > 0) || cores > 4096) return bad_input("a number of cores above 0 is needed, such as 1.5");
+  settings.budgets.cores = cores;
+  return {};
+}
+
 Status apply_node_timeout(Settings& settings, const std::string& value) {
   TRIMTAB_TRY(const Nanoseconds timeout, parse_duration(value));
   // Agents are heard of every two seconds.
@@ -200,6 +217,10 @@ const std::vector<SettingKey>& setting_keys() {
        apply_bytes<&Settings::max_frame, kLargestFrame>},
       {"max_message_rate", "10000", "messages a second that are read of each agent; more wait on its side",
        apply_limit<&Settings::max_message_rate>},
+      {"max_request_rate", "100",
+       "requests a second of each person (by token, else by address) that are answered, five seconds' worth at once; "
+       "more are told to come again (429)",
+       apply_limit<&Settings::max_request_rate>},
       {"peer_queue", "32MiB", "what may wait for an agent that does not read; beyond it the connection ends",
        apply_bytes<&Settings::peer_queue, kLargestQueue>},
       {"max_connections", "4096", "connections at a time, of agents and people together",
@@ -214,6 +235,11 @@ const std::vector<SettingKey>& setting_keys() {
       {"node_timeout", "10s", "how long a node may be silent before it is lost to its jobs", apply_node_timeout},
       {"rendezvous_ports", "20000-29999", "ports on the node of rank 0 at which a job's ranks on several nodes meet",
        apply_rendezvous_ports},
+      {"memory_budget", "2GiB", "memory that the coordinator takes before it warns", apply_budget<&Budgets::memory>},
+      {"cpu_budget", "2", "processor time, in cores over a minute, that the coordinator takes before it warns",
+       apply_cpu_budget},
+      {"disk_budget", "20GiB", "disk that the coordinator's databases take, where they are files, before it warns",
+       apply_budget<&Budgets::disk>},
       {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
        apply_tls<&net::CredentialFiles::authority>},
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",

@@ -60,6 +60,7 @@ wire::ToAgent command(const KillOn& action, const CommandContext& context) {
   kill.set_job(context.job_name);
   kill.set_launch(action.launch);
   kill.set_variant(action.variant);
+  kill.set_unsaved(action.unsaved);
   return to;
 }
 

@@ -12,12 +12,18 @@ namespace {
 
 using Body = wire::RankEvent::BodyCase;
 
+// In people's words; what this release does not know of is left out.
+std::string not_finite(const std::string& told) {
+  if (told == "gradient_norm") return "gradient norm";
+  return told == "loss" ? told : "";
+}
+
 std::optional<RankNews> step_news(const wire::Step& step) {
   if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0 || step.preparations() < 0) return std::nullopt;
   if (step.samples().size() > kLongestSamples) return std::nullopt;
-  return RankStep{step.step(),        step.epoch(),   static_cast<double>(step.wall_ns()) / 1e6,
-                  step.loss(),        step.samples(), step.peak_bytes(),
-                  step.preparations()};
+  return RankStep{step.step(),         step.epoch(),         static_cast<double>(step.wall_ns()) / 1e6,
+                  step.loss(),         step.samples(),       step.peak_bytes(),
+                  step.preparations(), step.gradient_norm(), not_finite(step.not_finite())};
 }
 
 std::optional<RankNews> submission_news(const wire::Submission& submission) {
@@ -41,7 +47,8 @@ RankActive active_news(const wire::PlanActive& active) {
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
   switch (event.body_case()) {
     case Body::kConnected:
-      return RankConnected{event.connected().epoch(), event.connected().step()};
+      return RankConnected{event.connected().epoch(), event.connected().step(), phase_ms(event.connected().groups_ns()),
+                           phase_ms(event.connected().build_ns())};
     case Body::kStep:
       return step_news(event.step());
     case Body::kPlanAck:
@@ -94,7 +101,9 @@ NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::u
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     if (rank.job() != job_name) continue;
-    back.ranks.push_back({static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch()});
+    const bool of_job = rank.has_variant() && rank.variant().empty();
+    back.ranks.push_back(
+        {static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch(), of_job});
     if (rank.launch() <= believed) back.launch = std::max(back.launch, rank.launch());
   }
   for (const wire::JobLaunch& one : hello.launches()) {

@@ -190,6 +190,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
     if (response.status == 401) response_.set(http::field::www_authenticate, "Bearer");
+    if (response.status == 429) response_.set(http::field::retry_after, "1");
     response_.keep_alive(keep_alive_);
     response_.content_length(response.body.size());
     if (!head_only_) response_.body() = std::move(response.body);

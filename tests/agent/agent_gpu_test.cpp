@@ -136,3 +136,24 @@ TEST_CASE("an agent shows its machine's metrics") {
   CHECK(text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos);
   CHECK(text.find("# TYPE trimtab_host_cpu_seconds_total counter\n") != std::string::npos);
 }
+
+TEST_CASE("metrics on loopback tell of ranks without their job's name, unless the agent is told to name it") {
+  for (const bool named : {false, true}) {
+    FakeCoordinator coordinator;
+    const std::uint16_t port = some_port();
+    std::map<std::string, std::string> options{{"--metrics-port", std::to_string(port)}};
+    if (named) options["--metrics-jobs"] = "named";
+    coordinator.start_agent(options);
+    coordinator.wait_for_hello();
+    const Job job = coordinator.job();
+    coordinator.launch(1, job, {0}, 1);
+    CHECK(coordinator.wait_for_done(1).ok());
+    std::string text;
+    coordinator.wait("the rank's metrics", [&] {
+      text = metrics_at(port);
+      return text.find("trimtab_rank_threads{") != std::string::npos;
+    });
+    CHECK((text.find("job=\"" + job.name + "\"") != std::string::npos) == named);
+    CHECK((text.find("job=\"job-") != std::string::npos) == !named);
+  }
+}

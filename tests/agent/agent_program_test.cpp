@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "fake_coordinator.hpp"
@@ -221,6 +222,48 @@ TEST_CASE("a thrown kill switch is told, refuses trials' plans and launches, and
   const auto& done = coordinator.wait_for_done(2);
   CHECK_FALSE(done.ok());
   CHECK(done.error().find("kill-switch is removed") != std::string::npos);
+}
+
+TEST_CASE("with no coordinator a thrown kill switch ends a restarted job's trial, and the job itself runs again") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  Job job = coordinator.job();
+  job.delivery = Delivery::kRestart;
+  job.checkpoint = coordinator.directory / "saved";
+  coordinator.launch(1, job, {0, 1}, 1);
+  REQUIRE(coordinator.wait_for_done(1).ok());
+  coordinator.kill(2, "fake", 1);
+  REQUIRE(coordinator.wait_for_done(2).ok());
+  wire::ToAgent trial;
+  trial.mutable_command()->set_id(3);
+  auto& launch = *trial.mutable_command()->mutable_launch();
+  launch.set_job_json(to_json(job));
+  launch.set_plan_json("{\"tried\":1}");
+  launch.add_ranks(0);
+  launch.add_ranks(1);
+  launch.set_rendezvous("launch-2");
+  launch.set_launch(2);
+  launch.set_epoch(4);
+  launch.set_variant("trial");
+  launch.set_of_trial(true);
+  coordinator.send(trial);
+  REQUIRE(coordinator.wait_for_done(3).ok());
+  coordinator.leave();
+  std::ofstream(coordinator.directory / "state/kill-switch").close();
+  const std::string log = coordinator.directory / "state/jobs/fake/rank-1.log.previous";
+  coordinator.wait("the job's own launch", [&] { return std::filesystem::exists(log); });
+  coordinator.forget();
+  coordinator.come_back();
+  const auto is_hello = [](const wire::FromAgent& message) { return message.has_hello(); };
+  const auto& hello = coordinator.wait_for("a hello", is_hello).hello();
+  REQUIRE(hello.running_size() == 2);
+  for (const auto& rank : hello.running()) {
+    CHECK(rank.launch() == 3);
+    CHECK(rank.epoch() == 3);
+    CHECK(rank.has_variant());
+    CHECK(rank.variant().empty());
+  }
 }
 
 TEST_CASE("killing a launch ends its ranks before it is done") {

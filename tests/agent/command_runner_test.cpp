@@ -4,11 +4,13 @@
 #include "command_runner.hpp"
 
 #include <signal.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <filesystem>
 
 #include "agent_database.hpp"
+#include "process_identity.hpp"
 #include "run_loop.hpp"
 #include "temporary_directory.hpp"
 
@@ -209,4 +211,104 @@ TEST_CASE("the end of a job ends its benchmark and its description, and those of
   CHECK_FALSE(one.done(2).ok());
   CHECK(one.runner.running() == 0);
   CHECK(::kill(pid, 0) != 0);  // before anybody was told that the job has ended
+}
+
+namespace {
+
+// A restarted job whose own first launch was ended for a trial, which runs.
+struct InTrial : Runner {
+  InTrial() {
+    job.delivery = Delivery::kRestart;
+    REQUIRE_FALSE(runs("", 1));
+    begin(1, "", 1);
+    wire::Command end = kill(2);
+    end.mutable_kill()->set_variant("");
+    runner.run(end);
+    REQUIRE(done(2).ok());
+    begin(3, "trial", 2);
+    REQUIRE(runs("trial", 2));
+  }
+  void begin(std::uint64_t id, const std::string& variant, std::uint64_t number) {
+    wire::Command command = launch(id);
+    command.mutable_launch()->set_variant(variant);
+    command.mutable_launch()->set_launch(number);
+    command.mutable_launch()->set_epoch(number);
+    command.mutable_launch()->set_fresh(variant.empty());
+    runner.run(command);
+    REQUIRE(done(id).ok());
+  }
+  [[nodiscard]] bool runs(const std::string& variant, std::uint64_t number) const {
+    return std::ranges::any_of(ranks.all(), [&](const LedgerRank& rank) {
+      return !rank.ended && rank.id.variant == variant && rank.launch == number;
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a job that nobody commands is brought back from a trial to the plan that it keeps") {
+  InTrial one;
+  one.runner.bring_back();
+  one.runner.bring_back();
+  REQUIRE(run_until(one.loop, [&] { return one.runs("", 3); }));
+  CHECK_FALSE(one.runs("trial", 2));
+  const auto all = one.ranks.all();
+  const auto own = std::ranges::find_if(all, [](const LedgerRank& rank) { return rank.launch == 3; });
+  REQUIRE(own != all.end());
+  CHECK(own->epoch == 1);
+  one.runner.bring_back();
+  CHECK(one.ranks.running() == 1);
+}
+
+TEST_CASE("a trial that has ended by itself is left for the job's own launch, too") {
+  InTrial one;
+  one.ranks.end("j", "trial", 0, std::chrono::seconds(1), [] {});
+  REQUIRE(run_until(one.loop, [&] { return !one.runs("trial", 2); }));
+  one.runner.bring_back();
+  CHECK(run_until(one.loop, [&] { return one.runs("", 3); }));
+}
+
+TEST_CASE("a job whose trial somebody has ended, or whom a coordinator commands again, is not brought back") {
+  InTrial ended;
+  wire::Command end = Runner::kill(4);
+  end.mutable_kill()->set_launch(2);
+  ended.runner.run(end);
+  REQUIRE(ended.done(4).ok());
+  ended.runner.bring_back();
+  InTrial commanded;
+  commanded.runner.bring_back();
+  commanded.runner.leave_to_coordinator();
+  REQUIRE(run_until(commanded.loop, [&] { return commanded.ranks.running() == 0; }));
+  CHECK(ended.ranks.running() == 0);
+  // What is posted when a launch ends has been done.
+  bool later = false;
+  commanded.loop.post([&] { commanded.loop.post([&] { later = true; }); });
+  REQUIRE(run_until(commanded.loop, [&] { return later; }));
+  CHECK(commanded.ranks.running() == 0);
+}
+
+TEST_CASE("a rank that must not save is killed at once, with what it has started in sessions of its own") {
+  Runner one;
+  one.job.delivery = Delivery::kRestart;
+  const std::string pid_file = one.directory / "pid";
+  const std::string saved = one.directory / "saved/new";
+  one.job.train = {"sh", "-c",
+                   "trap 'touch " + saved + "; exit' TERM; setsid sleep 60 & echo $! > " + pid_file + "; wait"};
+  wire::Command launch = one.launch(1);
+  launch.mutable_launch()->set_variant("");
+  one.runner.run(launch);
+  REQUIRE(one.done(1).ok());
+  REQUIRE(run_until(one.loop, [&] {
+    const auto text = read_file(pid_file);
+    return text.ok() && text->ends_with("\n");
+  }));
+  const auto apart = static_cast<pid_t>(std::stoi(read_file(pid_file).value()));
+  wire::Command end = Runner::kill(2);
+  end.mutable_kill()->set_variant("");
+  end.mutable_kill()->set_unsaved(true);
+  one.runner.run(end);
+  REQUIRE(one.done(2).ok());
+  CHECK_FALSE(std::filesystem::exists(saved));
+  const auto stat = process_stat(apart);
+  CHECK((!stat || stat->ended()));
 }

@@ -107,6 +107,7 @@ void FakeCoordinator::wait_for_hello(std::size_t times) {
 void FakeCoordinator::received(net::PeerId peer, std::string_view frame) {
   wire::FromAgent message;
   REQUIRE(message.ParseFromArray(frame.data(), static_cast<int>(frame.size())));
+  if (away_) return server_->close(peer);
   wire::ToAgent answer;
   if (message.has_hello()) {
     ++hellos_;
@@ -118,6 +119,11 @@ void FakeCoordinator::received(net::PeerId peer, std::string_view frame) {
   }
   if (answer.body_case() != wire::ToAgent::BODY_NOT_SET) server_->send(peer, answer.SerializeAsString());
   messages.push_back(std::move(message));
+}
+
+void FakeCoordinator::leave() {
+  away_ = true;
+  if (peer_) server_->close(*peer_);
 }
 
 void FakeCoordinator::send(const wire::ToAgent& message) {

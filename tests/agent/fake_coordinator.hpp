@@ -37,6 +37,10 @@ class FakeCoordinator final {
   // The agent has said hello `times` times.
   void wait_for_hello(std::size_t times = 1);
 
+  // Breaks the link off, and welcomes nobody until it comes back.
+  void leave();
+  void come_back() { away_ = false; }
+
   void send(const wire::ToAgent& message);
   void describe(std::uint64_t id, const Job& job);
   void benchmark(std::uint64_t id, const Job& job, const std::vector<std::uint32_t>& ranks, double deadline_s = 20);
@@ -67,6 +71,7 @@ class FakeCoordinator final {
   std::unique_ptr<net::Server> server_;
   std::optional<net::PeerId> peer_;
   std::size_t hellos_ = 0;
+  bool away_ = false;
   pid_t agent_ = -1;
 };
 

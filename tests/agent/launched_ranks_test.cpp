@@ -295,6 +295,20 @@ TEST_CASE("a launcher is watched as a rank is, and is none to anybody else") {
   CHECK(describe(life.ended[0].id) == "j launcher");
 }
 
+TEST_CASE("a launcher that is ended at once is asked to, since it has a submission to take back") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  const std::string taken_back = directory / "taken-back";
+  const std::string ready = directory / "ready";
+  auto launcher = life.start_of(
+      kLauncher,
+      {"sh", "-c", "trap 'touch " + taken_back + "; exit' TERM; touch " + ready + "; while :; do sleep 0.01; done"});
+  REQUIRE(life.ranks.start({launcher}, false).ok());
+  REQUIRE(run_until(life.loop, [&] { return std::filesystem::exists(ready); }));
+  life.end_all(0ms);
+  CHECK(std::filesystem::exists(taken_back));
+}
+
 TEST_CASE("another coordinator's first launch is none that has ended under the one before") {
   const TemporaryDirectory directory;
   Life life(directory);

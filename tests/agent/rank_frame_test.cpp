@@ -40,10 +40,11 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(launched.launch == 7);
   CHECK(launched.variant == "v");
   const auto step = parsed<StepFrame>(
-      R"({"type":"step","step":12,"epoch":3,"wall_ns":512000000,"cpu_ns":490000000,"loss":7.31,"gradient_norm":1.2,"samples":"9f3c…","peak_bytes":512000000,"preparations":7})");
+      R"({"type":"step","step":12,"epoch":3,"wall_ns":512000000,"cpu_ns":490000000,"loss":7.31,"gradient_norm":1.2,"samples":"9f3c…","peak_bytes":512000000,"preparations":7,"not_finite":"loss"})");
   CHECK(step.loss == 7.31);
   CHECK(step.samples == "9f3c…");
   CHECK(step.preparations == 7);
+  CHECK(step.not_finite == "loss");
   CHECK(parsed<PlanAckFrame>(R"({"type":"plan_ack","epoch":4,"step":12})").step == 12);
   CHECK(parsed<PlanRefuseFrame>(R"({"type":"plan_refuse","epoch":4,"reason":"memory","message":"m"})").reason ==
         "memory");

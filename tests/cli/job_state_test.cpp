@@ -29,6 +29,18 @@ TEST_CASE("a coordinator's status is read and printed") {
   CHECK(text.find("1/8 trials") != std::string::npos);
 }
 
+TEST_CASE("trials are told with where the time of their change of plan went, and when it has paid") {
+  const auto trials = parse_trials(R"({"trials":[{"id":2,"state":"adopted","switch_ms":2100,"break_even_steps":17,
+      "switch_phases_ms":{"stop":900,"start":700,"first_step":500}},{"id":3,"state":"failed","switch_ms":5}]})");
+  REQUIRE(trials.ok());
+  const std::string text = describe(*trials);
+  INFO(text);
+  CHECK(
+      text.find("the change to trial 2's plan took 2100 ms, of which stopping and saving 900 ms, starting 700 ms, the "
+                "first step 500 ms; it has paid after 17 steps\n") != std::string::npos);
+  CHECK(text.find("the change to trial 3") == std::string::npos);
+}
+
 TEST_CASE("fields that a coordinator does not send keep their defaults") {
   const auto job = parse_job_state(R"({"name":"x","loss":null})");
   REQUIRE(job.ok());

@@ -183,11 +183,11 @@ TEST_CASE("a check for a target names the knob that it refuses, and one for none
 
   Plan switched = even_pipeline();
   switched.stages[1].segments[0].switches.offload_optimizer = true;
-  switched.stages[1].segments[0].switches.segment_sync = {switched.stages[1].segments[0].operators};
+  switched.stages[1].segments[0].switches.lazy_prefetch = {switched.stages[1].segments[0].operators};
   const std::string path = scene.scratch.file("switched.json", to_json(switched));
   const Outcome refused = check(path, {"--target", "trainer"});
   CHECK(refused.exit_code == 1);
-  CHECK(refused.out.find("target trainer does not honour stages[1].segments[0].switches.segment_sync") !=
+  CHECK(refused.out.find("target trainer does not honour stages[1].segments[0].switches.lazy_prefetch") !=
         std::string::npos);
   const json answer = json::parse(check(path, {"--target", "trainer", "--json"}).out);
   CHECK(answer["valid"] == false);

@@ -10,6 +10,11 @@ using namespace trimtab::cli;
 TEST_CASE("a plan fits on one line") {
   CHECK(one_line(two_stages()) == "microbatch 2; [0, 3) dp1 | [3, 6) dp1 rc2");
   CHECK(one_line(data_parallel()) == "microbatch 4; [0, 6) dp2 optimizer/2");
+  Plan plan = data_parallel();
+  plan.target_knobs["bucket_bytes"] = "52428800";
+  CHECK(one_line(plan) == "microbatch 4; [0, 6) dp2 optimizer/2; buckets of 50.0 MiB");
+  plan.target_knobs["bucket_bytes"] = "\"many\"";
+  CHECK(one_line(plan) == "microbatch 4; [0, 6) dp2 optimizer/2");
 }
 
 TEST_CASE("a drawing shows which stage runs and which recomputes which operator") {

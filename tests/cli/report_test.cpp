@@ -107,6 +107,35 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
 }
 
+TEST_CASE("trials on either side of a change of the machine are told apart") {
+  json report = fixture();
+  report["compared"] = false;
+  REQUIRE(report["trials"].size() > 1);
+  const auto first_id = report["trials"][0]["id"].get<int>();
+  report["drifts"] = json::array({{{"since_step", 120}, {"noticed_step", 131}, {"before_ms", 80.0}, {"after_ms", 95.0}}});
+  const std::string words = "From step 120 on a step took 95.0 ms instead of 80.0 ms";
+  const auto text_of = [](const json& document) { return report_text(*parse_report(document.dump(), "report.json")); };
+  CHECK_FALSE(contains(text_of(report), words));  // nothing was tried since
+  CHECK_FALSE(contains(page_of(report), "the machine changed"));
+
+  report["drifts"][0]["trials_before"] = first_id;
+  const std::string text = text_of(report);
+  CHECK(contains(text, "  " + words + ":\n"));
+  CHECK(contains(text, "before the machine changed\n"));
+  CHECK(text.find("\n      " + std::to_string(first_id)) < text.find(words));
+  CHECK(text.find("\n      " + report["trials"][1]["id"].dump()) > text.find(words));
+  const std::string page = page_of(report);
+  CHECK(contains(page, "<td colspan=\"8\" class=\"soft\">" + words + ".</td>"));
+  CHECK(contains(page, ">the machine changed</text>"));
+  CHECK(contains(page, "before the machine changed"));
+
+  report["drifts"] = json::array();
+  report["resizes"] = json::array({{{"step", 300}, {"lost", "n2"}, {"devices", 6}, {"trials_before", first_id}}});
+  CHECK(contains(text_of(report), "  At step 300 the job went on without n2, on 6 devices:\n"));
+  report["trials"][1]["id"] = "another";
+  CHECK_FALSE(contains(text_of(report), "without n2"));
+}
+
 TEST_CASE("markup in any text of a report stays text") {
   json report = fixture();
   const std::string evil = "<script>alert('x')</script>\"";

@@ -100,12 +100,26 @@ class Reports(ClientTest):
             "epoch": 3, "step": 5})
         client.step(5, wall_ns=7, cpu_ns=6, loss=2.5, samples="ab", gradient_norm=float("nan"))
         self.assertEqual(agent.read(), {"type": "step", "step": 5, "epoch": 3, "wall_ns": 7, "cpu_ns": 6,
-                                        "loss": 2.5, "samples": "ab"})
+                                        "loss": 2.5, "samples": "ab", "not_finite": "gradient_norm"})
         client.report("tokens_per_second", 12.5)
         self.assertEqual(agent.read(), {"type": "report", "name": "tokens_per_second", "value": 12.5})
         client.close(6)
         self.assertEqual(agent.read(), {"type": "bye", "step": 6})
         self.assertIsNone(agent.read())
+
+    def test_a_hello_says_what_the_start_took(self):
+        agent, client = self.agent(), self.client()
+        client.begin(5, {"groups": 12.0})
+        self.assertEqual(agent.accept()["groups_ns"], 12)
+
+    def test_a_loss_that_is_no_number_is_named(self):
+        agent, client = self.agent(), self.client()
+        client.begin()
+        agent.accept()
+        client.step(0, loss=float("inf"), gradient_norm=2.0)
+        step = agent.read()
+        self.assertEqual((step["not_finite"], step["gradient_norm"]), ("loss", 2.0))
+        self.assertNotIn("loss", step)
 
     def test_a_step_says_how_often_the_process_has_prepared_something(self):
         agent, client = self.pair()

@@ -88,6 +88,7 @@ TEST_CASE("what the coordinator does to ranks is audited, what it computes is no
   CHECK(audited(ProposePlan{4, "{}", false}) == "propose a plan as epoch 4");
   CHECK(audited(ProposePlan{5, "{}", true}) == "propose the incumbent as epoch 5");
   CHECK(audited(KillOn{"t", "n0", 7, ""}) == "end the ranks of launch 7 on n0");
+  CHECK(audited(KillOn{"t", "n0", 7, "", true}) == "end the ranks of launch 7 on n0, which save nothing");
   LaunchOn launch;
   launch.node = "n1";
   launch.ranks = {2, 3};

@@ -47,6 +47,7 @@ struct Fixture {
     settings.state_directory = directory.path();
     settings.search_evaluations = 2000;
     settings.max_message_rate = max_message_rate;
+    settings.max_request_rate = 100'000;  // it asks as fast as it can
     auto started = Daemon::start(loop, clock, settings);
     REQUIRE(started.ok());
     daemon = std::move(started).value();

@@ -190,6 +190,9 @@ TEST_CASE("a plan that hung is tried again once costs have changed, and one that
   CHECK(one.state().incumbent.hash == "best");
   CHECK(one.state().hung_hashes.empty());
   CHECK(one.state().trials.size() == 3);
+  CHECK(one.state().drifts.back().trials_before == 2);
+  const auto report = nlohmann::json::parse(report_json(one.state(), "{}", {}, {}));
+  CHECK(report["drifts"].back()["trials_before"] == 2);
 }
 
 TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coordinator's start is no node's loss") {

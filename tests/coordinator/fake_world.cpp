@@ -63,6 +63,7 @@ void FakeWorld::take(std::vector<Action> actions) {
   for (Action& action : actions) pending_.push_back(std::move(action));
   for (const Note& one : tuning_->take_notes()) notes_.push_back(one.kind + ": " + one.text);
   for (const MeasuredStep& one : tuning_->take_steps()) steps.push_back(one);
+  for (Decision& one : tuning_->take_decisions()) decisions.push_back(std::move(one));
   if (tuning_->take_transition()) {
     ++transitions_;
     saved_ = to_json(tuning_->state());
@@ -116,7 +117,7 @@ void FakeWorld::carry_out(const Action& action) {
     kills.push_back(*kill);
     if (kill->launch == launch_) ranks_[kill->node == "n0" ? 0 : 1].alive = false;
     // Asked to end, a restarted job saves a checkpoint; a trial's is thrown away.
-    if (restarts() && variant_.empty()) snapshot_ = step_;
+    if (restarts() && variant_.empty() && !kill->unsaved) snapshot_ = step_;
     return finish_command(kill->tag);
   }
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
@@ -163,7 +164,9 @@ void FakeWorld::carry_out(const Action& action) {
 
 void FakeWorld::launch(const LaunchOn& wanted) {
   if (away_.contains(wanted.node)) return;
-  if (faults.launch_fails) return finish_command(wanted.tag, false);
+  // An agent starts no rank twice.
+  const bool runs = restarts() && ranks_[wanted.ranks.front()].alive && launch_ != wanted.launch;
+  if (faults.launch_fails || runs) return finish_command(wanted.tag, false);
   if (!done_tags_.contains(wanted.tag)) {
     Rank& rank = ranks_[wanted.ranks.front()];
     rank = Rank{true, wanted.epoch, {}, {}};
@@ -175,16 +178,28 @@ void FakeWorld::launch(const LaunchOn& wanted) {
       step_ = wanted.fresh ? 0 : snapshot_;
       last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
       stop_at_ = -1;
+      greeted_ = false;
       launch_steps_.clear();
       plan_steps_ = 0;
       preparations_ = 0;
     }
     launch_ = wanted.launch;
     variant_ = wanted.variant;
+    if (variant_.empty()) own_epoch_ = wanted.epoch;
     if (restarts()) clock.advance(kLaunchTime);
     silent_ = false;
   }
   finish_command(wanted.tag);
+}
+
+void FakeWorld::bring_back() {
+  for (Rank& rank : ranks_) rank = Rank{true, own_epoch_, {}, {}};
+  ++launch_;
+  variant_.clear();
+  step_ = snapshot_;
+  last_step_ = state().job.steps;
+  stop_at_ = -1;
+  silent_ = false;
 }
 
 void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
@@ -242,6 +257,14 @@ void FakeWorld::end_ranks(int exit_code) {
   }
   if (!is_submitted()) return;
   tell(0, RankSubmission{exit_code == 0 ? SubmissionState::kCompleted : SubmissionState::kFailed, "the batch ended"});
+}
+
+// A restarted job's ranks, once a launch.
+bool FakeWorld::greets() {
+  if (!restarts() || std::exchange(greeted_, true)) return false;
+  clock.advance(kMillisecond);
+  for (std::int32_t rank = 0; rank < 2; ++rank) tell(rank, RankConnected{ranks_[rank].epoch, step_, 0.5, 0});
+  return true;
 }
 
 bool FakeWorld::waits_in_queue() {
@@ -310,10 +333,26 @@ double FakeWorld::warm_up() {
   return 3 * decaying;
 }
 
+RankStep FakeWorld::learnt(const std::string& plan) const {
+  RankStep told;
+  told.preparations = preparations_;
+  const auto limit = faults.not_finite_after.find(plan);
+  const auto trained = launch_steps_.find(plan);
+  const bool later = limit != faults.not_finite_after.end() && variant_.empty() && trained != launch_steps_.end() &&
+                     trained->second > limit->second;
+  if (later || faults.not_finite.contains(plan)) {
+    told.not_finite = "loss";
+    return told;
+  }
+  const auto factor = faults.loss_factor.find(plan);
+  told.loss = 10.0 / static_cast<double>(step_) * (factor == faults.loss_factor.end() ? 1 : factor->second);
+  return told;
+}
+
 void FakeWorld::train_step() {
   if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
   if (clock.monotonic() < paused_until_) return clock.advance(std::chrono::seconds(1));
-  if (waits_in_queue() || interrupt_launch()) return;
+  if (waits_in_queue() || interrupt_launch() || greets()) return;
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
   if (restarts() && !variant_.empty()) {
     if (faults.crash.contains(running_plan())) return end_ranks(1);
@@ -329,6 +368,7 @@ void FakeWorld::train_step() {
   const auto crash = faults.crash_after.find(name);
   const bool crashes = variant_.empty() && crash != faults.crash_after.end() && launch_steps_[name] >= crash->second;
   if (crashes) return end_ranks(137);
+  if (faults.saves_by_itself && variant_.empty()) snapshot_ = step_;
   if (faults.snapshot_every > 0 && step_ % faults.snapshot_every == 0) snapshot_ = step_;
   if (faults.crash_always || step_ == faults.crash_at_step) {
     faults.crash_at_step = -1;
@@ -338,9 +378,13 @@ void FakeWorld::train_step() {
   const auto shown = faults.clock.find(name);
   const double told_ms = shown == faults.clock.end() ? ms : ms * shown->second;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
-    const double loss = rank == 1 ? 10.0 / static_cast<double>(step_) : 0;
-    tell(rank, RankStep{step_, ranks_[rank].epoch, told_ms, loss, "s" + std::to_string(step_), 1000,
-                        rank == 1 ? preparations_ : 0});
+    RankStep told = rank == 1 ? learnt(name) : RankStep();
+    told.step = step_;
+    told.epoch = ranks_[rank].epoch;
+    told.wall_ms = told_ms;
+    told.samples = "s" + std::to_string(step_);
+    told.peak_bytes = 1000;
+    tell(rank, told);
   }
 }
 
@@ -370,7 +414,8 @@ void FakeWorld::return_node(const std::string& node) {
   away_.erase(node);
   const std::int32_t rank = node == "n0" ? 0 : 1;
   NodeBack back{node, {}};
-  if (ranks_[rank].alive) back.ranks.push_back({rank, launch_, ranks_[rank].epoch});
+  if (ranks_[rank].alive) back.ranks.push_back({rank, launch_, ranks_[rank].epoch, variant_.empty()});
+  back.launch = launch_;
   feed(back);
 }
 

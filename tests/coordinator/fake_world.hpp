@@ -41,7 +41,11 @@ struct Faults {
   int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
-  double slowdown = 1;  // of every step
+  std::map<std::string, double> loss_factor;    // what its steps' loss is of others'
+  std::set<std::string> not_finite;             // its loss is no number
+  std::map<std::string, int> not_finite_after;  // so, after so many steps of a launch of the job itself
+  bool saves_by_itself = false;                 // the job, its checkpoint after each step
+  double slowdown = 1;                          // of every step
   // So many steps after a change of plan take three times as long, as ranks tell (or do not).
   int preparing_steps = 0;
   bool preparations_told = true;
@@ -66,6 +70,7 @@ class FakeWorld {
   std::vector<KillOn> kills;  // that arrived
   std::vector<ProbeHardware> looks;
   std::vector<MeasuredStep> steps;
+  std::vector<Decision> decisions;
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
@@ -81,6 +86,8 @@ class FakeWorld {
   void restart_coordinator(bool lose_actions);
   void lose_node(const std::string& node);
   void return_node(const std::string& node);
+  // What agents do where their kill switches are thrown in a trial and no coordinator is there: the job itself runs.
+  void bring_back();
 
   [[nodiscard]] const Tuning& tuning() const { return *tuning_; }
   [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
@@ -108,9 +115,11 @@ class FakeWorld {
   void train_step();
   bool change_plan();
   [[nodiscard]] double warm_up();
+  [[nodiscard]] RankStep learnt(const std::string& plan) const;
   void tell(std::int32_t rank, const RankNews& news);
   void end_ranks(int exit_code);
   bool waits_in_queue();
+  bool greets();
   bool interrupt_launch();
   [[nodiscard]] bool is_submitted() const { return !state().job.submit.empty(); }
   [[nodiscard]] const FakePlan& plan(const std::string& name) const;
@@ -141,6 +150,8 @@ class FakeWorld {
   std::int64_t preparations_ = 0;
   std::map<std::string, int> launch_steps_;  // of this launch, by plan
   std::int64_t last_step_ = 0;
+  bool greeted_ = true;
+  std::uint64_t own_epoch_ = 0;  // of the job's own latest launch
   std::int64_t stop_at_ = -1;
   bool silent_ = false;
   Nanoseconds queued_until_{0};

@@ -266,3 +266,46 @@ TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {
   CHECK_THAT(refusal("unified", "ddp"), Catch::Contains("plans of a target are found by strategy 'target'"));
   CHECK_THAT(refusal("target", ""), Catch::Contains("does not go with target = ''"));
 }
+
+TEST_CASE("a job that its agents have brought back from a trial goes on under the coordinator that returns") {
+  const bool restarted = GENERATE(false, true);
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.variant() == "trial" && one.running_plan() == "best"; }, 100000));
+  const std::uint64_t launch = one.state().launch;
+  const std::size_t trained = one.own_steps().size();
+  for (const char* node : {"n0", "n1"}) one.lose_node(node);
+  one.bring_back();
+  REQUIRE(one.run([&] { return one.own_steps().size() >= trained + 50; }, 1000));
+  if (restarted) {
+    one.restart_coordinator(true);
+  } else {
+    for (const char* node : {"n0", "n1"}) one.return_node(node);
+  }
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  const auto own = [&](const KillOn& kill) { return kill.launch == launch + 1 && kill.variant.empty(); };
+  CHECK(std::ranges::count_if(one.kills, own) >= 2);
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().crashes.empty());
+  check_no_step_lost(one);
+}
+
+TEST_CASE("what a restart takes is told by its phases, and their sum is what it takes") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().incumbent.hash == "best"; }, 100000));
+  const Trial& trial = *trial_of(one, "best");
+  const SwitchPhases& phases = trial.switch_phases;
+  CHECK(phases.stop_ms > 0);
+  CHECK(phases.copy_ms >= 1400);  // both nodes' launches, one after the other
+  CHECK(phases.groups_ms == Approx(0.5));
+  CHECK(phases.first_step_ms > 0);
+  double sum = 0;
+  for (const auto& [name, ms] : phases.named()) sum += ms;
+  CHECK(sum == Approx(trial.switch_ms));
+  const auto decided = [&](const Decision& one_of) { return one_of.why.find("copy 1") != std::string::npos; };
+  CHECK(std::ranges::any_of(one.decisions, decided));
+}

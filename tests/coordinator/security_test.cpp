@@ -38,7 +38,8 @@ struct Fixture {
   net::Tokens tokens;
   std::unique_ptr<Daemon> daemon;
 
-  explicit Fixture(const net::CredentialFiles& tls = {}, std::uint32_t max_connections = 4096) {
+  explicit Fixture(const net::CredentialFiles& tls = {}, std::uint32_t max_connections = 4096,
+                   std::uint32_t max_request_rate = 1000) {
     add("ana", Role::kOperate, "research");
     add("bob", Role::kOperate, "bob");
     add("wall", Role::kView, net::kEveryTenant);
@@ -50,6 +51,7 @@ struct Fixture {
     settings.tokens = write_tokens();
     settings.tls = tls;
     settings.max_connections = max_connections;
+    settings.max_request_rate = max_request_rate;
     auto started = Daemon::start(loop, clock, settings);
     INFO((started.ok() ? "" : started.error().message));
     REQUIRE(started.ok());
@@ -102,6 +104,35 @@ net::LinkOptions link_with(const std::string& token, std::shared_ptr<net::Creden
 }
 
 }  // namespace
+
+TEST_CASE("who asks too often is told when to come again, which is counted, and nobody else is kept waiting") {
+  Fixture one({}, 4096, 1);
+  std::string told;
+  // How many are answered before one is not.
+  const auto answered = [&](const std::string& token_shown, int status) {
+    int count = 0;
+    for (; count < 100; ++count) {
+      const auto reply = one.ask(token_shown, "GET", "/v1/status");
+      REQUIRE(reply.ok());
+      told = reply->body;
+      if (reply->status == 429) break;
+      CHECK(reply->status == status);
+    }
+    return count;
+  };
+  const int of_ana = answered(Fixture::token("ana"), 200);
+  CHECK(of_ana >= 5);
+  CHECK(of_ana < 100);
+  CHECK(told.find("person ana asks more often than max_request_rate") != std::string::npos);
+  CHECK(one.status("bob", "GET", "/v1/status") == 200);
+  // Without a known token it is the address that asks.
+  const int of_nobody = answered("tt_made_up", 401);
+  CHECK(of_nobody >= 5);
+  CHECK(of_nobody < 100);
+  CHECK(told.find("address 127.0.0.1") != std::string::npos);
+  const auto page = one.ask(Fixture::token("chief"), "GET", "/metrics");
+  CHECK(page->body.find("trimtab_refused_total{reason=\"rate\"} 2\n") != std::string::npos);
+}
 
 TEST_CASE("without a token only the empty page is shown, and a made-up one is worth nothing") {
   Fixture one;

@@ -77,6 +77,18 @@ TEST_CASE("a rank's preparations come with its step, and are a count") {
   CHECK_FALSE(from_rank(event));
 }
 
+TEST_CASE("what became no number comes with its step, where this release knows it") {
+  wire::RankEvent event;
+  event.mutable_step()->set_step(4);
+  event.mutable_step()->set_gradient_norm(2);
+  CHECK(news<RankStep>(event).not_finite.empty());
+  CHECK(news<RankStep>(event).gradient_norm == 2);
+  event.mutable_step()->set_not_finite("gradient_norm");
+  CHECK(news<RankStep>(event).not_finite == "gradient norm");
+  event.mutable_step()->set_not_finite("temperature\n");
+  CHECK(news<RankStep>(event).not_finite.empty());
+}
+
 TEST_CASE("a hello names so many ranks and no more, and the tenant of all is none in particular") {
   wire::Hello hello;
   for (int i = 0; i < kMostRunning + 10; ++i) hello.add_running()->set_job("a");
@@ -86,6 +98,11 @@ TEST_CASE("a hello names so many ranks and no more, and the tenant of all is non
     hello.mutable_launches()->rbegin()->set_launch(launch);
   }
   CHECK(node_back(hello, "a", 9).launch == 9);
+  CHECK_FALSE(node_back(hello, "a", 9).ranks.front().of_job);
+  hello.mutable_running(0)->set_variant("");
+  hello.mutable_running(1)->set_variant("trial");
+  CHECK(node_back(hello, "a", 9).ranks[0].of_job);
+  CHECK_FALSE(node_back(hello, "a", 9).ranks[1].of_job);
   hello.set_tenant("*");
   CHECK(introduction(hello).tenant.empty());
   hello.set_tenant("ana");

@@ -40,10 +40,10 @@ struct Promised {
     for (const auto& [id, batch] : batches) sum += static_cast<Bytes>(batch.payload.size());
     return sum;
   }
-  // Returns its number.
+  // Returns its number; 0 where the spool has no room. An active job's may take it to twice its limit.
   std::uint64_t put(bool active, const std::string& payload) {
     const auto size = static_cast<Bytes>(payload.size());
-    if (!active && bytes() + size > kSpoolLimit) return 0;
+    if (bytes() + size > (active ? 2 * kSpoolLimit : kSpoolLimit)) return 0;
     batches[++last_number] = {active, payload};
     return last_number;
   }

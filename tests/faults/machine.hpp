@@ -24,10 +24,12 @@ class Machine {
     failing_ = random_.below(4) == 0;
     if (failing_) disk.fail_syncs_after(random_.below(changes), 1 + random_.below(40));
   }
-  // The process is gone, and the disk holds what it holds then.
-  void come_up() {
-    disk.come_up(random_, random_.below(3) == 0 ? PowerCutDisk::Loss::kNothing : PowerCutDisk::Loss::kUnsynced);
+  // The process is gone, and the disk holds what it holds then. Whether the machine's power went with it.
+  PowerCutDisk::Loss come_up() {
+    const auto loss = random_.below(3) == 0 ? PowerCutDisk::Loss::kNothing : PowerCutDisk::Loss::kUnsynced;
+    disk.come_up(random_, loss);
     full_ = failing_ = false;
+    return loss;
   }
   // Nothing fails from now on.
   void calm() {

@@ -1,16 +1,20 @@
-// protocol_simulation: agents and a coordinator over their real storage and membership, in virtual time, on disks and a
-// network that fail. Nothing acknowledged is lost, nothing counts twice, no command that was written down as done is
-// done again; and when everything behaves again all of it arrives. Machines are set back to older copies, too: what
-// came since is lost then, and nothing else. Arguments: seeded_runs.hpp.
+// protocol_simulation: agents, a coordinator and a job that is tuned, in virtual time, on disks, a network and machines
+// that fail. Nothing acknowledged is lost, nothing counts twice, no command that was written down as done is done
+// again, a launch starts each rank once and none that was to end begins, ranks run plans that were committed, all of
+// them one; and when everything behaves again all of it arrives, no stray rank lives, and every rank runs the
+// incumbent. Machines are set back to older copies, too: what came since is lost then, and nothing else. Arguments:
+// seeded_runs.hpp.
 //
-// Of the protocol: Hello, Welcome and Refused, heartbeats, batches of costs with their acknowledgements, and commands
-// with their answers, all of them Describe. Not: jobs and their ranks, plans and their changes, trials, probes, traces,
-// NCCL's collectives; nor TLS and WebSocket frames. The coordinator's side is its own `Agents`; what an agent says is
-// said by the simulation in its place, over its real storage.
+// Real: the coordinator's `Agents`, membership, jobs and databases; the agent's storage, what runs launches and kills,
+// looks after ranks, speaks with them and tells of them. Played: network, disks, clocks, processes and the ranks in
+// them, searches, descriptions and benchmarks, and the dispatch of an agent's frames. With the variable
+// TRIMTAB_SIMULATION_LOG both daemons' log is shown.
 
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -24,9 +28,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanoseconds kFaults = 90s;
-// All that must still happen has happened by then: the longest of the protocol's own times is CostStore::kAnswerTime.
-constexpr Nanoseconds kPeace = 180s;
+constexpr Nanoseconds kFaults = 150s;
+// All that must still happen has happened by then: the longest of the protocol's own times is CostStore::kAnswerTime,
+// and a job may have all of its tuning before it.
+constexpr Nanoseconds kPeace = 400s;
+
+// The messages that the runs cover, and those that they do not.
+constexpr const char* kCovered =
+    "covered: Hello, Welcome, Refused, Heartbeat, CostBatch, BatchAck, Command (Describe, Benchmark, Launch, Kill), "
+    "CommandDone, PlanPropose, PlanCommit, PlanCancel, StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
+    "PlanActive, PlanFailed, Exited, Bye), UnfinishedJobs\n"
+    "not covered: CommandProgress, CollectiveStamps, RankActivity, traces, hardware probes, RankEvent (Timeline, "
+    "Passes, "
+    "Submission); TLS and WebSocket frames\n";
+
+// What becomes of the job when everything behaves.
+enum class Ending { kStopped, kFrozen, kTuned };
 
 class Cluster {
  public:
@@ -38,23 +55,34 @@ class Cluster {
              [this](auto peer) { coordinator_.closed(peer); },
              [this](std::size_t agent, auto peer, const std::string& frame) { agents_[agent]->received(peer, frame); },
              [this](std::size_t agent, auto peer) { agents_[agent]->closed(peer); }}),
-        coordinator_(time_, random_, network_) {}
+        ranks_(time_, random_, given_),
+        coordinator_(time_, random_, network_, given_) {}
 
   void run() {
     const std::size_t count = 1 + random_.below(3);
     for (std::size_t i = 0; i < count; ++i) {
-      agents_.push_back(std::make_unique<SimulatedAgent>(i, time_, random_, network_));
+      agents_.push_back(std::make_unique<SimulatedAgent>(i, time_, random_, network_, ranks_));
     }
+    coordinator_.hand_in(static_cast<std::int32_t>(count));
     coordinator_.boot();
     for (auto& agent : agents_) agent->boot();
-    trouble();
+    // Some runs come far before anything happens, and some meet less than others.
+    const Nanoseconds calm = Nanoseconds(random_.between(0, 60'000'000'000));
+    longest_gap_ = random_.below(2) == 0 ? 6s : 25s;
+    time_.after(calm, [this] { trouble(); });
     time_.run_until(kFaults);
     troubled_ = false;
     network_.behave();
     coordinator_.behave();
+    ranks_.behave();
+    ending_ = Ending(random_.below(3));
+    if (ending_ == Ending::kStopped) coordinator_.hand_in_no_more();
     for (auto& agent : agents_) agent->behave();
     for (Nanoseconds end = kFaults + 1s; !idle(); end += 1s) {
       expect(end < kFaults + kPeace, "everything is acknowledged and done once all behave: " + what_waits());
+      constexpr coordinator::Order kLast[] = {coordinator::Order::kStop, coordinator::Order::kFreeze,
+                                              coordinator::Order::kUnfreeze};
+      coordinator_.order(kLast[static_cast<int>(ending_)]);
       time_.run_until(end);
     }
     check();
@@ -63,7 +91,7 @@ class Cluster {
  private:
   // Something goes wrong, and again later.
   void trouble() {
-    time_.after(Nanoseconds(random_.between(0, 6'000'000'000)), [this] {
+    time_.after(Nanoseconds(random_.between(0, longest_gap_.count())), [this] {
       if (!troubled_) return;
       fail();
       trouble();
@@ -73,7 +101,7 @@ class Cluster {
   void fail() {
     SimulatedAgent& agent = *agents_[random_.below(agents_.size())];
     const Nanoseconds jump = Nanoseconds(random_.between(-7'200'000'000'000, 7'200'000'000'000));
-    switch (random_.below(8)) {
+    switch (random_.below(11)) {
       case 0:
         return agent.kill();
       case 1:
@@ -88,6 +116,14 @@ class Cluster {
         return network_.cut(random_.below(agents_.size()), Nanoseconds(random_.between(0, 2'000'000'000)));
       case 5:
         return network_.cut(random_.below(agents_.size()), Nanoseconds(random_.between(0, 60'000'000'000)));
+      case 6:
+        return ranks_.crash_one();
+      case 7: {
+        using enum coordinator::Order;
+        constexpr coordinator::Order kOrders[] = {kFreeze,   kFreeze,   kUnfreeze, kUnfreeze, kUnfreeze,
+                                                  kUnfreeze, kUnfreeze, kUnfreeze, kUnfreeze, kStop};
+        return coordinator_.order(kOrders[random_.below(std::size(kOrders))]);
+      }
       default:
         return coordinator_.want("command " + std::to_string(++commands_) + " of " + agent.node(), agent.node());
     }
@@ -98,10 +134,29 @@ class Cluster {
       if (!agent->waits_for().empty() || !coordinator_.idle()) return false;
       if (agent->peer() != coordinator_.peer_of(agent->node())) return false;
     }
-    return true;
+    return job_waits_for().empty();
+  }
+  // Every rank on the incumbent and none besides, frozen or tuned; or the job is over, and without any.
+  [[nodiscard]] std::string job_waits_for() const {
+    const coordinator::TuningState* job = coordinator_.job();
+    const auto alive = ranks_.alive();
+    const bool over = job == nullptr || is_final(job->phase);
+    if (ending_ == Ending::kStopped && over) return alive.empty() ? "" : "the end of stray ranks";
+    if (over) return "a new run";
+    const std::string where = std::string(to_string(job->phase)) + ", " + std::string(to_string(job->doing));
+    const bool tuned = ending_ == Ending::kFrozen || job->phase == coordinator::Phase::kTraining;
+    const bool calm = job->doing == coordinator::Doing::kNothing || job->doing == coordinator::Doing::kMeasuring;
+    const bool steered = steers_ranks(job->phase) && job->outstanding.empty();
+    if (ending_ == Ending::kStopped || !tuned || !calm || !steered) return "what follows " + where;
+    if (std::cmp_not_equal(alive.size(), job->world_size())) return "its ranks, or the end of others";
+    const bool all = std::ranges::all_of(alive, [&](const SimulatedRanks::Alive& rank) {
+      return rank.launch == job->launch && rank.plan == job->incumbent.json;
+    });
+    return all ? "" : "every rank on the incumbent in " + where;
   }
   [[nodiscard]] std::string what_waits() const {
     std::string waits = coordinator_.idle() ? "" : "the coordinator for commands; ";
+    waits += job_waits_for().empty() ? "" : "the job for " + job_waits_for() + "; ";
     for (const auto& agent : agents_) {
       waits += agent->node() + " for " + (agent->waits_for().empty() ? "nothing" : agent->waits_for()) + "; ";
     }
@@ -146,9 +201,13 @@ class Cluster {
   VirtualTime time_;
   Random random_;
   SimulatedNetwork network_;
+  GivenPlans given_;
+  SimulatedRanks ranks_;
   SimulatedCoordinator coordinator_;
   std::vector<std::unique_ptr<SimulatedAgent>> agents_;
   bool troubled_ = true;
+  Nanoseconds longest_gap_{0};  // between faults
+  Ending ending_ = Ending::kStopped;
   int commands_ = 0;
 };
 
@@ -161,6 +220,7 @@ void protocol(std::uint64_t seed) {
 }  // namespace trimtab::test
 
 int main(int argc, char** argv) {
-  spdlog::set_level(spdlog::level::off);
+  spdlog::set_level(std::getenv("TRIMTAB_SIMULATION_LOG") != nullptr ? spdlog::level::info : spdlog::level::off);
+  std::fputs(trimtab::test::kCovered, stdout);
   return trimtab::test::run_seeds(argc, argv, 1000, {{"protocol", trimtab::test::protocol}});
 }

@@ -1,7 +1,9 @@
 #pragma once
 
-// An agent over its real storage (spool, own cost database, ledger of commands) on a machine that fails: hello,
-// heartbeats, costs and commands as agent_link.cpp and command_runner.cpp have them, without sockets and processes.
+// An agent on a machine that fails: its real storage (spool, own cost database, ledgers of commands and ranks), and
+// what runs commands, looks after ranks, speaks with them and tells of them. Sockets and processes are played; what
+// agent_link.cpp does is done here in its place. Descriptions and benchmarks run no process: they are done after a
+// while.
 
 #include <cstdint>
 #include <map>
@@ -11,16 +13,19 @@
 #include <string>
 
 #include "agent_database.hpp"
-#include "command_ledger.hpp"
+#include "command_runner.hpp"
 #include "cost_store.hpp"
 #include "machine.hpp"
+#include "rank_sessions.hpp"
 #include "simulated_network.hpp"
+#include "simulated_ranks.hpp"
 
 namespace trimtab::test {
 
 class SimulatedAgent {
  public:
-  SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network);
+  SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network,
+                 SimulatedRanks& ranks);
 
   void boot();
   void received(SimulatedNetwork::Peer peer, const std::string& frame);
@@ -54,18 +59,34 @@ class SimulatedAgent {
     std::set<std::string> perhaps_kept;
     std::map<std::string, std::string> recorded;
   };
+  // What a process of the agent holds.
   struct Life {
+    Life(SimulatedAgent& agent, agent::AgentDatabase opened);
+
     agent::AgentDatabase state;
+    net::EventLoop loop;
     std::optional<agent::CostStore> costs;
     agent::CostCollection collected;
-    std::set<std::uint64_t> running;  // commands
+    std::set<std::uint64_t> running;  // descriptions and benchmarks
     std::map<std::uint64_t, wire::CommandDone> unsent;
+    agent::RankNews news;
+    agent::LaunchedRanks ranks;
+    agent::JobContext jobs;
+    agent::RankRings rings;
+    agent::RankSessions sessions;
+    agent::CommandRunner commands;
+    SimulatedRanks::Peer last_local = 0;
   };
 
   void open();
   // Does it, unless the machine dies in its midst.
   void act(const std::function<void()>& work);
+  // What the loop has to do at once.
+  void settle();
   void die();
+  [[nodiscard]] SimulatedRanks::AgentSide side_of_ranks();
+  void say_hello();
+  void dispatch(const wire::ToAgent& message);
   void copy_or_set_back();
   void renew();
   void connect();
@@ -74,6 +95,7 @@ class SimulatedAgent {
   void flush();
   void welcomed(const wire::Welcome& welcome);
   void command(const wire::Command& asked);
+  void run_apart(const wire::Command& asked);
   void finish(const wire::Command& asked);
   void reply(const wire::CommandDone& done);
   bool send(const wire::FromAgent& message);
@@ -82,12 +104,15 @@ class SimulatedAgent {
   VirtualTime& time_;
   Random& random_;
   SimulatedNetwork& network_;
+  SimulatedRanks& ranks_;
+  TemporaryDirectory scratch_;  // of jobs: files beside the databases are safe here
   Machine machine_;
   MachineClock clock_;
   Bytes spool_limit_;
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;  // callbacks of an earlier life do nothing
   SimulatedNetwork::Peer peer_ = 0;
+  std::uint64_t served_ = 0;  // the latest coordinator that it has obeyed
   bool welcome_ = false;
   bool behaves_ = false;
   std::optional<Copy> copy_;

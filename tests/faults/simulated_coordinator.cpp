@@ -4,6 +4,7 @@
 
 #include "measurement_counts.hpp"
 #include "seeded_runs.hpp"
+#include "simulated_searches.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::test {
@@ -13,14 +14,16 @@ using namespace coordinator;
 
 // What a process of the coordinator holds.
 struct SimulatedCoordinator::Life {
-  Life(const Clock& time, StateStore opened, CostDatabase database, const std::string& directory, PeerPort port)
+  Life(const Clock& time, StateStore opened, CostDatabase database, const std::string& directory,
+       SimulatedSearches played, PeerPort port)
       : clock(time),
         store(std::move(opened)),
         costs(std::move(database)),
+        searches(std::move(played)),
         services{clock,
                  store,
                  costs,
-                 worker,
+                 searches,
                  members,
                  {},
                  {},
@@ -30,18 +33,18 @@ struct SimulatedCoordinator::Life {
         agents(services, jobs, std::move(port)) {}
 
   const Clock& clock;
-  net::EventLoop loop;
   StateStore store;
   CostDatabase costs;
-  SearchWorker worker{loop, clock};
+  SimulatedSearches searches;
   Membership members{clock};
   Services services;
   JobTable jobs{services};
   Agents agents;
 };
 
-SimulatedCoordinator::SimulatedCoordinator(VirtualTime& time, Random& random, SimulatedNetwork& network)
-    : time_(time), random_(random), network_(network), machine_(random), clock_(time) {}
+SimulatedCoordinator::SimulatedCoordinator(VirtualTime& time, Random& random, SimulatedNetwork& network,
+                                           GivenPlans& given)
+    : time_(time), random_(random), network_(network), given_(given), machine_(random), clock_(time) {}
 SimulatedCoordinator::~SimulatedCoordinator() = default;
 
 void SimulatedCoordinator::boot() {
@@ -59,15 +62,39 @@ void SimulatedCoordinator::open() {
   if (!store.ok()) return expect(machine_.may_fail(), "the coordinator's state opens: " + store.error().message);
   auto costs = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kCreate);
   if (!costs.ok()) return expect(machine_.may_fail(), "the coordinator's costs open: " + costs.error().message);
-  life_ = std::make_unique<Life>(
-      clock_, std::move(store).value(), std::move(costs).value(), machine_.disk.file("files"),
-      // What a dying process would send does not get out.
-      PeerPort{[this](std::uint64_t peer, std::string frame) {
-                 return !machine_.disk.is_cut() && network_.send_to_agent(peer, std::move(frame));
-               },
-               [this](std::uint64_t peer) { network_.close_by_coordinator(peer); },
-               {},
-               [this] { commit_soon(); }});
+  life_ = std::make_unique<Life>(clock_, std::move(store).value(), std::move(costs).value(), files_.path(),
+                                 SimulatedSearches(time_, random_,
+                                                   [this, life = lives_](const std::function<void()>& work) {
+                                                     if (life_ && life == lives_) act(work);
+                                                   }),
+                                 // What a dying process would send does not get out.
+                                 PeerPort{[this](std::uint64_t peer, std::string frame) {
+                                            if (machine_.disk.is_cut()) return false;
+                                            note_given(frame);
+                                            return network_.send_to_agent(peer, std::move(frame));
+                                          },
+                                          [this](std::uint64_t peer) { network_.close_by_coordinator(peer); },
+                                          {},
+                                          [this] { commit_soon(); }});
+  const Status restored = life_->jobs.restore();
+  if (restored.ok()) return;
+  expect(machine_.may_fail(), "the coordinator's jobs are taken up: " + restored.error().message);
+  life_.reset();
+}
+
+void SimulatedCoordinator::note_given(const std::string& frame) {
+  wire::ToAgent message;
+  expect(message.ParseFromString(frame), "what is sent can be read");
+  const JobRun* job = life_->jobs.find("train");
+  if (job == nullptr) return;
+  const std::int64_t run = job->run();
+  if (message.has_plan_propose()) {
+    given_.propose(run, message.plan_propose().epoch(), message.plan_propose().plan_json());
+  }
+  if (message.has_plan_commit()) given_.commit(run, message.plan_commit().epoch());
+  if (!message.has_command() || !message.command().has_launch()) return;
+  const wire::Launch& launch = message.command().launch();
+  given_.launch(run, launch.launch(), launch.epoch(), launch.plan_json());
 }
 
 void SimulatedCoordinator::act(const std::function<void()>& work) {
@@ -131,6 +158,8 @@ void SimulatedCoordinator::tick() {
     if (life != lives_) return;
     act([this] {
       life_->agents.tick();
+      life_->jobs.tick();
+      if (!machine_.disk.is_cut()) submit();
       for (const auto& [tag, node] : wanted_) {
         if (!outputs.contains(tag) && !machine_.disk.is_cut()) order(tag, node);
       }
@@ -139,9 +168,43 @@ void SimulatedCoordinator::tick() {
   });
 }
 
-// A job's orders have the job's run; nothing else of it matters here.
+void SimulatedCoordinator::submit() {
+  const TuningState* present = job();
+  if (world_size_ == 0 || (present != nullptr && !is_final(present->phase))) return;
+  Job job;
+  job.name = "train";
+  job.mode = JobMode::kAuto;
+  job.world_size = world_size_;
+  job.steps = 100'000;
+  job.describe = {"describe"};
+  job.benchmark = {"benchmark"};
+  job.train = {"train"};
+  job.working_directory = "/";
+  job.hang = 20s;
+  job.trials.deadline = 8s;
+  job.trials.overhead = 1;
+  job.crashes.limit = 99;
+  const auto handed_in = life_->jobs.submit(std::move(job), true);
+  expect(handed_in.ok() || machine_.may_fail(),
+         "a job can be handed in: " + (handed_in.ok() ? "" : handed_in.error().message));
+}
+
+void SimulatedCoordinator::order(Order order) {
+  if (!life_) return;
+  act([&] {
+    JobRun* run = life_->jobs.find("train");
+    if (run != nullptr && run->active()) (void)run->obey(order, {"somebody", "order", "train", run->run(), "", "*"});
+  });
+}
+
+const TuningState* SimulatedCoordinator::job() const {
+  const JobRun* run = life_ ? life_->jobs.find("train") : nullptr;
+  return run == nullptr ? nullptr : &run->state();
+}
+
+// The simulation's own orders are no job's.
 void SimulatedCoordinator::order(const std::string& tag, const std::string& node) {
-  constexpr std::int64_t kRun = 1;
+  constexpr std::int64_t kRun = 1'000'000;
   const auto id = life_->store.command_id(kRun, tag, node);
   if (!id.ok()) return expect(machine_.may_fail(), "a command gets an id");
   const auto [known, is_new] = ids_.emplace(tag, *id);
@@ -166,8 +229,7 @@ void SimulatedCoordinator::received(SimulatedNetwork::Peer peer, const std::stri
 
 void SimulatedCoordinator::done(const wire::CommandDone& done) {
   const auto tag = tags_.find(done.id());
-  expect(tag != tags_.end(), "nobody answers what was not asked");
-  outputs.emplace(tag->second, done.output());
+  if (tag != tags_.end()) outputs.emplace(tag->second, done.output());
 }
 
 void SimulatedCoordinator::closed(SimulatedNetwork::Peer peer) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's side of hello, heartbeats, costs and commands, on a machine that fails: its real databases,
-// membership and `Agents`, with a list of commands that it wants done, as a job has one. It has no jobs.
+// The coordinator on a machine that fails: its real databases, membership, `Agents` and jobs, of which there is one, on
+// all nodes, that is tuned. Beside it a list of commands that are wanted. Searches are played.
 
 #include <cstdint>
 #include <map>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "agents.hpp"
+#include "given_plans.hpp"
 #include "machine.hpp"
 #include "simulated_network.hpp"
 
@@ -18,7 +19,7 @@ namespace trimtab::test {
 
 class SimulatedCoordinator {
  public:
-  SimulatedCoordinator(VirtualTime& time, Random& random, SimulatedNetwork& network);
+  SimulatedCoordinator(VirtualTime& time, Random& random, SimulatedNetwork& network, GivenPlans& given);
   ~SimulatedCoordinator();
 
   void boot();
@@ -29,7 +30,16 @@ class SimulatedCoordinator {
   void behave();
   // By whom; the tag names it.
   void want(const std::string& tag, const std::string& node) { wanted_[tag] = node; }
+  // A person's, to the job; forgotten where nobody is there to take it.
+  void order(coordinator::Order order);
+  // Of one rank on each node. Handed in as soon as there is a coordinator, and again when it is over.
+  void hand_in(std::int32_t world_size) { world_size_ = world_size; }
+  // Not any more.
+  void hand_in_no_more() { world_size_ = 0; }
+  [[nodiscard]] bool hands_in() const { return world_size_ > 0; }
 
+  // The job as the coordinator has it; nullptr = it has none, or is away.
+  [[nodiscard]] const coordinator::TuningState* job() const;
   [[nodiscard]] bool idle() const;
   // The node's connection; 0 = it is not known, not connected or lost.
   [[nodiscard]] SimulatedNetwork::Peer peer_of(const std::string& node) const;
@@ -53,17 +63,22 @@ class SimulatedCoordinator {
   void copy_or_set_back();
   [[nodiscard]] std::map<std::string, std::uint64_t> stored() const;
   void tick();
+  void submit();
+  void note_given(const std::string& frame);
   void order(const std::string& tag, const std::string& node);
   void done(const wire::CommandDone& done);
 
   VirtualTime& time_;
   Random& random_;
   SimulatedNetwork& network_;
+  GivenPlans& given_;
+  TemporaryDirectory files_;  // beside the databases; safe here
   Machine machine_;
   MachineClock clock_;
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;
   bool behaves_ = false;
+  std::int32_t world_size_ = 0;             // of the job to hand in; 0 = none
   std::optional<PowerCutDisk::Copy> copy_;  // of the cost database
   std::map<std::string, std::string> wanted_;
   std::map<std::string, std::uint64_t> ids_;  // that were given, by tag

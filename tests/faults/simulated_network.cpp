@@ -40,6 +40,7 @@ SimulatedNetwork::Peer SimulatedNetwork::connect(std::size_t agent) {
   if (!coordinator_up_ || cut_until(agent) > time_.now()) return 0;
   Connection& fresh = connections_[++last_];
   fresh.agent = agent;
+  fresh.coordinator = coordinators_;
   return last_;
 }
 
@@ -65,9 +66,9 @@ void SimulatedNetwork::schedule(Peer peer, std::string frame, bool up, Nanosecon
 void SimulatedNetwork::deliver(Peer peer, const std::string& frame, bool up) {
   const Connection& connection = connections_.at(peer);
   if (connection.severed) return;
-  // A network that was cut meanwhile holds it.
+  // A network that was cut meanwhile holds it, and those behind it.
   if (const Nanoseconds until = cut_until(connection.agent); until > time_.now()) {
-    return schedule(peer, frame, up, until + between(1ms, 20ms));
+    return schedule(peer, frame, up, until);
   }
   if (up && connection.open_at_coordinator) ends_.to_coordinator(peer, frame);
   if (!up && connection.open_at_agent) ends_.to_agent(connection.agent, peer, frame);

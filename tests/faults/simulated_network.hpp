@@ -38,7 +38,12 @@ class SimulatedNetwork {
   // The process is gone: the other sides hear of it soon, or, without power, when nothing comes for too long.
   void agent_gone(std::size_t agent);
   void coordinator_gone();
-  void coordinator_back() { coordinator_up_ = true; }
+  void coordinator_back() {
+    coordinator_up_ = true;
+    ++coordinators_;
+  }
+  // Which of the coordinators, one after the other, is at the other end.
+  [[nodiscard]] std::uint64_t coordinator_of(Peer peer) const { return connections_.at(peer).coordinator; }
   // Nothing passes between this agent and the coordinator.
   void cut(std::size_t agent, Nanoseconds duration);
   // From now on nothing is late, double or cut.
@@ -47,6 +52,7 @@ class SimulatedNetwork {
  private:
   struct Connection {
     std::size_t agent = 0;
+    std::uint64_t coordinator = 0;
     bool open_at_agent = true;
     bool open_at_coordinator = true;
     bool severed = false;    // what is on its way does not arrive
@@ -71,7 +77,8 @@ class SimulatedNetwork {
   std::map<Peer, Connection> connections_;
   std::map<std::size_t, Nanoseconds> cuts_;  // until when, by agent
   Peer last_ = 0;
-  bool coordinator_up_ = true;
+  std::uint64_t coordinators_ = 0;
+  bool coordinator_up_ = false;
   bool behaves_ = false;
 };
 

@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                            line == std::string::npos ? "" : text.substr(line + 1)};
   fuzz::CoordinatorWorld world;
   const coordinator::Access access(false, nullptr);
-  coordinator::Api api(world.services, world.jobs, access);
+  coordinator::Api api(world.services, world.jobs, access, 100);
   if (api.admit(request)) return 0;
   const net::HttpResponse response = api.handle(request);
   check_answer(response);

@@ -62,6 +62,16 @@ TEST_CASE("a status of 400 or more is a reply, not an error") {
   CHECK(reply->status == 404);
 }
 
+TEST_CASE("who is told that it asks too often is told when to ask again") {
+  EventLoop loop;
+  const auto often = [](const HttpRequest&) { return HttpResponse{429, "text/plain", "later"}; };
+  const auto server = Server::start(loop, {}, {often, {}, {}, {}});
+  REQUIRE(server.ok());
+  const std::string reply =
+      raw_exchange(loop, **server, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  CHECK(reply.find("\r\nRetry-After: 1\r\n") != std::string::npos);
+}
+
 TEST_CASE("HEAD is answered without a body") {
   EventLoop loop;
   const auto server = start(loop);

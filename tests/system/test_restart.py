@@ -41,7 +41,11 @@ class RestartedJob(unittest.TestCase):
             self.assertEqual(len(report["trials"]), 1, report["trials"])
             trial = report["trials"][0]
             self.assertEqual(trial["state"], "adopted", trimtab.tune_log() + json.dumps(trial))
-            self.assertGreater(trial["cost"]["switch_ms"], 0)
+            phases = trial["cost"]["switch_phases_ms"]
+            for phase in ("stop", "copy", "start", "groups", "first_step"):
+                self.assertGreater(phases[phase], 0, phases)
+            self.assertAlmostEqual(sum(phases.values()), trial["cost"]["switch_ms"], delta=1)
+            self.assertGreater(int(trial["plan"]["target_knobs"]["bucket_bytes"]), 0)
             # The trial had a copy, in a scratch of its own; the job's checkpoint is the job's.
             copies = list(trimtab.state.rglob("checkpoint/state.pt"))
             self.assertEqual(len(copies), 1, copies)

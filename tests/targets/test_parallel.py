@@ -54,8 +54,11 @@ class NoDaemon:
     """A client whose agent is not there."""
     stop_requested = False
 
-    def step(self, *_, **__):
-        pass
+    def __init__(self):
+        self.steps = []
+
+    def step(self, *_, **told):
+        self.steps.append(told)
 
     def close(self):
         pass
@@ -73,7 +76,8 @@ class AskedToEnd(unittest.TestCase):
         alone = {"kind": "ddp", "world_size": 1, "global_batch": 2, "samples_per_microbatch": 2, "accumulation_steps": 1,
                  "checkpoint_layers": []}
         given = {name: value for name, value in {**GOOD, **alone}.items() if not name.startswith("shard")}
-        self.run_of = parallel.Run(parallel.parse(json.dumps(given), "ddp.json"), NoDaemon())
+        self.client = NoDaemon()
+        self.run_of = parallel.Run(parallel.parse(json.dumps(given), "ddp.json"), self.client)
         self.model = torch.nn.Linear(2, 1)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
 
@@ -91,6 +95,15 @@ class AskedToEnd(unittest.TestCase):
         self.assertTrue(self.run_of.stopped)
         os.kill(os.getpid(), signal.SIGTERM)  # torchrun passes on what reached its process group
         self.assertEqual(self.killed, [])
+
+    def test_gradients_are_clipped_where_that_is_asked_for_and_their_norm_is_told(self):
+        before = [parameter.detach().clone() for parameter in self.model.parameters()]
+        for step in self.run_of.steps(0, 1):
+            self.run_of.step(self.model, self.optimizer, torch.ones(2, 2), lambda model, x: 30 * model(x).mean(), 0.5)
+        moved = torch.cat([(a - b).flatten() for a, b in zip(before, self.model.parameters())]).norm().item()
+        self.assertAlmostEqual(moved, 0.1 * 0.5, places=5)
+        self.assertAlmostEqual(self.client.steps[0]["gradient_norm"], 30 * 3 ** 0.5, places=3)
+        self.assertIsNone(self.train(1) and self.client.steps[1]["gradient_norm"])
 
     def test_a_run_that_nobody_ended_leaves_the_signal_as_it_was(self):
         self.assertEqual(self.train(3), [0, 1, 2])

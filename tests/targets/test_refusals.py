@@ -62,13 +62,17 @@ class Refusals(ProgramTest):
                 with self.subTest(target=target, knob=name):
                     self.refuse(plan, target, name)
 
-    def test_trainer_has_two_switches(self):
+    def test_trainer_has_four_switches(self):
         plan = copy.deepcopy(BASE)
-        segment(plan).update(recompute=[[1, 4]], switches={"offload_hidden": [[1, 3]], "offload_optimizer": True})
+        segment(plan).update(recompute=[[1, 4]], sharded="gradients",
+                             switches={"offload_hidden": [[1, 3]], "offload_optimizer": True,
+                                       "partition_parameters": [[1, 3]], "segment_sync": [[1, 4]]})
         done = self.export(plan, SHAPE.document(plan["global_batch"]), "trainer")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("offload_hidden", done.stdout)
-        refused = {"segment_sync": {"segment_sync": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]}}
+        segment(plan)["sharded"] = "none"
+        refused = {"lazy_prefetch": {"lazy_prefetch": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]},
+                   "partition_parameters": {"partition_parameters": [[1, 3]]}}
         for name, switches in refused.items():
             segment(plan)["switches"] = switches
             with self.subTest(knob=name):

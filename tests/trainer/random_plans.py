@@ -53,14 +53,21 @@ def _segment(generator, devices, begin, end):
     segment = {"operators": [begin, end], "dp": dp, "tp": tp, "tp_consecutive": generator.random() < 0.6,
                "recompute": [[i, i + 1] for i in range(begin, end) if generator.random() < 0.3]}
     switches = {"offload_optimizer": generator.random() < 0.5,
-                "offload_hidden": [pair for pair in segment["recompute"] if generator.random() < 0.5]}
-    if generator.random() < 0.3:
-        segment["switches"] = switches
+                "offload_hidden": [pair for pair in segment["recompute"] if generator.random() < 0.5],
+                "segment_sync": _some(generator, begin, end)}
     level = generator.choice(LEVELS)
     if dp > 1 and level != "none":
         degrees = [0] + [degree for degree in range(2, dp + 1) if dp % degree == 0]
         segment.update(sharded=level, sharded_degree=generator.choice(degrees))
+    if dp == 1 or level == "gradients":
+        switches["partition_parameters"] = _some(generator, begin, end)
+    if generator.random() < (0.8 if level == "gradients" else 0.3):
+        segment["switches"] = switches
     return segment
+
+
+def _some(generator, begin, end):
+    return [[i, i + 1] for i in range(begin, end) if generator.random() < 0.5]
 
 
 def text(document):

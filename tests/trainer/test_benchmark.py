@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from harness import OPERATORS, TRAINER, JobTest
@@ -110,6 +111,23 @@ class Commands(JobTest):
             self.assertEqual([line["cost"]["placement"] for line in lines if "cost" in line], ["inter_node"] * 2)
             errors = [line["error"] for line in lines if "error" in line]
             self.assertEqual(errors, ["no 2 ranks are intra_node: the nodes have 1, 1 ranks"] * 2)
+
+    def test_one_rank_of_each_node_measures_copies_to_and_from_the_host(self):
+        items = [{"kind": "copy", "direction": direction, "bytes": 1 << 20}
+                 for direction in ("host_to_device", "device_to_host", "sideways")]
+        requests = self.write("requests.json", {
+            "schema": "trimtab.benchmark_requests/1", "relative_error": 0.5, "min_repetitions": 2,
+            "max_repetitions": 3, "items": items})
+        for words, measuring in (((), [True, False]), (("--local-rank", "0"), [True, True])):
+            self.folder = self.enterContext(tempfile.TemporaryDirectory())  # Ranks meet at a file, once.
+            for output, measures in zip(self.benchmark(requests, [0, 0], *words), measuring):
+                lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+                costs = [line["cost"] for line in lines if "cost" in line]
+                self.assertEqual([cost["subject"] for cost in costs],
+                                 ["host_to_device", "device_to_host"] if measures else [])
+                self.assertTrue(all(cost["bytes"] == 1 << 20 and cost["kind"] == "point_to_point" for cost in costs))
+                self.assertEqual([line for line in lines if "item_done" in line], [{"item_done": 0}, {"item_done": 1}])
+                self.assertIn("direction must be one of", next(line["error"] for line in lines if "error" in line))
 
     def test_blocks_of_ranks(self):
         nodes = nodes_of([0, 1, 0, 1, 0])

@@ -85,6 +85,17 @@ class Holdings(unittest.TestCase):
             held = holding.of_rank(plans.parse(document, CONFIG, 4), 3, spec, CONFIG)
             self.assertEqual(held.held_bytes, 4 * elements_held, level)
 
+    def test_a_partitioned_operator_holds_what_sharded_parameters_do_and_its_neighbour_does_not(self):
+        switches = {"offload_optimizer": True, "partition_parameters": [[1, 2]]}
+        fields = {"dp": 2, "tp": 2, "sharded": "gradients", "switches": switches}
+        stage = {"devices": [0, 1, 2, 3], "segments": [{"operators": [0, 8], **fields}]}
+        parsed = plans.parse({**plan([], 12), "stages": [stage]}, CONFIG, 4)
+        levels = [holding.of_rank(parsed, 3, spec, CONFIG).level for spec in SPECS]
+        self.assertEqual(levels, ["gradients", "parameters", *["gradients"] * 6])
+        one = holding.of_rank(parsed, 3, SPECS[1], CONFIG)
+        self.assertTrue(one.offload)
+        self.assertEqual(one.parameters, one.owned)
+
 
 class Messages(unittest.TestCase):
     def test_they_bring_exactly_what_is_lacking(self):

@@ -65,6 +65,10 @@ ROUNDING = {
     "four replicas": segments((0, 8, {"dp": 4})),
     "shared optimizer states": segments((0, 8, {"dp": 4, "sharded": "optimizer"})),
     "shared gradients, two copies": segments((0, 8, {"dp": 4, "sharded": "gradients", "sharded_degree": 2})),
+    "parameters of some operators released": segments((0, 8, {
+        "dp": 4, "sharded": "gradients", "recompute": [[2, 6]],
+        "switches": {"offload_optimizer": True, "partition_parameters": [[1, 4], [6, 7]], "offload_hidden": [[2, 4]],
+                     "segment_sync": [[0, 8]]}})),
     "shared parameters": segments((0, 8, {"dp": 4, "sharded": "parameters", "recompute": [[2, 6]]})),
     "degrees that change": segments((0, 3, {"dp": 4}), (3, 6, {"dp": 2, "tp": 2, "tp_consecutive": False}),
                                     (6, 8, {"tp": 4})),

@@ -50,11 +50,14 @@ BAD = [
      lambda plan: segment(plan).update(recompute=[[5, 8]], switches={"offload_hidden": [[4, 6]]})),
     ("plan.stages[1].segments[0].switches.offload_hidden[0]",
      lambda plan: segment(plan).update(switches={"offload_hidden": [[3, 6]]})),
+    ("plan.stages[1].segments[0].switches.partition_parameters[0]",
+     lambda plan: segment(plan).update(switches={"partition_parameters": [[3, 6]]})),
+    ("plan.stages[1].segments[0].switches", lambda plan: segment(plan).update(switches=[])),
     ("plan.stages[1].segments[0].switches.offload_optimizer",
      lambda plan: segment(plan).update(switches={"offload_optimizer": 1})),
     *((f"plan.stages[1].segments[0].switches.{name}",
        lambda plan, name=name: segment(plan).update(switches={name: [[4, 5]]}))
-      for name in ("partition_parameters", "lazy_prefetch", "economical_forward", "economical_backward", "segment_sync")),
+      for name in ("lazy_prefetch", "economical_forward", "economical_backward")),
     ("plan.target_knobs", lambda plan: plan.update(target_knobs={"precision": "bf16"})),
     ("plan.surprise", lambda plan: plan.update(surprise=[1])),
 ]
@@ -104,6 +107,19 @@ class Plans(JobTest):
             four["stages"][0]["segments"][0]["sharded_degree"] = degree
             with self.assertRaisesRegex(plans.PlanRefused, "sharded_degree: must"):
                 self.parse(four, 4)
+
+    def test_parameters_are_released_where_gradients_are_sharded(self):
+        two = {**SINGLE, "stages": [{"devices": [0, 1], "segments": [
+            {"operators": [0, 8], "dp": 2, "sharded": "optimizer", "switches": {"partition_parameters": [[2, 4]]}}]}]}
+        with self.assertRaisesRegex(plans.PlanRefused, "switches.partition_parameters: needs gradients that are sharded"):
+            self.parse(two, 2)
+        fields = two["stages"][0]["segments"][0]
+        fields["sharded"] = "gradients"
+        segment_ = self.parse(two, 2).stages[0].segments[0]
+        self.assertEqual([segment_.level_of(operator) for operator in (1, 2, 3, 4)],
+                         ["gradients", "parameters", "parameters", "gradients"])
+        fields.update(dp=1, tp=2, sharded="none")  # One replica has all of its parameters anyway.
+        self.assertEqual(self.parse(two, 2).stages[0].segments[0].level_of(2), "none")
 
     def test_the_two_orders_of_tensor_parallel_ranks(self):
         four = {**SINGLE, "stages": [{"devices": [3, 2, 1, 0], "segments": [{"operators": [0, 8], "dp": 2, "tp": 2}]}]}

@@ -151,7 +151,9 @@ REFUSED = {
     "alternate_dimension": lambda document, segment: segment.update(alternate_dimension=[[1, 3]]),
     **{f"switches.{name}": lambda document, segment, name=name: segment.update(
         recompute=[[0, 8]], sharded="gradients", switches={"offload_optimizer": True, name: [[0, 8]]})
-       for name in ("partition_parameters", "lazy_prefetch", "economical_forward", "economical_backward", "segment_sync")},
+       for name in ("lazy_prefetch", "economical_forward", "economical_backward")},
+    "switches.partition_parameters": lambda document, segment: segment.update(
+        sharded="optimizer", switches={"partition_parameters": [[0, 8]]}),
 }
 
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "schema/plan.hpp"
+#include "schema/target.hpp"
 #include "split_world.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
@@ -13,8 +14,10 @@
 namespace trimtab::tuner {
 namespace {
 
-SearchResult run(const NativeCostModel& model, const char* strategy, std::vector<std::string> without) {
+SearchResult run(const NativeCostModel& model, const char* strategy, std::vector<std::string> without,
+                 const char* target = "") {
   SearchOptions options;
+  options.target = target;
   options.strategy = strategy;
   options.space = "all";
   options.without = std::move(without);
@@ -61,20 +64,21 @@ struct Compared {
 };
 
 template <typename MakeWorld>
-Compared compare(const char* what, std::uint64_t seed, int worlds, MakeWorld&& make_world) {
+Compared compare(const char* what, std::uint64_t seed, int worlds, MakeWorld&& make_world, const char* target = "") {
   Random random(seed);
   Compared all;
   double largest = 0;
   for (int i = 0; i < worlds; ++i) {
     const test::World world = make_world(random);
     const NativeCostModel model(world.table());
-    const SearchResult referee = run(model, "exhaustive", kUnsliced);
-    const SearchResult found = run(model, "unified", kUnsliced);
+    const SearchResult referee = run(model, "exhaustive", kUnsliced, target);
+    const SearchResult found = run(model, "unified", kUnsliced, target);
     INFO(what << ", seed " << seed << ", case " << i);
     REQUIRE(found.plans.empty() == referee.plans.empty());
     if (found.plans.empty()) continue;
     const RankedPlan& best = found.plans.front();
     REQUIRE(validate(best.plan, world.model, world.cluster).empty());
+    if (*target != '\0') REQUIRE(unhonoured(best.plan, world.model, target).value().empty());
     const double gap = best.prediction.iteration_ms / referee.plans.front().prediction.iteration_ms - 1;
     REQUIRE(found.lower_bound_ms <= referee.plans.front().prediction.iteration_ms * (1 + 1e-9));
     if (referee.proven) REQUIRE(gap >= -1e-9);
@@ -96,6 +100,19 @@ Compared compare(const char* what, std::uint64_t seed, int worlds, MakeWorld&& m
 TEST_CASE("unified finds the exhaustive optimum with memory switches") {
   const Compared all = compare("one layer", 913, 40, [](Random& random) { return tight_world(random, {2, 2, 1}); });
   CHECK(all.switched >= 4);
+  CHECK(all.exact == all.cases);
+}
+
+// Operators as the trainer has them, which splits each along one dimension.
+test::World trainer_world(Random& random) {
+  test::World world = layered_world(random);
+  for (Operator& op : world.model.operators) op.shardings = {"default"};
+  return world;
+}
+
+TEST_CASE("unified finds the exhaustive optimum among the switches that the trainer has") {
+  const Compared all = compare("the trainer's", 915, 40, trainer_world, "trainer");
+  CHECK(all.switched >= 3);
   CHECK(all.exact == all.cases);
 }
 

@@ -77,6 +77,16 @@ void append(std::vector<Range>& to, const std::vector<Range>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+bool allows_switches(const Switches& switches, const PlanSpace& space) {
+  const h3t::LayerSwitches& allowed = space.switches;
+  return (allowed.offload_hidden || switches.offload_hidden.empty()) &&
+         (allowed.partition_parameters || switches.partition_parameters.empty()) &&
+         (allowed.lazy_prefetch || switches.lazy_prefetch.empty()) &&
+         (allowed.economical_forward || switches.economical_forward.empty()) &&
+         (allowed.economical_backward || switches.economical_backward.empty()) &&
+         (allowed.segment_sync || switches.segment_sync.empty());
+}
+
 // Segments that say the same are one.
 std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& space) {
   CandidateStage of;
@@ -95,7 +105,7 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
     append(recompute, segment.recompute);
   }
   of.switches = switches_of(stage);
-  if (of.switches && !space.memory_switches) return std::nullopt;
+  if (of.switches && (!space.memory_switches || !allows_switches(*of.switches, space))) return std::nullopt;
   if (of.switches) of.recompute = normalized(std::move(recompute));
   of.alternate = normalized(std::move(of.alternate));
   settle_splits(of);

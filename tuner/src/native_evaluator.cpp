@@ -210,7 +210,7 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
   const std::int32_t* const devices = devices_.data() + first_device;
   const SwitchDemand demand{model().global_batch / microbatch,
                             memory_limit(tables_->cluster, node_of_, devices, of.devices),
-                            host_limit(tables_->cluster, node_of_, devices, of.devices)};
+                            host_limit(tables_->cluster, node_of_, devices, of.devices), space().switches};
   const std::uint64_t before = switch_stage_.evaluations();
   const std::optional<ChosenSwitches> chosen = switch_stage_.choose(
       *tables_, calibration, inputs_, shape_, devices_sharing_node(node_of_, devices, of.devices), demand);

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "bucket_sizes.hpp"
 #include "infeasible.hpp"
 #include "schema/target.hpp"
 #include "strategies/strategy.hpp"
@@ -86,6 +87,13 @@ Status check_target(const SearchOptions& options) {
                    options.strategy + "'");
 }
 
+// Above 0: plans say a size of buckets, or have this one, and the search chooses it.
+std::int64_t usual_bucket_bytes(const std::string& target) {
+  if (target.empty()) return 0;
+  const auto limits = target_limits(target);
+  return limits.ok() ? limits->bucket_bytes : 0;
+}
+
 bool runs_on(const std::string& target, const Plan& start, const Model& model) {
   if (target.empty()) return true;
   const auto complaints = unhonoured(start, model, target);
@@ -155,13 +163,18 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   result.evaluations = evaluator->evaluations();
   result.stopped = run.stop_reason().empty() ? end.stopped : run.stop_reason();
   result.lower_bound_ms = end.lower_bound_ms;
-  if (!end.proven) {
+  const std::int64_t bucket_bytes = usual_bucket_bytes(options.target);
+  // No bound knows of buckets: a step that pays fewer latencies may be below it.
+  if (!end.proven && bucket_bytes == 0) {
     BoundRequest request{run.shortlist().best_ms(), options.idle_devices};
     // Time has run out: a bound may take a moment, no more.
     if (run.stop_reason() == "cancelled") request.effort = space.operators <= kShortModel ? kMomentOfEffort : 0;
     result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms(request));
   }
-  Ranking ranking = ranked(cost_model, run.shortlist().plans());
+  std::vector<Plan> found = run.shortlist().plans();
+  if (bucket_bytes > 0) found = with_bucket_sizes(cost_model, found, bucket_bytes, options.excluded);
+  Ranking ranking = ranked(cost_model, found);
+  if (ranking.plans.size() > options.plans) ranking.plans.resize(options.plans);
   result.plans = std::move(ranking.plans);
   const bool proven = end.proven && run.stop_reason().empty() && ranking.refused.empty();
   result.proven = proven || meets_bound(result, options);

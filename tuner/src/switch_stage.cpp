@@ -231,6 +231,7 @@ std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& table
   if (demand.device_limit > 0) problem.device_limit = whole(std::floor(demand.device_limit - inputs.process_bytes));
   if (demand.host_limit > 0) problem.host_limit = whole(std::floor(demand.host_limit));
   problem.microbatches = demand.microbatches;
+  problem.allowed = demand.allowed;
   problem.in_flight = inputs.in_flight;
   const h3t::StageChoice& choice = choices_.choose(problem);
   ChosenSwitches chosen;

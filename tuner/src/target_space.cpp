@@ -17,8 +17,13 @@ bool between_layers(const ModelLayers& layers, std::int32_t cut) {
 
 Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space) {
   TRIMTAB_TRY(const TargetLimits limits, target_limits(target));
-  space.memory_switches = space.alternate_dimensions = false;
-  if (target == "trainer") return {};
+  space.alternate_dimensions = false;
+  if (target == "trainer") {
+    space.switches = h3t::kAllOn;
+    space.switches.lazy_prefetch = space.switches.economical_forward = space.switches.economical_backward = false;
+    return {};
+  }
+  space.memory_switches = false;
   TRIMTAB_TRY(const ModelLayers layers, layers_of(model));
   space.sliced_microbatches = false;
   space.sub_batches = {{}};

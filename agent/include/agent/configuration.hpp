@@ -32,6 +32,7 @@ struct Configuration {
   Bytes log_limit = Bytes{16} << 20;
   std::string metrics_address = "127.0.0.1";  // beyond loopback under TLS, for people's certificates
   std::uint16_t metrics_port = 7421;          // 0 = off
+  bool metrics_name_jobs = false;             // on loopback, where every user of the machine can read them
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
   Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever

@@ -17,13 +17,13 @@ from .ranges import Ranges
 INBOX_MAX = 256
 
 
-def connect(step=0):
+def connect(step=0, phases=None):
     """A client for this process, from the TRIMTAB_* environment; training starts at `step`.
 
-    Never fails; without an agent it does nothing.
+    Never fails; without an agent it does nothing. phases: as of begin().
     """
     client = Client(os.environ)
-    client.begin(step)
+    client.begin(step, phases)
     return client
 
 
@@ -43,7 +43,7 @@ def _document(path):
 
 
 def _is_said(value):
-    """JSON has no way to say NaN or infinity: a loss that became one is left out of its report."""
+    """JSON has no way to say NaN or infinity: a loss that became one is named in `not_finite` instead."""
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
@@ -70,6 +70,7 @@ class Client:
         self._rank = _integer(environment.get("TRIMTAB_RANK"), 0)
         self._world_size = _integer(environment.get("TRIMTAB_WORLD_SIZE"), 1)
         self._step = 0
+        self._start = {}
         self._stop_step = None
         self._inbox = []
         self.errors = 0
@@ -104,9 +105,14 @@ class Client:
         return self._stop_step is not None and self._step > self._stop_step
 
     @_contained
-    def begin(self, step=0):
-        """Training is about to run step number `step`: say hello to the agent."""
+    def begin(self, step=0, phases=None):
+        """Training is about to run step number `step`: say hello to the agent.
+
+        phases: parts of what it took to come here in nanoseconds, where they are known: groups (communicators), build
+        (modules, compilation).
+        """
         self._step = step
+        self._start = {f"{name}_ns": int(ns) for name, ns in (phases or {}).items()}
         if self._connection is not None:
             self._preparations.count()  # What came before training is no step's.
         self._poll()
@@ -126,6 +132,9 @@ class Client:
                    "wall_ns": int(wall_ns), "cpu_ns": int(cpu_ns)}
         optional = {"loss": loss, "gradient_norm": gradient_norm, "samples": samples, "peak_bytes": peak_bytes}
         message.update({name: value for name, value in optional.items() if _is_said(value)})
+        not_finite = [name for name, value in optional.items() if value is not None and name not in message]
+        if not_finite:
+            message["not_finite"] = not_finite[0]
         preparations = self._preparations.count()
         if preparations:
             message["preparations"] = preparations
@@ -202,7 +211,7 @@ class Client:
 
     def _hello(self):
         return {"type": "hello", "version": 1, "pid": self._pid, "job": self._job, "rank": self._rank,
-                "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step}
+                "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step, **self._start}
 
     def _send(self, message, important=False):
         if self._connection is not None:

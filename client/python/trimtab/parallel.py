@@ -129,6 +129,7 @@ class Run:
         self.configuration = configuration
         self.loss = None  # of the last step: the mean over the global batch
         self._client = client
+        self._phases = {}
         self._asked = False
         self._stop = False
 
@@ -147,7 +148,11 @@ class Run:
         if chosen.checkpoint_layers and len(layers) != chosen.layers:
             raise BadConfiguration(f"the plan counts {chosen.layers} layers, but wrap() was given {len(layers)}")
         checkpoint_layers(layers, chosen.checkpoint_layers)
-        return self._ddp(model) if chosen.kind == "ddp" else self._fsdp(model, layers)
+        begin = time.perf_counter_ns()
+        wrapped = self._ddp(model) if chosen.kind == "ddp" else self._fsdp(model, layers)
+        # Their first collectives make the communicators.
+        self._phases["groups"] = time.perf_counter_ns() - begin
+        return wrapped
 
     def _ddp(self, model):
         from torch.nn.parallel import DistributedDataParallel
@@ -206,7 +211,7 @@ class Run:
         """
         before = signal.signal(signal.SIGTERM, self._ask)
         if self._client is None:
-            self._client = connect(first)
+            self._client = connect(first, self._phases)
         try:
             for step in range(first, last):
                 self._step = step
@@ -221,8 +226,11 @@ class Run:
     def _ask(self, number, frame):
         self._asked = True
 
-    def step(self, model, optimizer, batch, loss_of):
-        """One optimizer step over this rank's samples. Returns the mean loss over the global batch."""
+    def step(self, model, optimizer, batch, loss_of, clip_norm=None):
+        """One optimizer step over this rank's samples. Returns the mean loss over the global batch.
+
+        clip_norm: gradients are clipped to this norm, which is told to Trimtab as it was before.
+        """
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         chosen = self.configuration
         samples = _first_tensor(batch).shape[0]
@@ -237,11 +245,20 @@ class Run:
                 loss = loss_of(model, part) / len(parts)
                 loss.backward()
             total += loss.detach()
+        norm = None if clip_norm is None else self._clip(model, clip_norm)
         optimizer.step()
         self._agree(total)
         self._client.step(self._step, wall_ns=time.perf_counter_ns() - wall, cpu_ns=time.process_time_ns() - cpu,
-                          loss=self.loss, peak_bytes=self._peak_bytes(total))
+                          loss=self.loss, gradient_norm=norm, peak_bytes=self._peak_bytes(total))
         return self.loss
+
+    def _clip(self, model, norm):
+        """The gradients' norm before, over all ranks."""
+        if self.configuration.kind == "fsdp":
+            return float(model.clip_grad_norm_(norm))
+        import torch
+
+        return float(torch.nn.utils.clip_grad_norm_(model.parameters(), norm))
 
     def _agree(self, total):
         """One all-reduce: the mean loss, and whether any rank was asked to stop."""

@@ -25,6 +25,13 @@ struct PortRange {
   std::uint16_t last = 29'999;
 };
 
+// What the coordinator itself is to take of its machine at most. More is warned of, and nothing is refused for it.
+struct Budgets {
+  Bytes memory = Bytes{2} << 30;
+  double cores = 2;              // over a minute: the loop's and the search's
+  Bytes disk = Bytes{20} << 30;  // databases that are files, with their logs
+};
+
 struct Settings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 7420;
@@ -40,6 +47,7 @@ struct Settings {
   Bytes max_frame = Bytes{8} << 20;         // of an agent, and the body of a request
   std::uint32_t max_message_rate = 10'000;  // of each agent, per second
   Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
+  std::uint32_t max_request_rate = 100;     // of each person, per second
   std::uint32_t max_connections = 4096;
   std::uint32_t max_jobs_of_tenant = 256;                      // that are not over
   std::uint32_t max_jobs = 4096;                               // that are known, over or not
@@ -48,7 +56,8 @@ struct Settings {
   net::CredentialFiles tls;                                    // all empty = no TLS
   Nanoseconds job_retention = std::chrono::hours(24 * 90);     // of runs that are over; 0 = for ever
   Nanoseconds audit_retention = std::chrono::hours(24 * 365);  // of the audit log's entries; 0 = for ever
-  std::string tokens;      // file of the tokens' hashes; empty = everybody may everything
+  std::string tokens;  // file of the tokens' hashes; empty = everybody may everything
+  Budgets budgets;
   net::OtlpSettings otlp;  // where metrics are posted, too; nowhere unless told
 };
 

@@ -41,6 +41,7 @@ struct KillOn {
   std::string node;
   std::uint64_t launch = 0;
   std::string variant;
+  bool unsaved = false;  // at once: what the ranks would save before they end must not be
 };
 
 // To every node of the job.

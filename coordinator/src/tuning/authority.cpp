@@ -43,7 +43,7 @@ void Tuning::release() {
   note("plan", "plans may change again");
   decided("hold the plan no longer", "neither frozen nor a kill switch thrown");
   if (state_.doing != Doing::kNothing) return;
-  if (state_.phase == Phase::kTrials) return choose_next_trial();
+  if (state_.phase == Phase::kTrials) return go_on_trying();
   if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
 }
 

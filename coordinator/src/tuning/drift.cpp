@@ -187,6 +187,7 @@ void Tuning::retune() {
   state_.compared = false;  // of the hardware as it was
   state_.earlier_calibration_json = state_.calibration_json;
   state_.begin_trials_anew(drift.since_step);
+  drift.trials_before = state_.trials_before_drift;
   if (is_of_the_machine_now(drift)) observe(state_.incumbent, state_.incumbent_measured);
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);

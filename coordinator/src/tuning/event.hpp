@@ -85,6 +85,9 @@ struct HardwareProbed {
 struct RankConnected {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
+  // Parts of what the process took until then; 0 = not told.
+  double groups_ms = 0;
+  double build_ms = 0;
 };
 // What a rank spent in its operators' passes (tuner/calibration.hpp) in one step under the plan of an epoch.
 struct RankPasses {
@@ -138,6 +141,7 @@ struct RankThere {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;
   std::uint64_t epoch = 0;  // 0 = the agent does not know
+  bool of_job = false;      // of a launch of the job itself, as the agent says
 };
 struct NodeLost {
   std::string node;

@@ -86,6 +86,7 @@ void Tuning::grow(const Candidate& best) {
   for (const auto& [device, share] : offer_.slow_devices) state_.slow_devices[device] = share;
   state_.ranks = ranks_on(state_.nodes);
   state_.resizes.push_back({state_.step, "", state_.ranks, best.plan.hash, offer_.joined});
+  state_.resizes.back().trials_before = state_.trials_begun();
   begin_anew(best.plan, best.predicted);
   grows_ = true;
   if (!idle_since_) idle_since_ = now_.monotonic;

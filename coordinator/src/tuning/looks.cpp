@@ -39,15 +39,11 @@ void Tuning::look_at_hardware() {
   act(ProbeHardware{state_.step, state_.incumbent.hash});
 }
 
-// Beside the initial plan's first search, which hides the time that it takes.
-void Tuning::choose_next_trial() {
-  if (drift_is_due()) return explain_drift();
-  if (held()) return;
-  if (state_.probed_plan_hash.empty() && !std::exchange(first_looked_, true)) {
-    first_look_since_ = looked_at_ = now_.monotonic;
-    act(ProbeHardware{state_.step, state_.incumbent.hash, true, false});
-  }
-  request_search();
+// Beside the first search for a trial, which hides the time that it takes.
+void Tuning::take_first_look() {
+  if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
+  first_look_since_ = looked_at_ = now_.monotonic;
+  act(ProbeHardware{state_.step, state_.incumbent.hash, true, false});
 }
 
 // No trial begins while the first look takes place: each would disturb the other.

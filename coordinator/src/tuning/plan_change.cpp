@@ -215,7 +215,7 @@ void Tuning::settled() {
     case Phase::kMeasuring:
       return begin_measuring();
     case Phase::kTrials:
-      if (!state_.has_trial()) return choose_next_trial();
+      if (!state_.has_trial()) return go_on_trying();
       state_.doing = Doing::kAwaitingApproval;
       return;
     case Phase::kComparing:

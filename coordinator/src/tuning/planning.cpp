@@ -50,7 +50,7 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
   if (broken.empty() && !task.target.empty()) {
     TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
   }
-  if (broken.empty()) return plan;
+  if (broken.empty()) return as_run(std::move(plan), task.target);
   std::string message = "the initial plan cannot be executed: ";
   for (const std::string& one : broken) message += one + "; ";
   return bad_input(message + "correct it, or leave initial_plan out of the job file");

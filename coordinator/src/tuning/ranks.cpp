@@ -61,8 +61,9 @@ void Tuning::send(const OutstandingCommand& command) {
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
                           state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
+      if (const auto own = kill_of_brought_back(command)) return act(*own);
       return act(KillOn{command.tag, command.node, command.tag.starts_with(kKillAll) ? 0 : state_.launch,
-                        state_.launch_variant});
+                        state_.launch_variant, state_.spoilt_step >= 0 && !runs_trial()});
   }
 }
 
@@ -103,7 +104,8 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
 
 void Tuning::launched(const CommandFinished& command) {
   moved_at_ = now_.monotonic;
-  if (!command.ok) crashed("crash", "launching failed: " + command.error);
+  if (!command.ok) return crashed("crash", "launching failed: " + command.error);
+  if (restart_ && !is_outstanding(CommandKind::kLaunch)) restart_->started = now_.monotonic;
 }
 
 void Tuning::kill_ranks(AfterKill after) {
@@ -124,6 +126,7 @@ void Tuning::kill_on(const std::string& node) {
   const std::string what = kills_benchmarks_ ? kKillAll : "kill/";
   state_.outstanding.push_back({what + std::to_string(state_.launch) + "/" + node, node, CommandKind::kKill});
   send(state_.outstanding.back());
+  kill_brought_back(node);
 }
 
 // The job ends: a node that is away is not waited for.
@@ -205,6 +208,7 @@ void Tuning::recovered() {
   grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   note("ranks", "launch " + std::to_string(state_.launch) + " runs");
+  if (!runs_trial()) left_spoilt();
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
     state_.doing = Doing::kWaitingForNodes;
@@ -271,6 +275,7 @@ void Tuning::learn_common_epoch(std::uint64_t epoch) {
 
 void Tuning::news(std::int32_t rank, const RankConnected& connected) {
   learn_epoch(rank, connected.epoch);
+  restart_connected(rank, connected);
 }
 
 void Tuning::news(std::int32_t rank, const RankStep& step) {
@@ -367,6 +372,7 @@ void Tuning::on(const NodeBack& back) {
   moved_at_ = now_.monotonic;
   compare_hardware(back);
   if (is_final(state_.phase)) return;
+  take_brought_back(back);
   const std::vector<OutstandingCommand> commands = state_.outstanding;
   for (const OutstandingCommand& command : commands) {
     if (command.node == back.node) send(command);

@@ -4,6 +4,7 @@
 // on from its own checkpoint, with the plan that won.
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -18,6 +19,15 @@ constexpr std::int64_t kBlocksInARow = 2;
 // The first step tells that the launch runs, one may be under way when the blocks are complete, and warm-up may last.
 constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
 
+// A kill of the job itself, which an agent has brought back without being told to: "kill/own/LAUNCH/NODE".
+const std::string kKillOwn = "kill/own/";
+
+std::uint64_t launch_in(const std::string& tag) {
+  std::uint64_t launch = 0;
+  (void)std::from_chars(tag.data() + kKillOwn.size(), tag.data() + tag.size(), launch);
+  return launch;
+}
+
 }  // namespace
 
 bool Tuning::is_restarted() const {
@@ -31,7 +41,11 @@ bool Tuning::runs_trial() const {
 void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
   const bool of_block = purpose == ChangePurpose::kBlock;
   if (of_block && state_.has_trial()) set_trial(TrialState::kStaged);
-  Restart restart{plan, of_block, now_.monotonic, of_block ? std::move(interleaving_) : std::nullopt};
+  Restart restart;
+  restart.plan = plan;
+  restart.of_block = of_block;
+  restart.began = now_.monotonic;
+  if (of_block) restart.interleaving = std::move(interleaving_);
   kill_ranks(AfterKill::kRestart);
   restart_ = std::move(restart);
   if (!idle_since_) idle_since_ = now_.monotonic;
@@ -39,6 +53,7 @@ void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
 
 void Tuning::launch_restart() {
   // Whoever comes after a coordinator's end knows of no change: the job itself goes on.
+  if (restart_) restart_->ended = now_.monotonic;
   if (!restart_ || !restart_->of_block) return launch_ranks(state_.incumbent, "", false, 0);
   const TrialSettings& settings = state_.job.trials;
   // Counted from the job's begin, as the job counts them.
@@ -47,23 +62,56 @@ void Tuning::launch_restart() {
   launch_ranks(PlanText(restart_->plan), std::string(kTrialVariant), false, steps);
 }
 
+void Tuning::restart_connected(std::int32_t rank, const RankConnected& connected) {
+  if (!restart_ || state_.doing != Doing::kLaunching) return;
+  restart_->told.groups_ms = std::max(restart_->told.groups_ms, connected.groups_ms);
+  restart_->told.build_ms = std::max(restart_->told.build_ms, connected.build_ms);
+  restart_->connected_ranks.insert(rank);
+  const bool all = std::cmp_equal(restart_->connected_ranks.size(), world_size());
+  if (all && restart_->connected.count() == 0) restart_->connected = now_.monotonic;
+}
+
+// What nobody told of is part of the stage after it.
+SwitchPhases Tuning::phases_of(const Restart& restart) const {
+  SwitchPhases phases = restart.told;
+  Nanoseconds last = restart.began;
+  const auto until = [&last](Nanoseconds moment) {
+    if (moment <= last) return 0.0;
+    return milliseconds(moment - std::exchange(last, moment));
+  };
+  phases.stop_ms = until(restart.ended);
+  phases.copy_ms = until(restart.started);
+  phases.queue_ms = until(restart.queued);
+  const double told_ms = phases.groups_ms + phases.build_ms;
+  const double start_ms = until(restart.connected);
+  phases.first_step_ms = until(now_.monotonic);
+  // Clocks of others: no more of the stage than it took.
+  if (told_ms > start_ms) phases.groups_ms = phases.build_ms = 0;
+  phases.start_ms = start_ms - phases.groups_ms - phases.build_ms;
+  return phases;
+}
+
 // The launch has come to its first step.
 void Tuning::restarted() {
   Restart restart = std::move(*restart_);
   restart_.reset();
+  const double took_ms = milliseconds(now_.monotonic - restart.began);
+  const SwitchPhases phases = phases_of(restart);
   if (!restart.of_block) {
     rollbacks_ = 0;
-    note("plan", "the job goes on with the incumbent, from its own checkpoint");
+    note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) + " (" +
+                     phases.words() + ")");
     return settled();
   }
   interleaving_ = std::move(restart.interleaving);
   running_hash_ = restart.plan.hash;
   if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
     Trial& trial = state_.trials.back();
-    trial.switch_ms = std::max(trial.switch_ms, milliseconds(now_.monotonic - restart.began));
+    if (took_ms >= trial.switch_ms) trial.switch_phases = phases;
+    trial.switch_ms = std::max(trial.switch_ms, took_ms);
     set_trial(TrialState::kWarming);
   }
-  if (state_.has_trial()) learn_change(milliseconds(now_.monotonic - restart.began));
+  if (state_.has_trial()) learn_change(took_ms);
   begin_block(true);
   transition();
 }
@@ -90,6 +138,33 @@ bool Tuning::enough_walltime_for(std::int32_t pairs) const {
   const double needed_ms = blocks * block_ms + (blocks + 1) * launch_ms;
   const double used_ms = milliseconds(now_.wall) - static_cast<double>(state_.begun_wall_ns) / 1e6;
   return milliseconds(state_.job.walltime) - used_ms > needed_ms;
+}
+
+std::optional<KillOn> Tuning::kill_of_brought_back(const OutstandingCommand& command) {
+  if (!command.tag.starts_with(kKillOwn)) return std::nullopt;
+  return KillOn{command.tag, command.node, launch_in(command.tag), ""};
+}
+
+// It saves its checkpoint as it does whenever it is asked to end.
+void Tuning::kill_brought_back(const std::string& node) {
+  const auto own = brought_back_.find(node);
+  if (own == brought_back_.end()) return;
+  const std::string tag = kKillOwn + std::to_string(own->second) + "/" + node;
+  state_.outstanding.push_back({tag, node, CommandKind::kKill});
+  send(state_.outstanding.back());
+  brought_back_.erase(own);
+}
+
+// With the kill switch thrown and nobody there to say so, the agent has left a trial for the job itself.
+void Tuning::take_brought_back(const NodeBack& back) {
+  if (!is_restarted()) return;
+  for (const RankThere& there : back.ranks) {
+    if (there.of_job && there.launch > state_.launch) brought_back_[back.node] = there.launch;
+  }
+  if (!brought_back_.contains(back.node)) return;
+  note("ranks", "node " + back.node + " has brought the job back to the plan that it keeps by itself, as launch " +
+                    std::to_string(brought_back_[back.node]) + ": it is launched again under this coordinator");
+  if (state_.doing == Doing::kKilling) kill_brought_back(back.node);
 }
 
 }  // namespace trimtab::coordinator

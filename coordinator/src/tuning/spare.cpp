@@ -168,6 +168,7 @@ void Tuning::shrink() {
   if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
   state_.slow_devices = devices_left(before, left, state_.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
+  state_.resizes.back().trials_before = state_.trials_begun();
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
   std::erase_if(state_.outstanding, [&](const OutstandingCommand& one) { return lost_.contains(one.node); });
   lost_.clear();

@@ -15,6 +15,7 @@
 #include "tuning/comparison.hpp"
 #include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
+#include "tuning/learning_watch.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/racing.hpp"
@@ -46,7 +47,7 @@ struct Trial {
   Measured measured;
   Ratio ratio;
   double switch_ms = 0;          // of the change to it that took longest
-  SwitchPhases switch_phases{};  // of that change; a restart has none
+  SwitchPhases switch_phases{};  // of that change
   std::int64_t begun_step = 0;   // of the job
   std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
@@ -89,11 +90,12 @@ struct Drift {
   double after_ms = 0;
   bool by_look = false;  // before_ms and after_ms are the same
   std::string during;    // "trial 3", what the job was about when it was noticed; empty = it trained
-  bool handled = false;  // probed, and tuned again where that is wanted
-  bool links = false;    // probes found links that have changed
-  bool devices = false;  // … devices
-  std::string what;      // both in words; empty = not known
-  std::string stale;     // the costs that it has made wrong, in words
+  bool handled = false;             // probed, and tuned again where that is wanted
+  bool links = false;               // probes found links that have changed
+  bool devices = false;             // … devices
+  std::string what;                 // both in words; empty = not known
+  std::string stale;                // the costs that it has made wrong, in words
+  std::int32_t trials_before = -1;  // ids up to here measured the machine as it was; -1 = not tuned again
 };
 
 // The best plan for one node fewer, as far as is known now.
@@ -109,8 +111,9 @@ struct Resize {
   std::string lost;  // nodes
   std::int32_t devices = 0;
   std::string plan_hash;
-  std::string joined = {};   // nodes
-  std::string outcome = {};  // of joined ones: "kept", "left: why"; empty = not known yet
+  std::string joined = {};          // nodes
+  std::string outcome = {};         // of joined ones: "kept", "left: why"; empty = not known yet
+  std::int32_t trials_before = -1;  // ids up to here were of the devices before
 };
 
 // What the job ran on before it was begun anew on more nodes; without nodes: it was not.
@@ -242,6 +245,8 @@ struct TuningState {
   std::vector<LossAt> losses;          // of the job's first steps
   std::vector<LossAt> untuned_losses;  // of the run apart
   std::string loss_note;
+  LearningWatch learning;         // of the own steps of a job that is restarted
+  std::int64_t spoilt_step = -1;  // the first under a plan that spoilt them, until the job runs without it; -1 = none
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }

@@ -11,22 +11,37 @@ namespace {
 constexpr std::size_t kOpenSteps = 64;
 constexpr int kNamedRanks = 8;
 
+// The mean of the values that ranks have.
+class Mean {
+ public:
+  void add(double value) {
+    if (!std::isfinite(value) || value == 0) return;
+    sum_ += value;
+    ++count_;
+  }
+  [[nodiscard]] double value() const { return count_ > 0 ? sum_ / count_ : 0; }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+};
+
 JobStep whole(std::int64_t number, const std::map<std::int32_t, RankStep>& ranks) {
   JobStep step;
   step.step = number;
   step.epoch = ranks.begin()->second.epoch;
-  double losses = 0;
-  int with_loss = 0;
+  Mean losses;
+  Mean norms;
   for (const auto& [rank, part] : ranks) {
     if (part.epoch != step.epoch) step.epoch = 0;
     step.wall_ms = std::max(step.wall_ms, part.wall_ms);
     if (step.samples.empty()) step.samples = part.samples;
-    if (std::isfinite(part.loss) && part.loss != 0) {
-      losses += part.loss;
-      ++with_loss;
-    }
+    if (step.not_finite.empty()) step.not_finite = part.not_finite;
+    losses.add(part.loss);
+    norms.add(part.gradient_norm);
   }
-  step.loss = with_loss > 0 ? losses / with_loss : 0;
+  step.loss = losses.value();
+  step.gradient_norm = norms.value();
   return step;
 }
 

@@ -20,15 +20,19 @@ struct RankStep {
   std::int64_t peak_bytes = 0;
   // How often its process has compiled, captured a graph or grown its allocator so far; 0 = not told.
   std::int64_t preparations = 0;
+  double gradient_norm = 0;     // 0: this rank has none
+  std::string not_finite = {};  // "loss" or "gradient norm" where it became NaN or infinite; empty: neither did
 };
 
 struct JobStep {
   std::int64_t step = 0;
-  std::uint64_t epoch = 0;  // 0 when the ranks' epochs differ
-  double wall_ms = 0;       // the slowest rank's
-  double loss = 0;          // the mean of the ranks that have one; 0 = none
-  std::string samples;      // the lowest rank's that has one
-  bool prepared = false;    // a rank's preparations grew in it
+  std::uint64_t epoch = 0;      // 0 when the ranks' epochs differ
+  double wall_ms = 0;           // the slowest rank's
+  double loss = 0;              // the mean of the ranks that have one; 0 = none
+  std::string samples;          // the lowest rank's that has one
+  bool prepared = false;        // a rank's preparations grew in it
+  double gradient_norm = 0;     // the mean of the ranks that have one; 0 = none
+  std::string not_finite = {};  // the lowest rank's that has one
 };
 
 class StepAssembly {

@@ -80,6 +80,7 @@ void Tuning::news(std::int32_t, const RankSubmission& submission) {
 
 // The same state every few seconds is a sign of life, and told once.
 void Tuning::submission_moved(const RankSubmission& submission) {
+  if (restart_ && submission.state == SubmissionState::kStarted) restart_->queued = now_.monotonic;
   if (std::exchange(submission_told_, submission.message) != submission.message) note("ranks", submission.message);
 }
 

@@ -47,6 +47,15 @@ void Tuning::begin_trial(const Candidate& candidate) {
   start_trial();
 }
 
+void Tuning::go_on_trying() {
+  const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
+  if (!is_free || held()) return;
+  if (drift_is_due()) return explain_drift();
+  if (watches_learning()) return;
+  take_first_look();
+  request_search();
+}
+
 void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
   const Trial& trial = state_.trials.back();
@@ -54,6 +63,8 @@ void Tuning::start_trial() {
           "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
               format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
+  trial_learning_ = state_.learning;
+  trial_learning_.stop();
   trial_lost_steps_ = false;
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
@@ -107,7 +118,10 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   std::string consequence;
   if (adopt) {
     trial.break_even_steps = break_even_steps(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms);
-    consequence = "; the change has paid after " + std::to_string(trial.break_even_steps) + " steps";
+    const std::string phases = trial.switch_phases.words();
+    consequence = "; the change, which took " + format_ms(trial.switch_ms) +
+                  (phases.empty() ? "" : " (" + phases + ")") + ", has paid after " +
+                  std::to_string(trial.break_even_steps) + " steps";
     state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
     if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
     if (change_point_) change_point_->change_plan(1 / trial.ratio.ratio);

@@ -50,6 +50,7 @@ void Tuning::on_step(const JobStep& step) {
   }
   take_step(step);
   account_look(step);
+  if (spoils(step)) return;
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
   const bool under_way = change_ || wants_no_ranks();
@@ -62,6 +63,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   unexpected_steps_ = 0;
+  if (is_restarted()) go_on_trying();
   const bool is_warm = since_change_.settled();
   if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
   if (is_warm && epoch->second == state_.incumbent.hash) watch_for_drift(step);

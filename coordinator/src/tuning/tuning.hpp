@@ -10,9 +10,10 @@
 //
 // Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), restart.cpp (changes by a new launch), submission.cpp (launches in a scheduler's hands), trials.cpp (trials
-// and comparison), trial.cpp, overhead.cpp (what trials cost), drift.cpp, looks.cpp (at the hardware), spare.cpp (a
-// node fewer), growth.cpp (more nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
+// trial), restart.cpp (changes by a new launch), learning.cpp (what they do to a restarted job's loss), submission.cpp
+// (launches in a scheduler's hands), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost),
+// drift.cpp, looks.cpp (at the hardware), spare.cpp (a node fewer), growth.cpp (more nodes), other_hardware.cpp (a node
+// that came back as another), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -93,6 +94,13 @@ class Tuning {
     bool of_block = false;  // a trial's launch; else the job's own
     Nanoseconds began{0};
     std::optional<Interleaving> interleaving;
+    // When it came to that; 0 = it has not yet, or nobody tells.
+    Nanoseconds ended{0};      // every rank of the launch before
+    Nanoseconds started{0};    // every process
+    Nanoseconds queued{0};     // the launch, in a scheduler's queue
+    Nanoseconds connected{0};  // every rank
+    std::set<std::int32_t> connected_ranks = {};
+    SwitchPhases told = {};  // groups and build, of the ranks that took longest
   };
   struct PlanChange {
     Agreement agreement;
@@ -207,8 +215,20 @@ class Tuning {
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
   void restarted();
+  void restart_connected(std::int32_t rank, const RankConnected& connected);
+  [[nodiscard]] SwitchPhases phases_of(const Restart& restart) const;
+  void take_brought_back(const NodeBack& back);
+  void kill_brought_back(const std::string& node);
+  [[nodiscard]] static std::optional<KillOn> kill_of_brought_back(const OutstandingCommand& command);
   void trial_launch_failed(const std::string& reason, const std::string& why);
   [[nodiscard]] bool enough_walltime_for(std::int32_t pairs) const;
+
+  // learning.cpp
+  [[nodiscard]] bool spoils(const JobStep& step);
+  [[nodiscard]] bool steers_ranks_now() const;
+  [[nodiscard]] bool leave_spoilt(const std::string& why);
+  void left_spoilt();
+  [[nodiscard]] bool watches_learning() const;
 
   // trials.cpp
   void on_step(const JobStep& step);
@@ -235,6 +255,7 @@ class Tuning {
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
   void rule_out(const std::string& plan_hash, const std::string& reason);
   void withdraw_question(const std::string& why);
+  void go_on_trying();
   void begin_comparison();
   [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
@@ -294,7 +315,7 @@ class Tuning {
 
   // looks.cpp
   void look_at_hardware();
-  void choose_next_trial();
+  void take_first_look();
   void searched(const SearchReply& reply);
   void first_look_over();
   void tick_looks();
@@ -381,6 +402,7 @@ class Tuning {
   Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
   std::optional<PlanChange> change_;
   std::optional<Restart> restart_;  // delivery "restart": the launch that is under way
+  LearningWatch trial_learning_;    // of the trial's launches
   std::optional<Interleaving> interleaving_;
   ClockCheck clock_check_;
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
@@ -403,7 +425,8 @@ class Tuning {
   std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
-  Nanoseconds lost_at_{0};           // when the last of them was lost
+  std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
+  Nanoseconds lost_at_{0};                             // when the last of them was lost
   Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
   std::uint64_t spare_search_ = 0;   // its number, while it is going on
   std::string no_spare_;             // the cluster that no plan was found for; empty = none of late

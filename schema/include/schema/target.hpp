@@ -33,6 +33,7 @@ struct TargetLimits {
   bool recompute_first = false;      // the first N layers of every stage
   bool recompute_mlp = false;        // the mlp of every layer alone
   bool one_sharded_kind = false;     // what is sharded beyond none and parameters is the same in the whole job
+  std::int64_t bucket_bytes = 0;     // of plans that do not say; above 0: a search chooses target_knobs.bucket_bytes
 };
 
 struct TargetKnob {
@@ -57,6 +58,8 @@ struct ExportedPlan {
 // REQUIRES: the plan fits the model (tuner/validate.hpp).
 [[nodiscard]] Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model,
                                                           std::string_view target);
+// With what the target does where the plan does not say: PyTorch's size of buckets.
+[[nodiscard]] Plan as_run(Plan plan, std::string_view target);
 // Fails where something is unhonoured, listing it.
 [[nodiscard]] Result<ExportedPlan> export_plan(const Plan& plan, const Model& model, std::string_view target);
 

@@ -196,11 +196,11 @@ void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints)
   }
 }
 
-void need_no_switched_operators(const PlanLayers& view, std::string_view but, Complaints& complaints) {
+void need_no_switched_operators(const PlanLayers& view, const std::set<std::string_view>& but, Complaints& complaints) {
   for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
     for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
       for (const auto& [name, ranges] : kSwitchRanges) {
-        if (name == but || (view.plan->stages[s].segments[g].switches.*ranges).empty()) continue;
+        if (but.contains(name) || (view.plan->stages[s].segments[g].switches.*ranges).empty()) continue;
         complaints.add(segment_place(s, g) + ".switches." + std::string(name) + ": must be empty");
       }
     }
@@ -208,7 +208,7 @@ void need_no_switched_operators(const PlanLayers& view, std::string_view but, Co
 }
 
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints) {
-  need_no_switched_operators(view, "", complaints);
+  need_no_switched_operators(view, {}, complaints);
   const bool all = offloads_optimizer(*view.plan);
   for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
     for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {

@@ -61,6 +61,14 @@ Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model
   return complaints_of(*entry, view);
 }
 
+Plan as_run(Plan plan, std::string_view target) {
+  const auto limits = target_limits(target);
+  if (limits.ok() && limits->bucket_bytes > 0) {
+    plan.target_knobs.try_emplace(kBucketKnob, std::to_string(limits->bucket_bytes));
+  }
+  return plan;
+}
+
 Result<ExportedPlan> export_plan(const Plan& plan, const Model& model, std::string_view target) {
   TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
   TRIMTAB_TRY(const PlanLayers view, plan_layers(plan, model));

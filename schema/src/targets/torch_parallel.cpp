@@ -9,6 +9,7 @@ namespace trimtab {
 namespace {
 
 constexpr double kMib = 1 << 20;
+constexpr std::int64_t kUsualBucket = 25 << 20;  // PyTorch's own
 
 void check_common(const PlanLayers& view, Complaints& complaints) {
   need_one_stage(view, complaints);
@@ -102,6 +103,7 @@ TargetEntry ddp_target() {
   entry.knobs.push_back({"target_knobs.bucket_bytes", "bucket_cap_mb of DistributedDataParallel"});
   entry.limits.sharded = Reach::kJob;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer};
+  entry.limits.bucket_bytes = kUsualBucket;
   entry.limits.recompute = Reach::kLayer;
   entry.check = check_ddp;
   entry.write = write_ddp;

@@ -19,6 +19,18 @@ void need_hidden_recomputed(const PlanLayers& view, Complaints& complaints) {
   }
 }
 
+// Gathered parameters are released where they are shared out beside the gradients; one replica has them all anyway.
+void need_shared_gradients(const PlanLayers& view, Complaints& complaints) {
+  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
+    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
+      const Segment& segment = view.plan->stages[s].segments[g];
+      if (segment.switches.partition_parameters.empty() || segment.dp == 1) continue;
+      if (segment.sharded == ShardedLevel::kGradients) continue;
+      complaints.add(segment_place(s, g) + ".switches.partition_parameters: needs sharded \"gradients\"");
+    }
+  }
+}
+
 // How many equal parts its operators have at most, as model.json's shapes tell; 0 = not told.
 std::int64_t split_extent(const Operator& op) {
   const auto size = [&op](const std::string& name) {
@@ -52,8 +64,9 @@ void check(const PlanLayers& view, Complaints& complaints) {
   }
   need_even_split(view, complaints);
   need_no_alternate_dimension(view, complaints);
-  need_no_switched_operators(view, "offload_hidden", complaints);
+  need_no_switched_operators(view, {"offload_hidden", "partition_parameters", "segment_sync"}, complaints);
   need_hidden_recomputed(view, complaints);
+  need_shared_gradients(view, complaints);
   need_known_knobs(view, {}, complaints);
 }
 
@@ -68,7 +81,7 @@ TargetEntry trainer_target() {
   entry.name = "trainer";
   entry.knobs = {{"all of plan.json",
                   "plan.json itself, without cp, alternate_dimension, interleaving, and switches but "
-                  "offload_hidden and offload_optimizer"}};
+                  "offload_hidden, partition_parameters, segment_sync and offload_optimizer"}};
   entry.limits.pipeline = true;
   entry.limits.tensor_parallel = entry.limits.sharded = entry.limits.recompute = Reach::kLayer;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients,

@@ -35,6 +35,34 @@ TEST_CASE("a stage's choice is within its gap of the best of all switches", "[h3
   }
 }
 
+// What a trainer has of them differs from trainer to trainer.
+TEST_CASE("a stage's choice among some of the switches is within its gap of the best of these", "[h3t]") {
+  const std::uint64_t seed = 5013;
+  Random random(seed);
+  StageSwitches exact(0);
+  int limited = 0;  // choices that more switches would have made faster, or possible
+  for (std::int32_t round = 0; round < 120; ++round) {
+    INFO("seed " << seed << " round " << round);
+    const std::vector<LayerProfile> layers =
+        test::random_layers(random, static_cast<std::int32_t>(random.between(1, 2)), random.below(3) == 0);
+    Problem problem = test::random_problem(random, layers);
+    const StageChoice free = exact.choose(problem);
+    LayerSwitches& allowed = problem.allowed;
+    allowed = synchronized_combinations()[random.below(kSynchronizedCombinations)];
+    Switching some;
+    for (const LayerSwitches& of : synchronized_combinations()) {
+      if (is_within(of, allowed)) some.push_back(of);
+    }
+    const test::Enumerated all = test::enumerate(problem, some);
+    const StageChoice& choice = exact.choose(problem);
+    for (const LayerSwitches& of : choice.best.switches) CHECK(is_within(of, allowed));
+    CHECK(choice.feasible == (all.feasible > 0));
+    if (choice.feasible) CHECK(choice.best.outcome.runtime == all.best);
+    limited += free.feasible && (!choice.feasible || all.best > free.best.outcome.runtime) ? 1 : 0;
+  }
+  CHECK(limited >= 10);
+}
+
 TEST_CASE("a choice of switches counts what it has looked at, and nothing where it is remembered", "[h3t]") {
   const std::uint64_t seed = 5009;
   Random random(seed);

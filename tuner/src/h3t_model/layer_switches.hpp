@@ -25,6 +25,14 @@ using Switching = std::vector<LayerSwitches>;  // of every layer
 
 inline constexpr LayerSwitches kAllOn{true, true, true, true, true, true, true};
 
+// Whether `of` has nothing on that `allowed` has off.
+[[nodiscard]] constexpr bool is_within(const LayerSwitches& of, const LayerSwitches& allowed) {
+  return (allowed.partition_parameters || !of.partition_parameters) && (allowed.lazy_prefetch || !of.lazy_prefetch) &&
+         (allowed.rematerialize || !of.rematerialize) && (allowed.offload_hidden || !of.offload_hidden) &&
+         (allowed.economical_forward || !of.economical_forward) &&
+         (allowed.economical_backward || !of.economical_backward) && (allowed.segment_sync || !of.segment_sync);
+}
+
 // In the published order: the bits of the members above, the first one the highest. 96 with synchronization free, 48
 // with synchronization forced on.
 inline constexpr std::size_t kCombinations = 96;

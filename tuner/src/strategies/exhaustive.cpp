@@ -264,6 +264,8 @@ class Exhaustive {
         of = h3t::all_combinations()[rest % h3t::kCombinations];
         rest /= h3t::kCombinations;
       }
+      const auto may = [this](const h3t::LayerSwitches& of) { return h3t::is_within(of, space_.switches); };
+      if (!std::ranges::all_of(switching, may)) continue;
       candidate_.stages[s].switches = h3t::plan_switches(layers, switching);
       candidate_.stages[s].recompute = h3t::rematerialized(layers, switching);
       keep(candidate_.stages[s], evaluator_.stage(candidate_, s), leave_out_slower, kept);

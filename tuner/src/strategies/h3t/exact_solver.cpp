@@ -165,7 +165,7 @@ class Solver {
       : problem_(problem), options_(options), seen_(seen), program_(problem) {}
 
   ExactAnswer run() {
-    answer_.best = solution_of(problem_, Switching(problem_.layers.size(), kAllOn));
+    answer_.best = solution_of(problem_, Switching(problem_.layers.size(), problem_.allowed));
     if (!problem_.fits(answer_.best.outcome)) {
       const Switching least = least_memory(program_);
       if (!least.empty()) answer_.best = solution_of(problem_, least);

@@ -12,6 +12,7 @@ Solution freed(const Problem& problem, Solution from, const std::function<bool()
     ++unchanged;
     Switching tried = best.switches;
     for (const LayerSwitches& combination : all_combinations()) {
+      if (!is_within(combination, problem.allowed)) continue;
       tried[i] = combination;
       const StepOutcome outcome = outcome_of(problem, simulator, tried);
       if (!problem.fits(outcome) || outcome.runtime >= best.outcome.runtime) continue;

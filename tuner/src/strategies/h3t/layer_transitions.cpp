@@ -46,13 +46,15 @@ void add(const Transition& transition, std::vector<Transition>& front) {
 
 class LayerProgram {
  public:
-  LayerProgram(const Neighbourhood& at, Fabric fabric) : at_(at), prices_(at, fabric) {}
+  LayerProgram(const Neighbourhood& at, const Problem& problem)
+      : at_(at), allowed_(problem.allowed), prices_(at, problem.fabric) {}
 
   [[nodiscard]] Transitions build() {
     Transitions transitions;
     const std::int32_t kinds = at_.before == nullptr ? 1 : 8;
     for (std::int32_t kind = 0; kind < kinds; ++kind) {
       for (const LayerSwitches& own : synchronized_combinations()) {
+        if (!is_within(own, allowed_)) continue;
         std::vector<Transition>& front = transitions[state_of(kind, own.lazy_prefetch)];
         for (const bool lazy_after : {false, true}) {
           if (at_.after == nullptr && lazy_after) continue;
@@ -82,6 +84,7 @@ class LayerProgram {
   }
 
   Neighbourhood at_;
+  LayerSwitches allowed_;
   SegmentPrices prices_;
 };
 
@@ -123,13 +126,13 @@ std::int32_t TransitionTable::number_of(const LayerProfile& layer) {
 }
 
 TransitionTable::Shared TransitionTable::between(std::int32_t before, std::int32_t own, std::int32_t after,
-                                                 Fabric fabric) {
+                                                 const Problem& problem) {
   if (known_.size() >= kRemembered) known_.clear();
-  Shared& known = known_[{before, own, after, fabric}];
+  Shared& known = known_[{before, own, after, problem.fabric, code_of(problem.allowed)}];
   if (known == nullptr) {
     const Neighbourhood at{layer(before), layer(own), layer(after)};
     ++simulated_;
-    known = std::make_shared<const Transitions>(LayerProgram(at, fabric).build());
+    known = std::make_shared<const Transitions>(LayerProgram(at, problem).build());
   }
   return known;
 }

@@ -50,7 +50,7 @@ class TransitionTable {
   // Equal profiles have equal numbers; none is -1.
   [[nodiscard]] std::int32_t number_of(const LayerProfile& layer);
   // Of the layer `own` between two others, by their numbers.
-  [[nodiscard]] Shared between(std::int32_t before, std::int32_t own, std::int32_t after, Fabric fabric);
+  [[nodiscard]] Shared between(std::int32_t before, std::int32_t own, std::int32_t after, const Problem& problem);
   // Layers between neighbours that were simulated.
   [[nodiscard]] std::uint64_t simulated() const { return simulated_; }
 
@@ -64,7 +64,7 @@ class TransitionTable {
 
   std::unordered_map<LayerProfile, std::int32_t, Hash> numbers_;
   std::vector<const LayerProfile*> layers_;  // of numbers_, which does not move them
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, Fabric>, Shared> known_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, Fabric, std::uint8_t>, Shared> known_;
   std::uint64_t simulated_ = 0;
 };
 

@@ -70,16 +70,17 @@ void filter(Boundary& labels, std::size_t most) {
   labels = std::move(kept);
 }
 
-// The peak of all switches on: nothing above it is of interest.
+// The peak with all parameters on the host, where they may be: nothing above it is of interest.
 Bytes peak_of_all_on(const StepProgram& program) {
-  std::int32_t state = 1;
-  Bytes level = program.starts()[1].level;
+  const std::int32_t lazy = program.allows_lazy_prefetch() ? 1 : 0;
+  std::int32_t state = lazy;
+  Bytes level = program.starts()[static_cast<std::size_t>(lazy)].level;
   Bytes peak = level;
   for (std::int32_t i = 0; i < program.layers(); ++i) {
     const Transition* least = nullptr;
     for (const Transition& of : program.of(i)[state]) {
-      const bool lazy_next = i + 1 == program.layers() || of.next % 2 == 1;
-      if (!lazy_next || of.host > 0) continue;
+      const bool alike = i + 1 == program.layers() || of.next % 2 == lazy;
+      if (!alike || of.host > 0) continue;
       if (least == nullptr || std::tie(of.kept, of.peak) < std::tie(least->kept, least->peak)) least = &of;
     }
     peak = std::max(peak, level + least->peak) + least->resident;

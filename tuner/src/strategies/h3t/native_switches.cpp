@@ -85,7 +85,7 @@ class NativeSearch {
     for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
       CandidateStage& stage = candidate.stages[s];
       const std::vector<Range> layers = layers_inside(run_.model(), {candidate.begin_of(s), stage.end});
-      const Switching all_on(layers.size(), kAllOn);
+      const Switching all_on(layers.size(), run_.space().switches);
       stage.split = switchable(stage.split);
       stage.switches = plan_switches(layers, all_on);
       stage.recompute = rematerialized(layers, all_on);

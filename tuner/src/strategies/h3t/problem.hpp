@@ -13,7 +13,7 @@ inline constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max() / 4;
 
 // Switches for these layers so that a step is fast and fits. The paper's step has one microbatch; a pipeline's stage
 // has several, each of them both passes, and as many as are in flight hold what their forward pass keeps. REQUIRES:
-// check_layers(), counts of 1 or more.
+// check_layers(), counts of 1 or more, allowed.valid(), allowed.segment_sync.
 struct Problem {
   std::span<const LayerProfile> layers;
   Fabric fabric = Fabric::kNvlink;
@@ -21,6 +21,8 @@ struct Problem {
   Bytes host_limit = kUnlimited;    // of one rank
   std::int32_t microbatches = 1;
   std::int32_t in_flight = 1;
+  // What a layer may have on; all on is a choice itself. The published solvers take no other than all.
+  LayerSwitches allowed = kAllOn;
 
   [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(layers.size()); }
   [[nodiscard]] bool fits(const StepOutcome& outcome) const {

@@ -14,10 +14,12 @@ constexpr std::size_t kLabels = 400'000;  // of an exact solver's pass
 }  // namespace
 
 StageSwitches::Remembered& StageSwitches::remembered(const Problem& problem) {
-  key_.assign({problem.microbatches, problem.in_flight, problem.host_limit, static_cast<std::int64_t>(problem.fabric)});
+  key_.assign({problem.microbatches, problem.in_flight, problem.host_limit, static_cast<std::int64_t>(problem.fabric),
+               code_of(problem.allowed)});
+  const std::size_t head = key_.size();
   for (const LayerProfile& layer : problem.layers) {
     const std::int32_t number = table_.number_of(layer);
-    const bool repeated = key_.size() > 4 && key_[key_.size() - 2] == number;
+    const bool repeated = key_.size() > head && key_[key_.size() - 2] == number;
     if (repeated) {
       ++key_.back();
     } else {

@@ -190,7 +190,7 @@ StageChoice StageCurve::at(Bytes device_limit) {
   StageChoice choice;
   choice.feasible = best.ticks != kNever;
   if (!choice.feasible) {
-    choice.best = solution_of(problem_, least_.empty() ? Switching(layers_.size(), kAllOn) : least_);
+    choice.best = solution_of(problem_, least_.empty() ? Switching(layers_.size(), problem_.allowed) : least_);
     return choice;
   }
   choice.best = solution_of(problem_, best.switching);

@@ -31,7 +31,8 @@ Start start_of(const Problem& problem, bool lazy) {
 
 }  // namespace
 
-StepProgram::StepProgram(const Problem& problem, TransitionTable* table) : device_limit_(problem.device_limit) {
+StepProgram::StepProgram(const Problem& problem, TransitionTable* table)
+    : allows_lazy_prefetch_(problem.allowed.lazy_prefetch), device_limit_(problem.device_limit) {
   for (const LayerProfile& layer : problem.layers) {
     optimizer_.push_back(layer.optimizer_step);
     optimizer_sum_ += layer.optimizer_step;
@@ -60,7 +61,7 @@ void StepProgram::find_transitions(const Problem& problem, TransitionTable& tabl
   numbers.push_back(-1);
   std::map<TransitionTable::Shared, TransitionTable::Shared> known;  // scaled, by what they come from
   for (std::size_t i = 1; i + 1 < numbers.size(); ++i) {
-    const TransitionTable::Shared one = table.between(numbers[i - 1], numbers[i], numbers[i + 1], problem.fabric);
+    const TransitionTable::Shared one = table.between(numbers[i - 1], numbers[i], numbers[i + 1], problem);
     TransitionTable::Shared& all = known[one];
     if (all == nullptr) all = std::make_shared<const Transitions>(scaled(*one, problem, host_matters()));
     of_layer_.push_back(all);

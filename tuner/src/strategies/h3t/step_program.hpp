@@ -34,6 +34,7 @@ class StepProgram {
 
   [[nodiscard]] std::int32_t layers() const { return static_cast<std::int32_t>(of_layer_.size()); }
   [[nodiscard]] const Transitions& of(std::int32_t layer) const { return *of_layer_[layer]; }
+  [[nodiscard]] bool allows_lazy_prefetch() const { return allows_lazy_prefetch_; }
   // By lazy_prefetch of the first layer, which is its state.
   [[nodiscard]] const std::array<Start, 2>& starts() const { return starts_; }
   [[nodiscard]] const Future& future(std::int32_t boundary, std::int32_t state) const {
@@ -61,6 +62,7 @@ class StepProgram {
   std::vector<Bytes> most_hidden_;
   std::vector<Ticks> optimizer_;
   Ticks optimizer_sum_ = 0;
+  bool allows_lazy_prefetch_ = true;
   Bytes device_limit_ = kUnlimited;
   Bytes hidden_limit_ = kUnlimited;
 };

@@ -144,6 +144,7 @@ class Climb {
       for (std::size_t layer = 0; layer < layers.size() && !ended(); ++layer) {
         for (const h3t::LayerSwitches& of : h3t::all_combinations()) {
           if (ended()) break;
+          if (!h3t::is_within(of, run_.space().switches)) continue;
           h3t::Switching switching = h3t::switching_of(*best_.stages[s].switches, *best_.stages[s].recompute, layers);
           if (switching[layer] == of) continue;
           switching[layer] = of;

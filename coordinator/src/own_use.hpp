@@ -1,0 +1,62 @@
+#pragma once
+
+// What the coordinator itself takes of its machine, beside what it may: measured on each tick, told in metrics, and
+// warned of once when it is over and once when it is not any more. Nothing is refused for it. Event loop's thread only.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "coordinator/settings.hpp"
+
+namespace trimtab::coordinator {
+
+struct OwnUse {
+  double memory_bytes = 0;
+  double cpu_seconds = 0;  // since the process began
+  double disk_bytes = 0;   // of databases that are files, with their logs
+};
+
+// Of this process; `databases` are names of databases.
+[[nodiscard]] OwnUse measure_own_use(const std::vector<std::string>& databases);
+
+class OwnUseWatch {
+ public:
+  static constexpr Nanoseconds kPeriod = std::chrono::seconds(10);
+  static constexpr Nanoseconds kCpuWindow = std::chrono::minutes(1);
+
+  // `warn` takes a line for the log.
+  OwnUseWatch(const Budgets& budgets, const Clock& clock, std::function<OwnUse()> measure,
+              std::function<void(const std::string&)> warn)
+      : budgets_(budgets), clock_(clock), measure_(std::move(measure)), warn_(std::move(warn)) {}
+
+  // Looks where the last look is a period ago.
+  void tick();
+  [[nodiscard]] const Budgets& budgets() const { return budgets_; }
+  [[nodiscard]] const OwnUse& latest() const { return latest_; }
+  // Over the last whole window; 0 before the first has ended.
+  [[nodiscard]] double cpu_cores() const { return cpu_cores_; }
+  // By "memory", "cpu" and "disk": whether it takes more than it may.
+  [[nodiscard]] const std::map<std::string, bool>& over() const { return over_; }
+
+ private:
+  void judge(const std::string& what, bool over, const std::string& taken, const std::string& allowed,
+             const std::string& remedy);
+
+  Budgets budgets_;
+  const Clock& clock_;
+  std::function<OwnUse()> measure_;
+  std::function<void(const std::string&)> warn_;
+  std::optional<Nanoseconds> looked_;
+  Nanoseconds window_begin_{0};
+  double window_cpu_seconds_ = 0;
+  OwnUse latest_;
+  double cpu_cores_ = 0;
+  std::map<std::string, bool> over_ = {{"memory", false}, {"cpu", false}, {"disk", false}};
+};
+
+}  // namespace trimtab::coordinator
