@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -70,14 +69,14 @@ std::string interface_of(const Job& job) {
 }
 
 void HardwareProbing::probe(Wanted wanted, Done done) {
-  queue_.emplace_back(std::move(wanted), std::move(done));
+  queue_.push_back({std::move(wanted), std::move(done)});
   begin_next();
 }
 
 void HardwareProbing::begin_next() {
   while (!running_ && !queue_.empty()) {
     Running next;
-    std::tie(next.wanted, next.done) = std::move(queue_.front());
+    next.request = std::move(queue_.front());
     queue_.pop_front();
     running_ = std::move(next);
     begin(*running_);
@@ -86,16 +85,17 @@ void HardwareProbing::begin_next() {
 
 void HardwareProbing::begin(Running& running) {
   running.id = ++last_id_;
+  running.since = clock_.monotonic();
   running.end = clock_.monotonic() + kProbeLimit;
   running.stage_end = clock_.monotonic() + kProbeStage;
   const std::string token = token_();
-  for (const NodeShare& share : running.wanted.nodes) {
+  for (const NodeShare& share : running.request.wanted.nodes) {
     wire::ToAgent order;
     wire::ProbeBegin& begin = *order.mutable_probe_begin();
     begin.set_id(running.id);
-    begin.set_job(running.wanted.job);
+    begin.set_job(running.request.wanted.job);
     begin.set_token(token);
-    begin.set_interface(running.wanted.interface);
+    begin.set_interface(running.request.wanted.interface);
     begin.set_deadline_s(std::chrono::duration<double>(kProbeLimit).count());
     begin.set_devices(true);
     if (send_(share.node, order)) {
@@ -145,13 +145,13 @@ void HardwareProbing::add_endpoints(const NodeShare& share, const wire::ProbeRep
 // Between neighbours, and inside of networks with several ranks.
 void HardwareProbing::choose_links() {
   Running& running = *running_;
-  for (const NodeShare& share : running.wanted.nodes) {
+  for (const NodeShare& share : running.request.wanted.nodes) {
     const auto found = running.begun.find(share.node);
     if (found == running.begun.end()) continue;
     devices_came(share, found->second);
     add_endpoints(share, found->second);
   }
-  for (std::size_t i = 0; i < running.endpoints.size() && running.wanted.links; ++i) {
+  for (std::size_t i = 0; i < running.endpoints.size() && running.request.wanted.links; ++i) {
     if (running.endpoints[i].ranks.size() > 1) running.links.push_back({i, i});
     if (i + 1 < running.endpoints.size()) running.links.push_back({i, i + 1});
   }
@@ -237,17 +237,31 @@ void HardwareProbing::tick() {
 void HardwareProbing::finish() {
   Running ended = std::move(*running_);
   running_.reset();
-  for (const NodeShare& share : ended.wanted.nodes) {
+  Request& request = ended.request;
+  for (const NodeShare& share : request.wanted.nodes) {
     wire::ToAgent order;
     order.mutable_probe_end()->set_id(ended.id);
     (void)send_(share.node, order);
   }
-  for (const std::string& problem : ended.problems) spdlog::warn("job {}: probing: {}", ended.wanted.job, problem);
-  if (ended.result.probes.empty()) {
-    ended.result.error = ended.problems.empty() ? "agents had nothing to tell" : ended.problems.front();
+  for (const std::string& problem : ended.problems) spdlog::warn("job {}: probing: {}", request.wanted.job, problem);
+  const bool told = !ended.result.probes.empty();
+  if (told) request.takes.push_back(std::move(ended.result.probes));
+  if (told && wants_another_take(ended)) {
+    queue_.push_front(std::move(request));
+    return begin_next();
   }
-  ended.done(std::move(ended.result));
+  HardwareProbed result{middle_of(request.takes), ""};
+  if (result.probes.empty()) {
+    result.error = ended.problems.empty() ? "agents had nothing to tell" : ended.problems.front();
+  }
+  request.done(std::move(result));
   begin_next();
+}
+
+bool HardwareProbing::wants_another_take(const Running& ended) const {
+  const Nanoseconds now = clock_.monotonic();
+  const Wanted& wanted = ended.request.wanted;
+  return std::cmp_less(ended.request.takes.size(), wanted.takes) && now - ended.since <= wanted.until - now;
 }
 
 }  // namespace trimtab::coordinator

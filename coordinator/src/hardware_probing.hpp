@@ -35,6 +35,10 @@ class HardwareProbing {
     std::vector<NodeShare> nodes;
     std::string interface;
     bool links = true;  // also
+    // One after the other, the answer is the middle one; but none begins that would end later, taking as long as the
+    // one before.
+    int takes = 1;
+    Nanoseconds until = Nanoseconds::max();
   };
   // With what was measured, or with the reason for nothing. What is missing from some nodes is logged. Called from
   // report(), node_gone() or tick(), or at once.
@@ -64,10 +68,15 @@ class HardwareProbing {
     std::size_t from = 0;  // of endpoints
     std::size_t to = 0;    // the same: the links inside
   };
-  struct Running {
-    std::uint64_t id = 0;
+  struct Request {
     Wanted wanted;
     Done done;
+    std::vector<std::vector<Probe>> takes = {};  // so far
+  };
+  struct Running {
+    std::uint64_t id = 0;
+    Request request;
+    Nanoseconds since{0};
     Nanoseconds stage_end{0};
     Nanoseconds end{0};
     std::set<std::string> unanswered;                // nodes whose first report is not there
@@ -89,13 +98,14 @@ class HardwareProbing {
   [[nodiscard]] bool order(std::size_t link);
   void link_came(const std::string& node, const wire::ProbeReport& report);
   void finish();
+  [[nodiscard]] bool wants_another_take(const Running& ended) const;
 
   const Clock& clock_;
   Send send_;
   std::function<std::string()> token_;
   std::uint64_t last_id_ = 0;
   std::optional<Running> running_;
-  std::deque<std::pair<Wanted, Done>> queue_;
+  std::deque<Request> queue_;
 };
 
 }  // namespace trimtab::coordinator

@@ -319,7 +319,7 @@ void JobRun::carry_out(const ProbeHardware& action) {
   const auto urgent = std::chrono::duration_cast<Nanoseconds>(state().job.trials.deadline * kProbingShare);
   const Nanoseconds patience = action.urgent ? urgent : std::max(urgent, kCalmPatience);
   probing_ = Probing{action, services_.clock.monotonic() + patience, std::nullopt};
-  services_.probing.probe({name(), state().nodes, interface_of(state().job)},
+  services_.probing.probe({name(), state().nodes, interface_of(state().job), true, action.takes, probing_->deadline},
                           [self = self_, since = action.since_step](HardwareProbed probed) {
                             if (*self == nullptr || !(*self)->probing_) return;
                             if ((*self)->probing_->asked.since_step != since) return;  // asked again since

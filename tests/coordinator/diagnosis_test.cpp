@@ -191,3 +191,38 @@ TEST_CASE("round trips that wait, for a processor or behind a job's bytes, are n
   now.round_trip_ms = 0;  // not told
   CHECK(diagnose({before}, {now}).empty());
 }
+
+TEST_CASE("of several takes the middle one counts, and a change must lie beyond all of them", "[diagnosis]") {
+  const auto takes = [](std::vector<double> all) {
+    std::vector<std::vector<Probe>> probes;
+    for (const double ms : all)
+      probes.push_back({{0, "n0", "", "", ms, "computation"}, {-1, "n0", "n1", "inter_node", 10}});
+    return middle_of(probes);
+  };
+  const std::vector<Probe> before = takes({10, 10.2, 19});
+  REQUIRE(before.size() == 2);
+  const auto device = std::ranges::find_if(before, [](const Probe& one) { return one.device == 0; });
+  CHECK(device->ms == 10.2);
+  CHECK(device->longest == Approx(19 / 10.2));
+  CHECK(device->shortest == Approx(10 / 10.2));
+  // One of three was not slower than all before.
+  CHECK(diagnose(before, takes({30, 18, 29})).empty());
+  const std::vector<Finding> slower = diagnose(before, takes({30, 22, 29}));
+  REQUIRE(slower.size() == 1);
+  CHECK(slower[0].share == Approx(10.2 / 29));
+  CHECK(diagnose(takes({30, 22, 29}), before).size() == 1);
+}
+
+TEST_CASE("what one take lacks the others tell, and the shortest round trip is the link's", "[diagnosis]") {
+  Probe link{-1, "n0", "n1", "inter_node", 10};
+  link.round_trip_ms = 0.4;
+  Probe again = link;
+  again.ms = 12;
+  again.round_trip_ms = 0.2;
+  const Probe device{1, "n1", "", "", 5, "memory"};
+  const std::vector<Probe> middle = middle_of({{link}, {again, device}, {link}});
+  REQUIRE(middle.size() == 2);
+  CHECK(std::ranges::count_if(middle, [](const Probe& one) { return one.device == 1 && one.longest == 1; }) == 1);
+  CHECK(std::ranges::count_if(middle, [](const Probe& one) { return one.round_trip_ms == 0.2 && one.ms == 10; }) == 1);
+  CHECK(middle_of({}).empty());
+}

@@ -222,6 +222,44 @@ TEST_CASE("with no answer at all there is a reason, and numbers that cannot be a
   CHECK_FALSE(agents.answers[1].error.empty());
 }
 
+TEST_CASE("a probe is taken as often as asked, one after the other, and the middle one is told", "[probing]") {
+  Agents agents;
+  auto wanted = Agents::job("gpt", 1);
+  wanted.takes = 3;
+  agents.probe(wanted);
+  agents.probe(Agents::job("bert", 1));
+  agents.begun("n0", 1, {0}, 5);
+  agents.begun("n0", 2, {0}, 9);
+  CHECK(agents.answers.empty());
+  agents.begun("n0", 3, {0}, 6);
+  REQUIRE(agents.answers.size() == 1);
+  REQUIRE(agents.answers[0].probes.size() == 1);
+  CHECK(agents.answers[0].probes[0].ms == 6);
+  CHECK(agents.answers[0].probes[0].longest == 1.5);
+  CHECK(agents.sent.back().second.probe_begin().job() == "bert");
+}
+
+TEST_CASE("no further take begins that would end too late, or after one that told nothing", "[probing]") {
+  Agents agents;
+  auto wanted = Agents::job("gpt", 1);
+  wanted.takes = 3;
+  wanted.until = agents.clock.monotonic() + std::chrono::seconds(10);
+  agents.probe(wanted);
+  agents.clock.advance(std::chrono::seconds(4));
+  agents.begun("n0", 1, {0}, 5);
+  agents.clock.advance(std::chrono::seconds(4));
+  agents.begun("n0", 2, {0}, 7);
+  REQUIRE(agents.answers.size() == 1);  // a third would end at 12 s
+  CHECK(agents.answers[0].probes[0].ms == 7);
+  wanted.until = Nanoseconds::max();
+  agents.probe(wanted);
+  agents.begun("n0", 3, {0}, 5);
+  agents.probing.node_gone("n0");
+  REQUIRE(agents.answers.size() == 2);
+  CHECK(agents.answers[1].error.empty());
+  CHECK(agents.answers[1].probes[0].ms == 5);
+}
+
 TEST_CASE("a second job's probe waits for the first one's end, and late answers are of nobody", "[probing]") {
   Agents agents;
   agents.probe(Agents::job("gpt", 1));

@@ -69,6 +69,8 @@ struct SearchPlans {
   std::uint64_t number = 0;
   SearchFor purpose = SearchFor::kJob;
 };
+// As many takes tell a change from others' work on a busy machine (docs/protocols.md, "When the machine changes").
+inline constexpr int kProbeTakes = 3;
 // Beside the running job: every device and link does a fixed piece of work, and what ranks computed in their steps
 // since `since_step` is told. The answer is HardwareProbed.
 struct ProbeHardware {
@@ -76,6 +78,7 @@ struct ProbeHardware {
   std::string plan_hash = {};  // that they run
   bool urgent = false;         // somebody waits for it; else steps are waited for longer
   bool computing = true;       // also what ranks computed in their steps
+  int takes = 1;               // one after the other, as far as time allows; the answer is the middle one
 };
 // Facts for this and later jobs.
 struct RememberCalibration {

@@ -28,6 +28,22 @@ Subject subject_of(const Probe& probe) {
   return {probe.device, probe.node, probe.peer, probe.level, probe.work};
 }
 
+Probe middle_take(std::vector<Probe> takes) {
+  std::ranges::sort(takes, {}, &Probe::ms);
+  Probe middle = takes[takes.size() / 2];
+  if (middle.ms <= 0) return middle;
+  for (const Probe& one : takes) {
+    if (one.round_trip_ms > 0) middle.round_trip_ms = std::min(middle.round_trip_ms, one.round_trip_ms);
+    if (one.ms <= 0) continue;
+    middle.shortest = std::min(middle.shortest, one.ms / middle.ms);
+    middle.longest = std::max(middle.longest, one.ms / middle.ms);
+    if (middle.shared_ms <= 0 || one.shared_ms <= 0) continue;
+    middle.shortest = std::min(middle.shortest, one.shared_ms / middle.shared_ms);
+    middle.longest = std::max(middle.longest, one.shared_ms / middle.shared_ms);
+  }
+  return middle;
+}
+
 bool in_training(const Probe& probe) {
   return probe.work.starts_with(kTraining);
 }
@@ -43,7 +59,11 @@ Finding compared(const Probe& before, const Probe& now) {
   const auto spread = [whole](const Probe& one) {
     return !whole && one.shared_ms > 0 ? one.shared_spread : one.spread;
   };
-  return {now, ms(before) / ms(now), std::max(spread(before), spread(now)), whole};
+  Finding finding{now, ms(before) / ms(now), std::max(spread(before), spread(now)), whole};
+  const double ratio = std::log(finding.share);
+  finding.apart =
+      std::max(-ratio + std::log(now.shortest / before.longest), ratio + std::log(before.shortest / now.longest));
+  return finding;
 }
 
 // Each usable probe of now, beside the one before of the same.
@@ -113,7 +133,7 @@ double clear_change(const std::vector<Finding>& all) {
 }
 
 bool is_clear(const Finding& one, double least) {
-  return std::abs(std::log(one.share)) >= std::max(least, std::log1p(one.spread));
+  return std::abs(std::log(one.share)) >= std::max(least, std::log1p(one.spread)) && one.apart >= kLeastChange;
 }
 
 std::string device_words(const Probe& probe, const std::string& share) {
@@ -152,6 +172,21 @@ std::string words(const Finding& one) {
 }
 
 }  // namespace
+
+bool same_subject(const Probe& a, const Probe& b) {
+  return subject_of(a) == subject_of(b);
+}
+
+std::vector<Probe> middle_of(const std::vector<std::vector<Probe>>& takes) {
+  if (takes.size() == 1) return takes.front();
+  std::map<Subject, std::vector<Probe>> by_subject;
+  for (const auto& take : takes) {
+    for (const Probe& one : take) by_subject[subject_of(one)].push_back(one);
+  }
+  std::vector<Probe> middle;
+  for (const auto& [subject, of_subject] : by_subject) middle.push_back(middle_take(of_subject));
+  return middle;
+}
 
 std::string training_work(const std::string& plan_hash) {
   return std::string(kTraining) + plan_hash;

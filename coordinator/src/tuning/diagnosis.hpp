@@ -28,7 +28,15 @@ struct Probe {
   double shared_spread = 0;
   double used = 0;           // by others, the part of the link
   double round_trip_ms = 0;  // of a link, the shortest; 0 = not told
+  // Of several takes, of which this is the middle one: the shortest and the longest, as a part of it.
+  double shortest = 1;
+  double longest = 1;
 };
+// Of the same device and work, or of the same link.
+[[nodiscard]] bool same_subject(const Probe& a, const Probe& b);
+// Takes of the same probes, one after the other, as one: of each subject the middle one. What one lacks the others
+// tell.
+[[nodiscard]] std::vector<Probe> middle_of(const std::vector<std::vector<Probe>>& takes);
 // The work of probes that are taken from a job's own steps.
 [[nodiscard]] std::string training_work(const std::string& plan_hash);
 
@@ -39,10 +47,12 @@ struct Finding {
   bool whole = false;    // compared is the whole link, not what others left of it
   bool latency = false;  // compared are round trips, not bandwidth
   double before_ms = 0;  // of them
+  double apart = 0;      // the logarithm of what lies between all takes before and all now; less than 0: they overlap
   [[nodiscard]] bool is_link() const { return probe.device < 0; }
 };
 
-// What has clearly changed, the largest change first. Probes of what only one side knows are left out.
+// What has clearly changed, the largest change first: beyond what repetitions and the other probes scatter, and in all
+// takes. Probes of what only one side knows are left out.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
 // Those that can be why steps got slower, or faster.
 [[nodiscard]] std::vector<Finding> explaining(std::vector<Finding> findings, bool slower);

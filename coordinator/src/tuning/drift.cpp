@@ -94,7 +94,7 @@ void Tuning::explain_drift() {
   probing_since_ = now_.monotonic;
   look_since_.reset();
   transition();
-  act(ProbeHardware{state_.drifts.back().since_step, state_.incumbent.hash, true});
+  act(ProbeHardware{state_.drifts.back().since_step, state_.incumbent.hash, true, true, kProbeTakes});
 }
 
 // The probes that a drift has waited for.

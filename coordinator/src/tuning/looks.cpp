@@ -3,7 +3,6 @@
 // where the plan avoids it: that is what looks are for.
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "tuning/tuning.hpp"
@@ -14,10 +13,6 @@ namespace {
 constexpr double kLooksShare = 0.25;  // of what tuning may cost
 constexpr int kLooksAtOnce = 2;       // one after the other, to be sure of what the last one found
 constexpr double kAsBefore = 0.95;    // of a device's speed
-
-bool same_subject(const Probe& a, const Probe& b) {
-  return std::tie(a.device, a.node, a.peer, a.level, a.work) == std::tie(b.device, b.node, b.peer, b.level, b.work);
-}
 
 const Probe* find(const std::vector<Probe>& probes, const Probe& like) {
   const auto found = std::ranges::find_if(probes, [&](const Probe& one) { return same_subject(one, like); });
@@ -43,7 +38,7 @@ void Tuning::look_at_hardware() {
 void Tuning::take_first_look() {
   if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
   first_look_since_ = looked_at_ = now_.monotonic;
-  act(ProbeHardware{state_.step, state_.incumbent.hash, true, false});
+  act(ProbeHardware{state_.step, state_.incumbent.hash, true, false, kProbeTakes});
 }
 
 // No trial begins while the first look takes place: each would disturb the other.
