@@ -2,43 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "base/numbers.hpp"
-#include "tuning/comparison.hpp"
 
 namespace trimtab::coordinator {
 
 namespace {
 
 constexpr double kNoDifference = 0.1;  // of a speed: as much is noise
-
-// Of work that says how fast a device computes.
-bool tells_speed(const Probe& probe) {
-  return probe.device >= 0 && probe.ms > 0 && (probe.work == "computation" || probe.work == "clock");
-}
-
-double mean_ms(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-// The share of the others' speed that a node's devices have; nothing where either was not probed.
-std::optional<double> speed_of(const std::string& node, const std::set<std::string>& joined,
-                               const std::vector<Probe>& probes) {
-  std::vector<double> here;
-  std::vector<double> present;
-  for (const Probe& one : probes) {
-    if (!tells_speed(one)) continue;
-    if (one.node == node) here.push_back(one.ms);
-    if (!joined.contains(one.node)) present.push_back(one.ms);
-  }
-  if (here.empty() || present.empty()) return std::nullopt;
-  return median(present) / mean_ms(here);
-}
 
 }  // namespace
 
@@ -52,7 +24,7 @@ NodesOffered describe_joining(const LargerPlacement& larger, const std::vector<P
   for (std::size_t i = larger.nodes.size() - larger.joined.size(); i < larger.nodes.size(); ++i) {
     const NodeShare& share = larger.nodes[i];
     const bool alike = larger.cluster.nodes[i].fingerprint == known;
-    const auto speed = speed_of(share.node, joined, probes);
+    const auto speed = speed_beside_others(share.node, joined, probes);
     offered.joined += (offered.joined.empty() ? "" : ", ") + share.node;
     if (!alike && !speed) {
       offered.refusal =

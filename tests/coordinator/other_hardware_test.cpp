@@ -142,6 +142,55 @@ TEST_CASE("a node that comes back as other hardware is told of, and the job is m
   CHECK(job.state().phase == Phase::kTrials);
 }
 
+namespace {
+
+Probe computation(std::int32_t device, double ms) {
+  return {device, "n" + std::to_string(device), "", "", ms, "computation"};
+}
+
+Probe training(std::int32_t device, double ms) {
+  return {device, "n" + std::to_string(device), "", "", ms, training_work("best")};
+}
+
+}  // namespace
+
+TEST_CASE("how fast a replaced device is comes from a look before any trial, and the search is made with it",
+          "[hardware]") {
+  Training job;
+  // The plan was looked at on the former device, which had half of its speed left.
+  const bool trained_before = GENERATE(true, false);
+  if (trained_before) job.feed(HardwareProbed{{training(0, 30), training(1, 60)}, "", "best"});
+  job.returns("n1", "second");
+  job.steps(60, kNowMs);
+  REQUIRE(job.state().phase == Phase::kTrials);
+  const auto looks = job.done<ProbeHardware>();
+  REQUIRE(looks.size() >= 1);
+  CHECK(looks.back().computing);
+  CHECK(looks.back().takes == kProbeTakes);
+  const std::uint64_t searches = job.state().searches;
+  job.feed(SearchFinished{searches, SearchReply{}});
+  CHECK(job.state().doing == Doing::kSearching);  // nothing is decided before the look's answer
+  job.feed(HardwareProbed{{computation(0, 10), computation(1, 25), training(0, 30), training(1, 50)}, "", "best"});
+  CHECK(job.state().slow_devices.at(0) == 0.9);
+  CHECK(job.state().slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
+  CHECK(job.state().searches > searches);
+  CHECK(job.state().unprobed_nodes.empty());
+  CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") == 1);
+}
+
+TEST_CASE("a device of the kind that costs were measured on is as fast, and one that no probe tells of is told",
+          "[hardware]") {
+  Training job;
+  job.returns("n1", "second");
+  job.returns("n1", "first");
+  CHECK(job.state().unprobed_nodes.empty());
+  job.returns("n1", "second");
+  job.steps(60, kNowMs);
+  job.feed(HardwareProbed{{computation(0, 10)}, "", "best"});
+  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.says("no probe has told; it is taken to be as fast") == 1);
+}
+
 TEST_CASE("ranks that live while their node's fingerprint changes train on, and are measured anew", "[hardware]") {
   Training job;
   job.returns("n1", "second");

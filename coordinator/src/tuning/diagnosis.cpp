@@ -44,9 +44,17 @@ Probe middle_take(std::vector<Probe> takes) {
   return middle;
 }
 
-bool in_training(const Probe& probe) {
-  return probe.work.starts_with(kTraining);
+// Of work that says how fast a device computes, whatever the job.
+bool tells_speed(const Probe& probe) {
+  return probe.device >= 0 && probe.ms > 0 && (probe.work == "computation" || probe.work == "clock");
 }
+
+double mean_ms(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
 // All devices of the node at once.
 bool of_cpus(const Probe& probe) {
   return probe.work == "computation" || probe.work == "memory";
@@ -190,6 +198,23 @@ std::vector<Probe> middle_of(const std::vector<std::vector<Probe>>& takes) {
 
 std::string training_work(const std::string& plan_hash) {
   return std::string(kTraining) + plan_hash;
+}
+
+bool in_training(const Probe& probe) {
+  return probe.work.starts_with(kTraining);
+}
+
+std::optional<double> speed_beside_others(const std::string& node, const std::set<std::string>& without,
+                                          const std::vector<Probe>& probes) {
+  std::vector<double> here;
+  std::vector<double> others;
+  for (const Probe& one : probes) {
+    if (!tells_speed(one)) continue;
+    if (one.node == node) here.push_back(one.ms);
+    if (one.node != node && !without.contains(one.node)) others.push_back(one.ms);
+  }
+  if (here.empty() || others.empty()) return std::nullopt;
+  return median(others) / mean_ms(here);
 }
 
 std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now) {

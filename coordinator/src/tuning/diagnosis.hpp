@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,11 @@ struct Probe {
 [[nodiscard]] std::vector<Probe> middle_of(const std::vector<std::vector<Probe>>& takes);
 // The work of probes that are taken from a job's own steps.
 [[nodiscard]] std::string training_work(const std::string& plan_hash);
+[[nodiscard]] bool in_training(const Probe& probe);
+// The share of other nodes' speed that a node's devices have; nothing where either was not probed. `without`: nodes
+// that it is not compared with.
+[[nodiscard]] std::optional<double> speed_beside_others(const std::string& node, const std::set<std::string>& without,
+                                                        const std::vector<Probe>& probes);
 
 struct Finding {
   Probe probe;

@@ -102,6 +102,7 @@ void Tuning::explained(const HardwareProbed& probed) {
   if (!probed.error.empty() || probed.probes.empty()) return not_explained(probed.error);
   Drift& drift = state_.drifts.back();
   transition();
+  price_other_hardware(probed.probes);
   forget_late_baseline(drift);
   const bool comparable = !state_.last_probes.empty();
   std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);

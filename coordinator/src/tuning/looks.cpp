@@ -38,7 +38,7 @@ void Tuning::look_at_hardware() {
 void Tuning::take_first_look() {
   if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
   first_look_since_ = looked_at_ = now_.monotonic;
-  act(ProbeHardware{state_.step, state_.incumbent.hash, true, false, kProbeTakes});
+  act(ProbeHardware{state_.step, state_.incumbent.hash, true, !state_.unprobed_nodes.empty(), kProbeTakes});
 }
 
 // No trial begins while the first look takes place: each would disturb the other.
@@ -50,7 +50,9 @@ void Tuning::searched(const SearchReply& reply) {
 void Tuning::first_look_over() {
   first_look_since_.reset();
   const auto reply = std::exchange(waiting_reply_, std::nullopt);
+  const bool again = std::exchange(search_again_, false);
   if (state_.phase != Phase::kTrials || state_.doing != Doing::kSearching) return;
+  if (again) return request_search();
   if (reply) decide(*reply);
 }
 
@@ -92,6 +94,7 @@ void Tuning::on(const HardwareProbed& probed) {
   transition();
   const std::string plan = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
   const bool is_new_plan = std::exchange(state_.probed_plan_hash, plan) != plan;
+  search_again_ = price_other_hardware(probed.probes);
   take_baseline(probed.probes);
   is_new_plan ? history_.begin_anew(probed.probes) : history_.add(probed.probes);
   if (is_new_plan) {

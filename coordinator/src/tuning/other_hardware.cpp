@@ -2,9 +2,11 @@
 // What was measured on it is not its own any more.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -13,6 +15,19 @@ namespace {
 std::string change_of(const NodeBack& back, const std::string& former) {
   return "node " + back.node + " came back as other hardware: fingerprint " + back.fingerprint + " instead of " +
          former;
+}
+
+constexpr double kAsFast = 0.95;  // of a device's speed
+
+// How fast a device is beside the one that took its part of the same plan's steps before it.
+std::optional<double> speed_in_training(std::int32_t device, const std::vector<Probe>& expected,
+                                        const std::vector<Probe>& probes) {
+  for (const Probe& one : probes) {
+    if (one.device != device || !in_training(one) || one.ms <= 0) continue;
+    const auto former = std::ranges::find_if(expected, [&](const Probe& of) { return same_subject(of, one); });
+    if (former != expected.end() && former->ms > 0) return former->ms / one.ms;
+  }
+  return std::nullopt;
 }
 
 bool has_fingerprint(const Cluster& cluster, const std::string& fingerprint) {
@@ -51,6 +66,9 @@ void Tuning::compare_hardware(const NodeBack& back) {
   }
   state_.unprofiled =
       std::ranges::all_of(cluster.nodes, [&](const Node& one) { return one.fingerprint == back.fingerprint; });
+  std::erase(state_.unprobed_nodes, back.node);
+  if (back.fingerprint != state_.fingerprint) state_.unprobed_nodes.push_back(back.node);
+  if (state_.unprofiled) state_.unprobed_nodes.clear();
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
   const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
@@ -63,13 +81,44 @@ void Tuning::compare_hardware(const NodeBack& back) {
   kill_ranks(AfterKill::kHalt);
 }
 
-// How fast its devices and links were.
+// How fast its devices and links were. What its ranks took in training stays, to tell how fast the others there are.
 void Tuning::forget_hardware_of(const std::string& node) {
+  for (const Probe& one : state_.last_probes) {
+    if (one.node != node || !in_training(one)) continue;
+    const auto left = state_.slow_devices.find(one.device);
+    state_.expected_there.push_back(one);
+    if (left != state_.slow_devices.end()) state_.expected_there.back().ms *= left->second;
+  }
   for (const std::uint32_t rank : ranks_of(node)) state_.slow_devices.erase(static_cast<std::int32_t>(rank));
   for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
     std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
   }
   state_.probed_plan_hash.clear();
+}
+
+// Where the look that was waited for has told: costs are those of the job's other devices, so these are as much slower.
+bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
+  if (state_.unprobed_nodes.empty()) return false;
+  const auto nodes = std::exchange(state_.unprobed_nodes, {});
+  const auto expected = std::exchange(state_.expected_there, {});
+  const auto before = state_.slow_devices;
+  for (const std::string& node : nodes) {
+    if (ranks_of(node).empty()) continue;  // gone meanwhile
+    std::string told;
+    const auto beside = speed_beside_others(node, {nodes.begin(), nodes.end()}, probes);
+    for (const std::uint32_t rank : ranks_of(node)) {
+      const auto device = static_cast<std::int32_t>(rank);
+      const auto trained = speed_in_training(device, expected, probes);
+      const auto speed = trained ? trained : beside;
+      if (!speed) continue;
+      told += (told.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
+              format_percent(*speed);
+      if (*speed < kAsFast) state_.slow_devices[device] = *speed;
+    }
+    note("drift", "node " + node + ", which is of other hardware, computes, beside what costs were measured on: " +
+                      (told.empty() ? "no probe has told; it is taken to be as fast" : told));
+  }
+  return state_.slow_devices != before;
 }
 
 // Before the next launch. Ranks that live are ended for it in mode auto alone.

@@ -210,6 +210,10 @@ struct TuningState {
   std::vector<Probe> last_probes;               // what is known: those of the last drift, else the first
   std::string probed_plan_hash;                 // of the incumbent that ran then
   std::map<std::int32_t, double> slow_devices;  // of their speed when the costs were measured, what is left
+  // Nodes whose devices are not those that costs were measured on, and have not been probed since; and what ranks there
+  // took in training, on devices as fast as those that costs were measured on.
+  std::vector<std::string> unprobed_nodes;
+  std::vector<Probe> expected_there;
   Spare spare;
   std::vector<Resize> resizes;
   Before before;

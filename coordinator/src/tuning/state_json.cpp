@@ -189,6 +189,8 @@ void each_later_field(State& s, const Visit& visit) {
   visit("last_probes", s.last_probes);
   visit("probed_plan_hash", s.probed_plan_hash);
   visit("slow_devices", s.slow_devices);
+  visit("unprobed_nodes", s.unprobed_nodes);
+  visit("expected_there", s.expected_there);
   visit("spare", s.spare);
   visit("resizes", s.resizes);
   visit("before", s.before);

@@ -346,6 +346,7 @@ class Tuning {
   // other_hardware.cpp
   void compare_hardware(const NodeBack& back);
   void forget_hardware_of(const std::string& node);
+  bool price_other_hardware(const std::vector<Probe>& probes);
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
@@ -439,6 +440,7 @@ class Tuning {
   Nanoseconds looked_at_{0};                     // when the last look began
   std::optional<Nanoseconds> look_since_;        // the one that is going on in training
   double look_ms_ = 0;                           // what steps took longer meanwhile
+  bool search_again_ = false;                    // what a look has told changes what is searched
   bool first_looked_ = false;                    // beside the plan that tuning begins from
   std::optional<Nanoseconds> first_look_since_;  // that trials wait for
   std::optional<SearchReply> waiting_reply_;     // meanwhile
