@@ -38,6 +38,17 @@ TEST_CASE("ranks that are silent for longer than hang_s are launched again", "[s
   FakeWorld one = evaluating_world(JobMode::kAuto, std::chrono::seconds(30), kEvaluation);
   REQUIRE(one.run([&] { return one.launches() == 2; }, 2000));
   CHECK_THAT(one.history(), Catch::Contains("no sign of life from the ranks for more than 30.0 s"));
+  CHECK_THAT(one.history(), !Catch::Contains("since their launch"));
+}
+
+TEST_CASE("ranks that have told nothing since their launch may be of a program that tells nobody: people are told so",
+          "[silence]") {
+  FakeWorld one(fake_job(), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kLaunching && one.state().outstanding.empty(); }, 2000));
+  one.clock.advance(kEvaluation);
+  one.feed(Tick{});
+  CHECK_THAT(one.history(), Catch::Contains("none since their launch: the program must tell its agent of its steps"));
 }
 
 TEST_CASE("in mode observe nothing is ended however long the ranks are silent, and people are told once", "[silence]") {

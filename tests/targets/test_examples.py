@@ -72,7 +72,8 @@ class Launches(ProgramTest):
                           "checkpoint": str(folder / "checkpoint"), "steps": "40"}
                 words = [str(stand_in) if word.endswith(program) else port if word == "29517" else word
                          for word in expanded(job["commands"]["train"], values, target_arguments)]
-                own = {**inherited, "PATH": "/usr/bin:/bin", **job["environment"], "SEEN": str(folder), **environment}
+                own = {**inherited, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "client" / "python"), **job["environment"],
+                       "SEEN": str(folder), **environment}
                 if "MASTER_PORT" in own:
                     own["MASTER_PORT"] = port
                 processes.append(subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -118,6 +119,9 @@ class Launches(ProgramTest):
                     self.assertEqual(sum(nodes) % (args.tensor_model_parallel_size * args.pipeline_model_parallel_size), 0)
                     self.assertEqual((args.tensor_model_parallel_size, args.global_batch_size), (2, 512))
                     self.assertIn("--load", others)
+                    # A launch ends at its {steps}; what the checkpoint's schedules are tied to stays.
+                    words_of = dict(zip(others, others[1:]))
+                    self.assertEqual((words_of["--train-iters"], words_of["--exit-interval"]), (str(job["steps"]), "40"))
                     self.assertEqual(one["environment"]["CUDA_DEVICE_MAX_CONNECTIONS"], "1")
 
     def test_megatron_ranks_meet(self):

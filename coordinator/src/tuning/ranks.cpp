@@ -343,7 +343,10 @@ Nanoseconds Tuning::patience() const {
 
 // For longer than they may. In mode observe nothing is ended that nobody asked to end.
 void Tuning::silent() {
-  const std::string why = "no sign of life from the ranks for more than " + format_duration(patience());
+  std::string why = "no sign of life from the ranks for more than " + format_duration(patience());
+  if (state_.doing == Doing::kLaunching && rank_epochs_.empty()) {
+    why += ", and none since their launch: the program must tell its agent of its steps (docs/targets.md)";
+  }
   if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed("hang", why);
   if (std::exchange(silence_told_, moved_at_) == moved_at_) return;
   note("warning", why + ". The job is in mode observe: nothing is ended");
