@@ -50,6 +50,7 @@ struct Agent::Implementation {
   void link_opened();
   void link_closed(const std::string& reason);
   void received(std::string_view frame);
+  void refuse_frame(const std::string& reason);
   void welcomed(const wire::Welcome& welcome);
   void told_unfinished(const wire::UnfinishedJobs& unfinished);
   [[nodiscard]] Status follow_numbers(const wire::Welcome& message);

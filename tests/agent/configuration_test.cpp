@@ -69,13 +69,16 @@ TEST_CASE("metrics are posted where the configuration says, and nowhere else") {
 }
 
 TEST_CASE("limits of peers have sensible bounds") {
-  const auto chosen = from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nlink_queue = \"32MiB\"\n");
+  const auto chosen =
+      from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nmax_byte_rate = \"64MiB\"\nlink_queue = \"32MiB\"\n");
   REQUIRE(chosen.ok());
   CHECK(chosen->max_frame == Bytes{16} << 20);
   CHECK(chosen->max_message_rate == 200);
+  CHECK(chosen->max_byte_rate == Bytes{64} << 20);
   CHECK(chosen->link_queue == Bytes{32} << 20);
   CHECK(error_of(from_file("max_frame = \"1MiB\"\n")).find("at least 8") != std::string::npos);
   CHECK(error_of(from_file("max_frame = \"1GiB\"\n")).find("at most 256") != std::string::npos);
+  CHECK(error_of(from_file("max_byte_rate = \"1MiB\"\n")).find("at least 8") != std::string::npos);
   CHECK(error_of(from_file("max_message_rate = 0\n")).find("from 1 to 1000000") != std::string::npos);
 }
 

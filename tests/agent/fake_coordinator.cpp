@@ -131,6 +131,11 @@ void FakeCoordinator::send(const wire::ToAgent& message) {
   REQUIRE(server_->send(*peer_, message.SerializeAsString()));
 }
 
+void FakeCoordinator::send_bytes(std::string frame) {
+  REQUIRE(peer_);
+  REQUIRE(server_->send(*peer_, std::move(frame)));
+}
+
 void FakeCoordinator::describe(std::uint64_t id, const Job& job) {
   wire::ToAgent message;
   message.mutable_command()->set_id(id);
