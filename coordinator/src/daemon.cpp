@@ -153,6 +153,7 @@ struct Daemon::Implementation {
                         static_cast<std::uint64_t>(std::max(settings.max_byte_rate, settings.max_frame))};
     options.max_connections = settings.max_connections;
     options.introduction_timeout = kHelloTime;
+    options.idle_timeout = settings.request_time;
     net::ServerHandlers handlers;
     handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
     handlers.refused = [this](const net::Refusal& refusal) {
