@@ -31,6 +31,7 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
                                             const std::string& program_directory) {
   hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
   TRIMTAB_TRY_STATUS(check_configuration(configuration));
+  TRIMTAB_TRY_STATUS(check_user(configuration, ::geteuid() == 0));
   TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
   TRIMTAB_TRY_STATUS(make_directories(configuration.state));

@@ -202,8 +202,10 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
   findings.add(value("processes_refused_total") > 0, "users", Health::kWarn,
                counted(value("processes_refused_total")) + " connections of other users' processes were refused",
                "run an agent as the user whose jobs are to be measured: trimtab-agent@USER");
-  findings.add(is_root_for_all(page), "root", Health::kWarn, "ranks run as root, and jobs of every tenant are admitted",
-               "run an agent as each user (trimtab-agent@USER), or name the one tenant that may (`tenant`)");
+  findings.add(is_root_for_all(page), "root", Health::kWarn,
+               "ranks run as root, and jobs of every tenant are admitted (`run_as_root`)",
+               "run an agent as each user (trimtab-agent@USER), or name the one tenant that may (`tenant`); then take "
+               "`run_as_root` away");
   findings.add(value("kill_switch") > 0, "kill switch", Health::kWarn,
                "thrown: ranks here take no plan but their incumbents", "trimtab kill-switch release");
   findings.add(value("loop_lag_seconds") > kLateLoop, "loop", Health::kWarn,

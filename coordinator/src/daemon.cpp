@@ -228,8 +228,8 @@ struct Daemon::Implementation {
 };
 
 Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& settings) {
-  TRIMTAB_TRY_STATUS(check_settings(settings));
   hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
+  TRIMTAB_TRY_STATUS(check_settings(settings));
   TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
   TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));

@@ -82,6 +82,24 @@ TEST_CASE("limits of peers have sensible bounds") {
   CHECK(error_of(from_file("max_message_rate = 0\n")).find("from 1 to 1000000") != std::string::npos);
 }
 
+TEST_CASE("root's agent serves every tenant only when it is told to, and the refusal says what to set") {
+  const auto refusal = [](const std::string& text, bool is_root) {
+    const auto chosen = from_file(text);
+    REQUIRE(chosen.ok());
+    const Status allowed = check_user(*chosen, is_root);
+    return allowed.ok() ? "" : allowed.error().message;
+  };
+  CHECK(refusal("", false).empty());
+  CHECK(refusal("tenant = \"ana\"\n", true).empty());
+  CHECK(refusal("run_as_root = true\n", true).empty());
+  for (const char* everybody : {"", "tenant = \"*\"\n", "run_as_root = false\n"}) {
+    const std::string said = refusal(everybody, true);
+    CHECK(said.find("runs as root") != std::string::npos);
+    CHECK(said.find("run_as_root = true") != std::string::npos);
+    CHECK(said.find("trimtab-agent@USER") != std::string::npos);
+  }
+}
+
 TEST_CASE("values are written with their units") {
   const auto result =
       from_file("memory = \"700MiB\"\nspool_limit = 2097152\nkill_grace = \"250ms\"\nstop_ranks_on_exit = true\n");

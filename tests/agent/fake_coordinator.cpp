@@ -63,6 +63,7 @@ void FakeCoordinator::start_agent(const std::map<std::string, std::string>& chan
     if (!value.empty()) request.arguments.push_back(value);
   }
   request.environment = own_environment();
+  if (!changes.contains("--tenant")) request.environment["TRIMTAB_RUN_AS_ROOT"] = "true";  // where root runs the tests
   request.working_directory = directory.path();
   auto held = HeldProcess::fork(request);
   REQUIRE(held.ok());
