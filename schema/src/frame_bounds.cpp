@@ -43,7 +43,7 @@ struct MessageShape {
 class Shapes {
  public:
   explicit Shapes(const Descriptor& root) {
-    limits_.push_back(kMostEntries);
+    limits_.push_back(kMostUnknown);
     names_.emplace_back("fields that this release does not know");
     add(root, kMostOfOne, 0);
     TRIMTAB_ASSERT(limits_.size() <= kCounters, "a frame's counters have room");

@@ -121,10 +121,10 @@ class Security(unittest.TestCase):
                 with socket.create_connection(("127.0.0.1", metrics_port), timeout=30) as slow:
                     slow.sendall(b"\x16\x03\x01")
                     self.assertEqual(slow.recv(100), b"")
+                wait_until(lambda: "the TLS handshake took too long" in cluster.log("n0"), "the log's line of a slow handshake", 10)
                 for refused in ("metrics: refused (tls): 127.0.0.1:", "speaks HTTP without TLS",
                                 "metrics: refused (forbidden): 127.0.0.1:", "a person's certificate alone, but 'n1'",
-                                "metrics: refused (too_large): 127.0.0.1:", "the header is larger than 16384 bytes",
-                                "the TLS handshake took too long"):
+                                "metrics: refused (too_large): 127.0.0.1:", "the header is larger than 16384 bytes"):
                     self.assertIn(refused, cluster.log("n0"))
                 text = cluster.request("wall", metrics_port, "GET", "/metrics", {})[1]
                 self.assertIn("\ntrimtab_agent_metrics_requests_refused_total 4\n", text)

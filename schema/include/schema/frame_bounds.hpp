@@ -12,9 +12,9 @@ namespace trimtab {
 
 // Of each field in a whole frame, however its entries are spread over submessages. Older releases stay far below: a
 // batch of costs has up to 2048 entries, a chunk of a trace 8192 records, a message of stamps 64 of them.
-inline constexpr std::uint32_t kMostLaunches = 4096;  // Hello.launches and Hello.running
-inline constexpr std::uint32_t kMostEntries =
-    65'536;  // other submessages and texts, and fields that this release does not know
+inline constexpr std::uint32_t kMostLaunches = 4096;     // Hello.launches and Hello.running
+inline constexpr std::uint32_t kMostEntries = 65'536;    // other submessages and texts
+inline constexpr std::uint32_t kMostUnknown = 1U << 18;  // fields of later releases: some for each record of a trace
 inline constexpr std::uint32_t kMostNumbers = 1U << 20;  // repeated numbers
 inline constexpr std::uint32_t kMostOfOne = 16;          // of a submessage that is there once: a repeated one is merged
 
