@@ -153,7 +153,7 @@ class RecordRun {
     return agent_.start(
         {options_.programs + "/trimtab-agent", "--coordinator", "127.0.0.1:" + std::to_string(port), "--node", "n0",
          "--devices", "1", "--memory", "1GiB", "--state", state, "--socket", socket(), "--metrics-port",
-         std::to_string(metrics_port_), "--sample-period", "0s", "--log-level", "error"},
+         std::to_string(metrics_port_), "--sample-period", "0s", "--log-level", "error", "--run-as-root"},
         [this] {
           return std::filesystem::exists(socket()) && ask_metric(metrics_port_, "trimtab_agent_rings").has_value();
         });

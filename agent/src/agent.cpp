@@ -1,8 +1,12 @@
 #include "agent/agent.hpp"
 
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "agent_state.hpp"
+#include "schema/wire_log.hpp"
 
 namespace trimtab::agent {
 
@@ -25,7 +29,9 @@ Agent::~Agent() = default;
 
 Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configuration& configuration,
                                             const std::string& program_directory) {
+  hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
   TRIMTAB_TRY_STATUS(check_configuration(configuration));
+  TRIMTAB_TRY_STATUS(check_user(configuration, ::geteuid() == 0));
   TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
   TRIMTAB_TRY_STATUS(make_directories(configuration.state));

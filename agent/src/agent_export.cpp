@@ -6,6 +6,7 @@
 
 #include "agent_state.hpp"
 #include "net/loopback_host.hpp"
+#include "printable_text.hpp"
 
 namespace trimtab::agent {
 
@@ -32,15 +33,33 @@ Status Agent::Implementation::serve_metrics() {
   };
   net::ServerHandlers handlers{answer, {}, {}, {}};
   // Another node's agent has no business here.
-  handlers.admit = [for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+  handlers.admit = [this, for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
     if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
+    const std::string shown =
+        head.peer ? "'" + head.peer->name + "' is another certificate" : "it shows no certificate";
+    refuse_request(
+        "forbidden", head.address,
+        "metrics are shown to a person's certificate alone, but " + shown + ": 'trimtab cert issue person' makes one");
     return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
   };
-  handlers.refused = [this](const net::Refusal&) { ++requests_refused; };
+  handlers.refused = [this](const net::Refusal& refusal) {
+    refuse_request(to_string(refusal.kind), refusal.address, refusal.reason);
+  };
   auto server = net::Server::start(loop, std::move(options), std::move(handlers));
   if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
   metrics_server = std::move(server).value();
   return {};
+}
+
+// Whoever reaches the port can cause it for ever.
+void Agent::Implementation::refuse_request(std::string_view kind, const std::string& address,
+                                           const std::string& reason) {
+  constexpr std::size_t kMost = 400;
+  ++requests_refused;
+  const LogPace::Answer answer = requests_pace.next(clock.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more requests for metrics were refused since", answer.left_out);
+  if (!answer.say) return;
+  spdlog::warn("metrics: refused ({}): {}: {}", kind, address, printable_text(reason.substr(0, kMost)));
 }
 
 std::vector<net::Metric> Agent::Implementation::page(bool names_jobs) const {

@@ -11,6 +11,7 @@
 #include "agent_state.hpp"
 #include "hello_facts.hpp"
 #include "printable_text.hpp"
+#include "schema/frame_bounds.hpp"
 #include "schema/protocol_version.hpp"
 
 #ifndef TRIMTAB_RELEASE
@@ -69,13 +70,18 @@ void Agent::Implementation::link_closed(const std::string& reason) {
 }
 
 void Agent::Implementation::received(std::string_view frame) {
+  if (const Status bounded = check_to_agent(frame); !bounded.ok()) return refuse_frame(bounded.error().message);
   wire::ToAgent message;
   if (!message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
-    ++frames_malformed;
-    return link.drop("it sent a frame of " + std::to_string(frame.size()) +
-                     " bytes that is no message of protocol version " + std::to_string(kSpokenVersions.newest));
+    return refuse_frame("a frame of " + std::to_string(frame.size()) + " bytes is not a message");
   }
   dispatch(message);
+}
+
+void Agent::Implementation::refuse_frame(const std::string& reason) {
+  ++frames_malformed;
+  link.drop("what it sends is refused: " + reason + ": protocol version " + std::to_string(kSpokenVersions.newest) +
+            " is spoken here. See what answers under the coordinator's address");
 }
 
 void Agent::Implementation::dispatch(const wire::ToAgent& message) {

@@ -35,13 +35,17 @@ constexpr double kIdleCores = 0.01;
 constexpr std::size_t kCostsAhead = 128 * 1024;
 constexpr std::size_t kLastOutputBytes = 4096;
 
+net::Rate rate_of(const Configuration& chosen) {
+  return {chosen.max_message_rate, static_cast<std::uint64_t>(std::max(chosen.max_byte_rate, chosen.max_frame))};
+}
+
 net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr<net::Credentials>& tls,
                               std::function<std::string()> token) {
   net::LinkOptions options;
   options.host = chosen.coordinator_host;
   options.port = chosen.coordinator_port;
   options.max_frame_bytes = static_cast<std::size_t>(chosen.max_frame);
-  options.max_frames_per_second = chosen.max_message_rate;
+  options.max_rate = rate_of(chosen);
   options.max_queued_bytes = static_cast<std::size_t>(chosen.link_queue);
   options.silence_limit = chosen.silence_limit;
   options.tls = tls;
@@ -137,7 +141,7 @@ Status Agent::Implementation::open() {
         aside);
   }
   follow_kill_switch();
-  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, configuration.max_message_rate));
+  TRIMTAB_TRY_STATUS(sessions.listen(loop, configuration.socket, rate_of(configuration)));
   TRIMTAB_TRY_STATUS(serve_metrics());
   TRIMTAB_TRY_STATUS(export_metrics());
   TRIMTAB_TRY_STATUS(ranks.adopt());
@@ -421,15 +425,18 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       gauge("ring_bytes", "What those may take of memory.", static_cast<double>(rings.bytes())),
       count("frames", "Frames from training processes.", sessions.counters().frames),
       count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
-      count("frames_delayed", "Times that a process' frames came faster than max_message_rate and were read later.",
+      count("frames_delayed",
+            "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
             sessions.counters().delayed),
       count("link_frames_delayed", "The same of the coordinator's.", link.counters().delayed),
-      count("link_frames_refused", "Frames of the coordinator that were too large or no messages: the link ended.",
+      count("link_frames_refused",
+            "Frames of the coordinator that were too large, had too many entries or were no messages: the link ended.",
             link.counters().too_large + frames_malformed),
       count("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused),
       gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
             static_cast<double>(link.queued_bytes())),
-      count("metrics_requests_refused", "Requests for metrics that were too large, too slow or malformed.",
+      count("metrics_requests_refused",
+            "Requests for metrics that were refused: no TLS, no person's certificate, too large, too slow, malformed.",
             requests_refused),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
       count("rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",

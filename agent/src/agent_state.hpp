@@ -50,6 +50,7 @@ struct Agent::Implementation {
   void link_opened();
   void link_closed(const std::string& reason);
   void received(std::string_view frame);
+  void refuse_frame(const std::string& reason);
   void welcomed(const wire::Welcome& welcome);
   void told_unfinished(const wire::UnfinishedJobs& unfinished);
   [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
@@ -82,6 +83,7 @@ struct Agent::Implementation {
   Status forget_job(const std::string& job);
 
   Status serve_metrics();
+  void refuse_request(std::string_view kind, const std::string& address, const std::string& reason);
   Status export_metrics();
   // What the machine's users may read where `names_jobs` is false.
   [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
@@ -128,6 +130,7 @@ struct Agent::Implementation {
   std::uint64_t batches_refused = 0;
   std::uint64_t frames_malformed = 0;  // from the coordinator
   std::uint64_t requests_refused = 0;  // of metrics
+  LogPace requests_pace;               // of their lines in the log
   Nanoseconds last_drain{0};
   Nanoseconds loop_lag{0};
   net::EventLoop::Timer heartbeat;

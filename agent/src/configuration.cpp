@@ -169,6 +169,8 @@ constexpr std::array kKeys{
                      [](C& c, Text text) { return set_path(c.state, text); }},
     ConfigurationKey{"node", "NAME", "this node's name, unique in the cluster", set_node},
     ConfigurationKey{"tenant", "NAME", "whose jobs alone run here (default: everybody's)", set_tenant},
+    ConfigurationKey{"run_as_root", "", "start an agent of root that serves every tenant: all their jobs are root here",
+                     [](C& c, Text text) { return set_switch(c.run_as_root, text); }},
     ConfigurationKey{"address", "HOST",
                      "where other nodes' ranks reach those here (default: as the coordinator sees it)", set_address},
     ConfigurationKey{"devices", "N", "how many devices (ranks) this node offers",
@@ -202,6 +204,9 @@ constexpr std::array kKeys{
         "max_message_rate", "N",
         "messages a second that are read of the coordinator and of each process; more wait on their side",
         [](C& c, Text text) { return set_integer<std::uint32_t>(c.max_message_rate, text, 1, 1'000'000); }},
+    ConfigurationKey{"max_byte_rate", "BYTES",
+                     "bytes a second that are read of the coordinator and of each process; more wait on their side",
+                     [](C& c, Text text) { return set_bytes(c.max_byte_rate, text, kSmallestFrame, Bytes{4} << 30); }},
     ConfigurationKey{"link_queue", "BYTES", "what may wait for a slow coordinator in memory; costs wait in the spool",
                      [](C& c, Text text) { return set_bytes(c.link_queue, text, kSmallestFrame, Bytes{1} << 30); }},
     ConfigurationKey{"ring_memory", "BYTES", "what all record rings that are read may take; more are refused",
@@ -333,6 +338,14 @@ Status check_configuration(const Configuration& configuration) {
   return bad_input("the coordinator " + host +
                    " is another machine and needs TLS: give tls_authority, tls_certificate and tls_key ('trimtab cert "
                    "issue node' makes them)");
+}
+
+Status check_user(const Configuration& configuration, bool is_root) {
+  if (!is_root || !configuration.tenant.empty() || configuration.run_as_root) return {};
+  return bad_input(
+      "this agent runs as root and so would every job that is handed in, but neither tenant nor run_as_root = true is "
+      "set: run an agent as each user whose jobs are to run here (trimtab-agent@USER), name the one tenant whose jobs "
+      "may be root's (tenant), or set run_as_root = true where every tenant may be root on this node");
 }
 
 Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,

@@ -17,6 +17,23 @@ constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLargestRank = 1 << 20;
 constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxMessageBytes = 16 * 1024;
+// Of one frame, whose fields are a few. Each is three bytes on the wire and some fifty in memory.
+constexpr std::size_t kMostValues = 1024;
+
+// Of any document, also one that is none: what could begin a value or a member, outside of texts.
+bool has_too_many_values(std::string_view json) {
+  std::size_t values = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < json.size() && values <= kMostValues; ++i) {
+    if (in_text && json[i] == '\\')
+      ++i;
+    else if (json[i] == '"')
+      in_text = !in_text;
+    else if (!in_text && (json[i] == ',' || json[i] == '[' || json[i] == '{'))
+      ++values;
+  }
+  return values > kMostValues;
+}
 
 // Reads one frame's fields; remembers the first thing that was wrong.
 class Fields {
@@ -184,6 +201,10 @@ const std::map<std::string, Reader>& readers() {
 }  // namespace
 
 Result<RankFrame> parse_rank_frame(std::string_view json) {
+  if (has_too_many_values(json)) {
+    return bad_input("a frame must have at most " + std::to_string(kMostValues) + " values, but one of " +
+                     std::to_string(json.size()) + " bytes has more. Speak to the agent through Trimtab's client");
+  }
   const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !document.is_object()) return bad_input("a frame must be a JSON object");
   Fields fields(document);

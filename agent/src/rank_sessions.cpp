@@ -54,7 +54,7 @@ wire::RankEvent event_of(const ByeFrame& frame) {
 
 }  // namespace
 
-Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second) {
+Status RankSessions::listen(net::EventLoop& loop, const std::string& path, const net::Rate& max_rate) {
   net::LocalServerHandlers handlers;
   handlers.opened = [this](Peer peer, pid_t pid, uid_t) { opened(peer, pid); };
   handlers.frame = [this](Peer peer, std::string_view json, int descriptor) { received(peer, json, descriptor); };
@@ -64,7 +64,7 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path, std::
     say_refused(pid, "is refused", reason);
   };
   handlers.delayed = [this](Peer) { ++counters_.delayed; };
-  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_frames_per_second));
+  TRIMTAB_TRY(server_, net::LocalServer::start(loop, path, std::move(handlers), max_rate));
   serve({[this](Peer peer, std::string_view frame) { server_->send(peer, frame); },
          [this](Peer peer) { server_->close(peer); }});
   return {};

@@ -50,7 +50,7 @@ class RankSessions final {
 
   // Listens; the error says why it cannot.
   // Of each process so many frames a second are read.
-  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, std::uint32_t max_frames_per_second = 0);
+  [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, const net::Rate& max_rate = {});
   void stop();
 
   // Where something else than listen() brings the connections: what it is to be told, and what it tells.

@@ -199,11 +199,23 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
   findings.add(value("frames_refused_total") > 0, "protocol", Health::kWarn,
                counted(value("frames_refused_total")) + " frames of training processes broke the protocol",
                "use the Python client of the agent's release in the jobs; the log names the frames");
+  findings.add(value("link_frames_refused_total") > 0, "protocol", Health::kWarn,
+               counted(value("link_frames_refused_total")) +
+                   " frames of the coordinator were refused: too large, too many entries, or no messages",
+               "the log says which: give the agent the coordinator's max_frame, and both one release");
+  findings.add(value("link_frames_unsent_total") > 0, "link", Health::kWarn,
+               counted(value("link_frames_unsent_total")) + " messages found link_queue full",
+               "the coordinator or the way there is too slow: see its loop and the network; costs wait in the spool");
+  findings.add(value("steps_dropped_total") > 0, "steps", Health::kWarn,
+               counted(value("steps_dropped_total")) + " steps were not told, the coordinator was away",
+               "see why it was: tuning lacks these steps, and costs are there all the same");
   findings.add(value("processes_refused_total") > 0, "users", Health::kWarn,
                counted(value("processes_refused_total")) + " connections of other users' processes were refused",
                "run an agent as the user whose jobs are to be measured: trimtab-agent@USER");
-  findings.add(is_root_for_all(page), "root", Health::kWarn, "ranks run as root, and jobs of every tenant are admitted",
-               "run an agent as each user (trimtab-agent@USER), or name the one tenant that may (`tenant`)");
+  findings.add(is_root_for_all(page), "root", Health::kWarn,
+               "ranks run as root, and jobs of every tenant are admitted (`run_as_root`)",
+               "run an agent as each user (trimtab-agent@USER), or name the one tenant that may (`tenant`); then take "
+               "`run_as_root` away");
   findings.add(value("kill_switch") > 0, "kill switch", Health::kWarn,
                "thrown: ranks here take no plan but their incumbents", "trimtab kill-switch release");
   findings.add(value("loop_lag_seconds") > kLateLoop, "loop", Health::kWarn,
@@ -239,6 +251,15 @@ std::vector<Check> coordinator_checks(const Samples& page) {
   findings.add(value("state_failures_total") > 0, "storage", Health::kFail,
                counted(value("state_failures_total")) + " transitions could not be stored at once",
                "its state directory is full or cannot be written: jobs wait until it can");
+  const double failed = value_of(page, "trimtab_cost_batches_total", "outcome=\"failed\"").value_or(0);
+  findings.add(failed > 0, "storage", Health::kFail, counted(failed) + " batches of costs could not be stored at once",
+               "its cost database is full, cannot be written or does not answer; agents send them again until it can");
+  findings.add(value("steps_dropped_total") > 0, "storage", Health::kWarn,
+               counted(value("steps_dropped_total")) + " steps of ranks were dropped: their jobs waited for the state",
+               "its state directory is full or cannot be written: jobs wait until it can");
+  const std::string over = where(page, "trimtab_coordinator_over_budget", "what");
+  findings.add(!over.empty(), "budget", Health::kWarn, "more than its budget: " + over,
+               "see what grows, or raise memory_budget, cpu_budget or disk_budget");
   const std::string halted = where(page, "trimtab_job_halted", "job");
   findings.add(!halted.empty(), "jobs", Health::kWarn, "halted: " + halted,
                "its ranks crashed too often: mend what 'trimtab trials' says and hand it in again");
@@ -250,9 +271,10 @@ std::vector<Check> coordinator_checks(const Samples& page) {
   const std::string refused = where(page, "trimtab_refused_total", "reason", kManyRefusals);
   findings.add(!refused.empty(), "access", Health::kWarn, "many were turned away: " + refused,
                "the log names their addresses and why");
-  findings.add(value("frames_malformed_total") > 0, "protocol", Health::kWarn,
-               counted(value("frames_malformed_total")) + " frames of agents could not be read",
-               "bring agents and coordinator to one release");
+  findings.add(
+      value("frames_malformed_total") > 0, "protocol", Health::kWarn,
+      counted(value("frames_malformed_total")) + " frames of agents were refused: no messages, or too many entries",
+      "the log names the nodes: see what runs there, and bring agents and coordinator to one release");
   for (const char* outcome : {"refused", "lost"}) add_batches(page, outcome, findings);
   const std::string foreign = where(page, "trimtab_foreign_messages_total", "what");
   findings.add(!foreign.empty(), "nodes", Health::kWarn, "some spoke of what is another node's: " + foreign,

@@ -68,26 +68,29 @@ std::vector<std::string> coordinator_command(const UpOptions& options) {
 
 std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
                                        Bytes memory) {
-  return {options.programs + "/trimtab-agent",
-          "--coordinator",
-          "127.0.0.1:" + std::to_string(port),
-          "--node",
-          node_name(index),
-          "--state",
-          options.state + "/agents/" + node_name(index),
-          "--socket",
-          agent_socket(options.state, index),
-          "--devices",
-          std::to_string(options.devices),
-          "--memory",
-          std::to_string(memory),
-          "--token-file",
-          agent_token(options.state),
-          "--log-file",
-          agent_log(options.state, index),
-          "--metrics-port",
-          "0",
-          "--stop-ranks-on-exit"};
+  std::vector<std::string> command{options.programs + "/trimtab-agent",
+                                   "--coordinator",
+                                   "127.0.0.1:" + std::to_string(port),
+                                   "--node",
+                                   node_name(index),
+                                   "--state",
+                                   options.state + "/agents/" + node_name(index),
+                                   "--socket",
+                                   agent_socket(options.state, index),
+                                   "--devices",
+                                   std::to_string(options.devices),
+                                   "--memory",
+                                   std::to_string(memory),
+                                   "--token-file",
+                                   agent_token(options.state),
+                                   "--log-file",
+                                   agent_log(options.state, index),
+                                   "--metrics-port",
+                                   "0",
+                                   "--stop-ranks-on-exit"};
+  // Its coordinator is this user's alone, so the jobs are, too.
+  if (::geteuid() == 0) command.emplace_back("--run-as-root");
+  return command;
 }
 
 }  // namespace trimtab::cli

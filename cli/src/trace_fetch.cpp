@@ -1,6 +1,8 @@
 #include "trace_fetch.hpp"
 
 #include "reply_document.hpp"
+#include "schema/frame_bounds.hpp"
+#include "schema/wire_log.hpp"
 #include "trace_wait.hpp"
 #include "wire/agent.pb.h"
 
@@ -28,7 +30,8 @@ class Fetch {
     while (next_ < state.chunks && !(fetched_.interrupted = interrupted_())) {
       TRIMTAB_TRY(const std::string frame, source_.chunk(next_));
       wire::FromAgent message;
-      if (message.ParseFromString(frame)) (void)events_.add(message.trace_chunk());  // counted there
+      if (check_from_agent(frame).ok() && message.ParseFromString(frame))
+        (void)events_.add(message.trace_chunk());  // counted there
       ++next_;
       wait_.came(clock_.monotonic());
     }
@@ -53,6 +56,7 @@ class Fetch {
 
 FetchedTrace fetch_trace(const TraceSource& source, Nanoseconds length, TraceEvents& events, const Clock& clock,
                          const std::function<void()>& pause, const std::function<bool()>& interrupted) {
+  hand_over_protobuf_log([](const std::string&) {});  // what cannot be read is left out
   Fetch fetch(source, length, events, clock, interrupted);
   while (true) {
     const Result<bool> over = fetch.look();

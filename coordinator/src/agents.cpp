@@ -8,6 +8,7 @@
 
 #include "node_rights.hpp"
 #include "peer_text.hpp"
+#include "schema/frame_bounds.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 #include "wire_events.hpp"
@@ -43,15 +44,14 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
 Agents::~Agents() = default;
 
 void Agents::message(std::uint64_t peer, std::string_view frame) {
+  if (const Status bounded = check_from_agent(frame); !bounded.ok()) return refuse_frame(peer, bounded.error().message);
   auto from = std::exchange(spare_, nullptr);
   if (from == nullptr) from = std::make_unique<wire::FromAgent>();
-  const bool parsed =
-      frame.size() < std::size_t{1} << 30 && from->ParseFromArray(frame.data(), static_cast<int>(frame.size()));
+  const bool parsed = from->ParseFromArray(frame.data(), static_cast<int>(frame.size()));
   if (parsed && from->body_case() != Body::BODY_NOT_SET) {
     dispatch(peer, frame, *from);
   } else {
-    ++services_.counters.frames_malformed;
-    refuse(peer, "a frame is not a message of protocol version " + std::to_string(kSpokenVersions.newest));
+    refuse_frame(peer, "a frame is not a message");
   }
   if (frame.size() <= kKeptFrame) spare_ = std::move(from);
 }
@@ -406,12 +406,24 @@ void Agents::foreign(const Member& member, const char* what, const std::string& 
   services_.foreign.refused(what, "node " + member.node, "it speaks of " + whose + ", which is not its own");
 }
 
+void Agents::refuse_frame(std::uint64_t peer, const std::string& reason) {
+  ++services_.counters.frames_malformed;
+  refuse(peer, reason + ": protocol version " + std::to_string(kSpokenVersions.newest) +
+                   " is spoken here. See what runs as this node's agent");
+}
+
 void Agents::refuse(std::uint64_t peer, const std::string& reason) {
-  services_.refusals.refused("agent", "an agent", reason);
+  services_.refusals.refused("agent", name_of(peer), reason);
   wire::ToAgent answer;
   answer.mutable_refused()->set_reason(reason);
   reply(peer, answer);
   port_.close(peer);
+}
+
+std::string Agents::name_of(std::uint64_t peer) const {
+  if (const Member* member = services_.members.by_peer(peer)) return "node " + member->node;
+  const std::string address = port_.addresses ? port_.addresses(peer).remote : "";
+  return address.empty() ? "an agent" : "an agent at " + address;
 }
 
 void Agents::closed(std::uint64_t peer, const std::string& reason) {

@@ -98,7 +98,9 @@ class Agents {
   void foreign(const Member& member, const char* what, const std::string& whose);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
   void disconnect(const std::string& node);
+  void refuse_frame(std::uint64_t peer, const std::string& reason);
   void refuse(std::uint64_t peer, const std::string& reason);
+  [[nodiscard]] std::string name_of(std::uint64_t peer) const;  // for the log
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 
   Services& services_;

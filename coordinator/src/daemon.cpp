@@ -17,6 +17,7 @@
 #include "metrics.hpp"
 #include "net/server.hpp"
 #include "retention.hpp"
+#include "schema/wire_log.hpp"
 #include "services.hpp"
 #include "wire/agent.pb.h"
 
@@ -148,9 +149,11 @@ struct Daemon::Implementation {
     options.tls = tls;
     options.max_body_bytes = options.max_frame_bytes = static_cast<std::size_t>(settings.max_frame);
     options.max_queued_bytes = static_cast<std::size_t>(settings.peer_queue);
-    options.max_frames_per_second = settings.max_message_rate;
+    options.max_rate = {settings.max_message_rate,
+                        static_cast<std::uint64_t>(std::max(settings.max_byte_rate, settings.max_frame))};
     options.max_connections = settings.max_connections;
     options.introduction_timeout = kHelloTime;
+    options.idle_timeout = settings.request_time;
     net::ServerHandlers handlers;
     handlers.admit = [this](const net::HttpRequest& head) { return api.admit(head); };
     handlers.refused = [this](const net::Refusal& refusal) {
@@ -225,6 +228,7 @@ struct Daemon::Implementation {
 };
 
 Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& settings) {
+  hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
   TRIMTAB_TRY_STATUS(check_settings(settings));
   TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
   TRIMTAB_TRY(auto tokens, load_tokens(settings));

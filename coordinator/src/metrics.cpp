@@ -146,10 +146,11 @@ void counter_metrics(Page& page, const Counters& counters) {
   page.labelled("trimtab_cost_entries_total", "counter", "Costs in those batches.", "outcome",
                 {{"read", static_cast<double>(counters.cost_entries)},
                  {"refused", static_cast<double>(counters.cost_entries_refused)}});
-  page.single("trimtab_frames_malformed_total", "counter", "Frames from agents that could not be read.",
+  page.single("trimtab_frames_malformed_total", "counter",
+              "Frames from agents that could not be read, or had too many entries to be.",
               static_cast<double>(counters.frames_malformed));
   page.single("trimtab_frames_delayed_total", "counter",
-              "Times that an agent's frames came faster than max_message_rate and were read later.",
+              "Times that an agent's frames came faster than max_message_rate or max_byte_rate and were read later.",
               static_cast<double>(counters.frames_delayed));
   page.single("trimtab_rank_events_total", "counter", "What ranks said or did.",
               static_cast<double>(counters.rank_events));

@@ -217,6 +217,8 @@ const std::vector<SettingKey>& setting_keys() {
        apply_bytes<&Settings::max_frame, kLargestFrame>},
       {"max_message_rate", "10000", "messages a second that are read of each agent; more wait on its side",
        apply_limit<&Settings::max_message_rate>},
+      {"max_byte_rate", "32MiB", "bytes a second that are read of each agent; more wait on its side",
+       apply_bytes<&Settings::max_byte_rate, kLargestQueue>},
       {"max_request_rate", "100",
        "requests a second of each person (by token, else by address) that are answered, five seconds' worth at once; "
        "more are told to come again (429)",

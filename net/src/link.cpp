@@ -67,8 +67,8 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   // One attempt and, where it succeeds, the connection that came of it. A new one for each attempt: a late callback of
   // an old one finds that it is no longer `current`.
   struct Connection {
-    Connection(asio::io_context& io_context, std::uint32_t frames_per_second)
-        : socket(io_context), pause(io_context), silence(io_context), expiry(io_context), rate(frames_per_second) {}
+    Connection(asio::io_context& io_context, const Rate& max_rate)
+        : socket(io_context), pause(io_context), silence(io_context), expiry(io_context), rate(max_rate) {}
     WebSocket socket;
     asio::steady_timer pause;
     asio::steady_timer silence;
@@ -92,7 +92,7 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
   [[nodiscard]] std::string where() const { return authority(options.host, options.port); }
 
   void attempt() {
-    current = std::make_shared<Connection>(io, options.max_frames_per_second);
+    current = std::make_shared<Connection>(io, options.max_rate);
     resolver.async_resolve(
         options.host, std::to_string(options.port),
         [self = shared_from_this(), connection = current](error_code failure, tcp::resolver::results_type found) {
@@ -215,9 +215,9 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     ++connection->frames_read;
     if (handlers.message) handlers.message({static_cast<const char*>(bytes.data()), bytes.size()});
     if (!is_current(connection)) return;
+    const Nanoseconds wait = connection->rate.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
     connection->buffer.consume(connection->buffer.size());
     if (connection->buffer.capacity() > kKeptBytes) connection->buffer.shrink_to_fit();
-    const Nanoseconds wait = connection->rate.take(std::chrono::steady_clock::now().time_since_epoch());
     if (wait.count() == 0) return read(connection);
     ++counters.delayed;
     connection->pause.expires_after(wait);

@@ -24,8 +24,8 @@ constexpr std::size_t kMaxDescriptorsPerMessage = 4;
 
 }  // namespace
 
-LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers, std::uint32_t max_frames_per_second)
-    : io_(io), socket_(io, descriptor), pause_(io), handlers_(std::move(handlers)), rate_(max_frames_per_second) {}
+LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate)
+    : io_(io), socket_(io, descriptor), pause_(io), handlers_(std::move(handlers)), rate_(max_rate) {}
 
 LocalPeer::~LocalPeer() {
   drop_descriptor();
@@ -133,7 +133,7 @@ void LocalPeer::deliver() {
   while (!ended_ && !closing_ && wait_.count() == 0) {
     auto frame = cutter_.next();
     if (!frame) break;
-    wait_ = rate_.take(std::chrono::steady_clock::now().time_since_epoch());
+    wait_ = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), frame->json.size());
     handlers_.frame(frame->json, frame->ends_the_bytes ? std::exchange(received_descriptor_, -1) : -1);
   }
   if (!cutter_.broken().empty()) close(cutter_.broken());

@@ -30,7 +30,7 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   };
 
   // Takes over `descriptor`, a connected non-blocking socket.
-  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers, std::uint32_t max_frames_per_second);
+  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate);
   ~LocalPeer();
   LocalPeer(const LocalPeer&) = delete;
   LocalPeer& operator=(const LocalPeer&) = delete;

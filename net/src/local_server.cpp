@@ -28,13 +28,13 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::Implementation> {
   Implementation(asio::io_context& io_context, SocketFile socket_file, LocalServerHandlers server_handlers,
-                 std::uint32_t frames_per_second)
+                 const Rate& rate)
       : io(io_context),
         file(std::move(socket_file)),
         listener(io_context, file.descriptor()),
         pause(io_context),
         handlers(std::move(server_handlers)),
-        max_frames_per_second(frames_per_second) {}
+        max_rate(rate) {}
   ~Implementation() {
     if (!stopped) listener.release();
   }
@@ -91,7 +91,7 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
         LocalPeer::Handlers{[weak, id](std::string_view json, int received) { deliver(weak, id, json, received); },
                             [weak, id](const std::string& reason) { ended(weak, id, reason); },
                             [weak, id] { delayed(weak, id); }},
-        max_frames_per_second);
+        max_rate);
     peers.emplace(id, peer);
     if (handlers.opened) handlers.opened(id, credentials.pid, credentials.uid);
     peer->start();
@@ -132,7 +132,7 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
   asio::posix::stream_descriptor listener;
   asio::steady_timer pause;
   LocalServerHandlers handlers;
-  std::uint32_t max_frames_per_second;
+  Rate max_rate;
   UserNamespace users = own_user_namespace();
   LocalPeerId last_id = 0;
   std::map<LocalPeerId, std::shared_ptr<LocalPeer>> peers;
@@ -140,11 +140,10 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
 };
 
 Result<std::unique_ptr<LocalServer>> LocalServer::start(EventLoop& loop, const std::string& path,
-                                                        LocalServerHandlers handlers,
-                                                        std::uint32_t max_frames_per_second) {
+                                                        LocalServerHandlers handlers, const Rate& max_rate) {
   TRIMTAB_TRY(auto file, SocketFile::listen(path));
   auto implementation =
-      std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers), max_frames_per_second);
+      std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers), max_rate);
   implementation->accept();
   return std::unique_ptr<LocalServer>(new LocalServer(std::move(implementation)));
 }

@@ -1,12 +1,15 @@
 #pragma once
 
-// How fast a peer's frames are read. One second's worth may come at once; who sends more is read later, and finds its
-// own side of the connection full: nothing is lost and nothing waits in our memory. A plain value; the time comes in.
+// How fast a peer's frames are read, and their bytes. One second's worth may come at once; who sends more is read
+// later, and finds its own side of the connection full: nothing is lost and nothing waits in our memory. A plain value;
+// the time comes in.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.hpp"
+#include "net/rate.hpp"
 
 namespace trimtab::net {
 
@@ -16,19 +19,28 @@ class RateLimit {
   // Waiting for single frames would cost more than reading them.
   static constexpr Nanoseconds kShortestPause = std::chrono::milliseconds(10);
 
-  // 0 = no limit.
-  explicit RateLimit(std::uint32_t frames_per_second)
-      : each_(frames_per_second == 0 ? Nanoseconds(0) : Nanoseconds(std::chrono::seconds(1)) / frames_per_second) {}
+  explicit RateLimit(const Rate& rate)
+      : each_(rate.frames_per_second == 0 ? Nanoseconds(0)
+                                          : Nanoseconds(std::chrono::seconds(1)) / rate.frames_per_second),
+        bytes_per_second_(rate.bytes_per_second) {}
 
-  // A frame has come; `now` is monotonic. How long to wait before the next one is read, mostly 0.
-  [[nodiscard]] Nanoseconds take(Nanoseconds now) {
-    paid_until_ = std::max(paid_until_, now) + each_;
+  // A frame has come; `now` is monotonic. How long to wait before the next one is read, mostly 0. A frame costs what
+  // one may, or what its bytes may, whichever is more.
+  [[nodiscard]] Nanoseconds take(Nanoseconds now, std::size_t bytes) {
+    paid_until_ = std::max(paid_until_, now) + std::max(each_, cost_of(bytes));
     const Nanoseconds ahead = paid_until_ - now - kBurst;
     return ahead <= Nanoseconds(0) ? Nanoseconds(0) : std::max(ahead, kShortestPause);
   }
 
  private:
+  [[nodiscard]] Nanoseconds cost_of(std::size_t bytes) const {
+    if (bytes_per_second_ == 0) return Nanoseconds(0);
+    return Nanoseconds(
+        static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_second_)));
+  }
+
   Nanoseconds each_;
+  std::uint64_t bytes_per_second_;
   Nanoseconds paid_until_{0};
 };
 

@@ -11,6 +11,25 @@
 
 namespace trimtab::net {
 
+namespace {
+
+// Why a certificate is refused.
+std::string verdict(long verified) {
+  const std::string text = X509_verify_cert_error_string(verified);
+  switch (verified) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "it is not of the authority that is trusted here (" + text + ")";
+    default:
+      return text;
+  }
+}
+
+}  // namespace
+
 Status expect_host(TlsStream& stream, const std::string& host) {
   SSL* session = stream.native_handle();
   boost::system::error_code not_an_address;
@@ -62,7 +81,7 @@ std::string handshake_failure(Stream& stream, const boost::system::error_code& f
   if (verified != X509_V_OK) {
     const X509* certificate = SSL_get0_peer_certificate(session);
     const std::string name = certificate == nullptr ? "" : " ('" + identity_of(certificate).name + "')";
-    return "its certificate" + name + " is refused: " + X509_verify_cert_error_string(verified);
+    return "its certificate" + name + " is refused: " + verdict(verified);
   }
   if (failure.category() != boost::asio::error::get_ssl_category())
     return "the TLS handshake broke: " + failure.message();

@@ -1,5 +1,6 @@
 #include "websocket_peer.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/system_timer.hpp>
@@ -40,14 +41,14 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
         introduction_(socket_.get_executor()),
         request_(std::move(request)),
         origin_(std::move(origin)),
-        rate_(core_->options.max_frames_per_second),
+        rate_(core_->options.max_rate),
         id_(++core_->last_id) {}
 
   void accept() {
     beast::get_lowest_layer(socket_).expires_never();  // From here on the WebSocket keeps its own time.
     socket_.set_option(
         websocket::stream_base::timeout{kHandshakeTimeout, core_->options.idle_timeout, /*keep_alive_pings=*/true});
-    socket_.read_message_max(core_->options.max_frame_bytes);
+    socket_.read_message_max(largest_frame());
     socket_.auto_fragment(false);
     socket_.binary(true);
     socket_.async_accept(request_, [self = shared_from_this()](error_code failure) { self->accepted(failure); });
@@ -80,10 +81,11 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void introduced() override {
     introduced_ = true;
     introduction_.cancel();
+    socket_.read_message_max(largest_frame());
   }
 
   [[nodiscard]] WaitingSince waiting_since() const override {
-    const bool waited_for = core_->options.introduction_timeout.count() > 0 && !introduced_ && !finished_;
+    const bool waited_for = must_introduce_itself() && !finished_;
     return waited_for ? WaitingSince(begun_) : std::nullopt;
   }
 
@@ -125,9 +127,18 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     });
   }
 
+  [[nodiscard]] bool must_introduce_itself() const {
+    return !introduced_ && core_->options.introduction_timeout.count() > 0;
+  }
+  [[nodiscard]] std::size_t largest_frame() const {
+    const ServerOptions& options = core_->options;
+    return must_introduce_itself() ? std::min(options.max_frame_bytes, options.max_frame_bytes_of_unknown)
+                                   : options.max_frame_bytes;
+  }
+
   // However many frames without a word come meanwhile.
   void end_without_introduction() {
-    if (introduced_ || core_->options.introduction_timeout.count() == 0) return;
+    if (!must_introduce_itself()) return;
     introduction_.expires_after(core_->options.introduction_timeout);
     introduction_.async_wait([self = shared_from_this()](error_code cancelled) {
       if (cancelled || self->finished_ || self->introduced_) return;
@@ -150,13 +161,13 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     }
     const auto bytes = buffer_.cdata();
     if (!closing_) core_->peer_message(id_, {static_cast<const char*>(bytes.data()), bytes.size()});
+    const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
     buffer_.consume(buffer_.size());
     if (buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();
-    read_on();
+    read_on(wait);
   }
 
-  void read_on() {
-    const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch());
+  void read_on(Nanoseconds wait) {
     if (wait.count() == 0 || finished_) return read();
     if (!core_->stopped && core_->handlers.delayed) core_->handlers.delayed(id_);
     pause_.expires_after(wait);
@@ -218,7 +229,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     if (failure == websocket::error::closed) return "closed by the peer";
     if (failure == beast::error::timeout) return "silent: nothing came from it within the idle time";
     if (failure == websocket::error::message_too_big || failure == websocket::error::buffer_overflow) {
-      return "it sent a frame of more than " + std::to_string(core_->options.max_frame_bytes) + " bytes";
+      return "it sent a frame of more than " + std::to_string(largest_frame()) + " bytes" +
+             (must_introduce_itself() ? " before it had said who it is" : "");
     }
     return failure.message();
   }

@@ -81,7 +81,8 @@ class Installation:
             metrics = _free_port()
             ring_socket = state / "agent.sock"
             self._start(started, "trimtab-agent", "--coordinator", f"127.0.0.1:{port}", "--state", state / "agent",
-                        "--node", "gpu-check", "--socket", ring_socket, "--devices", "1", "--metrics-port", metrics)
+                        "--node", "gpu-check", "--socket", ring_socket, "--devices", "1", "--metrics-port", metrics,
+                        "--run-as-root")
             daemons = Daemons(ring_socket, metrics)
             _wait_for(daemons.ready, "the agent")
             yield daemons

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../hollow_frames.hpp"
 #include "fake_coordinator.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/statistics.hpp"
@@ -307,4 +308,20 @@ TEST_CASE(
   CHECK(coordinator.wait_for_done(2).ok());
   for (const auto pid : pids) CHECK_FALSE(FakeCoordinator::is_alive(pid));
   coordinator.wait_for("the end", rank_event(RankEvent::kExited, 0));
+}
+
+TEST_CASE("what the coordinator sends is bounded: a frame of empty entries ends the link, and the log says why") {
+  FakeCoordinator coordinator;
+  const std::string log = coordinator.directory / "agent.log";
+  coordinator.start_agent({{"--log-file", log}, {"--log-level", "debug"}});
+  coordinator.wait_for_hello();
+  coordinator.send_bytes(test::hollow_of_8_mib({"UnfinishedJobs.jobs", 40, 2}));
+  coordinator.wait_for_hello(2);
+  const std::string not_utf8 = test::tag(2) + std::string("\x02\xff\xfe");
+  coordinator.send_bytes(test::tag(3) + test::varint(not_utf8.size()) + not_utf8);
+  coordinator.wait_for_hello(3);
+  const std::string said = read_file(log).value();
+  CHECK_THAT(said, Catch::Contains("what it sends is refused: a frame of 838") &&
+                       Catch::Contains("has more than 65536 entries of UnfinishedJobs.jobs"));
+  CHECK_THAT(said, Catch::Contains(" debug protobuf: ") && Catch::Contains("bytes is not a message"));
 }

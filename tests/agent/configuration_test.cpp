@@ -69,14 +69,35 @@ TEST_CASE("metrics are posted where the configuration says, and nowhere else") {
 }
 
 TEST_CASE("limits of peers have sensible bounds") {
-  const auto chosen = from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nlink_queue = \"32MiB\"\n");
+  const auto chosen =
+      from_file("max_frame = \"16MiB\"\nmax_message_rate = 200\nmax_byte_rate = \"64MiB\"\nlink_queue = \"32MiB\"\n");
   REQUIRE(chosen.ok());
   CHECK(chosen->max_frame == Bytes{16} << 20);
   CHECK(chosen->max_message_rate == 200);
+  CHECK(chosen->max_byte_rate == Bytes{64} << 20);
   CHECK(chosen->link_queue == Bytes{32} << 20);
   CHECK(error_of(from_file("max_frame = \"1MiB\"\n")).find("at least 8") != std::string::npos);
   CHECK(error_of(from_file("max_frame = \"1GiB\"\n")).find("at most 256") != std::string::npos);
+  CHECK(error_of(from_file("max_byte_rate = \"1MiB\"\n")).find("at least 8") != std::string::npos);
   CHECK(error_of(from_file("max_message_rate = 0\n")).find("from 1 to 1000000") != std::string::npos);
+}
+
+TEST_CASE("root's agent serves every tenant only when it is told to, and the refusal says what to set") {
+  const auto refusal = [](const std::string& text, bool is_root) {
+    const auto chosen = from_file(text);
+    REQUIRE(chosen.ok());
+    const Status allowed = check_user(*chosen, is_root);
+    return allowed.ok() ? "" : allowed.error().message;
+  };
+  CHECK(refusal("", false).empty());
+  CHECK(refusal("tenant = \"ana\"\n", true).empty());
+  CHECK(refusal("run_as_root = true\n", true).empty());
+  for (const char* everybody : {"", "tenant = \"*\"\n", "run_as_root = false\n"}) {
+    const std::string said = refusal(everybody, true);
+    CHECK(said.find("runs as root") != std::string::npos);
+    CHECK(said.find("run_as_root = true") != std::string::npos);
+    CHECK(said.find("trimtab-agent@USER") != std::string::npos);
+  }
 }
 
 TEST_CASE("values are written with their units") {

@@ -63,6 +63,7 @@ void FakeCoordinator::start_agent(const std::map<std::string, std::string>& chan
     if (!value.empty()) request.arguments.push_back(value);
   }
   request.environment = own_environment();
+  if (!changes.contains("--tenant")) request.environment["TRIMTAB_RUN_AS_ROOT"] = "true";  // where root runs the tests
   request.working_directory = directory.path();
   auto held = HeldProcess::fork(request);
   REQUIRE(held.ok());
@@ -129,6 +130,11 @@ void FakeCoordinator::leave() {
 void FakeCoordinator::send(const wire::ToAgent& message) {
   REQUIRE(peer_);
   REQUIRE(server_->send(*peer_, message.SerializeAsString()));
+}
+
+void FakeCoordinator::send_bytes(std::string frame) {
+  REQUIRE(peer_);
+  REQUIRE(server_->send(*peer_, std::move(frame)));
 }
 
 void FakeCoordinator::describe(std::uint64_t id, const Job& job) {

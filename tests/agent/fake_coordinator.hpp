@@ -42,6 +42,7 @@ class FakeCoordinator final {
   void come_back() { away_ = false; }
 
   void send(const wire::ToAgent& message);
+  void send_bytes(std::string frame);  // whatever they are
   void describe(std::uint64_t id, const Job& job);
   void benchmark(std::uint64_t id, const Job& job, const std::vector<std::uint32_t>& ranks, double deadline_s = 20);
   void launch(std::uint64_t id, const Job& job, const std::vector<std::uint32_t>& ranks, std::uint64_t number);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "../peak_memory.hpp"
 #include "base/random.hpp"
 
 using namespace trimtab;
@@ -104,6 +105,20 @@ TEST_CASE("wrong types, ranges and versions are refused with the field's name") 
 TEST_CASE("deeply nested JSON is refused without harm") {
   CHECK_FALSE(parse_rank_frame(std::string(500'000, '[')).ok());
   CHECK_FALSE(parse_rank_frame(std::string(200'000, '[') + std::string(200'000, ']')).ok());
+}
+
+TEST_CASE("a frame of hundreds of thousands of values is refused before they are made, texts are not counted") {
+  std::string values = R"({"type":"bye","more":[[])";
+  while (values.size() < (1U << 20) - 8) values += ",[]";
+  values += "]}";
+  const test::PeakMemory memory;
+  const auto refused = parse_rank_frame(values);
+  CHECK(memory.growth_bytes() < 4 << 20);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("at most 1024 values, but one of " + std::to_string(values.size())) !=
+        std::string::npos);
+  const std::string text(10'000, ',');
+  CHECK(parse_rank_frame(R"({"type":"bye","more":"\"[{)" + text + R"("})").ok());
 }
 
 TEST_CASE("no bytes break the parser, and what passes is in range") {

@@ -59,7 +59,7 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
     if (answers) server->send(peer, answer.SerializeAsString());
   };
   net::ServerOptions options;
-  options.max_frames_per_second = 1;
+  options.max_rate.frames_per_second = 1;
   server = net::Server::start(loop, options, handlers).value();
 
   Random random(1);
@@ -106,7 +106,7 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
   // Another coordinator takes its place, which is quick.
   answers = true;
   link->stop();
-  options.max_frames_per_second = 0;
+  options.max_rate.frames_per_second = 0;
   server = net::Server::start(loop, options, handlers).value();
   link = connect();
   link->start();

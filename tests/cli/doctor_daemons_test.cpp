@@ -61,6 +61,10 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   CHECK(agent_with("trimtab_agent_rings_broken_total 1\n", "rings").remedy.find("libtrimtab-inject.so") !=
         std::string::npos);
   CHECK(agent_with("trimtab_agent_frames_refused_total 1\n", "protocol").health == Health::kWarn);
+  CHECK(agent_with("trimtab_agent_link_frames_refused_total 2\n", "protocol").remedy.find("max_frame") !=
+        std::string::npos);
+  CHECK(agent_with("trimtab_agent_link_frames_unsent_total 5\n", "link").found == "5 messages found link_queue full");
+  CHECK(agent_with("trimtab_agent_steps_dropped_total 9\n", "steps").found.starts_with("9 steps were not told"));
   CHECK(agent_with("trimtab_agent_processes_refused_total 1\n", "users").remedy.find("trimtab-agent@USER") !=
         std::string::npos);
   const std::string idle = "trimtab_agent_coordinator_connected 1\ntrimtab_agent_idle_memory_budget_bytes 67108864\n";
@@ -112,6 +116,12 @@ TEST_CASE("each failure of a coordinator is named with its remedy") {
   CHECK(named(coordinator_checks(parse_metric_page("trimtab_nodes{state=\"lost\"} 2\n")), "nodes").found ==
         "2 are lost");
   CHECK(coordinator_with("trimtab_state_failures_total 1\n", "storage").health == Health::kFail);
+  CHECK(coordinator_with("trimtab_cost_batches_total{outcome=\"failed\"} 4\n", "storage").found ==
+        "4 batches of costs could not be stored at once");
+  CHECK(coordinator_with("trimtab_steps_dropped_total 6\n", "storage").found.starts_with("6 steps of ranks"));
+  const std::string over =
+      "trimtab_coordinator_over_budget{what=\"disk\"} 1\ntrimtab_coordinator_over_budget{what=\"cpu\"} 0\n";
+  CHECK(coordinator_with(over, "budget").found == "more than its budget: disk");
   CHECK(coordinator_with("trimtab_job_halted{job=\"gpt\"} 1\ntrimtab_job_halted{job=\"t5\"} 0\n", "jobs").found ==
         "halted: gpt");
   CHECK(coordinator_with("trimtab_node_kill_switch{node=\"n0\"} 1\n", "kill switch").found == "thrown on n0");

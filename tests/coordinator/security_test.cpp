@@ -39,7 +39,7 @@ struct Fixture {
   std::unique_ptr<Daemon> daemon;
 
   explicit Fixture(const net::CredentialFiles& tls = {}, std::uint32_t max_connections = 4096,
-                   std::uint32_t max_request_rate = 1000) {
+                   std::uint32_t max_request_rate = 1000, Nanoseconds request_time = std::chrono::seconds(60)) {
     add("ana", Role::kOperate, "research");
     add("bob", Role::kOperate, "bob");
     add("wall", Role::kView, net::kEveryTenant);
@@ -52,6 +52,7 @@ struct Fixture {
     settings.tls = tls;
     settings.max_connections = max_connections;
     settings.max_request_rate = max_request_rate;
+    settings.request_time = request_time;
     auto started = Daemon::start(loop, clock, settings);
     INFO((started.ok() ? "" : started.error().message));
     REQUIRE(started.ok());
@@ -316,6 +317,64 @@ TEST_CASE("under TLS a node is who its certificate says, and a person needs cert
   CHECK(asked("ana", node) == 403);   // a node is no person
   CHECK(asked("ana", nullptr) == 0);
   CHECK(contains(one.log.text(), "refused (tls)"));
+}
+
+TEST_CASE("a certificate of another authority and one that has expired are refused, and the log says which it was") {
+  net::TemporaryDirectory directory;
+  const net::TestAuthority authority(directory, "ca");
+  const net::TestAuthority stranger(directory, "stranger");
+  (void)authority.credentials(CertificateKind::kCoordinator, "c0");
+  Fixture one(authority.files("c0"));
+  const auto log_after = [&](const std::shared_ptr<net::Credentials>& tls) {
+    const std::size_t before = one.log.text().size();
+    CHECK_FALSE(one.ask(Fixture::token("ana"), "GET", "/v1/jobs", "", tls).ok());
+    CHECK(coordinator::run_until(one.loop, [&] { return one.log.text().size() > before; }));
+    return one.log.text().substr(before);
+  };
+  const std::string forged = log_after(stranger.credentials(CertificateKind::kPerson, "ana", &authority));
+  CHECK(contains(forged, "refused (tls): 127.0.0.1:"));
+  CHECK(contains(forged, "certificate"));
+  INFO(forged);
+  CHECK(contains(forged, "authority"));
+  const Nanoseconds now = SystemClock().wall();
+  const auto day = std::chrono::hours(24);
+  const auto late = authority.write(CertificateKind::kPerson, "late", now - day - std::chrono::minutes(1), day);
+  // Its owner's clock stands still.
+  const std::string expired = log_after(net::Credentials::load(late, now - std::chrono::minutes(5)).value());
+  CHECK(contains(expired, "refused (tls): 127.0.0.1:"));
+  CHECK(contains(expired, "expired"));
+  const auto page =
+      one.ask(Fixture::token("chief"), "GET", "/metrics", "", authority.credentials(CertificateKind::kPerson, "chief"));
+  REQUIRE(page.ok());
+  CHECK(contains(page->body, "trimtab_refused_total{reason=\"tls\"} 2\n"));
+}
+
+TEST_CASE("a request that trickles is closed in time, in its header and in its body, and so is a handshake") {
+  net::TemporaryDirectory directory;
+  const net::TestAuthority authority(directory, "ca");
+  (void)authority.credentials(CertificateKind::kCoordinator, "c0");
+  const auto trickled = [](Fixture& one, const std::string& begin) {
+    const auto client = net::RawClient::tcp(one.daemon->port());
+    client.send(begin);
+    int sent = 0;
+    const auto trickle = one.loop.every(std::chrono::milliseconds(5), [&] { sent += client.send("x") ? 1 : 0; });
+    CHECK(coordinator::run_until(one.loop, [&] { return contains(one.log.text(), "refused ("); }));
+    CHECK(sent > 1);
+    return one.log.text();
+  };
+  const std::string authorized = "Host: localhost\r\nAuthorization: Bearer " + Fixture::token("ana") + "\r\n";
+  for (const std::string& begin : {"GET /v1/jobs HTTP/1.1\r\n" + authorized + "X-Slow: ",
+                                   "POST /v1/jobs HTTP/1.1\r\n" + authorized + "Content-Length: 100000\r\n\r\n"}) {
+    Fixture one({}, 4096, 1000, std::chrono::milliseconds(100));
+    const std::string text = trickled(one, begin);
+    CHECK(contains(text, "refused (slow): 127.0.0.1:"));
+    CHECK(contains(text, "its request was not there in time"));
+    CHECK_FALSE(contains(text, "tt_secret"));
+  }
+  Fixture one(authority.files("c0"), 4096, 1000, std::chrono::milliseconds(100));
+  const std::string text = trickled(one, std::string("\x16\x03\x01\x40\x00", 5));
+  CHECK(contains(text, "refused (tls): 127.0.0.1:"));
+  CHECK(contains(text, "too long"));
 }
 
 TEST_CASE("the daemon does not start with what would leave it open") {

@@ -6,6 +6,7 @@
 #include "plan_relay.hpp"
 #include "range_fold.hpp"
 #include "rank_command.hpp"
+#include "schema/frame_bounds.hpp"
 #include "schema/job.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/protocol_version.hpp"
@@ -84,6 +85,7 @@ void welcome(const wire::Welcome& asked) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (!check_to_agent({reinterpret_cast<const char*>(data), size}).ok()) return 0;
   wire::ToAgent message;
   if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
   if (message.body_case() != wire::ToAgent::BODY_NOT_SET) fuzz::understood();

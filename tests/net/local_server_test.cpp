@@ -32,7 +32,7 @@ struct Fixture {
   int delays = 0;
 
   explicit Fixture(std::uint32_t max_frames_per_second = 0) {
-    auto started = LocalServer::start(loop, path, handlers(), max_frames_per_second);
+    auto started = LocalServer::start(loop, path, handlers(), {max_frames_per_second, 0});
     REQUIRE(started.ok());
     server = std::move(started).value();
   }

@@ -215,7 +215,7 @@ TEST_CASE("a peer that does not read is closed when its queue is full") {
 TEST_CASE("frames beyond the rate are read later, and none is lost") {
   Pair pair;
   ServerOptions options;
-  options.max_frames_per_second = 1000;
+  options.max_rate.frames_per_second = 1000;
   pair.serve(options);
   pair.connect();
   std::size_t heard = 0;
@@ -230,11 +230,55 @@ TEST_CASE("frames beyond the rate are read later, and none is lost") {
   CHECK(pair.peer_ends.empty());
 }
 
+TEST_CASE("bytes beyond the rate are read later, and none is lost") {
+  Pair pair;
+  ServerOptions options;
+  options.max_rate.bytes_per_second = 1'000'000;
+  pair.serve(options);
+  pair.connect();
+  std::size_t heard = 0;
+  pair.on_message = [&](PeerId, std::string_view) { ++heard; };
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 13; ++i) REQUIRE(pair.link->send(std::string(100'000, 'x')));
+  REQUIRE(run_until(pair.loop, [&] { return heard == 13; }));
+  CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
+  CHECK(pair.delays > 0);
+  CHECK(pair.peer_ends.empty());
+}
+
+TEST_CASE("who has not said who it is sends small frames only, and then large ones") {
+  Pair pair;
+  ServerOptions options;
+  options.introduction_timeout = 10s;
+  options.max_frame_bytes_of_unknown = 100;
+  pair.serve(options);
+  pair.connect();
+  pair.on_message = [&](PeerId peer, std::string_view frame) {
+    if (frame == "hello") pair.server->introduced(peer);
+  };
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  REQUIRE(pair.link->send(std::string(101, 'x')));
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0] == "it sent a frame of more than 100 bytes before it had said who it is");
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kTooLarge);
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 2; }));
+  std::size_t largest = 0;
+  pair.on_message = [&, introduce = pair.on_message](PeerId peer, std::string_view frame) {
+    introduce(peer, frame);
+    largest = std::max(largest, frame.size());
+  };
+  REQUIRE(pair.link->send("hello"));
+  REQUIRE(pair.link->send(std::string(1'000'000, 'x')));
+  CHECK(run_until(pair.loop, [&] { return largest == 1'000'000; }));
+}
+
 TEST_CASE("a link reads a server that floods it at its own rate") {
   Pair pair;
   pair.serve();
   LinkOptions options;
-  options.max_frames_per_second = 1000;
+  options.max_rate.frames_per_second = 1000;
   pair.connect(options);
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1 && pair.opened.size() == 1; }));
   const auto begin = std::chrono::steady_clock::now();

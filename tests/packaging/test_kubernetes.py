@@ -124,7 +124,7 @@ class Manifest(unittest.TestCase):
                 program, *words = self.by_kind[kind]["spec"]["template"]["spec"]["containers"][0]["command"]
                 words = [str(configuration) if word == f"/etc/trimtab/{file}" else word for word in words]
                 done = subprocess.run([str(BUILD / "bin" / program), *words], capture_output=True, text=True, timeout=20,
-                                      env={"TRIMTAB_NODE": "n0", "PATH": "/usr/bin:/bin"})
+                                      env={"TRIMTAB_NODE": "n0", "TRIMTAB_RUN_AS_ROOT": "true", "PATH": "/usr/bin:/bin"})
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertRegex(done.stderr, rf"couldn't read /etc/trimtab-{missing}/")
 

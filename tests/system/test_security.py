@@ -116,6 +116,18 @@ class Security(unittest.TestCase):
                 with socket.create_connection(("127.0.0.1", metrics_port), timeout=10) as plain:
                     plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     self.assertNotIn(b"HTTP/1.1", plain.recv(100))
+                large = cluster.request("wall", metrics_port, "GET", "/metrics", {"X-Large": 20_000 * "x"})
+                self.assertEqual(large[0], 431)
+                with socket.create_connection(("127.0.0.1", metrics_port), timeout=30) as slow:
+                    slow.sendall(b"\x16\x03\x01")
+                    self.assertEqual(slow.recv(100), b"")
+                wait_until(lambda: "the TLS handshake took too long" in cluster.log("n0"), "the log's line of a slow handshake", 10)
+                for refused in ("metrics: refused (tls): 127.0.0.1:", "speaks HTTP without TLS",
+                                "metrics: refused (forbidden): 127.0.0.1:", "a person's certificate alone, but 'n1'",
+                                "metrics: refused (too_large): 127.0.0.1:", "the header is larger than 16384 bytes"):
+                    self.assertIn(refused, cluster.log("n0"))
+                text = cluster.request("wall", metrics_port, "GET", "/metrics", {})[1]
+                self.assertIn("\ntrimtab_agent_metrics_requests_refused_total 4\n", text)
 
             with self.subTest("doctor asks such an agent with a person's certificate, and says when it has none"):
                 files = dict(zip(("tls_authority", "tls_certificate", "tls_key"), cluster.tls("n0")[1::2]))

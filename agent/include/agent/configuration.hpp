@@ -23,8 +23,9 @@ struct Configuration {
   std::string socket;  // absolute
   std::string state;   // absolute: a directory
   std::string node;
-  std::string tenant;   // whose jobs alone run here; empty = everybody's
-  std::string address;  // where other nodes' ranks reach those here; empty = as the coordinator sees this agent
+  std::string tenant;        // whose jobs alone run here; empty = everybody's
+  bool run_as_root = false;  // an agent of root serves every tenant only when it is told to
+  std::string address;       // where other nodes' ranks reach those here; empty = as the coordinator sees this agent
   std::uint32_t devices = 1;
   Bytes memory = 0;  // per device; 0 = the GPU's, or this machine's divided by the devices
   std::string log_level = "info";
@@ -39,6 +40,7 @@ struct Configuration {
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
   std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
+  Bytes max_byte_rate = Bytes{32} << 20;    // of the same; where it is less, max_frame
   Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
   Bytes ring_memory = Bytes{256} << 20;     // of all record rings that are read; beyond it processes are not measured
   Bytes ring_memory_of_process = Bytes{72} << 20;        // of one process
@@ -74,6 +76,10 @@ struct ConfigurationFile {
 // What no key can see by itself: TLS is three files, and beyond loopback a coordinator is spoken to, and metrics are
 // shown, under TLS alone.
 [[nodiscard]] Status check_configuration(const Configuration& configuration);
+
+// Whether this user's agent may serve those tenants: what an agent starts runs as its own user, so root's names one
+// tenant, or says that everybody who may hand in a job is to be root here.
+[[nodiscard]] Status check_user(const Configuration& configuration, bool is_root);
 
 // The places this user may write to, and this host's name. `system` is true for root.
 [[nodiscard]] Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,

@@ -44,10 +44,12 @@ struct Settings {
   std::string port_file;  // written once the port is bound; empty = none
   Nanoseconds search_time = std::chrono::seconds(5);
   std::uint64_t search_evaluations = 200'000;
-  Bytes max_frame = Bytes{8} << 20;         // of an agent, and the body of a request
-  std::uint32_t max_message_rate = 10'000;  // of each agent, per second
-  Bytes peer_queue = Bytes{32} << 20;       // what may wait for an agent that reads slowly
-  std::uint32_t max_request_rate = 100;     // of each person, per second
+  Bytes max_frame = Bytes{8} << 20;                     // of an agent, and the body of a request
+  Nanoseconds request_time = std::chrono::seconds(60);  // that a request may take to come; no key, tests shorten it
+  std::uint32_t max_message_rate = 10'000;              // of each agent, per second
+  Bytes max_byte_rate = Bytes{32} << 20;                // the same of its bytes; where it is less, max_frame
+  Bytes peer_queue = Bytes{32} << 20;                   // what may wait for an agent that reads slowly
+  std::uint32_t max_request_rate = 100;                 // of each person, per second
   std::uint32_t max_connections = 4096;
   std::uint32_t max_jobs_of_tenant = 256;                      // that are not over
   std::uint32_t max_jobs = 4096;                               // that are known, over or not

@@ -14,6 +14,7 @@
 #include "base/random.hpp"
 #include "net/credentials.hpp"
 #include "net/event_loop.hpp"
+#include "net/rate.hpp"
 
 namespace trimtab::net {
 
@@ -23,7 +24,7 @@ struct LinkOptions {
   std::string path = "/v1/agent";
   std::size_t max_frame_bytes = 8U << 20;
   std::size_t max_queued_bytes = 16U << 20;
-  std::uint32_t max_frames_per_second = 0;               // that are read; the others wait on their side. 0 = no limit
+  Rate max_rate = {};
   Nanoseconds silence_limit = std::chrono::seconds(15);  // nothing comes, and nothing that waits is taken
   std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate for `host`; nothing: no TLS
   std::function<std::string()> token = {};  // asked at each attempt, shown as "Authorization: Bearer …"; empty: none

@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "net/event_loop.hpp"
+#include "net/rate.hpp"
 
 namespace trimtab::net {
 
@@ -32,11 +33,11 @@ struct LocalServerHandlers {
 
 class LocalServer final {
  public:
-  // Takes over a stale socket file, refuses when another process listens there. Mode 0660. `max_frames_per_second` of
-  // each process are read, the others wait on its side; 0 = no limit.
+  // Takes over a stale socket file, refuses when another process listens there. Mode 0660. `max_rate` is
+  // each process's.
   [[nodiscard]] static Result<std::unique_ptr<LocalServer>> start(EventLoop& loop, const std::string& path,
                                                                   LocalServerHandlers handlers,
-                                                                  std::uint32_t max_frames_per_second = 0);
+                                                                  const Rate& max_rate = {});
   ~LocalServer();
   // False when the peer is gone or does not read (its queue is bounded; then it is closed).
   bool send(LocalPeerId peer, std::string_view json);

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "net/credentials.hpp"
 #include "net/event_loop.hpp"
+#include "net/rate.hpp"
 
 namespace trimtab::net {
 
@@ -53,7 +54,9 @@ struct ServerOptions {
   std::size_t max_body_bytes = 8U << 20;
   std::size_t max_frame_bytes = 8U << 20;
   std::size_t max_queued_bytes = 32U << 20;
-  std::uint32_t max_frames_per_second = 0;  // of each WebSocket, read later beyond it; 0 = no limit
+  // Of a WebSocket that is not introduced() yet, where max_frame_bytes is more.
+  std::size_t max_frame_bytes_of_unknown = 1U << 20;
+  Rate max_rate = {};  // of each WebSocket
   std::size_t max_connections = 4096;
   Nanoseconds idle_timeout = std::chrono::seconds(60);
   // A WebSocket ends that has not been introduced() so long after it was opened; 0 = none needs to be.

@@ -41,7 +41,7 @@ def start(files, command, environment, users=("--map-root-user",), **streams):
     pairs = [word for name, path in files.items() for word in (str(path), name)]
     words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--user", *users, "--keep-caps", "--pid", "--fork", "--kill-child", "--mount-proc",
              "--ipc", "--mount", "--net", "sh", "-c", INSIDE, "sh", str(len(files)), *pairs, *map(str, command)]
-    return subprocess.Popen(words, env={"PATH": os.environ["PATH"], **environment}, **streams)
+    return subprocess.Popen(words, env={"PATH": os.environ["PATH"], "TRIMTAB_RUN_AS_ROOT": "true", **environment}, **streams)
 
 
 def first_process(container):
