@@ -146,6 +146,35 @@ TEST_CASE("when the plans before it crash as well the job is halted, and says wh
   }
 }
 
+TEST_CASE("launches whose ranks never meet are no crashes of the plan, until that has lasted") {
+  FakeWorld one = trained_world({3, std::chrono::hours(1), 200});
+  const int launches = one.launches();
+  one.faults.ranks_never_meet = true;
+  REQUIRE(one.run([&] { return one.launches() == launches + 20; }, 100000));
+  INFO(one.history());
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().crashes.size() <= 5);
+  SECTION("the link between them is well again: the job goes on where it was") {
+    const std::int64_t step = one.state().step;
+    one.faults.ranks_never_meet = false;
+    REQUIRE(one.run([&] { return one.state().step > step; }, 10000));
+    CHECK(one.running_plan() == "best");
+    CHECK(one.launches() <= launches + 21);
+  }
+  SECTION("a coordinator that restarts still waits for them") {
+    one.restart_coordinator(false);
+    REQUIRE(one.run([&] { return one.launches() == launches + 40; }, 100000));
+    CHECK(one.state().incumbent.hash == "best");
+  }
+  SECTION("for longer than crashes.within_s: every plan is tried, then the job is halted and says why") {
+    const auto began = one.clock.monotonic();
+    REQUIRE(one.run([&] { return is_halted(one); }, 1000000));
+    CHECK(one.clock.monotonic() - began > std::chrono::minutes(55));
+    CHECK_THAT(one.state().failure,
+               Catch::Contains("no rank has come to a step for ") && Catch::Contains("last words"));
+  }
+}
+
 TEST_CASE("a launch that a candidate's crash makes necessary is not the incumbent's crash") {
   FakeWorld one(fake_job(), {{"initial", 100, 110}, {"bad", 60, 75}}, 11, 0.03);
   one.faults.crash = {"bad"};

@@ -259,9 +259,9 @@ void FakeWorld::end_ranks(int exit_code) {
   tell(0, RankSubmission{exit_code == 0 ? SubmissionState::kCompleted : SubmissionState::kFailed, "the batch ended"});
 }
 
-// A restarted job's ranks, once a launch.
+// Once a launch.
 bool FakeWorld::greets() {
-  if (!restarts() || std::exchange(greeted_, true)) return false;
+  if (std::exchange(greeted_, true)) return false;
   clock.advance(kMillisecond);
   for (std::int32_t rank = 0; rank < 2; ++rank) tell(rank, RankConnected{ranks_[rank].epoch, step_, 0.5, 0});
   return true;
@@ -352,6 +352,10 @@ RankStep FakeWorld::learnt(const std::string& plan) const {
 void FakeWorld::train_step() {
   if (!ranks_[0].alive || !ranks_[1].alive || silent_) return clock.advance(std::chrono::seconds(1));
   if (clock.monotonic() < paused_until_) return clock.advance(std::chrono::seconds(1));
+  if (faults.ranks_never_meet) {
+    clock.advance(std::chrono::seconds(10));
+    return end_ranks(3);
+  }
   if (waits_in_queue() || interrupt_launch() || greets()) return;
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
   if (restarts() && !variant_.empty()) {

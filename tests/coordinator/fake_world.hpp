@@ -41,6 +41,7 @@ struct Faults {
   int snapshot_every = 0;                  // steps; 0 = at changes of plan alone
   bool crash_always = false;
   bool launch_fails = false;
+  bool ranks_never_meet = false;                // each launch's ranks look for each other for ten seconds, and end
   std::map<std::string, double> loss_factor;    // what its steps' loss is of others'
   std::set<std::string> not_finite;             // its loss is no number
   std::map<std::string, int> not_finite_after;  // so, after so many steps of a launch of the job itself

@@ -5,6 +5,7 @@ after, on that thread; cut(), hold() and swallow() may be called from there or f
 forwards whatever passes, TLS too.
 """
 import asyncio
+import socket
 import threading
 import time
 
@@ -19,9 +20,10 @@ class _Whole:
 
 
 class CutLink:
-    def __init__(self, upstream_port, watch=None):
-        """`watch(kind, when)`: when is "before" or "after"."""
+    def __init__(self, upstream_port, watch=None, listener=None):
+        """`watch(kind, when)`: when is "before" or "after". `listener`: a socket to serve; else one on this loopback."""
         self._upstream_port, self._watch = upstream_port, watch
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self._refused_until = self._held_until = self._swallowed_until = 0.0
         self._writers = set()
         self._loop = asyncio.new_event_loop()
@@ -55,8 +57,8 @@ class CutLink:
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
+        self._loop.run_until_complete(asyncio.start_server(self._connected, sock=self._listener))
+        self.port = self._listener.getsockname()[1]
         self._listens.set()
         self._loop.run_forever()
 

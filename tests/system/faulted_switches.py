@@ -9,8 +9,10 @@ knows the messages of a plan change. A fault is drawn from the seed and its numb
 
     /usr/bin/python3 faulted_switches.py --switches 1000 --seed 7
     /usr/bin/python3 faulted_switches.py --seed 7 --first 41 --switches 1
+    /usr/bin/python3 faulted_switches.py --switches 60 --seed 7 --kinds cut_ranks,hold_ranks
 
-Full disks need a mount namespace (unshare -m); where that is forbidden other faults take their place, and it is said.
+Full disks need a mount namespace (unshare -m), links between ranks network namespaces and /dev/net/tun, both as root; where
+they are forbidden other faults take their place, and it is said.
 """
 import argparse
 import collections
@@ -20,15 +22,17 @@ import subprocess
 import sys
 import time
 
-from switch_faults import KINDS, Fault, Striker
+from rank_network import missing
+from switch_faults import BETWEEN_RANKS, KINDS, Fault, Striker
 from switched_job import SwitchedJob
 
 RECOVERY_S = 150  # The longest fault, and what it takes to notice it and to launch anew.
+BRIEF_S = 2.0  # Of a fault where one of each kind is to take little time.
 
 
 class Campaign:
-    def __init__(self, job, seed, say=print):
-        self.job, self._seed, self._say = job, seed, say
+    def __init__(self, job, seed, kinds, say=print):
+        self.job, self._seed, self._kinds, self._say = job, seed, kinds, say
         self._striker = Striker(job)
         self.seconds = collections.defaultdict(list)  # By kind, from the fault to a job that trains again.
         self.replayed = collections.Counter()
@@ -40,8 +44,8 @@ class Campaign:
         number = first - 1
         while self.done < switches and not self.problems and not (end and time.monotonic() > end):
             number += 1
-            fault = Fault.drawn(self._seed, number, self.job.ranks, self.job.disk is not None)
-            if not each_kind or fault.kind not in self.seconds:
+            fault = Fault.drawn(self._seed, number, self.job.ranks, self._kinds)
+            if not each_kind or (fault.kind not in self.seconds and fault.seconds <= BRIEF_S):
                 self._one(fault)
         if not self.problems:
             self._check_that_it_switches_on(number)
@@ -96,6 +100,26 @@ class Campaign:
                           "| --- | ---: | ---: | ---: | ---: |", *rows])
 
 
+def possible(kinds, job):
+    """Those of the kinds that can be done here; why the others cannot is said."""
+    impossible = set()
+    if job.disk is None:
+        impossible.add("full_disk")
+        print("no mount namespace: no full disks", flush=True)
+    if job.network is None:
+        impossible.update(BETWEEN_RANKS)
+        print(f"{missing()}: no cuts between ranks", flush=True)
+    return [kind for kind in kinds if kind not in impossible]
+
+
+def known_kinds(text):
+    kinds = text.split(",")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no fault '{unknown[0]}'; there are {', '.join(KINDS)}")
+    return kinds
+
+
 def in_mount_namespace(words):
     """Run this program again in a mount namespace of its own, if that is allowed; mounts go with it."""
     if os.environ.get("TRIMTAB_TEST_MOUNTS") or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
@@ -108,20 +132,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--switches", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--each-kind", action="store_true", help="one fault of each kind")
+    parser.add_argument("--each-kind", action="store_true", help="one brief fault of each kind")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--minutes", type=float, help="stop after so long")
     parser.add_argument("--ranks", type=int, default=2, choices=(2, 4))
+    parser.add_argument("--kinds", type=known_kinds, default=list(KINDS), metavar="KIND,...", help="faults to draw from; a replay "
+                        "needs the same")
     options = parser.parse_args()
     in_mount_namespace(sys.argv)
-    print(f"seed {options.seed}; faults: {', '.join(KINDS)}", flush=True)
+    print(f"seed {options.seed}; faults: {', '.join(options.kinds)}", flush=True)
     began = time.monotonic()
     with SwitchedJob(options.ranks) as job:
-        if job.disk is None:
-            print("no mount namespace: no full disks", flush=True)
-        campaign = Campaign(job, options.seed, say=lambda text: print(text, flush=True))
-        kinds = len(KINDS) - (job.disk is None)
-        campaign.run(options.first, kinds if options.each_kind else options.switches, options.each_kind, options.minutes)
+        kinds = possible(options.kinds, job)
+        if not kinds:
+            print("none of these faults can be made here")
+            return 0
+        campaign = Campaign(job, options.seed, kinds, say=lambda text: print(text, flush=True))
+        campaign.run(options.first, len(kinds) if options.each_kind else options.switches, options.each_kind, options.minutes)
         took = time.monotonic() - began
         if campaign.done:
             print(campaign.table())

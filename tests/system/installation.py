@@ -167,12 +167,17 @@ def rank_processes(job_directory):
     return sorted(pids)
 
 
-def is_dead(pid):
+def state_of(pid):
+    """The letter of proc(5): X where there is no such process."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] in "ZX"
+        return "X"
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_dead(pid):
+    return state_of(pid) in "ZX"
 
 
 def kill_hard(pid):

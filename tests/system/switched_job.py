@@ -1,7 +1,9 @@
 """A real job whose plans are switched over and over: coordinator, an agent a rank behind a link that can be cut, ranks.
 
-The job's trials are as short as they can be, and what tuning would end is begun anew as another run of the job.
+Where this machine allows it each agent and its ranks are on a node of their own, and the nodes can be cut off from each
+other (rank_network.py). The job's trials are as short as they can be, and what tuning would end is begun anew as another run.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -15,7 +17,8 @@ import urllib.error
 import urllib.request
 
 from cut_link import CutLink
-from installation import BUILD, ROOT, is_dead, wait_until
+from installation import BUILD, ROOT, is_dead, state_of, wait_until
+from rank_network import INTERFACE, RankNetwork, missing
 from step_logs import StepLogs
 
 SNAPSHOT_EVERY = 10
@@ -32,7 +35,7 @@ global_batch = 8
 """
 
 
-def job_document(directory, ranks, run, memory):
+def job_document(directory, ranks, run, memory, environment):
     """As it travels between processes (schema/json/job.schema.json)."""
     def command(program, *words):
         return ["/usr/bin/python3", f"trainer/{program}.py", "--config", f"{directory}/gpt.toml", *words]
@@ -48,7 +51,8 @@ def job_document(directory, ranks, run, memory):
                              "--memory-limit", "{memory_limit_bytes}", "--snapshots", f"{directory}/disk/{run}",
                              "--snapshot-every", str(SNAPSHOT_EVERY), "--log", f"{directory}/{run}.log", "--log-ranks")},
         "hang_ns": 15 * 10**9,  # Nothing here takes long but what was stopped.
-        "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders"},
+        "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders",
+                        **environment},
         "knobs": {"sliced_microbatches": True, "sharded": True},
         "trials": {"warmup_steps": 0, "measure_steps": 1, "blocks": 1, "max_trials": 100000, "minimum_gain": 0.0,
                    "overhead": 1.0, "deadline_ns": 15 * 10**9},
@@ -78,9 +82,9 @@ class Disk:
 class Link:
     """A CutLink whose watcher can be set later."""
 
-    def __init__(self, port):
+    def __init__(self, port, listener):
         self.watch = lambda kind, when: None
-        self._link = CutLink(port, lambda kind, when: self.watch(kind, when))
+        self._link = CutLink(port, lambda kind, when: self.watch(kind, when), listener)
         self.port, self.cut, self.hold, self.swallow = self._link.port, self._link.cut, self._link.hold, self._link.swallow
         self.close = self._link.close
 
@@ -90,7 +94,7 @@ class SwitchedJob:
         self.ranks = ranks
         self.bound = SNAPSHOT_EVERY + GUARDED_STEPS
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trimtab-switched-"))
-        self.daemons, self.links, self.runs, self.disk = {}, [], 0, None
+        self.daemons, self.links, self.runs, self.disk, self.network = {}, [], 0, None, None
         self.logs = StepLogs([], self.bound)
 
     def __enter__(self):
@@ -101,7 +105,9 @@ class SwitchedJob:
         with socket.socket() as any_port:
             any_port.bind(("127.0.0.1", 0))
             self._port = any_port.getsockname()[1]
-        self.links = [Link(self._port) for _ in range(self.ranks)]
+        if not missing():
+            self.network = RankNetwork(self.ranks)
+        self.links = [Link(self._port, self.network and self.network.listener(node)) for node in range(self.ranks)]
         self.start_missing_daemons()
         wait_until(lambda: self._get("/v1/status") is not None, "a coordinator that listens", 30)
         return self
@@ -115,6 +121,8 @@ class SwitchedJob:
             os.kill(pid, signal.SIGKILL)
         for link in self.links:
             link.close()
+        if self.network:
+            self.network.close()
         if self.disk:
             subprocess.run(["umount", str(self.directory / "disk")], check=False)
         if os.environ.get("TRIMTAB_KEEP"):
@@ -131,13 +139,19 @@ class SwitchedJob:
             commands[f"agent{node}"] = [
                 BUILD / "bin" / "trimtab-agent", "--coordinator", f"127.0.0.1:{link.port}", "--node", f"n{node}", "--devices", "1",
                 "--memory", "2GiB", "--socket", self.directory / f"agent{node}.sock", "--state", self.directory / f"agent{node}",
-                "--metrics-port", "0", "--sample-period", "0s", "--kill-grace", "1s"]
+                "--metrics-port", "0", "--sample-period", "0s", "--kill-grace", "1s",
+                *(("--address", self.network.address(node)) if self.network else ())]
         for name, words in commands.items():
             if name in self.daemons and self.daemons[name].poll() is None:
                 continue
-            with open(self.directory / f"{name}.log", "a") as log:
+            with open(self.directory / f"{name}.log", "a") as log, self._place_of(name):
                 self.daemons[name] = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log,
                                                       stderr=log, start_new_session=True)
+
+    def _place_of(self, daemon):
+        if self.network and daemon != "coordinator":
+            return self.network.entered(int(daemon.removeprefix("agent")))
+        return contextlib.nullcontext()
 
     def wake_stopped(self):
         for pid in (*(daemon.pid for daemon in self.daemons.values()), *self.rank_pids().values()):
@@ -162,6 +176,14 @@ class SwitchedJob:
             if is_ours and not is_dead(int(entry.name)):
                 found[int(words[words.index("--rank") + 1])] = int(entry.name)
         return found
+
+    def ranks_are_gone(self, pids):
+        return all(map(is_dead, pids))
+
+    def wait_until_stopped(self, rank):
+        """Where it is not, it is gone."""
+        pid = self.rank_pids().get(rank)
+        wait_until(lambda: pid is None or state_of(pid) in "TZX", f"the standstill of rank {rank}", 10)
 
     def order(self, rank, point, number):
         temporary = self.directory / "orders.tmp"
@@ -193,7 +215,8 @@ class SwitchedJob:
         self.runs += 1
         run = f"run{self.runs}"
         # Failures of trials are remembered by the memory limit: what was blamed for a fault may be tried again.
-        job = job_document(self.directory, self.ranks, run, (1 << 30) + self.runs)
+        environment = {"GLOO_SOCKET_IFNAME": INTERFACE} if self.network else {}
+        job = job_document(self.directory, self.ranks, run, (1 << 30) + self.runs, environment)
         self._post("/v1/jobs", json.dumps({"job": job, "tune": True}).encode())
         old = self.logs
         self.logs = StepLogs([self.directory / f"{run}.log.{rank}" for rank in range(self.ranks)], self.bound)

@@ -1,12 +1,17 @@
 """The checks of faulted_switches.py notice what they are there for."""
+import contextlib
+import io
 import json
 import pathlib
 import tempfile
+import types
 import unittest
 
+from faulted_switches import possible
 from plan_messages import Frames
+from rank_network import WAYS
 from step_logs import StepLogs
-from switch_faults import KINDS, Fault
+from switch_faults import BETWEEN_RANKS, KINDS, MESSAGES, POINTS, Fault
 
 BOUND = 30
 
@@ -108,10 +113,23 @@ class Messages(unittest.TestCase):
 
 class Faults(unittest.TestCase):
     def test_a_fault_is_its_seeds_and_numbers_alone_and_all_kinds_come(self):
-        drawn = [Fault.drawn(7, number, 2, True) for number in range(400)]
-        self.assertEqual(drawn[41], Fault.drawn(7, 41, 2, True))
+        drawn = [Fault.drawn(7, number, 2, KINDS) for number in range(400)]
+        self.assertEqual(drawn[41], Fault.drawn(7, 41, 2, KINDS))
         self.assertEqual({fault.kind for fault in drawn}, set(KINDS))
-        self.assertNotIn("full_disk", {Fault.drawn(7, number, 2, False).kind for number in range(400)})
+
+    def test_ranks_lose_each_other_at_messages_and_while_the_state_is_moved_in_every_way(self):
+        for kind in BETWEEN_RANKS:
+            drawn = [Fault.drawn(7, number, 2, [kind]) for number in range(400)]
+            self.assertEqual({fault.moment for fault in drawn}, {*MESSAGES, *POINTS})
+            self.assertEqual({fault.ways for fault in drawn}, set(WAYS))
+
+    def test_what_cannot_be_done_here_is_left_out_and_said(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            kinds = possible(KINDS, types.SimpleNamespace(disk=None, network=None))
+        self.assertEqual(set(KINDS) - set(kinds), {"full_disk", *BETWEEN_RANKS})
+        self.assertIn("no full disks", said.getvalue())
+        self.assertIn("no cuts between ranks", said.getvalue())
 
 
 if __name__ == "__main__":

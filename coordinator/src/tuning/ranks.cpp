@@ -12,6 +12,12 @@ namespace {
 constexpr std::int32_t kRelaunches = 3;  // of the untuned run
 // A kill of every launch, which reaches benchmarks too: how its tags begin.
 const std::string kKillAll = "kill/all/";
+// Whose the launches are in which no rank so much as connected: of no plan.
+const std::string kNoPlan;
+
+bool is_of_no_plan(const Crash& crash) {
+  return crash.plan_hash == kNoPlan;
+}
 
 }  // namespace
 
@@ -161,17 +167,38 @@ void Tuning::launch_incumbent() {
   launch_ranks(state_.incumbent, "", fresh, 0);
 }
 
+// A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
+// other, say. That is no fault of the plan, and may end by itself.
+bool Tuning::never_began() const {
+  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && rank_epochs_.empty() && !has_grown();
+}
+
+void Tuning::launch_until_it_begins(const std::string& reason, const std::string& why) {
+  const CrashSettings& settings = state_.job.crashes;
+  const bool often = crashes_of(state_.crashes, kNoPlan) > settings.limit;
+  // There may be very many. The first tells how long this has lasted.
+  if (!often) state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, kNoPlan, why});
+  const auto first = std::ranges::find_if(state_.crashes, is_of_no_plan);
+  const Nanoseconds lasted(now_.wall.count() - first->wall_ns);
+  if (!often || lasted < settings.within) return kill_ranks(AfterKill::kRelaunch);
+  give_up_incumbent(reason, "no rank has come to a step for " + format_duration(lasted) + "; last: " + why);
+}
+
 // The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
 // none the job is halted, or has failed if it never trained: then there is nothing to go on with.
 void Tuning::relaunch(const std::string& reason, const std::string& why) {
   note("ranks", why);
+  if (never_began()) return launch_until_it_begins(reason, why);
   const CrashSettings& settings = state_.job.crashes;
   state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
   forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
   const std::int32_t crashes = crashes_of(state_.crashes, state_.incumbent.hash);
   if (gives_up_growth(crashes, why)) return;
   if (crashes <= settings.limit) return kill_ranks(AfterKill::kRelaunch);
-  const std::string all = "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why;
+  give_up_incumbent(reason, "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why);
+}
+
+void Tuning::give_up_incumbent(const std::string& reason, const std::string& all) {
   if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
   const bool trained = state_.phase != Phase::kLaunching || !state_.resizes.empty();
   state_.failure = all;
@@ -204,6 +231,7 @@ void Tuning::launch_again(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
+  std::erase_if(state_.crashes, is_of_no_plan);
   account_idle_time();
   grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);

@@ -155,6 +155,9 @@ class Tuning {
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const std::string& reason, const std::string& why);
+  [[nodiscard]] bool never_began() const;
+  void launch_until_it_begins(const std::string& reason, const std::string& why);
+  void give_up_incumbent(const std::string& reason, const std::string& why);
   void launch_again(const std::string& why);
   void halt();
   void resume_halted();

@@ -36,9 +36,11 @@ def missing():
     if absent:
         return f"nodes need the commands {', '.join(absent)}"
     try:
-        Namespace().close()
+        namespace = Namespace()
+        os.close(namespace.interface())
+        namespace.close()
     except OSError as refused:
-        return f"this machine makes no network namespaces: {refused}"
+        return f"this machine makes no network namespaces with interfaces: {refused}"
     return ""
 
 
