@@ -96,3 +96,33 @@ TEST_CASE("a state that cannot be read is an error that says so") {
     CHECK(state.error().message.find("stored state") != std::string::npos);
   }
 }
+
+TEST_CASE(
+    "a coordinator that dies before an agent could say that its launch is done goes on with the ranks that it has") {
+  TuningState state;
+  state.job = fake_job();
+  state.job.steps = 100'000;
+  state.phase = Phase::kTrials;
+  state.doing = Doing::kLaunching;
+  state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
+  state.initial = state.incumbent = {"best", "best"};
+  state.incumbent_measured = {100, 99, 101, 20};
+  state.epoch_hashes = {{1, "best"}};
+  state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
+  state.outstanding = {{"launch/1/n1", "n1", CommandKind::kLaunch}};
+  Tuning first(state);
+  (void)first.resume({});
+  for (const std::int32_t rank : {0, 1}) {
+    (void)first.handle(NodeBack{"n" + std::to_string(rank), {{rank, 1, 1}}, 1}, {});
+  }
+  for (const std::int32_t rank : {0, 1}) (void)first.handle(FromRank{rank, 1, RankStep{10, 1, 100, 1, "", 0}}, {});
+  REQUIRE(first.state().doing == Doing::kSearching);
+  const std::uint64_t searches = first.state().searches;
+  Tuning second(parse_tuning_state(to_json(first.state())).value());
+  (void)second.resume({});
+  for (const std::int32_t rank : {0, 1}) {
+    (void)second.handle(NodeBack{"n" + std::to_string(rank), {{rank, 1, 1}}, 1}, {});
+  }
+  CHECK(second.state().doing == Doing::kSearching);
+  CHECK(second.state().searches > searches);
+}

@@ -231,6 +231,8 @@ void Tuning::launch_again(const std::string& why) {
 
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
+  // All ranks have told of a step: the launches are done, also where an agent could not say so yet.
+  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kLaunch; });
   std::erase_if(state_.crashes, is_of_no_plan);
   account_idle_time();
   grows_ = false;
