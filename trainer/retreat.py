@@ -10,8 +10,10 @@ import dataclasses
 import json
 import os
 import sys
+import threading
 
 VARIABLE = "TRIMTAB_RETREAT"
+_LEAVING = threading.Lock()  # Held by the thread that replaces the program: another would close what that hands over.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +37,18 @@ def taken(environment=os.environ):
 
 
 def start_anew(retreat):
-    """Replace this process's program by itself. Any thread; does not return."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
-            _close_at_exec(int(name))
-    descriptor = os.memfd_create("retreat", 0)
-    with os.fdopen(descriptor, "wb", closefd=False) as file:
-        file.write(json.dumps(dataclasses.asdict(retreat)).encode())
-    os.environ[VARIABLE] = str(descriptor)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    """Replace this process's program by itself. Any thread, several at once; does not return."""
+    with _LEAVING:
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2:
+                _close_at_exec(int(name))
+        descriptor = os.memfd_create("retreat", 0)
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(json.dumps(dataclasses.asdict(retreat)).encode())
+        os.environ[VARIABLE] = str(descriptor)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _close_at_exec(descriptor):
