@@ -99,6 +99,7 @@ TEST_CASE("a lost node comes back and the job goes on", "[simulation][brief]") {
 
 TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins again, seeds 1 to 8", "[simulation]") {
   int noticed = 0;
+  int near = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     SimulationInput input = small_input(seed);
     input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0, ""});
@@ -108,10 +109,16 @@ TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins
     CHECK(done.verdict["drifts"].get<int>() <= 2);
     const bool told = done.transcript.find("drift: since step 1") != std::string::npos;
     noticed += told && done.verdict["drifts"].get<int>() >= 1 ? 1 : 0;
+    near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
+    const auto& changes = done.verdict["changes"];
+    if (!changes.empty()) CHECK(changes.back()["untuned_regret"].get<double>() >= done.verdict["regret"].get<double>());
+    // The best plan is that of the throttled cluster: device 0's stage has less than half of the eight operators.
+    CHECK(done.verdict["best_plan"]["stages"][0]["segments"].back()["operators"][1].get<int>() < 4);
     CHECK(done.verdict["false_adoptions"].get<int>() <= 1);
   }
-  INFO(noticed << " of 8 noticed");
+  INFO(noticed << " of 8 noticed, " << near << " near the best");
   CHECK(noticed >= 7);
+  CHECK(near >= 7);
 }
 
 TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tuning goes on, seeds 1 to 8",
@@ -127,11 +134,11 @@ TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tu
     CHECK(done.verdict["phase"] == "training");
     CHECK(done.verdict["drifts"].get<int>() <= 2);
     noticed += done.transcript.find("what has changed: device 0 of node n0") != std::string::npos ? 1 : 0;
-    near += done.verdict["regret"].get<double>() <= 0.05 ? 1 : 0;
+    near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
   }
   INFO(noticed << " of 8 noticed, " << near << " near the best");
   CHECK(noticed >= 7);
-  CHECK(near >= 6);
+  CHECK(near >= 7);
 }
 
 TEST_CASE("a device that recovers is seen by a look and used again, seeds 1 to 8", "[simulation]") {
@@ -147,7 +154,7 @@ TEST_CASE("a device that recovers is seen by a look and used again, seeds 1 to 8
     const bool by_look = done.transcript.find("recovered: device 0 of node n0") != std::string::npos;
     const bool by_steps = done.verdict["drifts"].get<int>() >= 2;
     seen += by_look || by_steps ? 1 : 0;
-    CHECK(done.verdict["regret"].get<double>() <= 0.1);
+    CHECK(done.verdict["regret"].get<double>() <= 0.02);
   }
   CHECK(seen == 8);
 }

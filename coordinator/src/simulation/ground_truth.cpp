@@ -115,7 +115,12 @@ Status GroundTruth::rebuild() {
   (void)change_links(link_changes_, cluster, current_costs_);
   TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
   current_.emplace(std::move(table));
+  slowed_.reset();
   prices_.clear();
+  if (std::ranges::all_of(device_share_, [](const auto& one) { return one.second == 1; })) return {};
+  slow_devices(device_share_, cluster);
+  TRIMTAB_TRY(tuner::CostTable slowed, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
+  slowed_.emplace(std::move(slowed));
   return {};
 }
 
@@ -134,8 +139,7 @@ Status GroundTruth::set_device(std::int32_t device, double share) {
                      ", not " + std::to_string(device));
   }
   device_share_[device] = share;
-  prices_.clear();
-  return {};
+  return rebuild();
 }
 
 double GroundTruth::device_share(std::int32_t device) const {

@@ -46,8 +46,8 @@ class GroundTruth {
   [[nodiscard]] const TruePrice& price(const Plan& plan) { return price(plan, semantic_hash(plan)); }
   [[nodiscard]] const TruePrice& price(const Plan& plan, const std::string& hash);
   [[nodiscard]] const TrueFactors& factors() const { return factors_; }
-  // As the cluster is now; without throttled devices, which no search knows.
-  [[nodiscard]] const tuner::CostModel& cost_model() const { return *current_; }
+  // As the cluster is now, its slow devices included, as a search sees them: what the best plan is looked for with.
+  [[nodiscard]] const tuner::CostModel& cost_model() const { return slowed_ ? *slowed_ : *current_; }
 
   [[nodiscard]] Status set_link(const std::string& level, const LinkChange& change);
   [[nodiscard]] Status set_device(std::int32_t device, double share);
@@ -70,7 +70,8 @@ class GroundTruth {
   double step_overhead_ms_ = 0;
   std::map<std::string, LinkChange> link_changes_;  // by level
   std::map<std::int32_t, double> device_share_;
-  std::optional<tuner::NativeCostModel> current_;
+  std::optional<tuner::NativeCostModel> current_;  // with every device as fast as ever
+  std::optional<tuner::NativeCostModel> slowed_;   // none: they are
   std::map<std::string, TruePrice> prices_;
 };
 

@@ -38,6 +38,16 @@ json trial_json(const JudgedTrial& trial) {
           {"overhead_hours", trial.overhead_ms / 3.6e6}};
 }
 
+// Null where the plan is known no more, or was of more devices than are left.
+const PlanText* plan_of(const std::string& hash, const TuningState& state) {
+  if (!state.resizes.empty()) return nullptr;
+  for (const PlanText* one : {&state.initial, &state.incumbent}) {
+    if (one->hash == hash) return one;
+  }
+  const auto trial = std::ranges::find(state.trials, hash, [](const Trial& one) { return one.plan.hash; });
+  return trial == state.trials.end() ? nullptr : &trial->plan;
+}
+
 }  // namespace
 
 double Verdict::true_ms(const std::string& plan_json) const {
@@ -85,6 +95,22 @@ void Verdict::first_answer(const SearchReply& reply) {
   if (best != reply.candidates.end()) model_alone_ = truth_.price(parsed(best->plan.json));
 }
 
+// What was noticed of the cluster's changes, and how far from the best the plan is that ran then, on the cluster as it
+// is in the end: where nobody had tuned again.
+nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) const {
+  auto changes = nlohmann::json::array();
+  for (const Drift& drift : state.drifts) {
+    const PlanText* const ran = plan_of(drift.plan_hash, state);
+    changes.push_back({{"since_step", drift.since_step},
+                       {"noticed_step", drift.noticed_step},
+                       {"by_look", drift.by_look},
+                       {"during", drift.during},
+                       {"what", drift.what}});
+    if (ran != nullptr) changes.back()["untuned_regret"] = true_ms(ran->json) / best_ms - 1;
+  }
+  return changes;
+}
+
 std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
                           double best_ms, const std::string& best_json) const {
   const double adopted_ms = true_ms(state.incumbent.json);
@@ -129,6 +155,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
                              {"drifts", state.drifts.size()},
+                             {"changes", changes_json(state, best)},
                              {"resizes", state.resizes.size()},
                              {"devices_left", state.world_size()},
                              {"best_true_ms", best},

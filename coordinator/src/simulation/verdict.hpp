@@ -3,6 +3,7 @@
 // What a simulated job's decisions were worth, judged by the hidden truth.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,7 @@ class Verdict {
                                  double best_ms, const std::string& best_json) const;
 
  private:
+  [[nodiscard]] nlohmann::json changes_json(const TuningState& state, double best_ms) const;
   [[nodiscard]] double true_ms(const std::string& plan_json) const;
   void judge(const Trial& trial, const TuningState& state, const TimeSpent& spent);
 
