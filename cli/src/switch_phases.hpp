@@ -11,8 +11,8 @@ namespace trimtab::cli {
 
 using SwitchPhases = std::vector<std::pair<std::string, double>>;  // name and ms
 
-inline constexpr std::string_view kSwitchPhases[] = {"stop", "copy",   "queue", "start",     "save",
-                                                     "move", "groups", "build", "first_step"};
+inline constexpr std::string_view kSwitchPhases[] = {"stop",   "copy",  "queue", "start",      "save",   "move",
+                                                     "groups", "build", "wait",  "first_step", "warm_up"};
 
 // For people: "stopping and saving".
 [[nodiscard]] std::string_view phase_words(std::string_view name);

@@ -208,3 +208,24 @@ TEST_CASE("a comparison that costs more than was thought ends when the budget is
   CHECK(state.incumbent.hash == "best");
   CHECK(state.overhead_ms() <= state.allowed_overhead_ms() + 21 * kInitialMs);
 }
+
+TEST_CASE("what a live change costs has its slow first steps in it, and a gain must exceed that too") {
+  const auto adopted_in = [](double warmup) {
+    Job job = fake_job();
+    job.trials.overhead = 1;
+    FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}}, 5, 0.001);
+    one.faults.warmup = warmup;
+    one.begin();
+    REQUIRE(one.run([&] { return one.state().phase != Phase::kTrials && !one.state().trials.empty(); }));
+    INFO(one.history());
+    REQUIRE(one.state().incumbent.hash == "best");
+    return one.state().trials.front();
+  };
+  const Trial quick = adopted_in(0);
+  const Trial slow = adopted_in(20);
+  CHECK(quick.switch_phases.warm_up_ms < 2);
+  // Twenty times 70 ms, then 0.3 of that, and so on.
+  CHECK(slow.switch_phases.warm_up_ms == Approx(20 * 70 / 0.7).epsilon(0.05));
+  CHECK(slow.switch_ms == Approx(quick.switch_ms + slow.switch_phases.warm_up_ms).epsilon(0.05));
+  CHECK(slow.break_even_steps > quick.break_even_steps);
+}

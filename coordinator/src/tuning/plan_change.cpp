@@ -143,11 +143,10 @@ void Tuning::change_done() {
   since_change_ = Settling(state_.job.trials.warmup_steps);
   transition();
   if (state_.has_trial() && change.plan.hash == state_.trials.back().plan.hash) {
-    Trial& trial = state_.trials.back();
     const double switch_ms = milliseconds(change.agreement.switch_time());
-    if (switch_ms >= trial.switch_ms) trial.switch_phases = change.agreement.phases();
-    trial.switch_ms = std::max(trial.switch_ms, switch_ms);
-    set_trial(TrialState::kWarming);
+    SwitchPhases phases = change.agreement.phases();
+    if (phases.known()) phases.wait_ms = std::max(0.0, switch_ms - phases.sum_ms());
+    changed_to_candidate(switch_ms, phases);
   }
   account_change(milliseconds(change.agreement.switch_time()));
   if (state_.phase == Phase::kTrials) learn_change(milliseconds(change.agreement.switch_time()));

@@ -106,10 +106,7 @@ void Tuning::restarted() {
   interleaving_ = std::move(restart.interleaving);
   running_hash_ = restart.plan.hash;
   if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
-    Trial& trial = state_.trials.back();
-    if (took_ms >= trial.switch_ms) trial.switch_phases = phases;
-    trial.switch_ms = std::max(trial.switch_ms, took_ms);
-    set_trial(TrialState::kWarming);
+    changed_to_candidate(took_ms, phases);
   }
   if (state_.has_trial()) learn_change(took_ms);
   begin_block(true);

@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SwitchPhases, save_ms, move_ms, groups_ms, build_ms, stop_ms, copy_ms,
-                                                queue_ms, start_ms, first_step_ms)
+                                                queue_ms, start_ms, first_step_ms, warm_up_ms, wait_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Learnt, loss, gradient_norm, not_finite)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearningWatch, plan, plan_before, since_step, left, sound, before, recent, outside)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)

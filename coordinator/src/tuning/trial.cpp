@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/comparison.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -66,6 +67,7 @@ void Tuning::start_trial() {
   trial_learning_ = state_.learning;
   trial_learning_.stop();
   trial_lost_steps_ = false;
+  to_candidate_.reset();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
@@ -80,6 +82,35 @@ void Tuning::set_trial(TrialState state) {
   if (trial.state == state || (trial.state == TrialState::kMeasuring && state < TrialState::kMeasuring)) return;
   trial.state = state;
   transition();
+}
+
+void Tuning::changed_to_candidate(double ms, const SwitchPhases& phases) {
+  to_candidate_ = ToCandidate{ms, phases, {}};
+  take_change_to_candidate(*to_candidate_);
+  set_trial(TrialState::kWarming);
+}
+
+// The longest counts.
+void Tuning::take_change_to_candidate(const ToCandidate& change) {
+  Trial& trial = state_.trials.back();
+  if (change.ms < trial.switch_ms) return;
+  trial.switch_ms = change.ms;
+  trial.switch_phases = change.phases;
+}
+
+// A step of the candidate's block that follows a change to it: what is slow until warm-up has ended is part of what the
+// change costs.
+void Tuning::account_warm_up(bool warmup, double wall_ms, bool block_done) {
+  if (!to_candidate_) return;
+  if (warmup) to_candidate_->warm_up_ms.push_back(wall_ms);
+  if (!block_done) return;
+  ToCandidate change = *std::exchange(to_candidate_, std::nullopt);
+  const double usual_ms = median(interleaving_->second().back());
+  double excess_ms = 0;
+  for (const double ms : change.warm_up_ms) excess_ms += ms - usual_ms;
+  change.phases.warm_up_ms = std::max(0.0, excess_ms);
+  change.ms += change.phases.warm_up_ms;
+  take_change_to_candidate(change);
 }
 
 RaceRules Tuning::race_rules() const {

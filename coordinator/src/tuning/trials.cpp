@@ -128,8 +128,10 @@ void Tuning::measure_step(const JobStep& step) {
   clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
   record_step(step, warmup);
   const bool has_cost = account(step);
-  if (state_.has_trial() && interleaving_->second_is_next() && !warmup) set_trial(TrialState::kMeasuring);
+  const bool of_candidate = state_.has_trial() && interleaving_->second_is_next();
+  if (of_candidate && !warmup) set_trial(TrialState::kMeasuring);
   const bool block_done = interleaving_->add(step.wall_ms, step.prepared);
+  if (of_candidate) account_warm_up(warmup, step.wall_ms, block_done);
   if (state_.phase == Phase::kMeasuring) {
     if (block_done) measured_initial();
     return;

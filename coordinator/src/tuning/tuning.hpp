@@ -251,6 +251,10 @@ class Tuning {
   void next_block();
   void begin_trial(const Candidate& candidate);
   void start_trial();
+  struct ToCandidate;
+  void changed_to_candidate(double ms, const SwitchPhases& phases);
+  void take_change_to_candidate(const ToCandidate& change);
+  void account_warm_up(bool warmup, double wall_ms, bool block_done);
   void set_trial(TrialState state);
   [[nodiscard]] RaceRules race_rules() const;
   void judge_race();
@@ -414,6 +418,13 @@ class Tuning {
   Settling since_change_;     // of the steps since ranks began with the plan that they run, in a block or not
   std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
+  // A change to the trial's candidate whose block is not complete yet.
+  struct ToCandidate {
+    double ms = 0;
+    SwitchPhases phases;
+    std::vector<double> warm_up_ms;  // by step
+  };
+  std::optional<ToCandidate> to_candidate_;
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;        // steps of the running block that cannot be
   std::int32_t way_back_steps_ = 0;  // of the warm-up after the way back from a trial, still to come
