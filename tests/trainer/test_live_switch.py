@@ -129,7 +129,8 @@ class LiveSwitch(JobTest):
         self.agent.wait_for_step(max(message["step"] for _, message in failed) + 2)
         log = self.stop(run)
         self.assertEqual(log[max(log)]["epoch"], 0, "the job went back to the plan before")
-        self.assert_same_training(self.train(SINGLE, 1, max(log) + 1, config=config), log)
+        # How many steps these are is a matter of the machine's speed, and rounding adds up: 1.5e-4 after 138.
+        self.assert_same_training(self.train(SINGLE, 1, max(log) + 1, config=config), log, tolerance=1e-3)
 
     def test_an_initial_plan_over_the_limit_ends_the_job_with_the_reason(self):
         run = self.start(SINGLE, 1, 5, "--memory-limit", str(64 * MIB)).wait()
