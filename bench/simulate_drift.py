@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 
-from simulate_table import Laboratory
+from simulate_table import JOB, Laboratory
 
 SETTINGS = [("gpt-350M", 1, 4), ("gpt-1_3B", 2, 4), ("resnet-500M", 1, 4), ("t5-770M", 1, 4)]
 AT = 2500  # of 5,000 steps: jobs are tuned by then
@@ -33,6 +33,14 @@ EVENTS = [
     ("a device at 50 %, well again 1,500 steps later", [dict(HALF_DEVICE, at_step=1000), dict(HALF_DEVICE, at_step=AT, share=1.0)], 1, "device 0 of node n0"),
 ]  # fmt: skip
 
+TRIALS = """[trials]
+after = "continue"
+max_trials = 12
+overhead = 0.05
+look_every_s = 60
+deadline_s = 3600
+"""
+
 
 def scenario_of(changes):
     lines = []
@@ -43,10 +51,8 @@ def scenario_of(changes):
 
 
 def simulate(laboratory, scenarios, setting, event, seed):
-    words = ["simulate", "--model", laboratory.model(setting), "--cluster", laboratory.cluster(setting), "--costs", laboratory.costs]
-    words += ["--seed", seed, "--quiet", "--json", "--budget", "2000ev", "--best-budget", "12000ev", "--scenario", scenarios[event]]
-    words += ["--job", scenarios["job"]]
-    return json.loads(laboratory.call(*words))
+    words = ["--budget", "2000ev", "--best-budget", "12000ev", "--scenario", scenarios[event], "--job", scenarios["job"]]
+    return laboratory.simulate(setting, seed, *words)
 
 
 def row_of(name, changes, cause, runs):
@@ -93,7 +99,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         laboratory = Laboratory(arguments, directory)
         scenarios = {"job": pathlib.Path(directory) / "job.toml"}
-        scenarios["job"].write_text(JOB)
+        scenarios["job"].write_text(JOB.format(name="changing", steps=5000) + TRIALS)
         for name, changes, *_ in EVENTS:
             scenarios[name] = pathlib.Path(directory) / f"{len(scenarios)}.toml"
             scenarios[name].write_text(scenario_of(changes))
@@ -109,24 +115,6 @@ def main():
             results[name].append(done.result())
     pathlib.Path(arguments.out).write_text(table(arguments, results))
 
-
-JOB = """schema = "trimtab.job/1"
-name = "changing"
-mode = "auto"
-world_size = 1
-steps = 5000
-working_directory = "/tmp"
-[commands]
-describe = ["true"]
-benchmark = ["true"]
-train = ["true"]
-[trials]
-after = "continue"
-max_trials = 12
-overhead = 0.05
-look_every_s = 60
-deadline_s = 3600
-"""
 
 if __name__ == "__main__":
     main()

@@ -49,8 +49,8 @@ SCALE = [
 MEMORY = 40 * 2**30  # of a device: the published 28 GiB leave no plain plan to begin with
 # Of the comparison with others: it may shard and split, what DeepSpeed's autotuner varies. A job file needs commands; a
 # simulated job does not run them.
-OPEN = """schema = "trimtab.job/1"
-name = "open"
+JOB = """schema = "trimtab.job/1"
+name = "{name}"
 mode = "auto"
 world_size = 1
 steps = {steps}
@@ -59,7 +59,8 @@ working_directory = "/tmp"
 describe = ["true"]
 benchmark = ["true"]
 train = ["true"]
-[knobs]
+"""
+OPEN = JOB + """[knobs]
 tensor_parallel = true
 sharded = true
 [trials]
@@ -124,9 +125,12 @@ class Laboratory:
         larger.write_text(json.dumps(document))
         return larger
 
+    def simulate(self, setting, seed, *words):
+        common = ["--model", self.model(setting), "--cluster", self.cluster(setting), "--costs", self.costs, "--seed", seed]
+        return json.loads(self.call("simulate", *common, "--quiet", "--json", *words))
+
     def run(self, setting, planner, seed):
-        words = ["simulate", "--model", self.model(setting), "--cluster", self.cluster(setting)]
-        words += ["--costs", self.costs, "--seed", seed, "--planner", planner.removeprefix("open:"), "--quiet", "--json"]
+        words = ["--planner", planner.removeprefix("open:")]
         large = len(setting) > 3
         words += ["--budget", self.arguments.scale_budget if large else self.arguments.budget]
         words += ["--best-budget", self.arguments.scale_budget if large else self.arguments.best_budget]
@@ -134,12 +138,12 @@ class Laboratory:
             sweeps = planner == "open:sweep"  # as many trials and steps as it takes
             job = self.directory / ("sweep.toml" if sweeps else "open.toml")
             if not job.exists():
-                job.write_text(OPEN.format(steps=10**6 if sweeps else 5000, trials=10**5 if sweeps else 12,
+                job.write_text(OPEN.format(name="open", steps=10**6 if sweeps else 5000, trials=10**5 if sweeps else 12,
                                            overhead=1.0 if sweeps else 0.02))  # fmt: skip
             words += ["--job", job]
         if self.arguments.scenario:
             words += ["--scenario", self.arguments.scenario]
-        return json.loads(self.call(*words))
+        return self.simulate(setting, seed, *words)
 
 
 def seeds_of(arguments, planner):

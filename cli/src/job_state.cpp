@@ -31,7 +31,7 @@ TrialState trial_of(const json& object) {
   take(object, "switch_ms", trial.switch_ms);
   take(object, "break_even_steps", trial.break_even_steps);
   if (const auto phases = object.find("switch_phases_ms"); phases != object.end() && phases->is_object()) {
-    for (const std::string_view name : kSwitchPhases) {
+    for (const auto& [name, words] : kSwitchPhases) {
       double ms = 0;
       take(*phases, std::string(name).c_str(), ms);
       if (ms > 0) trial.switch_phases.emplace_back(name, ms);

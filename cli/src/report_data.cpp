@@ -164,7 +164,7 @@ SwitchPhases read_phases(Reader& reader, const json& cost, const std::string& pa
   SwitchPhases phases;
   const json* value = reader.object(cost, "switch_phases_ms", path);
   if (value == nullptr) return phases;
-  for (const std::string_view name : kSwitchPhases) {
+  for (const auto& [name, words] : kSwitchPhases) {
     const auto ms = reader.number(*value, std::string(name).c_str(), path + ".switch_phases_ms");
     if (ms && *ms > 0) phases.emplace_back(name, *ms);
   }

@@ -11,8 +11,21 @@ namespace trimtab::cli {
 
 using SwitchPhases = std::vector<std::pair<std::string, double>>;  // name and ms
 
-inline constexpr std::string_view kSwitchPhases[] = {"stop",   "copy",  "queue", "start",      "save",   "move",
-                                                     "groups", "build", "wait",  "first_step", "warm_up"};
+struct SwitchPhase {
+  std::string_view name;
+  std::string_view words;  // for people
+};
+inline constexpr SwitchPhase kSwitchPhases[] = {{"stop", "stopping and saving"},
+                                                {"copy", "copying the checkpoint"},
+                                                {"queue", "the scheduler's queue"},
+                                                {"start", "starting"},
+                                                {"save", "the snapshot"},
+                                                {"move", "moving state"},
+                                                {"groups", "communicators"},
+                                                {"build", "building modules"},
+                                                {"wait", "waiting for all ranks"},
+                                                {"first_step", "the first step"},
+                                                {"warm_up", "slower steps until it was warm"}};
 
 // For people: "stopping and saving".
 [[nodiscard]] std::string_view phase_words(std::string_view name);

@@ -32,14 +32,16 @@ Probe middle_take(std::vector<Probe> takes) {
   std::ranges::sort(takes, {}, &Probe::ms);
   Probe middle = takes[takes.size() / 2];
   if (middle.ms <= 0) return middle;
+  const auto reach = [&middle](double ms, double middle_ms) {
+    if (ms <= 0 || middle_ms <= 0) return;
+    middle.shortest = std::min(middle.shortest, ms / middle_ms);
+    middle.longest = std::max(middle.longest, ms / middle_ms);
+  };
   for (const Probe& one : takes) {
     if (one.round_trip_ms > 0) middle.round_trip_ms = std::min(middle.round_trip_ms, one.round_trip_ms);
     if (one.ms <= 0) continue;
-    middle.shortest = std::min(middle.shortest, one.ms / middle.ms);
-    middle.longest = std::max(middle.longest, one.ms / middle.ms);
-    if (middle.shared_ms <= 0 || one.shared_ms <= 0) continue;
-    middle.shortest = std::min(middle.shortest, one.shared_ms / middle.shared_ms);
-    middle.longest = std::max(middle.longest, one.shared_ms / middle.shared_ms);
+    reach(one.ms, middle.ms);
+    reach(one.shared_ms, middle.shared_ms);
   }
   return middle;
 }
