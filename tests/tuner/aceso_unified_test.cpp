@@ -13,6 +13,7 @@
 #include "base/random.hpp"
 #include "plan_space.hpp"
 #include "tuner/search.hpp"
+#include "world.hpp"
 
 using namespace trimtab;         // NOLINT: a test's own file
 using namespace trimtab::tuner;  // NOLINT
@@ -133,7 +134,7 @@ TEST_CASE("unified finds and proves the best of all plans of Aceso's space") {
   INFO("seed " << kSeed);
   Random random(kSeed);
   int feasible = 0;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < test::tried(1500); ++i) {
     INFO("case " << i);
     const SmallCase made = small_case(random);
     const AcesoCostModel cost_model = AcesoCostModel::build(made.model, made.cluster, made.costs).value();
@@ -155,7 +156,7 @@ TEST_CASE("unified finds and proves the best of all plans of Aceso's space") {
     REQUIRE(result.proven);
     REQUIRE(result.lower_bound_ms == Approx(best).epsilon(1e-9));
   }
-  CHECK(feasible > 500);
+  CHECK(feasible > test::tried(500));
 }
 
 TEST_CASE("with mixed splits and free recompute the bound holds for every plan that anybody finds") {
@@ -165,7 +166,7 @@ TEST_CASE("with mixed splits and free recompute the bound holds for every plan t
   int feasible = 0;
   int exact = 0;
   double largest = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < test::tried(400); ++i) {
     const SmallCase made = small_case(random);
     if (made.model.operators.size() > 5) continue;
     const AcesoCostModel cost_model = AcesoCostModel::build(made.model, made.cluster, made.costs).value();
@@ -190,7 +191,7 @@ TEST_CASE("with mixed splits and free recompute the bound holds for every plan t
   }
   std::printf("unified's gap with mixed splits and free recompute, seed %llu: %d cases, %d exact, largest %.4f %%\n",
               static_cast<unsigned long long>(kSeed), feasible, exact, 100 * largest);
-  CHECK(feasible > 100);
+  CHECK(feasible > test::tried(100));
   CHECK(exact >= 0.99 * feasible);
 }
 

@@ -71,7 +71,7 @@ Gaps compare(const Worlds& of) {
   Random random(of.seed);
   Gaps gaps;
   std::uint64_t plans = 0;
-  for (int i = 0; i < of.cases; ++i) {
+  for (int i = 0; i < test::tried(of.cases); ++i) {
     test::World world = of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
     if (of.uneven) slow_some(random, world.cluster);
     const test::BruteForceResult best = test::brute_force(world, test::brute_force_space(world, of.space));

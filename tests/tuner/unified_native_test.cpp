@@ -47,7 +47,7 @@ struct Gaps {
 Gaps compare(const Comparison& of) {
   Random random(of.seed);
   Gaps gaps;
-  for (int i = 0; i < of.cases; ++i) {
+  for (int i = 0; i < test::tried(of.cases); ++i) {
     const test::World world =
         of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
     const SearchResult referee = run(world, "exhaustive", of.space);
@@ -78,20 +78,20 @@ Gaps compare(const Comparison& of) {
 
 TEST_CASE("unified finds and proves the exhaustive optimum in the space of a job") {
   const Gaps gaps = compare({"job", 901, 1500, {8, 4, 2}, false});
-  CHECK(gaps.cases > 1000);
+  CHECK(gaps.cases > test::tried(1000));
   CHECK(gaps.proven == gaps.cases);
 }
 
 TEST_CASE("unified finds and proves the exhaustive optimum with tensor parallelism and derived recompute") {
   const Gaps gaps = compare({"aceso", 902, 1000, {8, 4, 2}, true});
-  CHECK(gaps.cases > 700);
+  CHECK(gaps.cases > test::tried(700));
   CHECK(gaps.proven == gaps.cases);
 }
 
 TEST_CASE("unified finds the exhaustive optimum with everything that the native model prices") {
   for (const std::uint64_t seed : {903, 2903}) {
     const Gaps gaps = compare({"all", seed, 150, {4, 2, 2}, true});
-    CHECK(gaps.cases > 100);
+    CHECK(gaps.cases > test::tried(100));
     CHECK(gaps.exact == gaps.cases);
   }
 }
@@ -192,7 +192,7 @@ TEST_CASE("proven answers: more memory, faster links, an idle device never make 
 TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate") {
   Random random(906);
   int better = 0;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < test::tried(40); ++i) {
     const test::World world = test::random_split_world(random, {14, 8, 11});
     for (const char* const space : {"job", "aceso"}) {
       const SearchResult aceso = run(world, "aceso", space);
@@ -205,7 +205,7 @@ TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate
       if (best_ms(unified) < best_ms(aceso) * (1 - 1e-9)) ++better;
     }
   }
-  std::printf("unified is faster than aceso in %d of 80 searches, seed 906\n", better);
+  std::printf("unified is faster than aceso in %d of %d searches, seed 906\n", better, 2 * test::tried(40));
 }
 
 TEST_CASE("proofs without pricing every plan: memory, links and devices more never make the best plan slower") {

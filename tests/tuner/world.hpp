@@ -16,6 +16,24 @@
 
 namespace trimtab::tuner::test {
 
+// How many of a test's random worlds are tried: all; a tenth under a sanitizer, which takes ten times as long for each
+// and looks for what any of them shows. `at_least`: of what is rare among them, how often it must have been met.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+[[nodiscard]] constexpr int tried(int worlds) {
+  return (worlds + 9) / 10;
+}
+[[nodiscard]] constexpr int at_least(int) {
+  return 1;
+}
+#else
+[[nodiscard]] constexpr int tried(int worlds) {
+  return worlds;
+}
+[[nodiscard]] constexpr int at_least(int met) {
+  return met;
+}
+#endif
+
 struct World {
   Model model;
   Cluster cluster;
