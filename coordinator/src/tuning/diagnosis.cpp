@@ -115,14 +115,6 @@ std::vector<Finding> compared_round_trips(const std::vector<Probe>& before, cons
   return all;
 }
 
-// On busy machines the shortest round trip is a wake-up longer at times.
-bool is_clear_latency(const Finding& one) {
-  constexpr double kLeastMs = 0.5;
-  constexpr double kLeastTimes = 2;
-  return std::abs(one.probe.round_trip_ms - one.before_ms) >= kLeastMs &&
-         std::abs(std::log(one.share)) >= std::log(kLeastTimes);
-}
-
 std::map<std::string, Finding> slowest_links(const std::vector<Finding>& all) {
   std::map<std::string, Finding> slowest;
   for (const Finding& one : all) {
@@ -230,6 +222,13 @@ std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vecto
     return std::abs(std::log(a.share)) > std::abs(std::log(b.share));
   });
   return all;
+}
+
+bool is_clear_latency(const Finding& finding) {
+  constexpr double kLeastMs = 0.5;
+  constexpr double kLeastTimes = 2;
+  return std::abs(finding.probe.round_trip_ms - finding.before_ms) >= kLeastMs &&
+         std::abs(std::log(finding.share)) >= std::log(kLeastTimes);
 }
 
 std::vector<Finding> explaining(std::vector<Finding> findings, bool slower) {

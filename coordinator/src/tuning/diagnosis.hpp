@@ -61,6 +61,8 @@ struct Finding {
 // What has clearly changed, the largest change first: beyond what repetitions and the other probes scatter, and in all
 // takes. Probes of what only one side knows are left out.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// Of round trips compared: on busy machines the shortest is a wake-up longer at times.
+[[nodiscard]] bool is_clear_latency(const Finding& finding);
 // Those that can be why steps got slower, or faster.
 [[nodiscard]] std::vector<Finding> explaining(std::vector<Finding> findings, bool slower);
 // "the link of node n3 to n4 is at 38 % of its bandwidth, of which others used 70 % while it was probed"; the first few

@@ -57,10 +57,7 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
                     (drift.during.empty() ? "" : ", noticed in " + drift.during));
   carry_over_drift(drift);
   if (state_.doing == Doing::kAwaitingApproval) withdraw_question("the incumbent's step time has changed");
-  if (waits_to_retune()) {
-    return note("drift", "the job is not tuned again for it before step " +
-                             std::to_string(state_.retuned_step + state_.retune_wait) + ": it was a short while ago");
-  }
+  if (waits_to_retune()) return note_wait();
   const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;
   if (is_calm() || searches) return explain_drift();
   if (!interleaving_) return;
@@ -76,7 +73,11 @@ void Tuning::add_drift(const Drift& drift) {
 // One was noticed, and it is time to do something about it.
 bool Tuning::drift_is_due() const {
   const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
-  return allowed && !state_.drifts.empty() && !state_.drifts.back().handled && !waits_to_retune();
+  return allowed && has_open_drift() && !waits_to_retune();
+}
+
+bool Tuning::has_open_drift() const {
+  return !state_.drifts.empty() && !state_.drifts.back().handled;
 }
 
 // Nothing is under way and the job trains: what is to be done besides.
@@ -94,7 +95,10 @@ void Tuning::explain_drift() {
   probing_since_ = now_.monotonic;
   look_since_.reset();
   transition();
-  act(ProbeHardware{state_.drifts.back().since_step, state_.incumbent.hash, true, true, kProbeTakes});
+  act(ProbeHardware{.since_step = state_.drifts.back().since_step,
+                    .plan_hash = state_.incumbent.hash,
+                    .urgent = true,
+                    .takes = kProbeTakes});
 }
 
 // The probes that a drift has waited for.
@@ -201,6 +205,11 @@ void Tuning::retune() {
 
 bool Tuning::waits_to_retune() const {
   return state_.step < state_.retuned_step + state_.retune_wait;
+}
+
+void Tuning::note_wait() {
+  note("drift", "the job is not tuned again for it before step " +
+                    std::to_string(state_.retuned_step + state_.retune_wait) + ": it was a short while ago");
 }
 
 // The drift tells what its own plan takes now. Any other plan's time is taken to have changed as much, until it is

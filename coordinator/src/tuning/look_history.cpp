@@ -11,8 +11,7 @@ namespace {
 
 constexpr std::size_t kBefore = 8;  // looks that are kept beside the latest
 constexpr double kLeastChange = 0.1;
-constexpr double kSurely = 3;              // times the scatter, of a single probe
-constexpr double kLeastRoundTripMs = 0.5;  // and twice, or half: a wake-up more is no latency
+constexpr double kSurely = 3;  // times the scatter, of a single probe
 
 using Values = std::span<const double>;
 
@@ -30,10 +29,6 @@ double scatter_of(Values values) {
 // How far all of `now` lie below all of `before`; less than 0: they do not.
 double gap_below(Values now, Values before) {
   return *std::ranges::min_element(before) - *std::ranges::max_element(now);
-}
-
-bool is_clear_round_trip(double before_ms, double now_ms) {
-  return std::abs(now_ms - before_ms) >= kLeastRoundTripMs && std::abs(std::log(now_ms / before_ms)) >= std::log(2);
 }
 
 }  // namespace
@@ -102,7 +97,7 @@ std::vector<Finding> LookHistory::take_changes(const std::vector<Probe>& known) 
     const auto probe =
         std::ranges::find_if(known, [&, wanted = subject](const Probe& one) { return subject_of(one, of) == wanted; });
     if (!found && probe != known.end()) found = faster_than_known(series, of, *probe);
-    if (!found || (found->latency && !is_clear_round_trip(found->before_ms, found->probe.round_trip_ms))) continue;
+    if (!found || (found->latency && !is_clear_latency(*found))) continue;
     changes.push_back(*found);
   }
   std::ranges::stable_sort(changes, [](const Finding& a, const Finding& b) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLooksShare = 0.25;  // of what tuning may cost
 constexpr int kLooksAtOnce = 2;       // one after the other, to be sure of what the last one found
-constexpr double kAsBefore = 0.95;    // of a device's speed
+constexpr double kAsFast = 0.95;      // of a device's speed
 
 const Probe* find(const std::vector<Probe>& probes, const Probe& like) {
   const auto found = std::ranges::find_if(probes, [&](const Probe& one) { return same_subject(one, like); });
@@ -31,14 +31,18 @@ void Tuning::look_at_hardware() {
   looked_at_ = now_.monotonic;
   look_since_ = looked_at_;
   look_ms_ = 0;
-  act(ProbeHardware{state_.step, state_.incumbent.hash});
+  act(ProbeHardware{.since_step = state_.step, .plan_hash = state_.incumbent.hash});
 }
 
 // Beside the first search for a trial, which hides the time that it takes.
 void Tuning::take_first_look() {
   if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
   first_look_since_ = looked_at_ = now_.monotonic;
-  act(ProbeHardware{state_.step, state_.incumbent.hash, true, !state_.unprobed_nodes.empty(), kProbeTakes});
+  act(ProbeHardware{.since_step = state_.step,
+                    .plan_hash = state_.incumbent.hash,
+                    .urgent = true,
+                    .computing = !state_.unprobed_nodes.empty(),
+                    .takes = kProbeTakes});
 }
 
 // No trial begins while the first look takes place: each would disturb the other.
@@ -148,8 +152,7 @@ void Tuning::looked() {
   if (!is_calm() || state_.phase != Phase::kTraining) return;
   const std::vector<Finding> changes = history_.take_changes(state_.last_probes);
   looks_again_ = history_.may_be_faster() && looks_again_ < kLooksAtOnce ? looks_again_ + 1 : 0;
-  const bool postponed = !state_.drifts.empty() && !state_.drifts.back().handled;
-  if (changes.empty() || postponed) return;
+  if (changes.empty() || has_open_drift()) return;
   std::vector<Finding> recovered = changes;
   std::erase_if(recovered, [this](const Finding& one) { return !is_recovery(one); });
   if (!recovered.empty()) return take_recovery(recovered);
@@ -168,10 +171,7 @@ void Tuning::take_recovery(const std::vector<Finding>& recovered) {
   name_causes(recovered, drift);
   add_drift(drift);
   note("drift", "a look at the hardware finds, though steps take what they took, " + drift.what);
-  if (waits_to_retune()) {
-    return note("drift", "the job is not tuned again for it before step " +
-                             std::to_string(state_.retuned_step + state_.retune_wait) + ": it was a short while ago");
-  }
+  if (waits_to_retune()) return note_wait();
   history_.begin_anew();
   accept(recovered);
   take_device_shares(recovered);
@@ -181,9 +181,14 @@ void Tuning::take_recovery(const std::vector<Finding>& recovered) {
 // A share of a share: findings compare with the last probes, and these with those before.
 void Tuning::take_device_shares(const std::vector<Finding>& findings) {
   for (const auto& [device, share] : device_shares(findings, state_.cluster_json)) {
-    const double left = state_.slow_devices.try_emplace(device, 1).first->second *= share;
-    if (left >= kAsBefore) state_.slow_devices.erase(device);
+    const auto known = state_.slow_devices.find(device);
+    take_device_speed(device, known == state_.slow_devices.end() ? share : known->second * share);
   }
+}
+
+void Tuning::take_device_speed(std::int32_t device, double share) {
+  state_.slow_devices[device] = share;
+  if (share >= kAsFast) state_.slow_devices.erase(device);
 }
 
 }  // namespace trimtab::coordinator

@@ -17,8 +17,6 @@ std::string change_of(const NodeBack& back, const std::string& former) {
          former;
 }
 
-constexpr double kAsFast = 0.95;  // of a device's speed
-
 // How fast a device is beside the one that took its part of the same plan's steps before it.
 std::optional<double> speed_in_training(std::int32_t device, const std::vector<Probe>& expected,
                                         const std::vector<Probe>& probes) {
@@ -113,7 +111,7 @@ bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
       if (!speed) continue;
       told += (told.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
               format_percent(*speed);
-      if (*speed < kAsFast) state_.slow_devices[device] = *speed;
+      take_device_speed(device, *speed);
     }
     note("drift", "node " + node + ", which is of other hardware, computes, beside what costs were measured on: " +
                       (told.empty() ? "no probe has told; it is taken to be as fast" : told));

@@ -88,8 +88,8 @@ struct Drift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  bool by_look = false;  // before_ms and after_ms are the same
-  std::string during;    // "trial 3", what the job was about when it was noticed; empty = it trained
+  bool by_look = false;             // before_ms and after_ms are the same
+  std::string during;               // "trial 3", what the job was about when it was noticed; empty = it trained
   bool handled = false;             // probed, and tuned again where that is wanted
   bool links = false;               // probes found links that have changed
   bool devices = false;             // … devices

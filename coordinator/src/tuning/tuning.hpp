@@ -309,6 +309,7 @@ class Tuning {
   void notice_drift(const StepChange& change, std::int64_t step);
   void add_drift(const Drift& drift);
   [[nodiscard]] bool drift_is_due() const;
+  [[nodiscard]] bool has_open_drift() const;
   void train_on();
   void explain_drift();
   void explained(const HardwareProbed& probed);
@@ -319,6 +320,7 @@ class Tuning {
   void carry_over_drift(const Drift& drift);
   [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
   [[nodiscard]] bool waits_to_retune() const;
+  void note_wait();
 
   // looks.cpp
   void look_at_hardware();
@@ -337,6 +339,7 @@ class Tuning {
   void looked();
   void take_recovery(const std::vector<Finding>& recovered);
   void take_device_shares(const std::vector<Finding>& findings);
+  void take_device_speed(std::int32_t device, double share);
 
   // growth.cpp
   void on(const NodesOffered& offered);
