@@ -300,7 +300,7 @@ void Agents::batch_stored(const CostIntake::Answer& stored) {
   if (!stored.refused.empty()) return;
   JobRun* job = jobs_.find(stored.job);
   if (job == nullptr || !has_ranks_on(job->state(), stored.node)) return;
-  job->costs_stored(stored.fingerprint, stored.has_active);
+  job->costs_stored(stored.node, stored.fingerprint, stored.has_active);
 }
 
 // Nothing of a command that is forgotten, or that another node was given.

@@ -10,6 +10,7 @@
 
 #include "cost_needs.hpp"
 #include "joining_nodes.hpp"
+#include "mixed_hardware.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
 #include "rendezvous.hpp"
@@ -35,6 +36,12 @@ std::vector<CostKind> priced_kinds() {
   std::vector<CostKind> kinds;
   for (int i = 0; i < static_cast<int>(CostKind::kRange); ++i) kinds.push_back(static_cast<CostKind>(i));
   return kinds;
+}
+
+// Empty where the cluster has no such node.
+std::string fingerprint_of(const Cluster& cluster, const std::string& node) {
+  const auto found = std::ranges::find(cluster.nodes, node, &Node::name);
+  return found == cluster.nodes.end() ? "" : found->fingerprint;
 }
 
 // Of which adopted plan a job's timelines are; empty = there are none.
@@ -172,13 +179,11 @@ bool JobRun::store() {
 }
 
 void JobRun::place() {
-  auto placed = services_.members.place(state().job, state().tenant);
-  if (!placed.ok()) return feed(NodesUnsuitable{placed.error().message});
-  if (!placed->has_value()) return tell_of_waiting();
+  const auto placement = services_.members.place(state().job, state().tenant);
+  if (!placement) return tell_of_waiting();
   waits_for_.clear();
-  const Placement& placement = **placed;
-  load_facts(placement);
-  feed(NodesReady{placement.nodes, to_json(placement.cluster), state().fingerprint});
+  load_facts(placement->fingerprint);
+  feed(NodesReady{placement->nodes, to_json(placement->cluster), state().fingerprint});
 }
 
 void JobRun::tell_of_waiting() {
@@ -188,13 +193,18 @@ void JobRun::tell_of_waiting() {
 
 // A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
 // hardware is a fact of earlier runs.
-void JobRun::load_facts(const Placement& placement) {
+std::string JobRun::job_fingerprint(const std::string& hardware) const {
+  const auto found = services_.costs.fact(hardware, fact_name("job_fingerprint"));
+  const auto own = found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
+  return own.is_string() ? own.get<std::string>() : hardware;
+}
+
+void JobRun::load_facts(const std::string& hardware) {
   const auto fact = [this](const std::string& fingerprint, const std::string& what) {
     auto found = services_.costs.fact(fingerprint, what);
     return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
   };
-  const auto own = fact(placement.fingerprint, fact_name("job_fingerprint"));
-  tuning_.set_fingerprint(own.is_string() ? own.get<std::string>() : placement.fingerprint);
+  tuning_.set_fingerprint(job_fingerprint(hardware));
   const auto calibration = fact(state().fingerprint, fact_name("calibration"));
   std::vector<std::string> failed;
   const auto failures = fact(state().fingerprint, failures_fact());
@@ -215,22 +225,29 @@ std::string JobRun::factors_of_others() const {
   return known ? **found : "";
 }
 
-void JobRun::costs_stored(const std::string& fingerprint, bool active) {
-  if (!active || state().phase != Phase::kProfiling || fingerprint == state().fingerprint) return;
-  spdlog::info("job {}: its costs belong to fingerprint {}", name(), fingerprint);
+void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
+  if (!active || state().phase != Phase::kProfiling) return;
   // The hardware's own, under which the next run of the job looks for it.
   const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
-  if (cluster.ok() && !cluster->nodes.empty()) {
-    const auto stored = services_.costs.put_fact(cluster->nodes.front().fingerprint, fact_name("job_fingerprint"),
-                                                 nlohmann::json(fingerprint).dump());
+  const std::string hardware = cluster.ok() ? fingerprint_of(*cluster, node) : "";
+  if (!hardware.empty() && job_fingerprint(hardware) != fingerprint) {
+    spdlog::info("job {}: costs of node {} belong to fingerprint {}", name(), node, fingerprint);
+    const auto stored =
+        services_.costs.put_fact(hardware, fact_name("job_fingerprint"), nlohmann::json(fingerprint).dump());
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }
+  const bool is_others = !hardware.empty() && hardware != cluster->nodes.front().fingerprint;
+  if (is_others || fingerprint == state().fingerprint) return;
   tuning_.set_fingerprint(fingerprint);
   if (state().calibration_json.empty()) tuning_.set_calibration(factors_of_others());
 }
 
 std::vector<Cost> JobRun::known_costs() const {
-  auto costs = services_.costs.costs(state().fingerprint, priced_kinds());
+  return costs_of(state().fingerprint);
+}
+
+std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
+  auto costs = services_.costs.costs(fingerprint, priced_kinds());
   if (costs.ok()) return std::move(costs).value();
   spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
   return {};
@@ -297,7 +314,26 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs()));
+  std::vector<Cost> known = known_costs();
+  const std::map<std::string, double> speeds = speeds_of_others(known);
+  CostsCounted counted = count_costs(state().model_json, state().cluster_json, state().job.knobs, known);
+  counted.speeds = speeds;
+  (void)events_.push(std::move(counted));
+}
+
+// What `known` has of operators that they were not measured for is taken from it.
+std::map<std::string, double> JobRun::speeds_of_others(std::vector<Cost>& known) const {
+  std::map<std::string, double> speeds;
+  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
+  if (!cluster.ok() || cluster->nodes.empty()) return speeds;
+  const std::vector<Cost> here = known;
+  for (const Node& node : cluster->nodes) {
+    if (node.fingerprint == cluster->nodes.front().fingerprint) continue;
+    const std::vector<Cost> there = costs_of(job_fingerprint(node.fingerprint));
+    if (const auto speed = measured_speed(here, there)) speeds[node.name] = *speed;
+    known = known_of_both(std::move(known), there);
+  }
+  return speeds;
 }
 
 void JobRun::carry_out(const SearchPlans& action) {

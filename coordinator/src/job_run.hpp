@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,8 +35,8 @@ class JobRun {
   [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
-  // A batch of this job's costs has been stored under this fingerprint.
-  void costs_stored(const std::string& fingerprint, bool active);
+  // A batch of this job's costs that a node has measured has been stored under this fingerprint.
+  void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
 
   // A rank's picture of one of its steps.
   [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
@@ -67,7 +68,10 @@ class JobRun {
   [[nodiscard]] bool awaits(const Event& event) const;
   void place();
   void tell_of_waiting();
-  void load_facts(const Placement& placement);
+  [[nodiscard]] std::string job_fingerprint(const std::string& hardware) const;
+  void load_facts(const std::string& hardware);
+  [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
+  [[nodiscard]] std::map<std::string, double> speeds_of_others(std::vector<Cost>& known) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "net/host_text.hpp"
@@ -240,27 +241,37 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   return larger;
 }
 
-Result<std::optional<Placement>> Membership::place(const Job& job, const std::string& tenant) const {
+std::optional<Placement> Membership::place(const Job& job, const std::string& tenant) const {
   Placement placement;
   std::int32_t wanted = job.world_size;
-  for (const auto& [name, member] : members_) {
+  for (const auto& [name, member] : by_hardware(tenant)) {
     if (wanted == 0) break;
-    if (!is_live(member) || !member.serves(tenant)) continue;
-    const std::int32_t devices = std::min(member.devices, wanted);
+    const std::int32_t devices = std::min(member->devices, wanted);
     placement.nodes.push_back({name, job.world_size - wanted, devices});
-    placement.cluster.nodes.push_back({name, member.fingerprint, devices, memory_of(member, job), 0});
+    placement.cluster.nodes.push_back({name, member->fingerprint, devices, memory_of(*member, job), 0});
     wanted -= devices;
   }
-  if (wanted > 0) return std::optional<Placement>{};
+  if (wanted > 0) return std::nullopt;
   placement.fingerprint = placement.cluster.nodes.front().fingerprint;
   placement.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
-  for (const Node& node : placement.cluster.nodes) {
-    if (node.fingerprint == placement.fingerprint) continue;
-    return bad_input("nodes " + placement.cluster.nodes.front().name + " and " + node.name +
-                     " have different hardware fingerprints; this release tunes jobs on nodes of one fingerprint. " +
-                     "Compare them with `trimtab doctor`");
+  return placement;
+}
+
+// Nodes of one fingerprint together, that of most devices first: a job is on nodes that are alike where they suffice.
+std::vector<std::pair<std::string, const Member*>> Membership::by_hardware(const std::string& tenant) const {
+  std::vector<std::pair<std::string, const Member*>> nodes;
+  std::map<std::string, std::int64_t> devices;
+  for (const auto& [name, member] : members_) {
+    if (!is_live(member) || !member.serves(tenant)) continue;
+    nodes.emplace_back(name, &member);
+    devices[member.fingerprint] += member.devices;
   }
-  return std::optional<Placement>(std::move(placement));
+  std::ranges::stable_sort(nodes, [&](const auto& a, const auto& b) {
+    const std::string& of_a = a.second->fingerprint;
+    const std::string& of_b = b.second->fingerprint;
+    return std::tie(devices[of_b], of_a) < std::tie(devices[of_a], of_b);
+  });
+  return nodes;
 }
 
 }  // namespace trimtab::coordinator

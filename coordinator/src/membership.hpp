@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -63,7 +64,7 @@ struct Introduction {
   std::string coordinator_address;  // of its connection, as this side sees it
 };
 
-// The devices that a job gets, and the cluster document that describes them.
+// The devices that a job gets, and the cluster document that describes them; the fingerprint is its first node's.
 struct Placement {
   std::vector<NodeShare> nodes;
   Cluster cluster;
@@ -114,9 +115,9 @@ class Membership {
   // Whether jobs of this tenant may run there. A node that nobody knows serves nobody.
   [[nodiscard]] bool serves(const std::string& node, const std::string& tenant) const;
 
-  // Devices in order of node name, of nodes that serve the tenant. Empty when the live ones have too few; an error when
-  // they have enough and the job cannot use them.
-  [[nodiscard]] Result<std::optional<Placement>> place(const Job& job, const std::string& tenant) const;
+  // Devices of nodes that serve the tenant: those of the hardware fingerprint that most of them have first, and in
+  // order of node name. Empty when the live ones have too few.
+  [[nodiscard]] std::optional<Placement> place(const Job& job, const std::string& tenant) const;
   // What a job that finds too few devices is told where others are there: those of other tenants' nodes. Empty = there
   // are no others.
   [[nodiscard]] std::string kept_from(const Job& job, const std::string& tenant) const;
@@ -126,6 +127,7 @@ class Membership {
                                                           const std::vector<NodeShare>& present) const;
 
  private:
+  [[nodiscard]] std::vector<std::pair<std::string, const Member*>> by_hardware(const std::string& tenant) const;
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Status make_room_for(const std::string& node);
 

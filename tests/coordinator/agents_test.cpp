@@ -377,7 +377,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
     profiling.phase = Phase::kProfiling;
     profiling.fingerprint = "not known yet";
     JobRun run(other.run(), profiling, "{}", world.services);
-    run.costs_stored("hardware", true);
+    run.costs_stored("n0", "hardware", true);
     CHECK(run.state().calibration_json == run.state().earlier_calibration_json);
     return run.state().earlier_calibration_json;
   };

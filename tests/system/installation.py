@@ -78,7 +78,7 @@ class Installation:
     def restart_hard(self, daemon):
         """kill -9 of a daemon, and the same command again, as a service manager would do it."""
         running = self.processes()
-        words = pathlib.Path(f"/proc/{running[daemon]}/cmdline").read_bytes().decode().split("\0")[:-1]
+        words = command_line(running[daemon])
         # The coordinator was given any free port; the agent knows the one that it got.
         words = [f"127.0.0.1:{running['port']}" if word == "127.0.0.1:0" else word for word in words]
         kill_hard(running[daemon])
@@ -86,6 +86,19 @@ class Installation:
         with open(self.directory / f"{daemon}-again.log", "w") as log:
             self.restarted.append(
                 subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
+
+    def join(self, words, name):
+        """An agent of another fingerprint, on a state of its own; `words`: another agent's command line."""
+        directory = self.directory / name
+        directory.mkdir()
+        words = list(words)
+        threads = "2" if os.environ.get("OMP_NUM_THREADS") == "1" else "1"
+        for flag, value in {"--node": name, "--state": directory, "--socket": directory / "agent.sock"}.items():
+            words[words.index(flag) + 1] = str(value)
+        with open(self.directory / f"{name}.log", "w") as log:
+            self.restarted.append(
+                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                 env={**os.environ, "OMP_NUM_THREADS": threads}))
 
     def start_tune(self, job, *arguments):
         self.out.mkdir(parents=True, exist_ok=True)
@@ -146,9 +159,13 @@ def replace_in(file, changes):
     file.write_text(text)
 
 
+def command_line(pid):
+    return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+
+
 def rank_of(pid):
     """The rank that a training process is, by its command line."""
-    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    words = command_line(pid)
     return int(words[words.index("--rank") + 1])
 
 

@@ -1,12 +1,9 @@
 """Three nodes on this machine and an elastic job: one is lost for good, with its rank; then another joins."""
 
 import json
-import os
-import pathlib
-import subprocess
 import unittest
 
-from installation import Installation, kill_hard, rank_of, rank_processes, replace_in, wait_until
+from installation import Installation, command_line, kill_hard, rank_of, rank_processes, replace_in, wait_until
 
 SNAPSHOT_EVERY = 20  # steps, as in job.toml
 
@@ -24,7 +21,7 @@ class Elastic(unittest.TestCase):
             trimtab.wait_for("did not come back within the deadline: the job goes on without, on 2 devices", 60)
             trimtab.wait_for("the initial plan takes", 60, times=2)
             self.check_resumed(trimtab, before)
-            self.join(trimtab, agent, "n7")
+            trimtab.join(agent, "n7")
             trimtab.wait_for("node n7 has joined", 60)
             self.check_tried(trimtab)
 
@@ -49,7 +46,7 @@ class Elastic(unittest.TestCase):
         """The command line of its agent, which is killed with its rank, and the step at which that happened."""
         found = json.loads((trimtab.state / "up.json").read_text())["processes"]
         pid = next(process["pid"] for process in found if process["name"] == f"agent {node}")
-        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+        words = command_line(pid)
         rank = next(one for one in rank_processes(trimtab.directory) if rank_of(one) == 2)
         step = self.job(trimtab)["step"]
         kill_hard(pid)
@@ -59,19 +56,6 @@ class Elastic(unittest.TestCase):
     def check_resumed(self, trimtab, before):
         self.assertGreater(self.job(trimtab)["step"], before - 2 * SNAPSHOT_EVERY, "the job began anew")
         self.assertEqual(sorted(rank_of(pid) for pid in rank_processes(trimtab.directory)), [0, 1])
-
-    def join(self, trimtab, words, name):
-        """An agent of another fingerprint, on a state of its own."""
-        directory = trimtab.directory / name
-        directory.mkdir()
-        words = list(words)
-        threads = "2" if os.environ.get("OMP_NUM_THREADS") == "1" else "1"
-        for flag, value in {"--node": name, "--state": directory, "--socket": directory / "agent.sock"}.items():
-            words[words.index(flag) + 1] = str(value)
-        with open(trimtab.directory / f"{name}.log", "w") as log:
-            trimtab.restarted.append(
-                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                                 env={**os.environ, "OMP_NUM_THREADS": threads}))
 
     def check_tried(self, trimtab):
         """What joined is planned for; where a plan promises enough it is tried, and stays or is left."""

@@ -41,11 +41,7 @@ struct Tick {};
 struct NodesReady {
   std::vector<NodeShare> nodes;
   std::string cluster_json;
-  std::string fingerprint;  // hash
-};
-// They are there, but the job cannot run on them.
-struct NodesUnsuitable {
-  std::string reason;
+  std::string fingerprint;  // hash, of what costs are measured on: the first node's
 };
 
 struct CommandFinished {
@@ -69,6 +65,8 @@ struct CostsCounted {
   std::vector<std::int32_t> request_sizes;  // costs that each request fills
   std::string missing_names;                // a few of them, for people
   std::string error;                        // the model does not parse, the database does not answer
+  // By node of another fingerprint: how fast it computes beside what the costs are of, by its own.
+  std::map<std::string, double> speeds = {};
 };
 
 struct SearchFinished {
@@ -174,8 +172,7 @@ struct KillSwitches {
 
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
-using Event =
-    std::variant<Tick, NodesReady, NodesUnsuitable, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
-                 HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
+using Event = std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
+                           HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
 
 }  // namespace trimtab::coordinator

@@ -79,6 +79,34 @@ void Tuning::compare_hardware(const NodeBack& back) {
   kill_ranks(AfterKill::kHalt);
 }
 
+// A job that begins on nodes of several fingerprints.
+void Tuning::find_other_hardware() {
+  const auto cluster = parse_cluster(state_.cluster_json, "the job's cluster");
+  if (!cluster.ok() || cluster->nodes.empty()) return;
+  const std::string& known = cluster->nodes.front().fingerprint;
+  std::string others;
+  for (const Node& one : cluster->nodes) {
+    if (one.fingerprint == known) continue;
+    state_.unprobed_nodes.push_back(one.name);
+    others += (others.empty() ? "" : ", ") + one.name;
+  }
+  if (others.empty()) return;
+  note("phase", "costs are those of fingerprint " + known + "; of other hardware are nodes " + others +
+                    ", which are priced by how fast they compute beside it");
+}
+
+// By what was measured of both; the look before the first trial tells of the nodes that are left.
+void Tuning::take_measured_speeds(const std::map<std::string, double>& speeds) {
+  if (profiles_anew()) return;
+  for (const auto& [node, speed] : speeds) {
+    if (std::erase(state_.unprobed_nodes, node) == 0) continue;
+    for (const std::uint32_t rank : ranks_of(node)) take_device_speed(static_cast<std::int32_t>(rank), speed);
+    note("phase", "node " + node + ", which is of other hardware, computes the model's operators at " +
+                      format_percent(speed) + " of the others' speed" +
+                      (speed > 1 ? "; it is taken to be as fast" : ""));
+  }
+}
+
 // How fast its devices and links were. What its ranks took in training stays, to tell how fast the others there are.
 void Tuning::forget_hardware_of(const std::string& node) {
   for (const Probe& one : state_.last_probes) {

@@ -30,11 +30,8 @@ void Tuning::on(const NodesReady& ready) {
   state_.nodes = ready.nodes;
   state_.cluster_json = ready.cluster_json;
   state_.fingerprint = ready.fingerprint;
+  find_other_hardware();
   describe();
-}
-
-void Tuning::on(const NodesUnsuitable& unsuitable) {
-  if (state_.phase == Phase::kWaiting) fail(unsuitable.reason);
 }
 
 void Tuning::describe() {
@@ -73,6 +70,7 @@ void Tuning::on(const CostsCounted& counted) {
     state_.costs_reused = counted.known;
     state_.costs_wanted = counted.missing;
   }
+  take_measured_speeds(counted.speeds);
   if (counted.missing == 0) return profiled();
   if (first) {
     state_.requests = counted.requests;

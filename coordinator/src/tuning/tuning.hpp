@@ -130,7 +130,6 @@ class Tuning {
 
   // preparation.cpp
   void on(const NodesReady&);
-  void on(const NodesUnsuitable&);
   void on(const CostsCounted&);
   void describe();
   void described(const CommandFinished&);
@@ -357,6 +356,8 @@ class Tuning {
   void compare_hardware(const NodeBack& back);
   void forget_hardware_of(const std::string& node);
   bool price_other_hardware(const std::vector<Probe>& probes);
+  void find_other_hardware();
+  void take_measured_speeds(const std::map<std::string, double>& speeds);
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
