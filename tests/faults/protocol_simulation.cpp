@@ -5,10 +5,10 @@
 // incumbent. Machines are set back to older copies, too: what came since is lost then, and nothing else. Arguments:
 // seeded_runs.hpp.
 //
-// Real: the coordinator's `Agents`, membership, jobs and databases; the agent's storage, what runs launches and kills,
-// looks after ranks, speaks with them and tells of them. Played: network, disks, clocks, processes and the ranks in
-// them, searches, descriptions and benchmarks, and the dispatch of an agent's frames. With the variable
-// TRIMTAB_SIMULATION_LOG both daemons' log is shown.
+// Real: the coordinator's `Agents`, membership, jobs, probing and databases; the agent's conversation with it, its
+// storage, what runs commands and probes, looks after ranks, speaks with them and tells of them. Played: network,
+// disks, clocks, processes and the ranks in them, searches, and what descriptions, benchmarks and probes find. With the
+// variable TRIMTAB_SIMULATION_LOG both daemons' log is shown.
 
 #include <spdlog/spdlog.h>
 
@@ -36,11 +36,11 @@ constexpr Nanoseconds kPeace = 400s;
 // The messages that the runs cover, and those that they do not.
 constexpr const char* kCovered =
     "covered: Hello, Welcome, Refused, Heartbeat, CostBatch, BatchAck, Command (Describe, Benchmark, Launch, Kill), "
-    "CommandDone, PlanPropose, PlanCommit, PlanCancel, StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
+    "CommandProgress, CommandDone, ProbeBegin, ProbeLink, ProbeEnd, ProbeReport, PlanPropose, PlanCommit, PlanCancel, "
+    "StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
     "PlanActive, PlanFailed, Exited, Bye), UnfinishedJobs\n"
-    "not covered: CommandProgress, CollectiveStamps, RankActivity, traces, hardware probes, RankEvent (Timeline, "
-    "Passes, "
-    "Submission); TLS and WebSocket frames\n";
+    "not covered: CollectiveStamps, RankActivity, traces, RankEvent (Timeline, Passes, Submission); TLS and WebSocket "
+    "frames\n";
 
 // What becomes of the job when everything behaves.
 enum class Ending { kStopped, kFrozen, kTuned };
@@ -125,7 +125,7 @@ class Cluster {
         return coordinator_.order(kOrders[random_.below(std::size(kOrders))]);
       }
       default:
-        return coordinator_.want("command " + std::to_string(++commands_) + " of " + agent.node(), agent.node());
+        return coordinator_.want("command-" + std::to_string(++commands_) + "-of-" + agent.node(), agent.node());
     }
   }
 

@@ -212,7 +212,14 @@ void SimulatedCoordinator::order(const std::string& tag, const std::string& node
   if (is_new) expect(tags_.emplace(*id, tag).second, "an id is given once");
   wire::ToAgent message;
   message.mutable_command()->set_id(*id);
-  message.mutable_command()->mutable_describe()->set_job_json(tag);
+  Job job;
+  job.name = tag;
+  job.world_size = 1;
+  job.steps = 1;
+  job.describe = {"describe"};
+  job.train = {"train"};
+  job.working_directory = "/";
+  message.mutable_command()->mutable_describe()->set_job_json(to_json(job));
   static_cast<void>(life_->agents.send(node, message));
 }
 
