@@ -23,12 +23,13 @@ const char* const kModel = R"({"schema":"trimtab.model/1","name":"m","global_bat
    "output_bytes":8,"forward_flops":8}]})";
 
 const char* const kJob = "train";
+constexpr std::size_t kMostSteps = 60;  // some are dropped
 
 }  // namespace
 
 SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
     : state(std::move(opened)),
-      news([this](const wire::FromAgent& message) { return conversation.send(message); }),
+      news([this](const wire::FromAgent& message) { return conversation.send(message); }, kMostSteps),
       ranks(
           loop, agent::RankLedger(state.database), agent.scratch_.path(),
           [this](const agent::LedgerRank& rank) {
@@ -37,7 +38,9 @@ SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
           agent.ranks_.processes(agent.index_)),
       jobs(agent.scratch_.path(), sample_fingerprint()),
       traces({[this](const wire::FromAgent& message) { return conversation.send_trace(message); },
-              [](const std::string&) { return std::vector<agent::TraceRecorder::Ring>(); },
+              [&agent](const std::string& job) {
+                return job == kJob ? agent.rings() : std::vector<agent::TraceRecorder::Ring>();
+              },
               [](net::LocalPeerId, std::uint64_t) {}, agent.clock_, agent.node()}),
       rings(agent.clock_, {}),
       sessions({ranks, news, rings, jobs,
@@ -186,7 +189,10 @@ void SimulatedAgent::boot() {
   if (!life_) return time_.after(1s, [this, life = lives_] { life == lives_ ? boot() : void(); });
   every(2s, [this] { measure(); });
   every(500ms, [this] { connect(); });
-  every(500ms, [this] { life_->probe.tick(); });
+  every(500ms, [this] {
+    life_->probe.tick();
+    trace();
+  });
 }
 
 void SimulatedAgent::open() {
@@ -278,6 +284,35 @@ void SimulatedAgent::connect() {
   if (peer_ != 0) life_->conversation.opened();
 }
 
+// Each rank on the node has one.
+std::vector<agent::TraceRecorder::Ring> SimulatedAgent::rings() const {
+  std::vector<agent::TraceRecorder::Ring> all;
+  for (const auto& [pid, rank] : ranks_.on_node(index_)) {
+    all.push_back({static_cast<net::LocalPeerId>(pid), {kJob, "", rank}, pid, false, {}});
+  }
+  return all;
+}
+
+// What the rings of this moment bring.
+void SimulatedAgent::trace() {
+  agent::TraceRecorder& traces = life_->traces;
+  std::set<pid_t> present;
+  for (const agent::TraceRecorder::Ring& ring : traces.running() > 0 ? rings() : decltype(rings())()) {
+    present.insert(ring.pid);
+    agent::RangeRecord record;
+    record.name = "step";
+    record.domain = "trimtab";
+    record.end_ns = static_cast<std::uint64_t>(clock_.wall().count());
+    record.begin_ns = record.end_ns - 1000;
+    const agent::RangeRecord both[] = {record, record};
+    traces.records(ring.peer, both);
+  }
+  for (const pid_t pid : std::exchange(life_->traced, present)) {
+    if (!present.contains(pid)) traces.ring_ended(static_cast<net::LocalPeerId>(pid));
+  }
+  traces.tick();
+}
+
 // One in two periods something was measured; all that was is tried to be stored.
 void SimulatedAgent::measure() {
   if (!behaves_ && random_.below(2) == 0) {
@@ -286,6 +321,8 @@ void SimulatedAgent::measure() {
   }
   flush();
   life_->conversation.look_after();
+  expect(life_->costs->spool().bytes() <= 2 * spool_limit_, "the spool is bounded");
+  expect(life_->news.steps_waiting() <= kMostSteps, "steps that wait are bounded");
 }
 
 void SimulatedAgent::flush() {
@@ -365,6 +402,7 @@ std::string SimulatedAgent::waits_for() const {
   if (!connected()) return peer_ == 0 ? "a connection" : "a welcome";
   if (!life_->collected.empty()) return "room for costs: " + life_->costs->counters().last_error;
   if (life_->costs->spool().bytes() > 0) return "acknowledgements: " + life_->costs->counters().last_error;
+  if (life_->traces.running() > 0) return "the end of a trace";
   return life_->commands.running() == 0 ? "" : "commands";
 }
 

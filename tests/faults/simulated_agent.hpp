@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "agent_database.hpp"
 #include "command_runner.hpp"
@@ -81,6 +82,7 @@ class SimulatedAgent {
     agent::JobRetention retention;
     agent::CoordinatorConversation conversation;
     SimulatedRanks::Peer last_local = 0;
+    std::set<pid_t> traced;
   };
 
   void open();
@@ -100,6 +102,8 @@ class SimulatedAgent {
   void connect();
   void every(Nanoseconds period, const std::function<void()>& work);
   void beat(Nanoseconds period, std::uint64_t beats);
+  [[nodiscard]] std::vector<agent::TraceRecorder::Ring> rings() const;
+  void trace();
   void measure();
   void flush();
   void check(const wire::ToAgent& message);
