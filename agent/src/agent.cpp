@@ -48,7 +48,7 @@ std::string Agent::status() const {
   const Implementation& self = *implementation_;
   const Configuration& chosen = self.configuration;
   std::string text = "coordinator " + chosen.coordinator_host + ":" + std::to_string(chosen.coordinator_port) +
-                     (self.welcome ? " connected" : " absent") + ", " + std::to_string(self.ranks.running()) +
+                     (self.conversation.connected() ? " connected" : " absent") + ", " + std::to_string(self.ranks.running()) +
                      " ranks run";
   if (self.kill_switch.thrown()) text += ", kill switch thrown";
   return text;

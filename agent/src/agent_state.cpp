@@ -14,7 +14,7 @@
 #include "host/process_facts.hpp"
 #include "host_metrics.hpp"
 #include "net/tokens.hpp"
-#include "printable_lines.hpp"
+#include "rank_end.hpp"
 
 namespace trimtab::agent {
 
@@ -31,9 +31,6 @@ constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 // What an agent without ranks may take: scripts/soak measures it.
 constexpr double kIdleMemory = 64 << 20;
 constexpr double kIdleCores = 0.01;
-// On a slow link steps and heartbeats stand behind the costs that are on their way: those wait in the spool instead.
-constexpr std::size_t kCostsAhead = 128 * 1024;
-constexpr std::size_t kLastOutputBytes = 4096;
 
 net::Rate rate_of(const Configuration& chosen) {
   return {chosen.max_message_rate, static_cast<std::uint64_t>(std::max(chosen.max_byte_rate, chosen.max_frame))};
@@ -65,13 +62,11 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       state(std::move(opened)),
       random(seed),
       kill_switch(kill_switch_path(chosen.state)),
-      news([this](const wire::FromAgent& message) { return send(message); }),
-      ranks(loop, RankLedger(state.database), chosen.state, [this](const LedgerRank& rank) { rank_ended(rank); }),
+      news([this](const wire::FromAgent& message) { return conversation.send(message); }),
+      ranks(loop, RankLedger(state.database), chosen.state,
+            [this](const LedgerRank& rank) { tell_end(rank, ranks.scratch(rank.id).log(rank.id.rank), news); }),
       jobs(chosen.state, facts.fingerprint),
-      // A trace leaves half of the link's queue to everything else.
-      traces({[this](const wire::FromAgent& message) {
-                return link.queued_bytes() < static_cast<std::size_t>(configuration.link_queue) / 2 && send(message);
-              },
+      traces({[this](const wire::FromAgent& message) { return conversation.send_trace(message); },
               [this](const std::string& job) { return rings.rings_of(job); },
               [this](net::LocalPeerId peer, std::uint64_t until_ns) { rings.ask_full_detail(peer, until_ns); }, clock,
               chosen.node}),
@@ -84,7 +79,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 chosen.state,
                 facts.memory,
                 chosen.kill_grace,
-                [this](const wire::FromAgent& message) { return send(message); },
+                [this](const wire::FromAgent& message) { return conversation.send(message); },
                 [this](const Job& job, const std::vector<Cost>& measurements) { measured(job, measurements); },
                 [this](const RankIdentity& id) {
                   news.launched(id);
@@ -101,11 +96,28 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       retention({chosen.state, chosen.job_retention, [this](const std::string& job) { return ranks.is_active(job); },
                  [this](const std::string& job) { return forget_job(job); }},
                 clock.monotonic(), clock.wall()),
+      conversation(conversation_parts(), coordinator_port()),
       tls(std::move(certificates)),
       link(loop, link_options(chosen, tls, [this] { return token(); }),
-           {[this] { link_opened(); }, [this](std::string_view frame) { received(frame); },
-            [this](const std::string& reason) { link_closed(reason); }},
+           {[this] { conversation.opened(); }, [this](std::string_view frame) { conversation.received(frame); },
+            [this](const std::string& reason) { conversation.closed(reason); }},
            seed) {}
+
+CoordinatorConversation::Parts Agent::Implementation::conversation_parts() {
+  return {configuration, fingerprint_json, facts.memory, clock, state, costs, news, ranks, commands, sessions, traces,
+          hardware_probe, retention, [this] { return kill_switch.thrown(); },
+          // Of the kernel: a machine that was copied while it ran has the same numbers to come as its copy.
+          random_seed};
+}
+
+CoordinatorPort Agent::Implementation::coordinator_port() {
+  return {[this](std::string frame) { return link.send(std::move(frame)); }, [this] { return link.queued_bytes(); },
+          [this](const std::string& reason) { link.drop(reason); },
+          [this](Nanoseconds period) {
+            heartbeat.cancel();
+            if (period.count() > 0) heartbeat = loop.every(period, [this] { conversation.beat(); });
+          }};
+}
 
 HardwareProbe::Parts Agent::Implementation::probe_parts() {
   HardwareProbe::Parts parts{loop,
@@ -120,7 +132,7 @@ HardwareProbe::Parts Agent::Implementation::probe_parts() {
                                return of_job;
                              },
                              {},
-                             [this](const wire::FromAgent& message) { return send(message); }};
+                             [this](const wire::FromAgent& message) { return conversation.send(message); }};
   if (facts.fingerprint.device["kind"] == "gpu") {
     parts.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
   }
@@ -128,9 +140,7 @@ HardwareProbe::Parts Agent::Implementation::probe_parts() {
 }
 
 Status Agent::Implementation::open() {
-  const auto send_costs = [this](const wire::FromAgent& message) {
-    return link.queued_bytes() < kCostsAhead && send(message);
-  };
+  const auto send_costs = [this](const wire::FromAgent& message) { return conversation.send_costs(message); };
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
                                           configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
@@ -178,6 +188,7 @@ Status Agent::Implementation::open() {
 
 void Agent::Implementation::stop(std::function<void()> done) {
   if (std::exchange(stopping, true)) return;
+  conversation.stop();
   commands.stop();
   hardware_probe.link_closed();
   const auto finish = [this, done = std::move(done)] {
@@ -212,6 +223,7 @@ void Agent::Implementation::drain() {
   if (last_drain.count() > 0) loop_lag = std::max(Nanoseconds(0), now - last_drain - kDrainPeriod);
   rings.drain();
   traces.tick();
+  hardware_probe.tick();
   last_drain = clock.monotonic();
 }
 
@@ -226,18 +238,18 @@ void Agent::Implementation::flush_costs() {
 void Agent::Implementation::send_collectives() {
   rings.take_collectives([this](const RankRings::RankCollectives& rank) {
     collective_times.add(rank.origin.job, rank.stamps);
-    const bool sent = send(stamps_message(rank.origin, rank.rank, rank.stamps));
+    const bool sent = conversation.send(stamps_message(rank.origin, rank.rank, rank.stamps));
     (sent ? collectives_sent : collectives_unsent) += rank.stamps.size();
   });
 }
 
 void Agent::Implementation::tell_activities() {
   activities = rings.activities();
-  if (!welcome) return;
+  if (!conversation.connected()) return;
   for (const auto& [id, activity] : activities) {
     wire::FromAgent message;
     *message.mutable_rank_activity() = to_wire(id, activity);
-    send(message);
+    conversation.send(message);
   }
 }
 
@@ -250,12 +262,12 @@ void Agent::Implementation::follow_kill_switch() {
     spdlog::info("the kill switch is released");
   }
   sessions.hold(kill_switch.thrown());
-  beat();
+  conversation.beat();
 }
 
 void Agent::Implementation::bring_back_alone() {
   const Nanoseconds now = clock.monotonic();
-  if (!kill_switch.thrown() || welcome || stopping) {
+  if (!kill_switch.thrown() || conversation.connected() || stopping) {
     if (std::exchange(alone_since, std::nullopt)) commands.leave_to_coordinator();
     return;
   }
@@ -274,10 +286,7 @@ void Agent::Implementation::look_after() {
   follow_fingerprint();
   send_collectives();
   ranks.bound_logs(configuration.rank_log_limit);
-  if (!welcome) return;
-  news.retry();
-  costs->look_after(clock.monotonic());
-  renew_instance();
+  conversation.look_after();
 }
 
 Status Agent::Implementation::forget_job(const std::string& job) {
@@ -286,20 +295,6 @@ Status Agent::Implementation::forget_job(const std::string& job) {
   sessions.forget(job);
   jobs.forget(job);
   return {};
-}
-
-// The coordinator knows an agent by its instance: it is told of a new one in a new conversation.
-void Agent::Implementation::renew_instance() {
-  // Of the kernel: a machine that was copied while it ran has the same numbers to come as its copy.
-  Random fresh(random_seed());
-  const auto renewed = agent::renew_instance(state, fresh, [this](const std::string& instance, std::uint64_t batches) {
-    return costs->prepare_renewal(instance, batches);
-  });
-  if (!renewed.ok()) return spdlog::warn("this agent needs a new instance: {}", renewed.error().message);
-  if (!*renewed) return;
-  costs->renew(state.instance);
-  spdlog::info("this agent's batches go on as those of instance {}", state.instance);
-  link.drop("the agent has a new instance");
 }
 
 // Once per change, not every two seconds.
@@ -346,29 +341,6 @@ void Agent::Implementation::report_sources() {
     const std::string line = source_line(report);
     if (!line.empty()) spdlog::warn("{}", line);
   }
-}
-
-void Agent::Implementation::rank_ended(const LedgerRank& rank) {
-  if (rank.id.rank == kLauncher) return launcher_ended(rank);
-  wire::RankEvent event;
-  event.mutable_exited()->set_exit_code(rank.exit_code);
-  event.mutable_exited()->set_signal(rank.signal);
-  event.mutable_exited()->set_last_output(
-      last_lines_of_file(ranks.scratch(rank.id).log(rank.id.rank), kLastOutputBytes));
-  news.tell(rank.id, rank.launch, std::move(event));
-}
-
-// One that has said how its submission ended has said goodbye; of any other nobody knows what became of the ranks.
-void Agent::Implementation::launcher_ended(const LedgerRank& launcher) {
-  if (launcher.said_bye) return;
-  const std::string output = last_lines_of_file(ranks.scratch(launcher.id).log(kLauncher), kLastOutputBytes);
-  wire::RankEvent event;
-  event.mutable_submission()->set_state("lost");
-  event.mutable_submission()->set_message("the command `submit` ended (code " + std::to_string(launcher.exit_code) +
-                                          ", signal " + std::to_string(launcher.signal) +
-                                          ") and did not say how the launch did" +
-                                          (output.empty() ? "" : "; its last output: " + output));
-  news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
 }
 
 Bytes Agent::Implementation::database_bytes() const {
@@ -431,7 +403,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("link_frames_delayed", "The same of the coordinator's.", link.counters().delayed),
       count("link_frames_refused",
             "Frames of the coordinator that were too large, had too many entries or were no messages: the link ended.",
-            link.counters().too_large + frames_malformed),
+            link.counters().too_large + conversation.counters().frames_malformed),
       count("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused),
       gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
             static_cast<double>(link.queued_bytes())),
@@ -446,7 +418,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       count("batches_spooled", "Cost batches put into the spool.", store.spooled),
       count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
       count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
-            batches_refused),
+            conversation.counters().batches_refused),
       gauge("batches_aside", "Batches of costs that this release cannot read, kept in agent.db for one that can.",
             static_cast<double>(costs->spool().aside())),
       count("costs_dropped", "Values of costs for which neither the spool nor memory had room.", collected.dropped()),
@@ -461,7 +433,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
       gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
       gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
-      gauge("coordinator_connected", "1 while the coordinator knows this agent.", welcome ? 1 : 0),
+      gauge("coordinator_connected", "1 while the coordinator knows this agent.", conversation.connected() ? 1 : 0),
       gauge("kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
             kill_switch.thrown() ? 1 : 0),
       gauge("database_bytes", "The agent's databases on disk, with their logs.", static_cast<double>(database_bytes())),

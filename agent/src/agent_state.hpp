@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "collective_times.hpp"
 #include "command_runner.hpp"
+#include "coordinator_conversation.hpp"
 #include "cost_store.hpp"
 #include "hardware_probe.hpp"
 #include "host/fingerprint_watch.hpp"
@@ -46,21 +47,8 @@ struct Agent::Implementation {
   // The agent's own, read anew; empty where there is none.
   [[nodiscard]] std::string token();
 
-  // The link.
-  void link_opened();
-  void link_closed(const std::string& reason);
-  void received(std::string_view frame);
-  void refuse_frame(const std::string& reason);
-  void welcomed(const wire::Welcome& welcome);
-  void told_unfinished(const wire::UnfinishedJobs& unfinished);
-  [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
-  void refused(const wire::Refused& refusal);
-  void dispatch(const wire::ToAgent& message);
-  void batch_answered(const wire::BatchAck& answer);
-  void beat();
-  // False before the coordinator has welcomed us, and when the link's queue is full.
-  bool send(const wire::FromAgent& message);
-  [[nodiscard]] wire::FromAgent hello() const;
+  [[nodiscard]] CoordinatorConversation::Parts conversation_parts();
+  [[nodiscard]] CoordinatorPort coordinator_port();
   [[nodiscard]] HardwareProbe::Parts probe_parts();
 
   // Measurements.
@@ -68,10 +56,7 @@ struct Agent::Implementation {
   void flush_costs();
   void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
-  void rank_ended(const LedgerRank& rank);
-  void launcher_ended(const LedgerRank& launcher);
   void look_after();
-  void renew_instance();
   void report_storage();
   void start_sampling();
   void report_sources();
@@ -109,6 +94,7 @@ struct Agent::Implementation {
   RankSessions sessions;
   HardwareProbe hardware_probe;
   JobRetention retention;
+  CoordinatorConversation conversation;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them
@@ -116,19 +102,13 @@ struct Agent::Implementation {
   std::unique_ptr<net::OtlpExporter> exporter;  // nothing: metrics are posted nowhere
   std::shared_ptr<net::Credentials> tls;
   net::Link link;
-  bool welcome = false;
-  std::uint64_t answered_ns = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
-  std::uint64_t heard_ns = 0;     // ours when that came
   std::optional<Nanoseconds> alone_since;  // the kill switch is thrown and no coordinator is there
   bool stopping = false;
-  std::string last_link_reason;
   std::uint64_t storage_failures_told = 0;
   std::uint64_t spool_full_seen = 0;
   CollectiveTimes collective_times;
   std::uint64_t collectives_sent = 0;
   std::uint64_t collectives_unsent = 0;
-  std::uint64_t batches_refused = 0;
-  std::uint64_t frames_malformed = 0;  // from the coordinator
   std::uint64_t requests_refused = 0;  // of metrics
   LogPace requests_pace;               // of their lines in the log
   Nanoseconds last_drain{0};

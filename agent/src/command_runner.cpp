@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "benchmark_run.hpp"
 #include "checkpoint_copy.hpp"
-#include "describe_run.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/target.hpp"
 
@@ -17,7 +15,6 @@ namespace trimtab::agent {
 
 namespace {
 
-constexpr Nanoseconds kDescribeDeadline = std::chrono::minutes(2);
 constexpr double kMaxDeadlineSeconds = 24.0 * 3600;
 constexpr double kDefaultDeadlineSeconds = 600;
 
@@ -130,6 +127,10 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 
 }  // namespace
 
+CommandRunner::CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {
+  if (!parts_.programs) parts_.programs = system_job_programs(parts_.loop, parts_.environment);
+}
+
 Status CommandRunner::serve(const std::string& coordinator) {
   TRIMTAB_TRY(const bool is_another, ledger_.serve(coordinator));
   if (!is_another) return {};
@@ -174,8 +175,7 @@ Status CommandRunner::describe(const wire::Command& command) {
     described(name, answer);
     finish(id, answer);
   };
-  TRIMTAB_TRY(running_[command.id()].work,
-              start_describe(parts_.loop, job, parts_.environment, kDescribeDeadline, std::move(callbacks_of)));
+  TRIMTAB_TRY(running_[command.id()].work, parts_.programs->describe(job, std::move(callbacks_of)));
   return {};
 }
 
@@ -204,11 +204,10 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.deadline = deadline_of(asked.deadline_s());
   order.job = job;
   make_rendezvous_directory(order.rendezvous);
-  TRIMTAB_TRY(
-      running_[command.id()].work,
-      start_benchmark(
-          parts_.loop, order, parts_.environment,
-          [this, job](const std::vector<Cost>& costs) { parts_.measured(job, costs); }, callbacks(command.id())));
+  TRIMTAB_TRY(running_[command.id()].work,
+              parts_.programs->benchmark(
+                  order, [this, job](const std::vector<Cost>& costs) { parts_.measured(job, costs); },
+                  callbacks(command.id())));
   return {};
 }
 
@@ -401,7 +400,7 @@ void CommandRunner::reply(const wire::CommandDone& done) {
   if (!parts_.send(message)) unsent_[done.id()] = done;
 }
 
-void CommandRunner::link_opened() {
+void CommandRunner::retry() {
   record_late();
   const auto waiting = std::exchange(unsent_, {});
   for (const auto& [id, done] : waiting) reply(done);

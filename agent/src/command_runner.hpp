@@ -14,6 +14,7 @@
 #include "command_ledger.hpp"
 #include "cost_batches.hpp"
 #include "job_context.hpp"
+#include "job_programs.hpp"
 #include "launched_ranks.hpp"
 #include "net/event_loop.hpp"
 #include "rank_command.hpp"
@@ -32,7 +33,7 @@ class CommandRunner final {
     std::string state;
     Bytes memory = 0;  // of a device
     Nanoseconds kill_grace{0};
-    // False when it could not be sent now: it is sent again when the link is open.
+    // False when it could not be sent now: retry() sends it again.
     std::function<bool(const wire::FromAgent&)> send;
     // Stores costs that a benchmark measured, and sends them, before it is reported as done.
     std::function<void(const Job&, const std::vector<Cost>&)> measured;
@@ -40,15 +41,16 @@ class CommandRunner final {
     std::function<void(const RankIdentity&)> launching;
     // The node's kill switch is thrown.
     std::function<bool()> held;
+    std::shared_ptr<JobPrograms> programs = nullptr;  // nothing: the machine's
   };
-  CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {}
+  CommandRunner(Parts parts, CommandLedger ledger);
 
   // Another coordinator numbers its commands anew. On failure it must not be served: its replies would be forgotten as
   // the former one's by the next attempt, and its commands done again.
   [[nodiscard]] Status serve(const std::string& coordinator);
   void run(const wire::Command& command);
-  // Sends the replies that could not be sent.
-  void link_opened();
+  // Writes down and sends the replies that could not be.
+  void retry();
   // Each restarted job whose latest launch is a trial's that nobody has asked to end goes on with the plan that it
   // keeps: what runs of the trial is ended, and the job's own latest launch is started again. To be called while no
   // coordinator is there; again and again does no harm.

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "link_probe.hpp"
+#include "link_conversation.hpp"
 
 namespace trimtab::agent {
 
@@ -24,25 +24,6 @@ void put(const std::vector<DeviceSpeed>& speeds, wire::ProbeReport& report) {
     device.set_spread(one.spread);
     device.set_remark(one.remark);
   }
-}
-
-struct Listening {
-  ProbeSocket socket;
-  std::string address;
-};
-
-Result<Listening> listen_in(const RankNetwork& network, const std::string& interface, const std::string& towards) {
-  TRIMTAB_TRY_STATUS(enter_network_of(network.ranks.front().pid));
-  TRIMTAB_TRY(std::string address, address_for(interface, towards));
-  TRIMTAB_TRY(ProbeSocket socket, ProbeSocket::listen(address));
-  return Listening{std::move(socket), std::move(address)};
-}
-
-Result<LinkSpeed> measure_from(pid_t pid, const wire::ProbeLink& wanted, const std::string& token,
-                               const LinkBudget& budget, const ProbeWait& wait, const InterfaceSource& count) {
-  TRIMTAB_TRY_STATUS(enter_network_of(pid));
-  return probe_link(wanted.address(), static_cast<std::uint16_t>(wanted.port()), token, budget, wait,
-                    wanted.counts() ? count : InterfaceSource());
 }
 
 wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<LinkSpeed>& speed) {
@@ -69,12 +50,14 @@ wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<L
 
 }  // namespace
 
+HardwareProbe::HardwareProbe(Parts parts) : parts_(std::move(parts)) {
+  if (!parts_.work) parts_.work = system_probe_work(parts_.count);
+}
+
 HardwareProbe::~HardwareProbe() {
   *alive_ = false;
   stop();
-  for (const auto& probe : ending_) {
-    for (std::thread& thread : probe->threads) thread.join();
-  }
+  for (const auto& probe : ending_) probe->threads.clear();
 }
 
 void HardwareProbe::refuse(std::uint64_t id, const std::string& why) const {
@@ -101,14 +84,12 @@ void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
   probe.towards = parts_.coordinator_host;
   probe.link = parts_.link;
   probe.cpu = parts_.cpu;
-  probe.count = parts_.count;
   probe.ranks = parts_.ranks(wanted.job());
   const std::chrono::duration<double> seconds(std::min(wanted.deadline_s(), kLongestSeconds));
   const auto patience = std::chrono::duration_cast<Nanoseconds>(seconds);
   probe.deadline = parts_.clock.monotonic() + patience;
-  probe.timer = parts_.loop.after(patience, [this, id = probe.id] { end(id); });
   probe.report.mutable_probe_report()->set_id(probe.id);
-  std::vector<RankNetwork> networks = networks_of(probe.ranks);
+  std::vector<RankNetwork> networks = parts_.work->networks(probe.ranks);
   if (networks.size() > kMostNetworks) networks.resize(kMostNetworks);
   probe.unanswered = networks.size() + 1;
   for (RankNetwork& network : networks) open_endpoint(std::move(network));
@@ -122,8 +103,7 @@ void HardwareProbe::probe_devices() {
     return part_came(*current_);
   }
   run([this](Probe& probe) {
-    step_back();
-    std::vector<DeviceSpeed> speeds = probe_cpu(probe.cpu, ThreadCpuClock(), probe.wait());
+    std::vector<DeviceSpeed> speeds = parts_.work->cpus(probe.terms());
     post(probe, [this, speeds = std::move(speeds)](Probe& of) {
       put(speeds, *of.report.mutable_probe_report());
       part_came(of);
@@ -133,10 +113,10 @@ void HardwareProbe::probe_devices() {
 
 void HardwareProbe::open_endpoint(RankNetwork network) {
   run([this, network = std::move(network)](Probe& probe) {
-    const auto listening = listen_in(network, probe.interface, probe.towards);
+    const auto listening = parts_.work->listen(network, probe.interface, probe.towards);
     post(probe, [this, network, error = listening.ok() ? "" : listening.error().message,
                  address = listening.ok() ? listening->address : "",
-                 port = listening.ok() ? listening->socket.port() : std::uint16_t{0}](Probe& of) {
+                 port = listening.ok() ? listening->port : std::uint16_t{0}](Probe& of) {
       wire::ProbeReport& report = *of.report.mutable_probe_report();
       if (error.empty()) {
         wire::ProbeEndpoint& endpoint = *report.add_endpoints();
@@ -150,7 +130,7 @@ void HardwareProbe::open_endpoint(RankNetwork network) {
       }
       part_came(of);
     });
-    if (listening.ok()) (void)serve_link(listening->socket, probe.token, probe.link, probe.wait(), probe.count);
+    if (listening.ok()) listening->serve(probe.terms());
   });
 }
 
@@ -178,7 +158,7 @@ void HardwareProbe::link(const wire::ProbeLink& wanted) {
   }
   current_->measuring = true;
   run([this, wanted, pid = rank->pid](Probe& probe) {
-    const auto speed = measure_from(pid, wanted, probe.token, probe.link, probe.wait(), probe.count);
+    const auto speed = parts_.work->measure(pid, wanted, probe.terms());
     post(probe, [this, message = link_report(wanted.id(), wanted.link(), speed)](Probe& of) {
       of.measuring = false;
       parts_.send(message);
@@ -189,12 +169,12 @@ void HardwareProbe::link(const wire::ProbeLink& wanted) {
 void HardwareProbe::run(Work work) {
   Probe& probe = *current_;
   ++probe.running;
-  probe.threads.emplace_back([this, shared = current_, work = std::move(work)] {
+  probe.threads.push_back(parts_.work->start([this, shared = current_, work = std::move(work)] {
     work(*shared);
     parts_.loop.post([this, alive = alive_, raw = shared.get()] {
       if (*alive) finished(raw);
     });
-  });
+  }));
 }
 
 void HardwareProbe::post(const Probe& probe, std::function<void(Probe&)> work) {
@@ -211,7 +191,7 @@ void HardwareProbe::finished(const Probe* probe) {
   }
   const auto found = std::find_if(ending_.begin(), ending_.end(), of);
   if (found == ending_.end() || --(*found)->running > 0) return;
-  for (std::thread& thread : (*found)->threads) thread.join();
+  (*found)->threads.clear();
   ending_.erase(found);
 }
 
@@ -223,13 +203,16 @@ void HardwareProbe::link_closed() {
   stop();
 }
 
+void HardwareProbe::tick() {
+  if (current_ && parts_.clock.monotonic() >= current_->deadline) stop();
+}
+
 void HardwareProbe::stop() {
   if (!current_) return;
   current_->cancelled = true;
-  current_->timer.cancel();
   const std::shared_ptr<Probe> probe = std::exchange(current_, nullptr);
   if (probe->running == 0) {
-    for (std::thread& thread : probe->threads) thread.join();
+    probe->threads.clear();
     return;
   }
   ending_.push_back(probe);

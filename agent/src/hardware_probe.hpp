@@ -1,8 +1,8 @@
 #pragma once
 
 // Looks at this node's hardware when the coordinator asks (ProbeBegin, ProbeLink, ProbeEnd): one probe at a time,
-// within budgets, on threads of its own (those that compute at the lowest priority), over the network that the job's
-// ranks use. Loop thread only.
+// within budgets, on threads of its own (probe_work.hpp; those that compute at the lowest priority), over the network
+// that the job's ranks use. Loop thread only.
 
 #include <atomic>
 #include <cstdint>
@@ -10,14 +10,10 @@
 #include <list>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "cpu_probe.hpp"
-#include "interface_bytes.hpp"
-#include "link_measurement.hpp"
 #include "net/event_loop.hpp"
-#include "rank_network.hpp"
+#include "probe_work.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::agent {
@@ -36,8 +32,9 @@ class HardwareProbe final {
     LinkBudget link = {};
     CpuBudget cpu = {};
     InterfaceSource count = kernel_interface_bytes;
+    std::shared_ptr<ProbeWork> work = nullptr;  // nothing: the machine's
   };
-  explicit HardwareProbe(Parts parts) : parts_(std::move(parts)) {}
+  explicit HardwareProbe(Parts parts);
   // Cancels what runs and waits for its threads, which notice at once, or after the piece of work that they are at.
   ~HardwareProbe();
 
@@ -47,6 +44,8 @@ class HardwareProbe final {
   void end(std::uint64_t id);
   // Nobody is there to hear of it.
   void link_closed();
+  // Ends what is past its deadline.
+  void tick();
   [[nodiscard]] bool running() const { return current_ != nullptr; }
 
  private:
@@ -59,20 +58,18 @@ class HardwareProbe final {
     Nanoseconds deadline{0};
     LinkBudget link;
     CpuBudget cpu;
-    InterfaceSource count;
     const Clock& clock;
     std::atomic<bool> cancelled = false;
     // The loop's alone.
     std::vector<NetworkRank> ranks;
-    std::vector<std::thread> threads;
+    std::vector<std::unique_ptr<ProbeThread>> threads;
     std::size_t running = 0;
     std::size_t unanswered = 0;  // parts of the first report that are not there yet
     bool measuring = false;      // a link
     wire::FromAgent report;
-    net::EventLoop::Timer timer;
 
     explicit Probe(const Clock& of) : clock(of) {}
-    [[nodiscard]] ProbeWait wait() const { return {clock, deadline, cancelled}; }
+    [[nodiscard]] ProbeTerms terms() const { return {token, link, cpu, {clock, deadline, cancelled}}; }
   };
   using Work = std::function<void(Probe&)>;
 

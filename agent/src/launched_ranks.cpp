@@ -135,14 +135,24 @@ Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
   if (!stat) return unavailable(process_name(pid) + " has ended");
   TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
   ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
-  rank->entry.pid = pid;
-  rank->entry.start_time = stat->start_time;
-  TRIMTAB_TRY_STATUS(watch(*rank));
+  TRIMTAB_TRY_STATUS(occupy(*rank, pid, stat->start_time));
   RankStart start = std::move(*rank->awaited);
   rank->awaited.reset();
-  remember(rank->entry);
   spdlog::info("process {} is {} of launch {}", pid, describe(start.id), start.launch);
   return start;
+}
+
+// Written down before it may run anything: the next agent would know nothing of it.
+Status LaunchedRanks::occupy(Rank& rank, pid_t pid, std::uint64_t start_time) {
+  const LedgerRank awaited = rank.entry;
+  rank.entry.pid = pid;
+  rank.entry.start_time = start_time;
+  Status taken = watch(rank);
+  if (taken.ok()) taken = ledger_.put(rank.entry);
+  if (taken.ok()) return {};
+  rank.watch.reset();
+  rank.entry = awaited;
+  return wrap("couldn't take " + process_name(pid) + " as " + describe(awaited.id), taken.error());
 }
 
 Status LaunchedRanks::start_one(const RankStart& start) {

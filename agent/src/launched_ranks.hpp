@@ -62,7 +62,7 @@ class LaunchedRanks final {
   [[nodiscard]] Status refuse_running(const std::vector<RankStart>& ranks) const;
 
   // Process `pid`, which something else has started, is this rank from now on; it runs what is given back, and leads
-  // its process group. An error where this launch does not await the rank here.
+  // its process group. An error where this launch does not await the rank here, or it cannot be written down.
   [[nodiscard]] Result<RankStart> take_slot(const Slot& slot, pid_t pid);
 
   // Another coordinator numbers its launches anew: ones that have ended are not taken for its own.
@@ -109,6 +109,7 @@ class LaunchedRanks final {
   void remove_old_tables(const std::string& path) const;
   Status start_one(const RankStart& start);
   Status await_slot(const RankStart& start);
+  Status occupy(Rank& rank, pid_t pid, std::uint64_t start_time);
   Rank* rank_of(const Slot& slot);
   void await_no_longer(Rank& rank);
   Status watch(Rank& rank);

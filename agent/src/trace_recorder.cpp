@@ -34,6 +34,13 @@ std::uint64_t detail_until(const RingTraceOrder& order) {
   return order.from_ns + std::min(length + order.linger_ns, kLongestFullDetailNs);
 }
 
+// After which a trace is over whatever the wall clock says.
+Nanoseconds longest(const RingTraceOrder& order) {
+  constexpr std::uint64_t kSlackNs = kSecondNs;
+  const std::uint64_t length = order.length_ns > 0 ? order.length_ns : order.patience_ns;
+  return Nanoseconds(static_cast<std::int64_t>(length + order.linger_ns + kSlackNs));
+}
+
 }  // namespace
 
 void TraceRecorder::start(const wire::TraceStart& asked) {
@@ -57,6 +64,7 @@ void TraceRecorder::start(const wire::TraceStart& asked) {
   }
   Trace& kept = traces_.emplace(asked.id(), std::move(trace)).first->second;
   kept.detail_until_ns = detail_until(order_of(asked, true, now()));
+  kept.deadline = parts_.clock.monotonic() + longest(order_of(asked, true, now()));
   for (const auto& [peer, ring] : kept.rings) ask_detail(peer);
   if (kept.rings.empty()) end(kept, asked.id());
 }
@@ -101,8 +109,10 @@ void TraceRecorder::ring_ended(net::LocalPeerId peer) {
 void TraceRecorder::tick() {
   for (auto entry = traces_.begin(); entry != traces_.end();) {
     Trace& trace = entry->second;
+    const bool late = parts_.clock.monotonic() > trace.deadline;
     for (auto ring = trace.rings.begin(); ring != trace.rings.end();) {
       const auto next = std::next(ring);
+      if (late) ring->second.stop("the node's clock was set back");
       if (ring->second.over(now())) end_ring(trace, entry->first, ring);
       ring = next;
     }

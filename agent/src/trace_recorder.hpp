@@ -65,6 +65,7 @@ class TraceRecorder final {
     std::size_t queued_bytes = 0;
     std::map<std::uint32_t, std::uint64_t> dropped;  // records by rank that the queue had no room for
     std::uint64_t detail_until_ns = 0;               // what its rings' processes are asked for
+    Nanoseconds deadline{0};                         // monotonic: the wall clock, which its records have, may be set
     bool ended = false;                              // its end is the queue's last message
   };
   void put(Trace& trace, std::uint64_t id, wire::TraceChunk chunk);

@@ -113,11 +113,28 @@ void JobRun::tick() {
       std::visit([this](const auto& one) { carry_out(one); }, waiting);
     }
   }
+  number_late();
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting) place();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
+}
+
+// What the job waits for no more is left; kills are always sent.
+void JobRun::number_late() {
+  for (const Action& waiting : std::exchange(numbered_later_, {})) {
+    std::visit(
+        [this](const auto& one) {
+          using Command = std::decay_t<decltype(one)>;
+          if constexpr (requires { one.tag; }) {
+            const bool awaited = std::ranges::any_of(
+                state().outstanding, [&](const OutstandingCommand& other) { return other.tag == one.tag; });
+            if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
+          }
+        },
+        waiting);
+  }
 }
 
 void JobRun::take(std::vector<Action> actions) {
@@ -278,7 +295,10 @@ void JobRun::send_command(const Command& action) {
       return meeting_later_.push_back(action);
     }
   }
-  if constexpr (std::is_same_v<Command, KillOn>) meeting_later_.clear();  // nothing is begun behind it
+  if constexpr (std::is_same_v<Command, KillOn>) {  // nothing is begun behind it
+    meeting_later_.clear();
+    std::erase_if(numbered_later_, [](const Action& one) { return !std::holds_alternative<KillOn>(one); });
+  }
   // What runs there is ended in any case; nothing is begun.
   const Member* member = services_.members.by_node(action.node);
   if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
@@ -286,12 +306,12 @@ void JobRun::send_command(const Command& action) {
   }
   auto id = services_.store.command_id(run_, action.tag, action.node);
   if (!id.ok()) {
-    // Sent again with everything outstanding when the node comes back; the deadline of the phase is the backstop.
-    spdlog::error("job {}: no id for command {}: {}", name(), action.tag, id.error().message);
-    return;
+    spdlog::error("job {}: no id for command {} yet: {}", name(), action.tag, id.error().message);
+    return numbered_later_.push_back(action);
   }
   auto table = nccl_table(action);
   if (!table.ok()) {
+    // The deadline of the launch is the backstop.
     spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
     return;
   }

@@ -87,6 +87,7 @@ class JobRun {
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
+  void number_late();
   void tick_probing();
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
@@ -119,7 +120,8 @@ class JobRun {
   std::string timelines_json_;
   MeasuredTimelines measured_;
   EventQueue events_;
-  std::vector<Action> meeting_later_;  // launches and benchmarks, until the node of rank 0 is known
+  std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
+  std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;

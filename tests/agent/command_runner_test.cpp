@@ -180,7 +180,7 @@ TEST_CASE("a command runs once although its reply could not be written down, and
   CHECK(one.done(1).output() == output);
   CHECK(read_file(one.directory / "ran").value() == "x\n");
   REQUIRE(database.query("PRAGMA max_page_count = 100000").ok());
-  one.runner.link_opened();
+  one.runner.retry();
   REQUIRE(CommandLedger(database).reply(command).value().has_value());
   CHECK(CommandLedger(database).reply(command).value()->output() == output);
 }

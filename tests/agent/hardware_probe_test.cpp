@@ -163,7 +163,10 @@ TEST_CASE("a probe ends by itself at its deadline, with the link to the coordina
   wire::ProbeBegin brief = Node::order(1);
   brief.set_deadline_s(0.05);
   node.probe->begin(brief);
-  CHECK(run_until(node.loop, [&] { return !node.probe->running(); }));
+  CHECK(run_until(node.loop, [&] {
+    node.probe->tick();
+    return !node.probe->running();
+  }));
   node.probe->begin(Node::order(2));
   node.probe->link_closed();
   CHECK_FALSE(node.probe->running());

@@ -268,6 +268,22 @@ TEST_CASE("a rank that a scheduler starts is awaited, and is the process that co
   CHECK_FALSE(life.ranks.take_slot({"j", "", 1, 0}, other).ok());
 }
 
+TEST_CASE("a process that cannot be written down is given no rank, and its place is awaited still") {
+  const TemporaryDirectory directory;
+  Life life(directory);
+  RankStart start = life.start_of(0, {"sleep", "60"});
+  start.awaits_slot = true;
+  REQUIRE(life.ranks.start({start}, false).ok());
+  auto& database = life.state.database;
+  REQUIRE(database.execute("CREATE TRIGGER full BEFORE INSERT ON ranks BEGIN SELECT RAISE(FAIL, 'no room'); END").ok());
+  CHECK_FALSE(life.ranks.take_slot({"j", "", 1, 0}, ::getpid()).ok());
+  CHECK(life.pid_of(0) == 0);
+  CHECK_FALSE(life.ranks.find("j", 0, ::getpid()));
+  REQUIRE(database.execute("DROP TRIGGER full").ok());
+  CHECK(life.ranks.take_slot({"j", "", 1, 0}, ::getpid()).ok());
+  CHECK(life.pid_of(0) == ::getpid());
+}
+
 TEST_CASE("an agent that ends while ranks are awaited leaves none awaited, and says that they have ended") {
   const TemporaryDirectory directory;
   {

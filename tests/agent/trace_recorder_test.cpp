@@ -19,9 +19,16 @@ constexpr std::uint64_t kNow = 1'700'000'000 * kSecond;
 
 class WallClock final : public Clock {
  public:
-  [[nodiscard]] Nanoseconds monotonic() const override { return Nanoseconds(static_cast<std::int64_t>(now_ns)); }
-  [[nodiscard]] Nanoseconds wall() const override { return monotonic(); }
+  [[nodiscard]] Nanoseconds monotonic() const override {
+    return Nanoseconds(static_cast<std::int64_t>(now_ns + set_back_ns));
+  }
+  [[nodiscard]] Nanoseconds wall() const override { return Nanoseconds(static_cast<std::int64_t>(now_ns)); }
+  void set_back(std::uint64_t by_ns) {
+    now_ns -= by_ns;
+    set_back_ns += by_ns;
+  }
   std::uint64_t now_ns = kNow;
+  std::uint64_t set_back_ns = 0;
 };
 
 // A recorder over two ranks of job "a", with a link that can be closed.
@@ -278,4 +285,17 @@ TEST_CASE("traces end with their process, with an order, with the link, and at o
     REQUIRE(rig.end() != nullptr);
     CHECK(rig.end()->ranks_size() == 0);
   }
+}
+
+TEST_CASE("a trace ends in time though the node's clock is set back") {
+  Rig rig;
+  rig.start(2, 0);
+  rig.clock.set_back(7200 * kSecond);
+  rig.pass(1);
+  CHECK(rig.recorder.running() == 1);
+  rig.pass(6);
+  REQUIRE(rig.end() != nullptr);
+  REQUIRE(rig.end()->ranks_size() == 2);
+  CHECK(rig.end()->ranks(0).remark() == "the node's clock was set back");
+  CHECK(rig.recorder.running() == 0);
 }

@@ -2,6 +2,7 @@
 
 #include "agents.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <set>
@@ -10,6 +11,7 @@
 #include "agents_world.hpp"
 #include "metrics.hpp"
 #include "nccl_tables.hpp"
+#include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "tuner/calibration.hpp"
 #include "wire_events.hpp"
@@ -390,4 +392,24 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
   CHECK(prior.computation.log_sigma > 0.1);
   CHECK(prior.operators.empty());
   CHECK(prior.fixed_ms == 0);
+}
+
+TEST_CASE("a command that the state has no room for is sent when there is room, in the same conversation") {
+  World world;
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  const auto described = [&] {
+    return std::ranges::count_if(world.told[1], [](const wire::ToAgent& to) { return to.command().has_describe(); });
+  };
+  Database raw = Database::open(world.directory + "/state.db", DatabaseMode::kReadWrite, state_migrations()).value();
+  REQUIRE(raw.execute("CREATE TRIGGER full BEFORE INSERT ON commands BEGIN SELECT RAISE(FAIL, 'no room'); END").ok());
+  JobRun& job = world.submit("gpt");
+  world.jobs.tick();
+  REQUIRE(job.state().phase == Phase::kDescribing);
+  CHECK(described() == 0);
+  REQUIRE(raw.execute("DROP TRIGGER full").ok());
+  world.jobs.tick();
+  CHECK(described() == 1);
+  world.jobs.tick();
+  CHECK(described() == 1);
 }

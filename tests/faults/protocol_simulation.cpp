@@ -5,10 +5,10 @@
 // incumbent. Machines are set back to older copies, too: what came since is lost then, and nothing else. Arguments:
 // seeded_runs.hpp.
 //
-// Real: the coordinator's `Agents`, membership, jobs and databases; the agent's storage, what runs launches and kills,
-// looks after ranks, speaks with them and tells of them. Played: network, disks, clocks, processes and the ranks in
-// them, searches, descriptions and benchmarks, and the dispatch of an agent's frames. With the variable
-// TRIMTAB_SIMULATION_LOG both daemons' log is shown.
+// Real: the coordinator's `Agents`, membership, jobs, probing and databases; the agent's conversation with it, its
+// storage, what runs commands and probes, looks after ranks, speaks with them and tells of them. Played: network,
+// disks, clocks, processes and the ranks in them, a scheduler, searches, rings, and what descriptions, benchmarks and
+// probes find. With the variable TRIMTAB_SIMULATION_LOG both daemons' log is shown.
 
 #include <spdlog/spdlog.h>
 
@@ -36,11 +36,12 @@ constexpr Nanoseconds kPeace = 400s;
 // The messages that the runs cover, and those that they do not.
 constexpr const char* kCovered =
     "covered: Hello, Welcome, Refused, Heartbeat, CostBatch, BatchAck, Command (Describe, Benchmark, Launch, Kill), "
-    "CommandDone, PlanPropose, PlanCommit, PlanCancel, StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
-    "PlanActive, PlanFailed, Exited, Bye), UnfinishedJobs\n"
-    "not covered: CommandProgress, CollectiveStamps, RankActivity, traces, hardware probes, RankEvent (Timeline, "
-    "Passes, "
-    "Submission); TLS and WebSocket frames\n";
+    "CommandProgress, CommandDone, ProbeBegin, ProbeLink, ProbeEnd, ProbeReport, TraceStart, TraceStop, TraceChunk, "
+    "TraceEnd, PlanPropose, PlanCommit, PlanCancel, "
+    "StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
+    "PlanActive, PlanFailed, Exited, Bye, Submission), UnfinishedJobs\n"
+    "not covered: CollectiveStamps, RankActivity, RankEvent (Timeline, Passes); TLS and WebSocket "
+    "frames\n";
 
 // What becomes of the job when everything behaves.
 enum class Ending { kStopped, kFrozen, kTuned };
@@ -63,7 +64,7 @@ class Cluster {
     for (std::size_t i = 0; i < count; ++i) {
       agents_.push_back(std::make_unique<SimulatedAgent>(i, time_, random_, network_, ranks_));
     }
-    coordinator_.hand_in(static_cast<std::int32_t>(count));
+    coordinator_.hand_in(static_cast<std::int32_t>(count), random_.below(3) == 0);
     coordinator_.boot();
     for (auto& agent : agents_) agent->boot();
     // Some runs come far before anything happens, and some meet less than others.
@@ -101,7 +102,7 @@ class Cluster {
   void fail() {
     SimulatedAgent& agent = *agents_[random_.below(agents_.size())];
     const Nanoseconds jump = Nanoseconds(random_.between(-7'200'000'000'000, 7'200'000'000'000));
-    switch (random_.below(11)) {
+    switch (random_.below(14)) {
       case 0:
         return agent.kill();
       case 1:
@@ -124,14 +125,19 @@ class Cluster {
                                                   kUnfreeze, kUnfreeze, kUnfreeze, kUnfreeze, kStop};
         return coordinator_.order(kOrders[random_.below(std::size(kOrders))]);
       }
+      case 8:
+        return coordinator_.trace();
+      case 9:
+        return coordinator_.probe();
       default:
-        return coordinator_.want("command " + std::to_string(++commands_) + " of " + agent.node(), agent.node());
+        return coordinator_.want("command-" + std::to_string(++commands_) + "-of-" + agent.node(), agent.node());
     }
   }
 
   [[nodiscard]] bool idle() const {
     for (const auto& agent : agents_) {
       if (!agent->waits_for().empty() || !coordinator_.idle()) return false;
+      if (coordinator_.traces() || coordinator_.probes()) return false;
       if (agent->peer() != coordinator_.peer_of(agent->node())) return false;
     }
     return job_waits_for().empty();
@@ -141,7 +147,9 @@ class Cluster {
     const coordinator::TuningState* job = coordinator_.job();
     const auto alive = ranks_.alive();
     const bool over = job == nullptr || is_final(job->phase);
-    if (ending_ == Ending::kStopped && over) return alive.empty() ? "" : "the end of stray ranks";
+    if (ending_ == Ending::kStopped && over) {
+      return alive.empty() && ranks_.launchers() == 0 ? "" : "the end of stray ranks";
+    }
     if (over) return "a new run";
     const std::string where = std::string(to_string(job->phase)) + ", " + std::string(to_string(job->doing));
     const bool tuned = ending_ == Ending::kFrozen || job->phase == coordinator::Phase::kTraining;
@@ -156,6 +164,8 @@ class Cluster {
   }
   [[nodiscard]] std::string what_waits() const {
     std::string waits = coordinator_.idle() ? "" : "the coordinator for commands; ";
+    waits += coordinator_.traces() ? "somebody for a trace; " : "";
+    waits += coordinator_.probes() ? "somebody for a probe; " : "";
     waits += job_waits_for().empty() ? "" : "the job for " + job_waits_for() + "; ";
     for (const auto& agent : agents_) {
       waits += agent->node() + " for " + (agent->waits_for().empty() ? "nothing" : agent->waits_for()) + "; ";

@@ -2,10 +2,11 @@
 
 #include <utility>
 
-#include "../coordinator/hello_message.hpp"
-#include "hello_facts.hpp"
 #include "measurement_counts.hpp"
+#include "rank_end.hpp"
 #include "seeded_runs.hpp"
+#include "simulated_probes.hpp"
+#include "simulated_programs.hpp"
 
 namespace trimtab::test {
 
@@ -15,54 +16,45 @@ namespace {
 
 constexpr Bytes kLargeSpool = Bytes{64} << 20;
 constexpr Bytes kSmallSpool = 4000;  // a few batches
+constexpr Bytes kSmallQueue = 8000;  // some dozens of frames
 
 const char* const kModel = R"({"schema":"trimtab.model/1","name":"m","global_batch":4,"dtype":"float32","operators":[
   {"name":"block0","kind":"block","layer":0,"cost_key":"block-h8","cut_before":true,"parameter_bytes":8,"activation_bytes":8,
    "output_bytes":8,"forward_flops":8}]})";
 
-// The simulation's own commands have a name; those of the job have a document.
-std::string tag_of(const wire::Command& asked) {
-  const std::string& said = asked.describe().job_json();
-  return asked.has_describe() && !said.starts_with("{") ? said : "of the job " + std::to_string(asked.id());
-}
+const char* const kJob = "train";
+constexpr std::size_t kMostSteps = 60;  // some are dropped
 
 }  // namespace
 
 SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
     : state(std::move(opened)),
-      news([&agent](const wire::FromAgent& message) { return agent.send(message); }),
+      news([this](const wire::FromAgent& message) { return conversation.send(message); }, kMostSteps),
       ranks(
           loop, agent::RankLedger(state.database), agent.scratch_.path(),
           [this](const agent::LedgerRank& rank) {
-            wire::RankEvent event;
-            event.mutable_exited()->set_exit_code(rank.exit_code);
-            event.mutable_exited()->set_signal(rank.signal);
-            news.tell(rank.id, rank.launch, std::move(event));
+            agent::tell_end(rank, ranks.scratch(rank.id).log(rank.id.rank), news);
           },
           agent.ranks_.processes(agent.index_)),
       jobs(agent.scratch_.path(), sample_fingerprint()),
+      traces({[this](const wire::FromAgent& message) { return conversation.send_trace(message); },
+              [&agent](const std::string& job) {
+                return job == kJob ? agent.rings() : std::vector<agent::TraceRecorder::Ring>();
+              },
+              [](net::LocalPeerId, std::uint64_t) {}, agent.clock_, agent.node()}),
       rings(agent.clock_, {}),
       sessions({ranks, news, rings, jobs,
-                [](const std::string& job) {
-                  return agent::CostOrigin{job, to_json(sample_fingerprint()), false};
+                [&agent](const std::string& job) {
+                  return agent::CostOrigin{job, agent.fingerprint_, false};
                 },
                 agent.node(), agent.clock_}),
-      commands({loop,
-                ranks,
-                jobs,
-                {},
-                {"agent.sock", "", "", agent.node()},
-                agent.scratch_.path(),
-                Bytes{1} << 30,
-                Nanoseconds(0),
-                [&agent](const wire::FromAgent& message) { return agent.send(message); },
-                [](const Job&, const std::vector<Cost>&) {},
-                [this](const agent::RankIdentity& id) {
-                  news.launched(id);
-                  sessions.launching(id.job);
-                },
-                [] { return false; }},
-               agent::CommandLedger(state.database)) {}
+      commands(agent.runner_parts(*this), agent::CommandLedger(state.database)),
+      probe(agent.probe_parts(*this)),
+      retention({agent.scratch_.path(), Nanoseconds(0), {}, {}}, agent.clock_.monotonic(), agent.clock_.wall()),
+      conversation(
+          {agent.configuration_, agent.fingerprint_, Bytes{1} << 30, agent.clock_, state, costs, news, ranks, commands,
+           sessions, traces, probe, retention, [] { return false; }, [&agent] { return agent.random_.next(); }},
+          agent.port()) {}
 
 SimulatedAgent::SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network,
                                SimulatedRanks& ranks)
@@ -73,8 +65,97 @@ SimulatedAgent::SimulatedAgent(std::size_t index, VirtualTime& time, Random& ran
       ranks_(ranks),
       machine_(random),
       clock_(time),
-      spool_limit_(random.below(2) == 0 ? kSmallSpool : kLargeSpool) {
+      spool_limit_(random.below(2) == 0 ? kSmallSpool : kLargeSpool),
+      fingerprint_(to_json(sample_fingerprint())) {
+  configuration_.node = node();
+  configuration_.address = "10.0.0." + std::to_string(index_ + 1);
+  if (random.below(2) == 0) configuration_.link_queue = kSmallQueue;
   ranks_.add_node(index, side_of_ranks());
+}
+
+std::function<void(const std::function<void()>&)> SimulatedAgent::later() {
+  return [this, life = lives_](const std::function<void()>& work) {
+    if (life_ && life == lives_) act(work);
+  };
+}
+
+agent::CommandRunner::Parts SimulatedAgent::runner_parts(Life& life) {
+  SimulatedPrograms::Agent programs;
+  programs.act = later();
+  programs.runs = [this](const std::string& job) { return describe(job); };
+  programs.ended = [this](const std::string& job) { described(job); };
+  programs.measures = [this] {
+    return std::vector<Cost>{forward_cost(node() + "/" + std::to_string(++measured_), {1})};
+  };
+  return {life.loop,
+          life.ranks,
+          life.jobs,
+          {},
+          {"agent.sock", "", "", node()},
+          scratch_.path(),
+          Bytes{1} << 30,
+          Nanoseconds(0),
+          [&life](const wire::FromAgent& message) { return life.conversation.send(message); },
+          [this, &life](const Job& job, const std::vector<Cost>& costs) {
+            life.collected.add({job.name, fingerprint_, true}, costs);
+            flush();
+          },
+          [&life](const agent::RankIdentity& id) {
+            life.news.launched(id);
+            life.sessions.launching(id.job);
+          },
+          [] { return false; },
+          std::make_shared<SimulatedPrograms>(time_, random_, std::move(programs))};
+}
+
+agent::HardwareProbe::Parts SimulatedAgent::probe_parts(Life& life) {
+  agent::HardwareProbe::Parts parts{
+      life.loop,
+      clock_,
+      "coordinator",
+      [&life](const std::string& job) {
+        std::vector<agent::NetworkRank> of_job;
+        for (const agent::LedgerRank& rank : life.ranks.all()) {
+          const bool meant = !rank.ended && rank.id.job == job && rank.id.variant.empty();
+          if (meant) of_job.push_back({rank.id.rank, rank.pid});
+        }
+        return of_job;
+      },
+      {},
+      [&life](const wire::FromAgent& message) { return life.conversation.send(message); }};
+  parts.work = std::make_shared<SimulatedProbes>(time_, random_, configuration_.address, later(), behaves_);
+  return parts;
+}
+
+agent::CoordinatorPort SimulatedAgent::port() {
+  agent::CoordinatorPort port;
+  port.send = [this](std::string frame) {
+    if (machine_.disk.is_cut()) return false;
+    const std::size_t queued = network_.queued_by_agent(peer_) + frame.size();
+    if (std::cmp_greater(queued, configuration_.link_queue)) {
+      met("full queue to the coordinator");
+      return false;
+    }
+    return network_.send_to_coordinator(peer_, std::move(frame));
+  };
+  port.queued_bytes = [this] { return network_.queued_by_agent(peer_); };
+  port.drop = [this](const std::string& reason) {
+    network_.close_by_agent(std::exchange(peer_, 0));
+    life_->conversation.closed(reason);
+  };
+  port.beat_every = [this](Nanoseconds period) {
+    ++beats_;
+    if (period.count() > 0) beat(period, beats_);
+  };
+  return port;
+}
+
+void SimulatedAgent::beat(Nanoseconds period, std::uint64_t beats) {
+  time_.after(period, [this, period, beats, life = lives_] {
+    if (life != lives_ || beats != beats_) return;
+    act([this] { life_->conversation.beat(); });
+    if (life == lives_ && beats == beats_) beat(period, beats);
+  });
 }
 
 SimulatedRanks::AgentSide SimulatedAgent::side_of_ranks() {
@@ -108,14 +189,19 @@ void SimulatedAgent::boot() {
   if (!life_) return time_.after(1s, [this, life = lives_] { life == lives_ ? boot() : void(); });
   every(2s, [this] { measure(); });
   every(500ms, [this] { connect(); });
+  every(500ms, [this] {
+    life_->probe.tick();
+    trace();
+  });
 }
 
 void SimulatedAgent::open() {
   auto state = agent::open_agent_database(machine_.disk.file("agent.db"), random_);
   if (!state.ok()) return expect(machine_.may_fail(), "an agent's database opens: " + state.error().message);
   auto life = std::make_unique<Life>(*this, std::move(state).value());
-  auto costs = agent::CostStore::open(life->state.database, machine_.disk.file("costs.db"), life->state.instance,
-                                      spool_limit_, [this](const wire::FromAgent& message) { return send(message); });
+  auto costs = agent::CostStore::open(
+      life->state.database, machine_.disk.file("costs.db"), life->state.instance, spool_limit_,
+      [&to = *life](const wire::FromAgent& message) { return to.conversation.send_costs(message); });
   if (!costs.ok()) return expect(machine_.may_fail(), "an agent's costs open: " + costs.error().message);
   life->costs.emplace(std::move(costs).value());
   life->sessions.serve({[this](SimulatedRanks::Peer peer, std::string_view frame) {
@@ -151,7 +237,6 @@ void SimulatedAgent::die() {
   network_.agent_gone(index_);
   ranks_.agent_gone(index_);
   peer_ = 0;
-  welcome_ = false;
   if (machine_.come_up() == PowerCutDisk::Loss::kUnsynced) ranks_.power_cut(index_);
   if (!behaves_) copy_or_set_back();
   ++lives_;
@@ -196,21 +281,36 @@ void SimulatedAgent::every(Nanoseconds period, const std::function<void()>& work
 void SimulatedAgent::connect() {
   if (peer_ != 0) return;
   peer_ = network_.connect(index_);
-  if (peer_ == 0) return;
-  say_hello();
+  if (peer_ != 0) life_->conversation.opened();
 }
 
-void SimulatedAgent::say_hello() {
-  wire::FromAgent hello = hello_of(node(), life_->state.instance, to_json(sample_fingerprint()));
-  hello.mutable_hello()->set_address("10.0.0." + std::to_string(index_ + 1));
-  agent::say_ranks(life_->ranks.all(), *hello.mutable_hello());
-  const Status said = agent::say_numbers(life_->state.database, *hello.mutable_hello());
-  expect(said.ok() || machine_.may_fail(), "an agent's numbers can be read");
-  network_.send_to_coordinator(peer_, hello.SerializeAsString());
+// Each rank on the node has one.
+std::vector<agent::TraceRecorder::Ring> SimulatedAgent::rings() const {
+  std::vector<agent::TraceRecorder::Ring> all;
+  for (const auto& [pid, rank] : ranks_.on_node(index_)) {
+    all.push_back({static_cast<net::LocalPeerId>(pid), {kJob, "", rank}, pid, false, {}});
+  }
+  return all;
 }
 
-bool SimulatedAgent::send(const wire::FromAgent& message) {
-  return welcome_ && !machine_.disk.is_cut() && network_.send_to_coordinator(peer_, message.SerializeAsString());
+// What the rings of this moment bring.
+void SimulatedAgent::trace() {
+  agent::TraceRecorder& traces = life_->traces;
+  std::set<pid_t> present;
+  for (const agent::TraceRecorder::Ring& ring : traces.running() > 0 ? rings() : decltype(rings())()) {
+    present.insert(ring.pid);
+    agent::RangeRecord record;
+    record.name = "step";
+    record.domain = "trimtab";
+    record.end_ns = static_cast<std::uint64_t>(clock_.wall().count());
+    record.begin_ns = record.end_ns - 1000;
+    const agent::RangeRecord both[] = {record, record};
+    traces.records(ring.peer, both);
+  }
+  for (const pid_t pid : std::exchange(life_->traced, present)) {
+    if (!present.contains(pid)) traces.ring_ended(static_cast<net::LocalPeerId>(pid));
+  }
+  traces.tick();
 }
 
 // One in two periods something was measured; all that was is tried to be stored.
@@ -220,26 +320,9 @@ void SimulatedAgent::measure() {
     life_->collected.add({"job", to_json(sample_fingerprint()), random_.below(3) == 0}, {forward_cost(subject, {1})});
   }
   flush();
-  if (!welcome_) return;
-  wire::FromAgent beat;
-  beat.mutable_heartbeat()->set_sent_ns(static_cast<std::uint64_t>(clock_.monotonic().count()));
-  beat.mutable_heartbeat()->set_wall_ns(static_cast<std::uint64_t>(clock_.wall().count()));
-  send(beat);
-  life_->news.retry();
-  life_->costs->look_after(clock_.monotonic());
-  renew();
-}
-
-void SimulatedAgent::renew() {
-  const auto prepare = [this](const std::string& instance, std::uint64_t batches) {
-    return life_->costs->prepare_renewal(instance, batches);
-  };
-  const auto renewed = agent::renew_instance(life_->state, random_, prepare);
-  expect(renewed.ok() || machine_.may_fail(), "an instance is renewed");
-  if (!renewed.ok() || !*renewed) return;
-  life_->costs->renew(life_->state.instance);
-  network_.close_by_agent(std::exchange(peer_, 0));
-  welcome_ = false;
+  life_->conversation.look_after();
+  expect(life_->costs->spool().bytes() <= 2 * spool_limit_, "the spool is bounded");
+  expect(life_->news.steps_waiting() <= kMostSteps, "steps that wait are bounded");
 }
 
 void SimulatedAgent::flush() {
@@ -259,112 +342,68 @@ void SimulatedAgent::received(SimulatedNetwork::Peer peer, const std::string& fr
   if (!life_ || peer != peer_) return;
   wire::ToAgent message;
   expect(message.ParseFromString(frame), "what the coordinator sends can be read");
-  act([&] { dispatch(message); });
+  check(message);
+  act([&] {
+    life_->conversation.received(frame);
+    obeyed(message);
+  });
 }
 
-void SimulatedAgent::dispatch(const wire::ToAgent& message) {
+void SimulatedAgent::check(const wire::ToAgent& message) {
   const std::uint64_t coordinator = network_.coordinator_of(peer_);
   expect(coordinator >= served_, "no word of an earlier coordinator is acted on");
   served_ = coordinator;
-  switch (message.body_case()) {
-    case wire::ToAgent::kWelcome:
-      return welcomed(message.welcome());
-    case wire::ToAgent::kBatchAck:
-      expect(message.batch_ack().refused().empty(), "no batch is refused");
-      return life_->costs->acknowledged(message.batch_ack().batch());
-    case wire::ToAgent::kCommand:
-      return command(message.command());
-    case wire::ToAgent::kPlanPropose: {
-      const auto& asked = message.plan_propose();
-      return life_->sessions.propose(asked.job(), asked.epoch(), asked.plan_json(), asked.incumbent());
-    }
-    case wire::ToAgent::kPlanCommit: {
-      const auto& asked = message.plan_commit();
-      return life_->sessions.commit(asked.job(), asked.epoch(), asked.step());
-    }
-    case wire::ToAgent::kPlanCancel:
-      return life_->sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
-    case wire::ToAgent::kStopJob:
-      return life_->sessions.stop_job(message.stop_job().job(), message.stop_job().step());
-    case wire::ToAgent::kRefused:
-      network_.close_by_agent(std::exchange(peer_, 0));
-      welcome_ = false;
-      return;
-    default:
-      return;  // heartbeats, and what is not simulated
+  expect(message.batch_ack().refused().empty(), "no batch is refused");
+  expect(!message.welcome().renew_instance() || copy_, "an agent that was never set back is not taken for one");
+  if (message.command().has_describe()) {
+    const auto job = parse_job(message.command().describe().job_json(), "a described job");
+    expect(job.ok(), "what is described is a job");
+    asked_[job->name] = message.command();
+  }
+}
+
+void SimulatedAgent::obeyed(const wire::ToAgent& message) {
+  if (message.has_welcome()) {
+    expect(connected() || machine_.may_fail(), "a welcome is followed on a disk with room and power");
+    if (connected()) set_back_ = set_back_ && message.welcome().costs_wait();
+  }
+  if (message.command().has_kill() && !machine_.disk.is_cut()) {
+    ranks_.killed(index_, message.command().kill().launch());
   }
 }
 
 void SimulatedAgent::closed(SimulatedNetwork::Peer peer) {
   if (peer != peer_) return;
   peer_ = 0;
-  welcome_ = false;
+  act([this] { life_->conversation.closed("it is closed"); });
 }
 
-void SimulatedAgent::welcomed(const wire::Welcome& welcome) {
-  expect(!welcome.renew_instance() || copy_, "an agent that was never set back is not taken for one");
-  const Status served = life_->commands.serve(welcome.coordinator());
-  expect(served.ok() || machine_.may_fail(), "the ledger knows its coordinator");
-  if (!served.ok()) return network_.close_by_agent(std::exchange(peer_, 0));
-  const Status asked =
-      welcome.renew_instance() ? agent::ask_renewal(life_->state.database, life_->costs->last_offered()) : Status();
-  const auto last = agent::last_to_send(life_->state.database);
-  expect((asked.ok() && last.ok()) || machine_.may_fail(), "a renewal is written down");
-  if (!asked.ok() || !last.ok()) return network_.close_by_agent(std::exchange(peer_, 0));
-  life_->costs->send_up_to(welcome.costs_wait() ? 0 : *last);
-  set_back_ = set_back_ && welcome.costs_wait();
-  welcome_ = true;
-  life_->news.announce();
-  life_->commands.link_opened();
-  for (const auto& [id, done] : std::exchange(life_->unsent, {})) reply(done);
-  life_->costs->link_opened();
+// The job's model, or which run this is of a description that was wanted besides.
+std::string SimulatedAgent::describe(const std::string& job) {
+  if (job == kJob) return kModel;
+  expect(!recorded.contains(job), "a command that was written down as done is not done again");
+  return job + ", run " + std::to_string(++runs[job]);
 }
 
-void SimulatedAgent::command(const wire::Command& asked) {
-  if (asked.has_describe() || asked.has_benchmark()) return run_apart(asked);
-  life_->commands.run(asked);
-  if (asked.has_kill() && !machine_.disk.is_cut()) ranks_.killed(index_, asked.kill().launch());
-}
-
-void SimulatedAgent::run_apart(const wire::Command& asked) {
-  if (life_->running.contains(asked.id())) return;
-  const auto known = agent::CommandLedger(life_->state.database).reply(asked);
-  if (!known.ok()) return expect(machine_.may_fail(), "the ledger can be read");
-  if (*known) return reply(**known);
-  life_->running.insert(asked.id());
-  time_.after(Nanoseconds(random_.between(0, 3'000'000'000)), [this, asked, life = lives_] {
-    if (life == lives_) act([&] { finish(asked); });
-  });
-}
-
-void SimulatedAgent::finish(const wire::Command& asked) {
-  const std::string tag = tag_of(asked);
-  wire::CommandDone done;
-  done.set_id(asked.id());
-  done.set_ok(true);
-  const bool is_of_job = tag.starts_with("of the job");
-  done.set_output(is_of_job ? kModel : tag + ", run " + std::to_string(++runs[tag]));
-  expect(!recorded.contains(tag), "a command that was written down as done is not done again");
-  const Status stored = agent::CommandLedger(life_->state.database).done(asked, done);
-  expect(stored.ok() || machine_.may_fail(), "a reply is written down on a disk with room and power");
-  if (stored.ok() && !is_of_job) recorded[tag] = done.output();
-  if (!stored.ok()) ++runs_lost[tag];
-  life_->running.erase(asked.id());
-  if (!machine_.disk.is_cut()) reply(done);
-}
-
-void SimulatedAgent::reply(const wire::CommandDone& done) {
-  wire::FromAgent message;
-  *message.mutable_command_done() = done;
-  if (!send(message)) life_->unsent[done.id()] = done;
+void SimulatedAgent::described(const std::string& job) {
+  if (job == kJob) return;
+  const auto stored = agent::CommandLedger(life_->state.database).reply(asked_.at(job));
+  const bool is_stored = stored.ok() && *stored;
+  expect(is_stored || machine_.may_fail(), "a reply is written down on a disk with room and power");
+  if (is_stored) {
+    recorded[job] = (*stored)->output();
+  } else {
+    ++runs_lost[job];
+  }
 }
 
 std::string SimulatedAgent::waits_for() const {
   if (!life_) return "a start";
-  if (!welcome_) return peer_ == 0 ? "a connection" : "a welcome";
+  if (!connected()) return peer_ == 0 ? "a connection" : "a welcome";
   if (!life_->collected.empty()) return "room for costs: " + life_->costs->counters().last_error;
   if (life_->costs->spool().bytes() > 0) return "acknowledgements: " + life_->costs->counters().last_error;
-  return life_->running.empty() ? "" : "commands";
+  if (life_->traces.running() > 0) return "the end of a trace";
+  return life_->commands.running() == 0 ? "" : "commands";
 }
 
 std::map<std::string, std::uint64_t> SimulatedAgent::own_costs() const {

@@ -1,9 +1,8 @@
 #pragma once
 
-// An agent on a machine that fails: its real storage (spool, own cost database, ledgers of commands and ranks), and
-// what runs commands, looks after ranks, speaks with them and tells of them. Sockets and processes are played; what
-// agent_link.cpp does is done here in its place. Descriptions and benchmarks run no process: they are done after a
-// while.
+// An agent on a machine that fails: its real conversation with the coordinator, its storage (spool, own cost database,
+// ledgers of commands and ranks), and what runs commands, looks after ranks, speaks with them and tells of them.
+// Sockets, timers, processes and what a probe measures are played.
 
 #include <cstdint>
 #include <map>
@@ -11,14 +10,19 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "agent_database.hpp"
 #include "command_runner.hpp"
+#include "coordinator_conversation.hpp"
 #include "cost_store.hpp"
+#include "hardware_probe.hpp"
+#include "job_retention.hpp"
 #include "machine.hpp"
 #include "rank_sessions.hpp"
 #include "simulated_network.hpp"
 #include "simulated_ranks.hpp"
+#include "trace_recorder.hpp"
 
 namespace trimtab::test {
 
@@ -36,7 +40,7 @@ class SimulatedAgent {
   void behave();
 
   [[nodiscard]] std::string node() const { return "n" + std::to_string(index_); }
-  [[nodiscard]] SimulatedNetwork::Peer peer() const { return welcome_ ? peer_ : 0; }
+  [[nodiscard]] SimulatedNetwork::Peer peer() const { return connected() ? peer_ : 0; }
   // Empty when everything was stored, sent and acknowledged.
   [[nodiscard]] std::string waits_for() const;
   // Of the agent's own cost database: how often each measurement counts.
@@ -67,15 +71,18 @@ class SimulatedAgent {
     net::EventLoop loop;
     std::optional<agent::CostStore> costs;
     agent::CostCollection collected;
-    std::set<std::uint64_t> running;  // descriptions and benchmarks
-    std::map<std::uint64_t, wire::CommandDone> unsent;
     agent::RankNews news;
     agent::LaunchedRanks ranks;
     agent::JobContext jobs;
+    agent::TraceRecorder traces;
     agent::RankRings rings;
     agent::RankSessions sessions;
     agent::CommandRunner commands;
+    agent::HardwareProbe probe;
+    agent::JobRetention retention;
+    agent::CoordinatorConversation conversation;
     SimulatedRanks::Peer last_local = 0;
+    std::set<pid_t> traced;
   };
 
   void open();
@@ -85,20 +92,24 @@ class SimulatedAgent {
   void settle();
   void die();
   [[nodiscard]] SimulatedRanks::AgentSide side_of_ranks();
-  void say_hello();
-  void dispatch(const wire::ToAgent& message);
+  [[nodiscard]] bool connected() const { return life_ && life_->conversation.connected(); }
+  // Work of this life that comes later.
+  [[nodiscard]] std::function<void(const std::function<void()>&)> later();
+  [[nodiscard]] agent::CommandRunner::Parts runner_parts(Life& life);
+  [[nodiscard]] agent::HardwareProbe::Parts probe_parts(Life& life);
+  [[nodiscard]] agent::CoordinatorPort port();
   void copy_or_set_back();
-  void renew();
   void connect();
   void every(Nanoseconds period, const std::function<void()>& work);
+  void beat(Nanoseconds period, std::uint64_t beats);
+  [[nodiscard]] std::vector<agent::TraceRecorder::Ring> rings() const;
+  void trace();
   void measure();
   void flush();
-  void welcomed(const wire::Welcome& welcome);
-  void command(const wire::Command& asked);
-  void run_apart(const wire::Command& asked);
-  void finish(const wire::Command& asked);
-  void reply(const wire::CommandDone& done);
-  bool send(const wire::FromAgent& message);
+  void check(const wire::ToAgent& message);
+  void obeyed(const wire::ToAgent& message);
+  [[nodiscard]] std::string describe(const std::string& job);
+  void described(const std::string& job);
 
   std::size_t index_;
   VirtualTime& time_;
@@ -109,15 +120,18 @@ class SimulatedAgent {
   Machine machine_;
   MachineClock clock_;
   Bytes spool_limit_;
+  agent::Configuration configuration_;
+  const std::string fingerprint_;
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;  // callbacks of an earlier life do nothing
   SimulatedNetwork::Peer peer_ = 0;
   std::uint64_t served_ = 0;  // the latest coordinator that it has obeyed
-  bool welcome_ = false;
+  std::uint64_t beats_ = 0;   // series of heartbeats, of which the last one goes on
   bool behaves_ = false;
   std::optional<Copy> copy_;
   bool set_back_ = false;  // and no coordinator has been heard since
   std::uint64_t measured_ = 0;
+  std::map<std::string, wire::Command> asked_;  // descriptions, by job
 };
 
 }  // namespace trimtab::test

@@ -1,5 +1,6 @@
 #include "simulated_coordinator.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "measurement_counts.hpp"
@@ -116,6 +117,8 @@ void SimulatedCoordinator::kill() {
 void SimulatedCoordinator::die() {
   machine_.disk.cut();
   life_.reset();
+  trace_.reset();  // who asks is told that it is not known
+  probes_ = 0;
   network_.coordinator_gone();
   machine_.come_up();
   if (!behaves_) copy_or_set_back();
@@ -160,12 +163,71 @@ void SimulatedCoordinator::tick() {
       life_->agents.tick();
       life_->jobs.tick();
       if (!machine_.disk.is_cut()) submit();
+      follow_trace();
       for (const auto& [tag, node] : wanted_) {
         if (!outputs.contains(tag) && !machine_.disk.is_cut()) order(tag, node);
       }
     });
     if (life == lives_) tick();
   });
+}
+
+void SimulatedCoordinator::trace() {
+  const TuningState* present = job();
+  if (trace_ || present == nullptr || is_final(present->phase) || present->nodes.empty()) return;
+  std::vector<std::string> nodes;
+  for (const NodeShare& share : present->nodes) nodes.push_back(share.node);
+  const auto length = random_.between(1, 10);
+  const bool by_steps = random_.below(2) == 0;
+  const TraceRequest request =
+      by_steps ? TraceRequest{0, static_cast<std::uint32_t>(length)} : TraceRequest{static_cast<double>(length), 0};
+  const auto id = life_->services.traces.start("train", nodes, request, life_->services.clocks.latest());
+  if (id.ok()) trace_ = Trace{*id, time_.now(), 0, {}};
+}
+
+void SimulatedCoordinator::probe() {
+  const TuningState* present = job();
+  if (probes_ > 1 || present == nullptr || present->nodes.empty()) return;
+  ++probes_;
+  act([this, present] {
+    life_->services.probing.probe({"train", present->nodes, "", true}, [this](const HardwareProbed& probed) {
+      expect(!probed.probes.empty() || !probed.error.empty(), "a probe ends with an answer, or says why there is none");
+      met(probed.probes.empty() ? "probe without an answer" : "answered probe");
+      --probes_;
+    });
+  });
+}
+
+// As `trimtab trace` does.
+void SimulatedCoordinator::follow_trace() {
+  // A node waits for steps for two minutes, and is lost after one at most.
+  constexpr Nanoseconds kLongest = 200s;
+  if (!trace_) return;
+  const auto text = life_->services.traces.document(trace_->id);
+  expect(text.has_value(), "a trace that somebody waits for is known");
+  const auto document = nlohmann::json::parse(*text);
+  fetch_trace(document.at("chunks").get<std::uint64_t>());
+  if (document.at("state") != "done") {
+    return expect(time_.now() - trace_->since < kLongest, "a trace ends: " + *text);
+  }
+  for (const auto& node : document.at("nodes")) {
+    std::uint64_t records = 0;
+    for (const auto& rank : node.at("ranks")) records += rank.at("records").get<std::uint64_t>();
+    expect(trace_->records[node.at("node")] >= records, "what a node says it sent of a trace is there: " + *text);
+  }
+  met("trace");
+  expect(life_->services.traces.finish(trace_->id), "a trace that has ended can be finished");
+  trace_.reset();
+}
+
+void SimulatedCoordinator::fetch_trace(std::uint64_t chunks) {
+  for (; trace_->fetched < chunks; ++trace_->fetched) {
+    const auto frame = life_->services.traces.fetch(trace_->id, trace_->fetched);
+    wire::FromAgent message;
+    expect(frame && message.ParseFromString(*frame), "a chunk of a trace can be fetched");
+    const wire::TraceChunk& chunk = message.trace_chunk();
+    trace_->records[chunk.node()] += static_cast<std::uint64_t>(chunk.records_size());
+  }
 }
 
 void SimulatedCoordinator::submit() {
@@ -179,6 +241,7 @@ void SimulatedCoordinator::submit() {
   job.describe = {"describe"};
   job.benchmark = {"benchmark"};
   job.train = {"train"};
+  if (submitted_) job.submit = {"submit", "{nodes}"};
   job.working_directory = "/";
   job.hang = 20s;
   job.trials.deadline = 8s;
@@ -212,7 +275,14 @@ void SimulatedCoordinator::order(const std::string& tag, const std::string& node
   if (is_new) expect(tags_.emplace(*id, tag).second, "an id is given once");
   wire::ToAgent message;
   message.mutable_command()->set_id(*id);
-  message.mutable_command()->mutable_describe()->set_job_json(tag);
+  Job job;
+  job.name = tag;
+  job.world_size = 1;
+  job.steps = 1;
+  job.describe = {"describe"};
+  job.train = {"train"};
+  job.working_directory = "/";
+  message.mutable_command()->mutable_describe()->set_job_json(to_json(job));
   static_cast<void>(life_->agents.send(node, message));
 }
 

@@ -32,8 +32,19 @@ class SimulatedCoordinator {
   void want(const std::string& tag, const std::string& node) { wanted_[tag] = node; }
   // A person's, to the job; forgotten where nobody is there to take it.
   void order(coordinator::Order order);
-  // Of one rank on each node. Handed in as soon as there is a coordinator, and again when it is over.
-  void hand_in(std::int32_t world_size) { world_size_ = world_size; }
+  // Somebody asks for a trace of the job, and fetches it until it has ended; forgotten where nobody is there to take
+  // it.
+  void trace();
+  [[nodiscard]] bool traces() const { return trace_.has_value(); }
+  // Beside the job's own: of its hardware.
+  void probe();
+  [[nodiscard]] bool probes() const { return probes_ > 0; }
+  // Of one rank on each node; `submitted`: a scheduler starts them. Handed in as soon as there is a coordinator, and
+  // again when it is over.
+  void hand_in(std::int32_t world_size, bool submitted) {
+    world_size_ = world_size;
+    submitted_ = submitted;
+  }
   // Not any more.
   void hand_in_no_more() { world_size_ = 0; }
   [[nodiscard]] bool hands_in() const { return world_size_ > 0; }
@@ -55,6 +66,13 @@ class SimulatedCoordinator {
 
  private:
   struct Life;
+  // One that somebody waits for.
+  struct Trace {
+    std::uint64_t id = 0;
+    Nanoseconds since{0};
+    std::uint64_t fetched = 0;                     // chunks
+    std::map<std::string, std::uint64_t> records;  // by node
+  };
 
   void open();
   void act(const std::function<void()>& work);
@@ -64,6 +82,8 @@ class SimulatedCoordinator {
   [[nodiscard]] std::map<std::string, std::uint64_t> stored() const;
   void tick();
   void submit();
+  void follow_trace();
+  void fetch_trace(std::uint64_t chunks);
   void note_given(const std::string& frame);
   void order(const std::string& tag, const std::string& node);
   void done(const wire::CommandDone& done);
@@ -78,8 +98,11 @@ class SimulatedCoordinator {
   std::unique_ptr<Life> life_;
   std::uint64_t lives_ = 0;
   bool behaves_ = false;
-  std::int32_t world_size_ = 0;             // of the job to hand in; 0 = none
+  std::int32_t world_size_ = 0;  // of the job to hand in; 0 = none
+  bool submitted_ = false;
   std::optional<PowerCutDisk::Copy> copy_;  // of the cost database
+  std::optional<Trace> trace_;
+  int probes_ = 0;  // that nobody has answered yet
   std::map<std::string, std::string> wanted_;
   std::map<std::string, std::uint64_t> ids_;  // that were given, by tag
   std::map<std::uint64_t, std::string> tags_;

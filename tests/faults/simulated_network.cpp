@@ -53,23 +53,31 @@ bool SimulatedNetwork::send(Peer peer, std::string frame, bool up) {
   last = std::max({last, time_.now(), cut_until(connection.agent)}) + delay();
   if (!behaves_ && random_.below(60) == 0) {
     met("frame that comes twice");
-    schedule(peer, frame, up, last + between(0ns, 3s));
+    schedule(peer, frame, up, last + between(0ns, 3s), Times::kAgain);
   }
-  schedule(peer, std::move(frame), up, last);
+  if (up) connection.queued += frame.size();
+  schedule(peer, std::move(frame), up, last, Times::kFirst);
   return true;
 }
 
-void SimulatedNetwork::schedule(Peer peer, std::string frame, bool up, Nanoseconds when) {
-  time_.after(when - time_.now(), [this, peer, up, frame = std::move(frame)] { deliver(peer, frame, up); });
+std::size_t SimulatedNetwork::queued_by_agent(Peer peer) const {
+  const auto found = connections_.find(peer);
+  return found == connections_.end() ? 0 : found->second.queued;
 }
 
-void SimulatedNetwork::deliver(Peer peer, const std::string& frame, bool up) {
-  const Connection& connection = connections_.at(peer);
+void SimulatedNetwork::schedule(Peer peer, std::string frame, bool up, Nanoseconds when, Times times) {
+  time_.after(when - time_.now(),
+              [this, peer, up, times, frame = std::move(frame)] { deliver(peer, frame, up, times); });
+}
+
+void SimulatedNetwork::deliver(Peer peer, const std::string& frame, bool up, Times times) {
+  Connection& connection = connections_.at(peer);
   if (connection.severed) return;
   // A network that was cut meanwhile holds it, and those behind it.
   if (const Nanoseconds until = cut_until(connection.agent); until > time_.now()) {
-    return schedule(peer, frame, up, until);
+    return schedule(peer, frame, up, until, times);
   }
+  if (up && times == Times::kFirst) connection.queued -= frame.size();
   if (up && connection.open_at_coordinator) ends_.to_coordinator(peer, frame);
   if (!up && connection.open_at_agent) ends_.to_agent(connection.agent, peer, frame);
 }

@@ -33,6 +33,8 @@ class SimulatedNetwork {
   // False when it is closed on that side.
   bool send_to_coordinator(Peer peer, std::string frame) { return send(peer, std::move(frame), true); }
   bool send_to_agent(Peer peer, std::string frame) { return send(peer, std::move(frame), false); }
+  // What the coordinator has not had yet of what was sent to it.
+  [[nodiscard]] std::size_t queued_by_agent(Peer peer) const;
   void close_by_agent(Peer peer);
   void close_by_coordinator(Peer peer);
   // The process is gone: the other sides hear of it soon, or, without power, when nothing comes for too long.
@@ -55,14 +57,16 @@ class SimulatedNetwork {
     std::uint64_t coordinator = 0;
     bool open_at_agent = true;
     bool open_at_coordinator = true;
+    std::size_t queued = 0;  // bytes on their way to the coordinator
     bool severed = false;    // what is on its way does not arrive
     Nanoseconds last_up{0};  // when the latest frame of each direction arrives
     Nanoseconds last_down{0};
   };
 
   bool send(Peer peer, std::string frame, bool up);
-  void deliver(Peer peer, const std::string& frame, bool up);
-  void schedule(Peer peer, std::string frame, bool up, Nanoseconds when);
+  enum class Times { kFirst, kAgain };
+  void deliver(Peer peer, const std::string& frame, bool up, Times times);
+  void schedule(Peer peer, std::string frame, bool up, Nanoseconds when, Times times);
   // The other side learns of the end.
   void close_later(Peer peer, bool at_agent, Nanoseconds delay);
   void close_now(Peer peer, bool at_agent);

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "rank_command.hpp"
 #include "scratch.hpp"
 #include "seeded_runs.hpp"
 
@@ -21,6 +20,16 @@ Nanoseconds step_time(const std::string& plan) {
   const auto named = json::parse(plan, nullptr, false);
   const std::int64_t ms = named.is_object() ? named.value("ms", 150) : 150;
   return std::chrono::milliseconds(ms);
+}
+
+// "n0,n2"
+std::vector<std::size_t> nodes_in(const std::string& names) {
+  std::vector<std::size_t> nodes;
+  for (std::size_t at = 0; at < names.size();
+       at = names.find(',', at) == std::string::npos ? names.size() : names.find(',', at) + 1) {
+    nodes.push_back(std::stoul(names.substr(at + 1)));
+  }
+  return nodes;
 }
 
 std::uint64_t number_of(const agent::Environment& environment, const std::string& name) {
@@ -107,23 +116,37 @@ Result<std::unique_ptr<agent::HeldChild>> SimulatedRanks::fork(std::size_t node,
   Process process;
   process.node = node;
   process.agent_life = life;
-  process.launch = number_of(request.environment, "TRIMTAB_LAUNCH");
-  process.rank = static_cast<std::uint32_t>(number_of(request.environment, "TRIMTAB_RANK"));
-  process.world = static_cast<std::uint32_t>(number_of(request.environment, "TRIMTAB_WORLD_SIZE"));
-  process.epoch = process.offers.highest = number_of(request.environment, "TRIMTAB_EPOCH");
-  const auto plan = agent::read_file(request.environment.at("TRIMTAB_PLAN"));
-  expect(plan.ok(), "a rank finds its plan");
-  process.plan = *plan;
+  process.launcher = !request.environment.contains("TRIMTAB_RANK");
+  fill(process, request.environment);
+  if (process.launcher) submissions_[process.launch] = {nodes_in(request.arguments.at(1))};
   processes_[++last_pid_] = std::move(process);
   return std::unique_ptr<agent::HeldChild>(std::make_unique<Child>(*this, last_pid_));
+}
+
+void SimulatedRanks::fill(Process& process, const agent::Environment& environment) {
+  process.launch = number_of(environment, "TRIMTAB_LAUNCH");
+  process.world = static_cast<std::uint32_t>(number_of(environment, "TRIMTAB_WORLD_SIZE"));
+  process.rank = agent::kLauncher;
+  if (process.launcher) return;
+  process.rank = static_cast<std::uint32_t>(number_of(environment, "TRIMTAB_RANK"));
+  process.epoch = process.offers.highest = number_of(environment, "TRIMTAB_EPOCH");
+  const auto plan = agent::read_file(environment.at("TRIMTAB_PLAN"));
+  expect(plan.ok(), "a rank finds its plan");
+  process.plan = *plan;
 }
 
 Status SimulatedRanks::release(pid_t pid) {
   const auto found = processes_.find(pid);
   if (found == processes_.end()) return unavailable("it ended before it began");
   Process& process = found->second;
+  if (nodes_[process.node].side.dies()) return unavailable("the agent is gone");
+  starts(process);
+  time_.after(between(100ms, 2s), [this, pid] { begin(pid); });
+  return {};
+}
+
+void SimulatedRanks::starts(Process& process) {
   Node& node = nodes_[process.node];
-  if (node.side.dies()) return unavailable("the agent is gone");
   const int starts = ++node.starts[{process.launch, process.rank}];
   expect(starts == 1, "a launch starts a rank once: launch " + std::to_string(process.launch));
   expect(process.launch > node.killed, "no launch begins that its node was told to end");
@@ -131,11 +154,9 @@ Status SimulatedRanks::release(pid_t pid) {
     const bool same = one.released && one.rank == process.rank && one.node == process.node;
     expect(!same, "a rank of an earlier launch is gone before the next begins on its node");
   }
-  given_.check_runs(process.launch, process.epoch, process.plan);
-  met("launched rank");
+  if (!process.launcher) given_.check_runs(process.launch, process.epoch, process.plan);
+  met(process.launcher ? "launcher" : "launched rank");
   process.released = true;
-  time_.after(between(100ms, 2s), [this, pid] { begin(pid); });
-  return {};
 }
 
 void SimulatedRanks::drop(pid_t pid) {
@@ -146,14 +167,19 @@ void SimulatedRanks::signal(pid_t pid) {
   const auto found = processes_.find(pid);
   if (found == processes_.end() || found->second.ends || nodes_[found->second.node].side.dies()) return;
   found->second.ends = true;
-  time_.after(between(1ms, 2s), [this, pid] { end(pid, 0, 9); });
+  const bool launcher = found->second.launcher;
+  time_.after(between(1ms, 2s), [this, pid, launcher, launch = found->second.launch] {
+    if (launcher) cancel(launch);
+    end(pid, 0, launcher ? 15 : 9);
+  });
 }
 
 void SimulatedRanks::begin(pid_t pid) {
   const auto found = processes_.find(pid);
   if (found == processes_.end()) return;
   found->second.ready = true;
-  connect(pid);
+  if (!found->second.connects) connect(pid);
+  if (found->second.launcher) return submit(pid);
   const std::uint64_t launch = found->second.launch;
   if (training_.insert(launch).second) train(launch);
 }
@@ -162,19 +188,30 @@ void SimulatedRanks::connect(pid_t pid) {
   const auto found = processes_.find(pid);
   if (found == processes_.end()) return;
   Process& process = found->second;
-  if (process.peer == 0) {
+  process.connects = true;
+  if (process.peer == 0 && (process.ready || process.slot)) {
     process.peer = nodes_[process.node].side.connect(pid);
-    const json hello = {{"type", "hello"},
-                        {"version", 1},
-                        {"pid", pid},
-                        {"job", "train"},
-                        {"rank", process.rank},
-                        {"world_size", process.world},
-                        {"epoch", process.epoch},
-                        {"step", std::max<std::int64_t>(steps_[process.launch], 0)}};
-    if (process.peer != 0) say(pid, hello.dump());
+    if (process.peer != 0) say(pid, introduction(pid, process));
+    if (process.peer != 0 && !process.state.empty()) tell_submission(process.launch, process.state);
   }
   time_.after(500ms, [this, pid] { connect(pid); });
+}
+
+std::string SimulatedRanks::introduction(pid_t pid, const Process& process) {
+  json frame = {{"version", 1}, {"pid", pid}, {"job", "train"}};
+  if (process.launcher || process.slot) {
+    frame["type"] = process.launcher ? "launcher" : "slot";
+    frame["launch"] = process.launch;
+    frame["variant"] = "";
+    if (process.slot) frame["local_rank"] = 0;
+    return frame.dump();
+  }
+  frame["type"] = "hello";
+  frame["rank"] = process.rank;
+  frame["world_size"] = process.world;
+  frame["epoch"] = process.epoch;
+  frame["step"] = std::max<std::int64_t>(steps_[process.launch], 0);
+  return frame.dump();
 }
 
 void SimulatedRanks::say(pid_t pid, const std::string& frame) {
@@ -199,6 +236,7 @@ void SimulatedRanks::hear(pid_t pid, const std::string& frame) {
   Process& process = processes_.at(pid);
   const json said = json::parse(frame);
   const std::string type = said.at("type");
+  if (process.slot) return hear_as_slot(pid, process, type, frame);
   if (type == "stop") process.stop_step = said.at("step").get<std::int64_t>();
   if (!said.contains("epoch")) return;
   const auto epoch = said.at("epoch").get<std::uint64_t>();
@@ -221,7 +259,7 @@ void SimulatedRanks::answer(pid_t pid, Process& process, std::uint64_t epoch, co
 std::vector<pid_t> SimulatedRanks::members(std::uint64_t launch) const {
   std::vector<pid_t> found;
   for (const auto& [pid, process] : processes_) {
-    if (process.launch == launch && process.released) found.push_back(pid);
+    if (process.launch == launch && process.released && !process.launcher) found.push_back(pid);
   }
   return found;
 }
@@ -324,7 +362,11 @@ void SimulatedRanks::end(pid_t pid, std::int32_t exit_code, std::int32_t signal)
   if (found == processes_.end()) return;
   const Process process = found->second;
   processes_.erase(found);
-  if (exit_code != 0 || signal != 0) leave_alone(process.launch);
+  const bool clean = exit_code == 0 && signal == 0;
+  if (const auto of = submissions_.find(process.launch); of != submissions_.end() && !process.launcher && !clean) {
+    of->second.failed = true;
+  }
+  if (!clean && !process.launcher) leave_alone(process.launch);
   // Behind what it has said.
   time_.after(2 * kSocketTime,
               [this, pid, process, end = agent::ProcessEnd{true, exit_code, signal}] { tell_end(pid, process, end); });
@@ -361,7 +403,10 @@ void SimulatedRanks::power_cut(std::size_t node) {
     if (one.second.node == node) launches.insert(one.second.launch);
     return one.second.node == node;
   });
-  for (const std::uint64_t launch : launches) leave_alone(launch);
+  for (const std::uint64_t launch : launches) {
+    if (const auto of = submissions_.find(launch); of != submissions_.end()) of->second.failed = true;
+    leave_alone(launch);
+  }
 }
 
 void SimulatedRanks::set_back(std::size_t node) {
@@ -383,10 +428,19 @@ void SimulatedRanks::crash_one() {
   end(running[random_.below(running.size())], 139, 0);
 }
 
+std::map<pid_t, std::uint32_t> SimulatedRanks::on_node(std::size_t node) const {
+  std::map<pid_t, std::uint32_t> all;
+  for (const auto& [pid, process] : processes_) {
+    if (process.node == node && process.released && !process.launcher) all.emplace(pid, process.rank);
+  }
+  return all;
+}
+
 std::vector<SimulatedRanks::Alive> SimulatedRanks::alive() const {
   std::vector<Alive> all;
   for (const auto& [pid, process] : processes_) {
-    if (process.released) all.push_back({process.launch, process.rank, process.epoch, process.plan});
+    if (process.released && !process.launcher)
+      all.push_back({process.launch, process.rank, process.epoch, process.plan});
   }
   return all;
 }

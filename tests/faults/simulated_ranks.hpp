@@ -2,7 +2,8 @@
 
 // The training processes of a simulated cluster: forked and held by an agent, released, introduced to whichever agent
 // listens on their node, training steps and changing plans together, ending by themselves, by a signal or with their
-// machine. They outlive agents. The other side of LaunchedRanks and RankSessions, of which nothing is played here.
+// machine. They outlive agents. Those of submitted launches a scheduler starts, on the word of a launcher, which is
+// forked by an agent, too. The other side of LaunchedRanks and RankSessions, of which nothing is played here.
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,8 @@
 #include "given_plans.hpp"
 #include "plan_offers.hpp"
 #include "processes.hpp"
+#include "rank_command.hpp"
+#include "rank_identity.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {
@@ -59,6 +62,9 @@ class SimulatedRanks {
   void behave() { behaves_ = true; }
 
   [[nodiscard]] std::vector<Alive> alive() const;
+  [[nodiscard]] std::size_t launchers() const;
+  // Ranks that run there, by process.
+  [[nodiscard]] std::map<pid_t, std::uint32_t> on_node(std::size_t node) const;
 
  private:
   struct Process {
@@ -69,12 +75,22 @@ class SimulatedRanks {
     std::uint32_t world = 1;
     std::uint64_t epoch = 0;
     std::string plan;
+    bool launcher = false;
+    bool slot = false;  // started by the scheduler, and no rank yet
+    std::string state;  // of a launcher's submission, as it says
     bool released = false;
     bool ready = false;
+    bool connects = false;
     Peer peer = 0;
     PlanOffers offers;
     std::int64_t stop_step = -1;
     bool ends = false;  // a signal is on its way
+  };
+  // What the scheduler has of a launch. It outlives its launcher.
+  struct Submission {
+    std::vector<std::size_t> nodes;
+    bool started = false;
+    bool failed = false;
   };
   struct Node {
     AgentSide side;
@@ -90,10 +106,22 @@ class SimulatedRanks {
   [[nodiscard]] Result<std::unique_ptr<agent::HeldChild>> fork(std::size_t node, std::uint64_t life,
                                                                const agent::ProcessRequest& request);
   [[nodiscard]] Status release(pid_t pid);
+  static void fill(Process& process, const agent::Environment& environment);
+  void starts(Process& process);
   void drop(pid_t pid);
   void signal(pid_t pid);
   void begin(pid_t pid);
   void connect(pid_t pid);
+  [[nodiscard]] std::string introduction(pid_t pid, const Process& process);
+  void hear_as_slot(pid_t pid, Process& process, const std::string& type, const std::string& frame);
+  void submit(pid_t pid);
+  void queue(std::uint64_t launch);
+  void start_slots(std::uint64_t launch);
+  void look(std::uint64_t launch);
+  void cancel(std::uint64_t launch);
+  void tell_submission(std::uint64_t launch, const std::string& state);
+  void conclude(std::uint64_t launch, const std::string& state);
+  [[nodiscard]] pid_t launcher_of(std::uint64_t launch) const;
   void say(pid_t pid, const std::string& frame);
   void hear(pid_t pid, const std::string& frame);
   void answer(pid_t pid, Process& process, std::uint64_t epoch, const std::string& plan);
@@ -111,9 +139,10 @@ class SimulatedRanks {
   const GivenPlans& given_;
   std::map<std::size_t, Node> nodes_;
   std::map<pid_t, Process> processes_;
-  std::set<std::uint64_t> training_;             // launches whose steps are under way
-  std::map<std::uint64_t, std::int64_t> steps_;  // by launch: the next
-  std::int64_t saved_ = 0;                       // where the next launch goes on
+  std::map<std::uint64_t, Submission> submissions_;  // by launch
+  std::set<std::uint64_t> training_;                 // launches whose steps are under way
+  std::map<std::uint64_t, std::int64_t> steps_;      // by launch: the next
+  std::int64_t saved_ = 0;                           // where the next launch goes on
   pid_t last_pid_ = 100;
   bool behaves_ = false;
 };

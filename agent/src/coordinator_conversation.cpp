@@ -1,0 +1,231 @@
+#include "coordinator_conversation.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "hello_facts.hpp"
+#include "printable_text.hpp"
+#include "schema/frame_bounds.hpp"
+#include "schema/protocol_version.hpp"
+
+#ifndef TRIMTAB_RELEASE
+#define TRIMTAB_RELEASE "unknown"
+#endif
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr std::uint32_t kDefaultHeartbeatMs = 2000;
+constexpr std::uint32_t kShortestHeartbeatMs = 50;
+constexpr std::uint32_t kLongestHeartbeatMs = 60'000;
+// On a slow link steps and heartbeats stand behind the costs that are on their way: those wait in the spool instead.
+constexpr std::size_t kCostsAhead = 128 * 1024;
+
+// The coordinator's own words, for the log.
+std::string said(const std::string& words) {
+  constexpr std::size_t kMost = 1000;
+  return printable_text(words.substr(0, kMost));
+}
+
+}  // namespace
+
+void CoordinatorConversation::opened() {
+  port_.send(hello().SerializeAsString());
+}
+
+wire::FromAgent CoordinatorConversation::hello() const {
+  wire::FromAgent message;
+  auto& hello = *message.mutable_hello();
+  hello.set_protocol_version(kSpokenVersions.newest);
+  hello.set_oldest_version(kSpokenVersions.oldest);
+  hello.set_release(TRIMTAB_RELEASE);
+  hello.set_node(parts_.configuration.node);
+  hello.set_instance(parts_.state.instance);
+  hello.set_tenant(parts_.configuration.tenant);
+  hello.set_address(parts_.configuration.address);
+  hello.set_devices(parts_.configuration.devices);
+  hello.set_memory_bytes(static_cast<std::uint64_t>(parts_.memory));
+  hello.set_fingerprint_json(parts_.fingerprint_json);
+  say_ranks(parts_.ranks.all(), hello);
+  if (const Status said = say_numbers(parts_.state.database, hello); !said.ok()) {
+    spdlog::warn("the numbers of batches are not told: {}", said.error().message);
+  }
+  return message;
+}
+
+// The same reason every few seconds is said once.
+void CoordinatorConversation::closed(const std::string& reason) {
+  welcome_ = false;
+  answered_ns_ = heard_ns_ = 0;
+  port_.beat_every(Nanoseconds(0));
+  parts_.traces.link_closed();
+  parts_.probe.link_closed();
+  parts_.retention.told(std::nullopt);
+  if (std::exchange(last_reason_, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
+}
+
+void CoordinatorConversation::received(std::string_view frame) {
+  if (const Status bounded = check_to_agent(frame); !bounded.ok()) return refuse_frame(bounded.error().message);
+  wire::ToAgent message;
+  if (!message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
+    return refuse_frame("a frame of " + std::to_string(frame.size()) + " bytes is not a message");
+  }
+  dispatch(message);
+}
+
+void CoordinatorConversation::refuse_frame(const std::string& reason) {
+  ++counters_.frames_malformed;
+  port_.drop("what it sends is refused: " + reason + ": protocol version " + std::to_string(kSpokenVersions.newest) +
+             " is spoken here. See what answers under the coordinator's address");
+}
+
+void CoordinatorConversation::dispatch(const wire::ToAgent& message) {
+  switch (message.body_case()) {
+    case wire::ToAgent::kWelcome:
+      return welcomed(message.welcome());
+    case wire::ToAgent::kRefused:
+      return refused(message.refused());
+    case wire::ToAgent::kBatchAck:
+      return batch_answered(message.batch_ack());
+    case wire::ToAgent::kCommand:
+      return stopping_ ? void() : parts_.commands.run(message.command());
+    case wire::ToAgent::kPlanPropose: {
+      const auto& asked = message.plan_propose();
+      return parts_.sessions.propose(asked.job(), asked.epoch(), asked.plan_json(), asked.incumbent());
+    }
+    case wire::ToAgent::kPlanCommit: {
+      const auto& asked = message.plan_commit();
+      return parts_.sessions.commit(asked.job(), asked.epoch(), asked.step());
+    }
+    case wire::ToAgent::kPlanCancel:
+      return parts_.sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
+    case wire::ToAgent::kStopJob:
+      return parts_.sessions.stop_job(message.stop_job().job(), message.stop_job().step());
+    case wire::ToAgent::kTraceStart:
+      return stopping_ ? void() : parts_.traces.start(message.trace_start());
+    case wire::ToAgent::kTraceStop:
+      return parts_.traces.stop(message.trace_stop().id());
+    case wire::ToAgent::kProbeBegin:
+      return stopping_ ? void() : parts_.probe.begin(message.probe_begin());
+    case wire::ToAgent::kProbeLink:
+      return stopping_ ? void() : parts_.probe.link(message.probe_link());
+    case wire::ToAgent::kProbeEnd:
+      return parts_.probe.end(message.probe_end().id());
+    case wire::ToAgent::kUnfinishedJobs:
+      return told_unfinished(message.unfinished_jobs());
+    case wire::ToAgent::kHeartbeat:
+      heard_ns_ = static_cast<std::uint64_t>(parts_.clock.wall().count());
+      answered_ns_ = message.heartbeat().wall_ns();
+      return;
+    case wire::ToAgent::BODY_NOT_SET:
+      return;
+  }
+}
+
+void CoordinatorConversation::batch_answered(const wire::BatchAck& answer) {
+  if (!answer.refused().empty()) {
+    ++counters_.batches_refused;
+    spdlog::error("the coordinator cannot take batch {} of costs: {}. It stays in costs.db of this agent alone",
+                  answer.batch(), said(answer.refused()));
+  }
+  parts_.costs->acknowledged(answer.batch());
+}
+
+void CoordinatorConversation::welcomed(const wire::Welcome& message) {
+  const ProtocolVersions theirs{message.protocol_version(), message.protocol_version()};
+  const auto version = common_version({"this agent", TRIMTAB_RELEASE, kSpokenVersions},
+                                      {"the coordinator", said(message.release()), theirs});
+  if (!version.ok()) return port_.drop(version.error().message);
+  spdlog::info("the coordinator (release {}) knows this agent", said(message.release()));
+  if (const Status served = parts_.commands.serve(message.coordinator()); !served.ok()) {
+    spdlog::error("{}", served.error().message);
+    return port_.drop(served.error().message);
+  }
+  if (const Status followed = follow_numbers(message); !followed.ok()) {
+    spdlog::error("{}", followed.error().message);
+    return port_.drop(followed.error().message);
+  }
+  welcome_ = true;
+  last_reason_.clear();
+  const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
+  port_.beat_every(std::chrono::milliseconds(std::clamp(asked, kShortestHeartbeatMs, kLongestHeartbeatMs)));
+  beat();  // two are needed to compare the clocks
+  parts_.news.announce();
+  parts_.commands.retry();
+  parts_.costs->link_opened();
+}
+
+void CoordinatorConversation::told_unfinished(const wire::UnfinishedJobs& unfinished) {
+  if (!unfinished.complete()) return parts_.retention.told(std::nullopt);
+  parts_.retention.told(std::set<std::string>(unfinished.jobs().begin(), unfinished.jobs().end()));
+}
+
+// Which batches may go out over this connection.
+Status CoordinatorConversation::follow_numbers(const wire::Welcome& message) {
+  if (message.renew_instance()) {
+    spdlog::warn(
+        "the coordinator has batches of instance {} that this agent does not know: its state was set back to an older "
+        "copy, or another agent has a copy of it. What is measured from now on goes out under a new instance",
+        parts_.state.instance);
+    TRIMTAB_TRY_STATUS(ask_renewal(parts_.state.database, parts_.costs->last_offered()));
+  }
+  TRIMTAB_TRY(const std::uint64_t last, last_to_send(parts_.state.database));
+  parts_.costs->send_up_to(message.costs_wait() ? 0 : last);
+  return {};
+}
+
+void CoordinatorConversation::refused(const wire::Refused& refusal) {
+  port_.drop("the coordinator refuses this agent: " + said(refusal.reason()));
+}
+
+void CoordinatorConversation::beat() {
+  wire::FromAgent message;
+  wire::Heartbeat& heartbeat_now = *message.mutable_heartbeat();
+  heartbeat_now.set_sent_ns(static_cast<std::uint64_t>(parts_.clock.monotonic().count()));
+  heartbeat_now.set_answered_ns(answered_ns_);
+  heartbeat_now.set_heard_ns(heard_ns_);
+  heartbeat_now.set_kill_switch(parts_.kill_switch());
+  heartbeat_now.set_wall_ns(static_cast<std::uint64_t>(parts_.clock.wall().count()));
+  send(message);
+}
+
+void CoordinatorConversation::look_after() {
+  if (!welcome_) return;
+  parts_.news.retry();
+  parts_.commands.retry();
+  parts_.costs->look_after(parts_.clock.monotonic());
+  renew_instance();
+}
+
+// The coordinator knows an agent by its instance: it is told of a new one in a new conversation.
+void CoordinatorConversation::renew_instance() {
+  Random fresh(parts_.seed());
+  const auto renewed =
+      agent::renew_instance(parts_.state, fresh, [this](const std::string& instance, std::uint64_t batches) {
+        return parts_.costs->prepare_renewal(instance, batches);
+      });
+  if (!renewed.ok()) return spdlog::warn("this agent needs a new instance: {}", renewed.error().message);
+  if (!*renewed) return;
+  parts_.costs->renew(parts_.state.instance);
+  spdlog::info("this agent's batches go on as those of instance {}", parts_.state.instance);
+  port_.drop("the agent has a new instance");
+}
+
+bool CoordinatorConversation::send(const wire::FromAgent& message) {
+  return welcome_ && port_.send(message.SerializeAsString());
+}
+
+bool CoordinatorConversation::send_costs(const wire::FromAgent& message) {
+  return port_.queued_bytes() < kCostsAhead && send(message);
+}
+
+bool CoordinatorConversation::send_trace(const wire::FromAgent& message) {
+  return port_.queued_bytes() < static_cast<std::size_t>(parts_.configuration.link_queue) / 2 && send(message);
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,106 @@
+#pragma once
+
+// The agent's side of the conversation with the coordinator (schema/wire/agent.proto): what a connection's messages do
+// to the agent's parts, and what of these is said. Without a socket, timer or process of its own. Loop thread only.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/configuration.hpp"
+#include "agent_database.hpp"
+#include "base/clock.hpp"
+#include "command_runner.hpp"
+#include "cost_store.hpp"
+#include "hardware_probe.hpp"
+#include "job_retention.hpp"
+#include "launched_ranks.hpp"
+#include "rank_news.hpp"
+#include "rank_sessions.hpp"
+#include "trace_recorder.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::agent {
+
+// What of the link the conversation needs: a seam, so that tests can stand in for it.
+struct CoordinatorPort {
+  std::function<bool(std::string frame)> send;          // false: not open, or its queue is full
+  std::function<std::size_t()> queued_bytes;            // that wait to be sent
+  std::function<void(const std::string& reason)> drop;  // ends the connection; closed() is called, now or soon
+  // Calls beat() so often from now on; 0 = no more.
+  std::function<void(Nanoseconds period)> beat_every;
+};
+
+class CoordinatorConversation final {
+ public:
+  // All must outlive it.
+  struct Parts {
+    const Configuration& configuration;
+    const std::string& fingerprint_json;  // of the node, as it is now
+    Bytes memory = 0;                     // of a device
+    const Clock& clock;
+    AgentDatabase& state;
+    std::optional<CostStore>& costs;  // there before the first connection
+    RankNews& news;
+    LaunchedRanks& ranks;
+    CommandRunner& commands;
+    RankSessions& sessions;
+    TraceRecorder& traces;
+    HardwareProbe& probe;
+    JobRetention& retention;
+    std::function<bool()> kill_switch;    // it is thrown
+    std::function<std::uint64_t()> seed;  // of a new instance's name
+  };
+  CoordinatorConversation(Parts parts, CoordinatorPort port) : parts_(std::move(parts)), port_(std::move(port)) {}
+
+  // Of the link.
+  void opened();
+  void closed(const std::string& reason);
+  void received(std::string_view frame);
+
+  void beat();
+  // Sends again what could not be sent or waits for its answer for too long, and renews the instance where that is due.
+  // To be called every few seconds.
+  void look_after();
+  // From now on nothing new is begun.
+  void stop() { stopping_ = true; }
+
+  // Between the coordinator's welcome and the connection's end.
+  [[nodiscard]] bool connected() const { return welcome_; }
+  // False before the coordinator has welcomed us, and when the link's queue is full.
+  bool send(const wire::FromAgent& message);
+  // Of what must not stand in the way of everything else: also false when much waits to be sent.
+  bool send_costs(const wire::FromAgent& message);
+  bool send_trace(const wire::FromAgent& message);
+
+  struct Counters {
+    std::uint64_t batches_refused = 0;
+    std::uint64_t frames_malformed = 0;
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  [[nodiscard]] wire::FromAgent hello() const;
+  void refuse_frame(const std::string& reason);
+  void dispatch(const wire::ToAgent& message);
+  void welcomed(const wire::Welcome& welcome);
+  void refused(const wire::Refused& refusal);
+  void batch_answered(const wire::BatchAck& answer);
+  void told_unfinished(const wire::UnfinishedJobs& unfinished);
+  [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
+  void renew_instance();
+
+  Parts parts_;
+  CoordinatorPort port_;
+  bool welcome_ = false;
+  bool stopping_ = false;
+  std::uint64_t answered_ns_ = 0;  // the coordinator's CLOCK_REALTIME in its last answer to a heartbeat; 0 = none came
+  std::uint64_t heard_ns_ = 0;     // ours when that came
+  std::string last_reason_;        // for which there was no link
+  Counters counters_;
+};
+
+}  // namespace trimtab::agent
