@@ -1,159 +1,24 @@
 """In which order a stage of one process issues what its memory switches move, beside what it computes: H3T's order for
 either value of each switch, with an operator for a layer, in the middle of a stage and at its ends."""
-import contextlib
 import tomllib
 import unittest
 
 import torch
 from harness import MODEL
+from switched_stage import CPU, SwitchedStage, plan_of
 
 import config
 import host_memory
-import plan as plans
-from collectives import Launcher
-from data import TokenStream
-from data_parallel import DataParallel, GradientSync, ParameterGather
-from holding import of_rank
-from host_memory import Hidden, HostCopies
-from model import Pass, operator_specs
-from operator_state import OperatorState, initial
-from passes import Batch, StagePasses
+from host_memory import HostCopies
+from model import operator_specs
 
 CONFIG = config.from_document(tomllib.loads(MODEL))
 SPECS = operator_specs(CONFIG)
-CPU = torch.device("cpu")
 FIRST, LAST = 0, len(SPECS) - 1
-NAMES = {spec.name: spec.index for spec in SPECS}
 
 
-class Order:
-    """What was begun: (what, operator), as the spec names it. Ranges tell what is computed."""
-
-    active = False
-    COMPUTED = {"forward": "F", "recompute": "FG", "backward": "BW"}
-
-    def __init__(self):
-        self.events = []
-
-    def add(self, what, operator):
-        self.events.append((what, operator))
-
-    def range(self, name, payload=0):
-        kind, _, rest = name.partition("/")
-        if kind == "op":
-            operator, _, what = rest.rpartition("/")
-            self.add(self.COMPUTED[what], NAMES[operator])
-        return contextlib.nullcontext()
-
-
-class Group:
-    """The only one of several replicas that is there: its own piece is gathered to their places, and sums are its own."""
-
-    def __init__(self, size):
-        self.size, self.index = size, 0
-
-    def all_gather(self, outputs, tensor):
-        for output in outputs:
-            output.copy_(tensor)
-        return self
-
-    def reduce_scatter(self, tensor):
-        return self
-
-    def wait(self):
-        pass
-
-
-class Gather(ParameterGather):
-    def __init__(self, order, *arguments):
-        super().__init__(*arguments)
-        self._order = order
-
-    def prefetch(self, state):
-        if state.holding.lazy:
-            self._order.add("PP", state.spec.index)
-        super().prefetch(state)
-
-    def gather(self, state):
-        if state.holding.released:
-            self._order.add("GP", state.spec.index)
-        super().gather(state)
-
-    def release(self, state):
-        if state.holding.released:
-            self._order.add("free", state.spec.index)
-        super().release(state)
-
-
-class Gradients(GradientSync):
-    def __init__(self, order, *arguments):
-        super().__init__(*arguments)
-        self._order = order
-
-    def finished(self, state, last):
-        self._order.add("SG", state.spec.index)
-        super().finished(state, last)
-
-    def leave(self):
-        if self._stays is not None:
-            self._order.add("OG", self._stays[0].spec.index)
-        super().leave()
-
-
-class Copies(HostCopies):
-    """Hidden states, by the operator whose input they are: of one batch, so in the order of operators."""
-
-    def __init__(self, order, hidden):
-        super().__init__(CPU)
-        self._order, self._to_put = order, sorted(hidden)
-
-    def put(self, tensor):
-        operator = self._to_put.pop(0)
-        self._order.add("OH", operator)
-        return HiddenOf(operator, self._order, super().put(tensor))
-
-    def join(self):
-        self._order.add("join", None)
-        super().join()
-
-
-class HiddenOf(Hidden):
-    def __init__(self, operator, order, hidden):
-        self.__dict__.update(hidden.__dict__)
-        self._operator, self._order = operator, order
-
-    def fetch(self):
-        if self._fetched is None:
-            self._order.add("PH", self._operator)
-        super().fetch()
-
-
-def run(switches, dp=2, recompute=((0, LAST + 1),)):
-    """The events of one forward and backward pass of the whole model on one rank of `dp` replicas; its states too."""
-    devices = list(range(dp))
-    segment = {"operators": [0, len(SPECS)], "dp": dp, "tp": 1, "sharded": "gradients" if dp > 1 else "none",
-               "recompute": [list(pair) for pair in recompute], "switches": {"offload_optimizer": True, **switches}}
-    plan = plans.parse({"schema": plans.SCHEMA, "model": "tiny", "global_batch": CONFIG.global_batch, "microbatch": 12,
-                        "stages": [{"devices": devices, "segments": [segment]}]}, CONFIG, dp)
-    stage, order = plan.stages[0], Order()
-    states = [OperatorState(spec, CONFIG, CPU, initial(spec, CONFIG, of_rank(plan, 0, spec, CONFIG), CPU)) for spec in SPECS]
-    parallel = DataParallel.__new__(DataParallel)
-    parallel.level, parallel.replicas, parallel.copies = stage.segments[0].sharded, None, None
-    parallel.shards = Group(dp)
-    parallel_of = {spec.index: parallel for spec in SPECS}
-    launcher = Launcher(order, CPU)
-    copies = Copies(order, stage.offload_hidden - {FIRST})  # Tokens stay.
-    gather, sync = Gather(order, parallel_of, launcher, copies), Gradients(order, parallel_of, launcher, copies)
-    passes = StagePasses(states, stage, {}, gather, sync, order, plan.schedule, copies)
-    stream, samples = TokenStream(CONFIG), [0, 1]
-    batch = Batch([Pass(0, samples)])
-    tokens, batch.runs[0].targets = stream.batch(samples)
-    batch.runs[0].counted = stream.counted(samples)
-    passes.forward([tokens], [batch])
-    order.add("turn", None)
-    passes.backward([None], [batch], lambda state: sync.finished(state, True))
-    sync.wait()
-    return order.events, states
+def events_of(switches, dp=2, recompute=None):
+    return SwitchedStage(CONFIG, plan_of(CONFIG, switches, dp, recompute)).events
 
 
 def wanted(economical_forward, economical_backward, hidden=True):
@@ -192,13 +57,13 @@ class SwitchOrder(unittest.TestCase):
                             "economical_forward": EVERYWHERE if forward else [],
                             "economical_backward": EVERYWHERE if backward else []}
                 with self.subTest(economical_forward=forward, economical_backward=backward):
-                    self.assert_order(run(switches)[0], wanted(forward, backward))
-                    self.assert_order(run(switches, dp=1)[0], wanted(forward, backward))
+                    self.assert_order(events_of(switches), wanted(forward, backward))
+                    self.assert_order(events_of(switches, dp=1), wanted(forward, backward))
 
     def test_the_switch_of_the_operator_that_computes_decides(self):
         switches = {"partition_parameters": EVERYWHERE, "lazy_prefetch": EVERYWHERE, "offload_hidden": EVERYWHERE,
                     "economical_forward": [[3, 4]], "economical_backward": [[5, 6]]}
-        found, turn = run(switches)[0], ("turn", None)
+        found, turn = events_of(switches), ("turn", None)
         plain, economical = wanted(False, False), wanted(True, True)
         for operator, in_turn, backward in ((3, economical, False), (2, plain, False), (4, plain, False),
                                             (5, economical, True), (4, plain, True), (6, plain, True)):
@@ -210,13 +75,13 @@ class SwitchOrder(unittest.TestCase):
         for name, gone in (("lazy_prefetch", {"PP"}), ("offload_hidden", {"OH", "PH"})):
             left = {other: ranges for other, ranges in every.items() if other != name}
             with self.subTest(off=name):
-                self.assert_order(run(left)[0], [event for event in wanted(False, False) if event[0] not in gone])
-        kept = run(every | {"offload_optimizer": False})[0]
+                self.assert_order(events_of(left), [event for event in wanted(False, False) if event[0] not in gone])
+        kept = events_of(every | {"offload_optimizer": False})
         self.assert_order(kept, [event for event in wanted(False, False) if event[0] != "OG"])
 
     def test_shares_are_fetched_for_some_operators(self):
         some = {"partition_parameters": [[2, 6]], "lazy_prefetch": [[3, 5]]}
-        found, _ = run(some)
+        found = events_of(some)
         fetched = [operator for what, operator in found if what == "PP"]
         gathered = [operator for what, operator in found if what == "GP"]
         self.assertEqual((fetched, gathered), ([3, 4, 4, 3], [2, 3, 4, 5, 5, 4, 3, 2]))
@@ -224,12 +89,12 @@ class SwitchOrder(unittest.TestCase):
 
     def test_without_recompute_what_is_queued_begins_with_the_backward_pass(self):
         switches = {"partition_parameters": EVERYWHERE, "lazy_prefetch": EVERYWHERE, "economical_backward": EVERYWHERE}
-        self.assert_order(run(switches, recompute=())[0],
+        self.assert_order(events_of(switches, recompute=[]),
                           [event for event in wanted(False, True, hidden=False) if event[0] != "FG"])
 
     def test_a_synchronized_layer_joins_before_anything_of_it_is_begun(self):
         switches = {"partition_parameters": EVERYWHERE, "lazy_prefetch": EVERYWHERE, "segment_sync": EVERYWHERE}
-        found, _ = run(switches)
+        found = events_of(switches)
         self.assert_order([event for event in found if event[0] != "join"], wanted(False, False, hidden=False))
         layers = len({spec.layer for spec in SPECS})
         self.assertEqual(found.count(("join", None)), 2 * layers)
@@ -239,9 +104,11 @@ class SwitchOrder(unittest.TestCase):
     def test_between_passes_no_parameter_and_no_gradient_is_on_the_device(self):
         switches = {"partition_parameters": EVERYWHERE, "lazy_prefetch": EVERYWHERE}
         for dp in (1, 2):
-            for state in run(switches, dp)[1]:
+            stage = SwitchedStage(CONFIG, plan_of(CONFIG, switches, dp))
+            self.assertEqual(stage.device_bytes(), 0)
+            self.assertGreater(stage.peak_bytes, 0)
+            for state in stage.states:
                 with self.subTest(dp=dp, operator=state.spec.name):
-                    self.assertEqual(host_bytes_of(state.gathered), 0)
                     self.assertEqual(state.holding.held_bytes, state.holding.host_bytes)
                     self.assertGreater(float(state.gradient.abs().sum()), 0, "it was added up where it waits")
                     self.assertTrue(all(parameter.grad is None for parameter in state.module.parameters()))
@@ -253,11 +120,6 @@ def around(events, turn, operator, backward):
     last = half.index(("BW" if backward else "F", operator))
     before = ("BW", operator + 1) if backward else ("F", operator - 1)
     return half[half.index(before) + 1 : last + 1]
-
-
-def host_bytes_of(tensor):
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
-    return storage.nbytes()
 
 
 class HostMemory(unittest.TestCase):
