@@ -21,6 +21,8 @@ class Holding:
     shard: int  # This rank's place among them.
     unique: tuple  # Intervals of owned elements for which no other rank answers: snapshots and norms count these.
     offload: bool = False  # The moments wait on the host.
+    lazy: bool = False  # The kept values too, between the passes that use them.
+    offload_gradient: bool = False  # And the summed gradient, which each pass adds to there.
 
     @property
     def count(self):
@@ -49,6 +51,16 @@ class Holding:
         return self.level in ("gradients", "parameters")
 
     @property
+    def released(self):
+        """Do the parameters that a pass computes with exist only around it?"""
+        return self.shards_parameters or self.lazy
+
+    @property
+    def passes_own_gradient(self):
+        """Does each pass have a gradient of its own, which then goes elsewhere?"""
+        return self.shards_gradients or self.offload_gradient
+
+    @property
     def parameters(self):
         """Intervals of elements whose values the rank keeps between passes."""
         return self.owned if self.shards_parameters else self.local
@@ -60,8 +72,8 @@ class Holding:
 
     def same_buffers(self, other):
         """Do the two keep the same values and moments in the same places?"""
-        return (self.local, self.shards_parameters, self.degree, self.shard, self.offload) == (
-            other.local, other.shards_parameters, other.degree, other.shard, other.offload)
+        return (self.local, self.shards_parameters, self.degree, self.shard, self.offload, self.lazy) == (
+            other.local, other.shards_parameters, other.degree, other.shard, other.offload, other.lazy)
 
     @property
     def state_bytes(self):
@@ -71,7 +83,21 @@ class Holding:
     @property
     def held_bytes(self):
         """The same with the gradients that a training rank keeps resident."""
-        return self.state_bytes + ELEMENT_BYTES * (self.piece if self.shards_gradients else self.padded)
+        return self.state_bytes + self._gradient_bytes
+
+    @property
+    def host_state_bytes(self):
+        """Of `state_bytes`, what is on the host."""
+        return ELEMENT_BYTES * ((2 * self.piece if self.offload else 0) + (self.parameter_elements if self.lazy else 0))
+
+    @property
+    def host_bytes(self):
+        """Of `held_bytes`, what is on the host."""
+        return self.host_state_bytes + (self._gradient_bytes if self.offload_gradient else 0)
+
+    @property
+    def _gradient_bytes(self):
+        return ELEMENT_BYTES * (self.piece if self.shards_gradients else self.padded)
 
 
 def local_elements(spec, config, tensor_ranks, tensor_rank):
@@ -98,7 +124,11 @@ def alone(spec, config, tensor_ranks=1, tensor_rank=0):
 def _holding(config, spec, segment, place, answers):
     local = local_elements(spec, config, segment.tp, place.tensor_rank)
     shard = segment.shard_members(place).index(segment.rank_at(place))
-    holding = Holding(local, segment.level_of(spec.index), segment.degree, shard, (), segment.offload_optimizer)
+    level = segment.level_of(spec.index)
+    # What several copies sum stays where they sum it.
+    summed_once = segment.dp == 1 or (level in ("gradients", "parameters") and segment.degree == segment.dp)
+    holding = Holding(local, level, segment.degree, shard, (), segment.offload_optimizer, spec.index in segment.lazy,
+                      segment.offload_optimizer and summed_once)
     if not answers:
         return holding
     unique = holding.owned

@@ -20,7 +20,7 @@ from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
 from plan import parse
 from snapshot import SnapshotStore
-from switch import move_values, peak_state_bytes
+from switch import move_values, peak_state_bytes, settled_bytes
 from switch_phases import SwitchPhases
 from trimtab import LearningGuard, Refused
 from warm_up import warm_up
@@ -46,6 +46,7 @@ class TrainingJob:
         self._groups, self._client, self._memory, self._faults = groups, client, memory, faults
         self._process, self._device, self._terminated = process, process.device, terminated
         self._rank = groups.rank
+        self._host_apart = self._device.type == "cuda"  # A CPU's memory and the host's are one, and the limit is on it.
         self._specs = operator_specs(config)
         self._stream = TokenStream(config)
         self._recipe = Recipe(config.learning_rate, config.weight_decay)
@@ -168,10 +169,10 @@ class TrainingJob:
         return plan
 
     def _switch_bytes(self, plan):
-        return self._base_bytes + peak_state_bytes(self._plan, plan, self._rank, self._specs, self._config)[0]
+        return self._base_bytes + peak_state_bytes(self._plan, plan, self._rank, self._specs, self._config, self._host_apart)[0]
 
     def _settled_bytes(self, plan):
-        return sum(holding.held_bytes for _, holding in self._holdings(plan))
+        return sum(settled_bytes(holding, self._host_apart) for _, holding in self._holdings(plan))
 
     def _holdings(self, plan):
         """[(operator, this rank's Holding)] of its stage."""

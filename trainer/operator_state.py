@@ -28,9 +28,8 @@ class Values:
     def __init__(self, holding, device):
         """Unset, except for the padding, which stays zero."""
         self.holding = holding
-        self.parameters = torch.empty(holding.parameter_elements, device=device)
-        self.moments = (host_tensor(MOMENTS, holding.piece, device) if holding.offload
-                        else torch.empty(MOMENTS, holding.piece, device=device))
+        self.parameters = _unset((holding.parameter_elements,), holding.lazy, device)
+        self.moments = _unset((MOMENTS, holding.piece), holding.offload, device)
         kept = intervals.size(holding.parameters)
         self.parameters[kept:].zero_()
         self.moments[:, intervals.size(holding.owned):].zero_()
@@ -42,6 +41,10 @@ class Values:
         if holding.shards_parameters or holding.degree == 1:
             return self.parameters
         return self.parameters[holding.shard * holding.piece : (holding.shard + 1) * holding.piece]
+
+
+def _unset(shape, on_host, device):
+    return host_tensor(shape, device) if on_host else torch.empty(shape, device=device)
 
 
 def initial(spec, config, holding, device):
@@ -61,20 +64,22 @@ class OperatorState:
     def __init__(self, spec, config, device, values):
         """Trains `values`, which it keeps and does not copy."""
         self.spec, self.values, self.holding = spec, values, values.holding
+        self.device = device
         self.module = build(spec, config).to(device)
         holding = self.holding
         self._shapes = _local_shapes(spec, config, holding)
         assert sum(math.prod(shape) for shape in self._shapes) == holding.count, f"{spec.name}: another share"
-        # Where the parameters are sharded: room for all of them, which exists only around a pass.
+        # Where the parameters are sharded or on the host: room for all of them, which exists only around a pass.
         self.gathered = None
-        if holding.shards_parameters:
+        if holding.released:
             self.gathered = torch.empty(holding.padded, device=device)
         self._set(values.parameters if self.gathered is None else self.gathered, "data")
         if self.gathered is not None:
             self.release_parameters()
-        self.gradient = torch.zeros(holding.piece if holding.shards_gradients else holding.padded, device=device)
+        elements = holding.piece if holding.shards_gradients else holding.padded
+        self.gradient = _unset((elements,), holding.offload_gradient, device).zero_()
         self._whole_gradient = None
-        if not holding.shards_gradients:
+        if not holding.passes_own_gradient:
             self._set(self.gradient, "grad")
 
     def make_room_for_parameters(self):
@@ -85,13 +90,13 @@ class OperatorState:
         _resize(self.gathered, 0)
 
     def begin_backward(self):
-        """Where gradients are sharded a pass needs room for a whole one."""
-        if self.holding.shards_gradients and self._whole_gradient is None:
-            self._whole_gradient = torch.zeros(self.holding.padded, device=self.gradient.device)
+        """Where gradients are sharded, or wait on the host, a pass needs room for a whole one."""
+        if self.holding.passes_own_gradient and self._whole_gradient is None:
+            self._whole_gradient = torch.zeros(self.holding.padded, device=self.device)
             self._set(self._whole_gradient, "grad")
 
     def take_gradient(self):
-        """The pass's whole gradient, which the caller now holds; only where gradients are sharded."""
+        """The pass's whole gradient, which the caller now holds; only where each pass has its own."""
         whole, self._whole_gradient = self._whole_gradient, None
         for parameter in self.module.parameters():
             parameter.grad = None
@@ -112,12 +117,11 @@ class OperatorState:
         for begin in range(0, self.holding.piece, size):
             piece = slice(begin, begin + size)
             own, moments = self.values.own[piece], self.values.moments[:, piece]
-            if self.holding.offload:
-                updated = own.cpu()
-                _adam(updated, moments, gradient[piece].cpu(), recipe, step)
+            # The update is computed where the moments are.
+            updated = own.to(moments.device)
+            _adam(updated, moments, gradient[piece].to(moments.device), recipe, step)
+            if updated.data_ptr() != own.data_ptr():
                 own.copy_(updated)
-            else:
-                _adam(own, moments, gradient[piece], recipe, step)
         self.gradient.zero_()
         return squared_norm
 

@@ -3,6 +3,9 @@
 Each operator gets a detached input and keeps its own piece of the autograd graph, so that each pass of each operator
 is a call of its own that can be timed, recomputed, or followed by its gradient's way to the other replicas.
 
+Around an operator's computation, what the next one needs is brought and what the one before left goes, in H3T's order,
+with an operator for its layer: `economical_forward` and `economical_backward` choose between its two.
+
 A pass takes one batch or several. With several an operator begins on the next one while the tensor-parallel ranks
 still sum its result for the one before (the schedule of Oases, section IV). Main thread only.
 """
@@ -78,11 +81,11 @@ class _Trace:
 
 
 class StagePasses:
-    def __init__(self, states, stage, changes, gather, ranges, schedule, host_copies):
+    def __init__(self, states, stage, changes, gather, gradients, ranges, schedule, host_copies):
         """`states`: the stage's OperatorStates in order. `changes`: operator -> the LayoutChange before it."""
-        self._states, self._recompute, self._changes = states, stage.recompute, changes
-        self._hidden, self._copies, self._synchronized = stage.offload_hidden, host_copies, stage.synchronized
-        self._gather, self._ranges, self._schedule = gather, ranges, schedule
+        self._states, self._stage, self._recompute, self._changes = states, stage, stage.recompute, changes
+        self._copies, self._gather, self._gradients = host_copies, gather, gradients
+        self._ranges, self._schedule = ranges, schedule
         self._segment_of = {operator: number for number, segment in enumerate(stage.segments)
                             for operator in range(segment.begin, segment.end)}
 
@@ -90,18 +93,18 @@ class StagePasses:
         """The stage's output for each input; what backward needs is kept in the batches."""
         outputs, alone = list(inputs), len(batches) == 1
         begun = collections.deque()  # (place, trace), at most one for each batch.
-        self._fetch(0)
+        self._bring(0)
         for position, state in enumerate(self._states):
-            self._join(position, position - 1)
-            self._gather.wait(state)
+            joined = self._join(position, position - 1)
             for place, batch in enumerate(batches):
                 if len(begun) == len(batches):
                     self._end_forward(begun.popleft(), outputs, batches)
                 if state.spec.index in self._changes:
                     outputs[place] = self._changes[state.spec.index].forward(outputs[place], batch.parts)
-                if place == 0:
-                    self._fetch(position + 1)
-                begun.append((place, self._begin_forward(state, outputs[place], batch, alone)))
+                kept = self._move_beside_forward(position, outputs[place], first=place == 0)
+                if place == 0 and not joined:
+                    self._gather.wait(state)
+                begun.append((place, self._begin_forward(state, outputs[place], kept, batch, alone)))
                 if alone:
                     self._end_forward(begun.popleft(), outputs, batches)
         while begun:
@@ -116,13 +119,18 @@ class StagePasses:
         """
         gradients, alone = list(gradients), len(batches) == 1
         begun = collections.deque()
-        self._fetch(len(self._states) - 1)
+        self._bring(len(self._states) - 1)
+        self._fetch_hidden(batches, len(self._states) - 1)
         for position, state in reversed(list(enumerate(self._states))):
-            self._join(position, position + 1)
-            self._gather.wait(state)
-            self._fetch(position - 1)
-            self._fetch_hidden(batches, position)
-            self._fetch_hidden(batches, position - 1)
+            joined = self._join(position, position + 1)
+            economical = state.spec.index in self._stage.economical_backward
+            self._prefetch(position - 1)
+            if not economical:
+                self._fetch_hidden(batches, position - 1)
+                self._gather_at(position - 1)
+                self._gradients.leave()
+            if not joined:
+                self._gather.wait(state)
             state.begin_backward()
             recomputes = state.spec.index in self._recompute
             if recomputes and not self._schedule.cross_pass:
@@ -133,6 +141,10 @@ class StagePasses:
             for place, batch in enumerate(batches):
                 if recomputes:
                     self._begin_recompute(state, batch, alone)
+                if economical and place == 0:  # Beside the last of the operator's computations.
+                    self._gather_at(position - 1)
+                    self._gradients.leave()
+                    self._fetch_hidden(batches, position - 1)
                 if len(begun) == len(batches):
                     self._end_backward(begun.popleft(), gradients, batches, finished)
                 begun.append((place, batch.kept.pop()))
@@ -141,21 +153,46 @@ class StagePasses:
                     self._end_backward(begun.popleft(), gradients, batches, finished)
         while begun:
             self._end_backward(begun.popleft(), gradients, batches, finished)
+        self._gradients.leave()
         return gradients
 
     def _join(self, position, previous):
-        """Before a pass of the operator at `position`, if it is a synchronized layer's first that the pass comes to.
+        """Before a pass of the operator at `position`, if it is a synchronized layer's first that the pass comes to:
+        wait for all that was begun, its parameters too. Returns whether it is.
 
-        Collectives need no more: at most one of each kind is under way, beside the next operator, and is awaited there.
+        Gradients need no more: of their sums one is under way, begun with what precedes this pass.
         """
         spec = self._states[position].spec
         inside = 0 <= previous < len(self._states) and self._states[previous].spec.layer == spec.layer
-        if spec.index in self._synchronized and not inside:
-            self._copies.join()
+        if spec.index not in self._stage.synchronized or inside:
+            return False
+        self._gather.wait(self._states[position])
+        self._copies.join()
+        return True
 
-    def _fetch(self, position):
+    def _prefetch(self, position):
         if 0 <= position < len(self._states):
-            self._gather.fetch(self._states[position])
+            self._gather.prefetch(self._states[position])
+
+    def _gather_at(self, position):
+        if 0 <= position < len(self._states):
+            self._gather.gather(self._states[position])
+
+    def _bring(self, position):
+        """Begin to bring the operator's parameters to the device, and together."""
+        self._prefetch(position)
+        self._gather_at(position)
+
+    def _move_beside_forward(self, position, x, first):
+        """What is kept of the input `x` where the operator is recomputed; beside the `first` batch, parameters come."""
+        state = self._states[position]
+        economical = state.spec.index in self._stage.economical_forward
+        if first and not economical:
+            self._bring(position + 1)
+        kept = self._copies.put(x) if self._offloads(state, x) else x
+        if first and economical:
+            self._bring(position + 1)
+        return kept
 
     @staticmethod
     def _fetch_hidden(batches, position):
@@ -168,7 +205,7 @@ class StagePasses:
         samples = len(batch.runs[self._segment_of[state.spec.index]].sample_ids)
         return self._ranges.range(f"op/{state.spec.name}/{name}" + ("" if alone else "/overlapped"), samples)
 
-    def _begin_forward(self, state, x, batch, alone):
+    def _begin_forward(self, state, x, kept, batch, alone):
         keeps = state.spec.index not in self._recompute
         run = batch.runs[self._segment_of[state.spec.index]]
         trace = _Trace(state, run, _leaf(x) if keeps else x, alone)
@@ -176,15 +213,12 @@ class StagePasses:
             trace.begin()
             if alone:
                 trace.end()
-        if keeps:
-            batch.kept.append(trace)
-        else:
-            batch.kept.append(self._copies.put(x) if self._offloads(state, x) else x)
+        batch.kept.append(trace if keeps else kept)
         return trace
 
     def _offloads(self, state, x):
         """Tokens are few and stay."""
-        return state.spec.index in self._hidden and x.is_floating_point()
+        return state.spec.index in self._stage.offload_hidden and x.is_floating_point()
 
     def _end_forward(self, begun, outputs, batches):
         place, trace = begun

@@ -38,11 +38,12 @@ class Pipeline:
         self._actions = actions(plan.schedule, stage.index, len(plan.stages), plan.microbatches)
         launcher = Launcher(ranges, device)
         parallel_of = self._share_operators(groups, launcher)
-        self._gather = ParameterGather(parallel_of, launcher)
-        self._sync = GradientSync(parallel_of, launcher)
+        copies = HostCopies(device)
+        self._gather = ParameterGather(parallel_of, launcher, copies)
+        self._sync = GradientSync(parallel_of, launcher, copies)
         changes = {after.begin: LayoutChange(before, after, rank, groups, launcher)
                    for before, after in zip(stage.segments, stage.segments[1:])}
-        self._passes = StagePasses(states, stage, changes, self._gather, ranges, plan.schedule, HostCopies(device))
+        self._passes = StagePasses(states, stage, changes, self._gather, self._sync, ranges, plan.schedule, copies)
         self._transfers = StageTransfers(plan, rank, groups, ranges, config, device)
 
     def _share_operators(self, groups, launcher):

@@ -56,6 +56,7 @@ class Segment:
     degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
     offload_optimizer: bool = False  # The optimizer's states wait on the host, which updates them.
     partitioned: frozenset = frozenset()  # Operators whose gathered parameters are released between the passes.
+    lazy: frozenset = frozenset()  # Of those, the ones whose share of the parameters waits on the host meanwhile.
 
     def level_of(self, operator):
         """How its states are sharded: gathered parameters that do not stay are sharded ones (ZeRO's level 3, not 2)."""
@@ -105,6 +106,9 @@ class Stage:
     recompute: frozenset
     offload_hidden: frozenset  # Of the recomputed operators: their inputs wait on the host.
     synchronized: frozenset = frozenset()  # Operators of layers before whose passes copies to and from the host are waited for.
+    # Operators beside whose pass what is over leaves before what comes next is brought.
+    economical_forward: frozenset = frozenset()
+    economical_backward: frozenset = frozenset()
 
     @property
     def begin(self):
@@ -223,6 +227,11 @@ def _check_schedule(schedule, stages):
                           f"the last, found {schedule.sliced_microbatches}")
 
 
+# Lists of operators in a segment's document, of which its stage has one each: document's name -> field's.
+_OF_STAGES = {"recompute": "recompute", "offload_hidden": "offload_hidden", "segment_sync": "synchronized",
+              "economical_forward": "economical_forward", "economical_backward": "economical_backward"}
+
+
 class _Stages:
     """Reads the stages of a plan."""
 
@@ -240,14 +249,15 @@ class _Stages:
         if not isinstance(documents, list) or not documents:
             fields.refuse("segments", "must be a list of at least one segment")
         fields.nothing_else()
-        segments, recompute, hidden, synchronized, end = [], set(), set(), set(), begin
+        segments, listed, end = [], {name: set() for name in _OF_STAGES}, begin
         for number, segment_document in enumerate(documents):
             segment_fields = _Fields(segment_document, f"{fields.path}.segments[{number}]")
-            segments.append(self._segment(segment_fields, tuple(devices), end, recompute, hidden, synchronized))
+            segments.append(self._segment(segment_fields, tuple(devices), end, listed))
             end = segments[-1].end
-        return Stage(index, tuple(devices), tuple(segments), frozenset(recompute), frozenset(hidden), frozenset(synchronized))
+        return Stage(index, tuple(devices), tuple(segments),
+                     **{field: frozenset(listed[name]) for name, field in _OF_STAGES.items()})
 
-    def _segment(self, fields, devices, begin, recompute, hidden, synchronized):
+    def _segment(self, fields, devices, begin, listed):
         operators = len(self._specs)
         first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
         if first != begin:
@@ -261,16 +271,18 @@ class _Stages:
         consecutive = fields.take("tp_consecutive", True)
         if type(consecutive) is not bool:
             fields.refuse("tp_consecutive", "must be true or false")
-        recompute.update(fields.operators("recompute", first, end))
         switches = fields.object("switches")
-        hidden.update(switches.operators("offload_hidden", first, end))
-        if not hidden <= recompute:
-            switches.refuse("offload_hidden", f"operator {min(hidden - recompute)} keeps more than its input: it must "
-                                              "be recomputed too")
-        synchronized.update(switches.operators("segment_sync", first, end))
-        partitioned = switches.operators("partition_parameters", first, end)
+        for name, found in listed.items():
+            found.update((fields if name == "recompute" else switches).operators(name, first, end))
+        kept = listed["offload_hidden"] - listed["recompute"]
+        if kept:
+            switches.refuse("offload_hidden", f"operator {min(kept)} keeps more than its input: it must be recomputed too")
+        partitioned, lazy = (switches.operators(name, first, end) for name in ("partition_parameters", "lazy_prefetch"))
         if partitioned and dp > 1 and sharded != "gradients":
             switches.refuse("partition_parameters", "needs gradients that are sharded over the replicas")
+        if lazy - partitioned:
+            switches.refuse("lazy_prefetch", f"operator {min(lazy - partitioned)} keeps its gathered parameters: it must be "
+                                             "in partition_parameters too")
         offload_optimizer = switches.take("offload_optimizer", False)
         if type(offload_optimizer) is not bool:
             switches.refuse("offload_optimizer", "must be true or false")
@@ -278,7 +290,7 @@ class _Stages:
         fields.nothing_else()
         # With one replica, or one rank in each, both orders are the same.
         return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
-                       offload_optimizer, frozenset(partitioned))
+                       offload_optimizer, frozenset(partitioned), frozenset(lazy))
 
     def _degrees(self, fields, devices):
         if fields.take("cp", 1) != 1:

@@ -54,27 +54,38 @@ def _rotated(ranks, by):
     return ranks[by:] + ranks[:by]
 
 
-def peak_state_bytes(old, new, rank, specs, config):
-    """The most bytes of operator state that `rank` holds at any moment of the change, and under the new plan."""
+def peak_state_bytes(old, new, rank, specs, config, host_apart=False):
+    """The most bytes of operator state that `rank` holds at any moment of the change, and under the new plan.
+
+    `host_apart`: what waits on the host is in a memory of its own, which does not count.
+    """
     # Gradients are dropped first and made anew last.
     held = [of_rank(new, rank, spec, config) for spec in specs]
-    settled = sum(holding.held_bytes for holding in held if holding)
-    return max(peak_of_move(old, new, rank, specs, config), settled), settled
+    settled = sum(settled_bytes(holding, host_apart) for holding in held if holding)
+    return max(peak_of_move(old, new, rank, specs, config, host_apart), settled), settled
 
 
-def peak_of_move(old, new, rank, specs, config):
+def settled_bytes(holding, host_apart):
+    return holding.held_bytes - (holding.host_bytes if host_apart else 0)
+
+
+def _moving_bytes(holding, host_apart):
+    return holding.state_bytes - (holding.host_state_bytes if host_apart else 0)
+
+
+def peak_of_move(old, new, rank, specs, config, host_apart=False):
     """The most bytes of values, moments and messages that `rank` holds while they move."""
     before = [of_rank(old, rank, spec, config) for spec in specs]
     after = [of_rank(new, rank, spec, config) for spec in specs]
-    now = peak = sum(holding.state_bytes for holding in before if holding)
+    now = peak = sum(_moving_bytes(holding, host_apart) for holding in before if holding)
     for spec, leaves, comes in zip(specs, before, after):
         if leaves and comes and leaves.same_buffers(comes):
             leaves = comes = None
         in_hand = [message.elements for message in messages(old, new, spec, config)
                    if rank in (message.source, message.destination)]
-        now += comes.state_bytes if comes else 0
+        now += _moving_bytes(comes, host_apart) if comes else 0
         peak = max(peak, now + ELEMENT_BYTES * max(in_hand, default=0))
-        now -= leaves.state_bytes if leaves else 0
+        now -= _moving_bytes(leaves, host_apart) if leaves else 0
     return peak
 
 
@@ -92,7 +103,7 @@ def move_values(old, new, rank, specs, config, groups, values, device, faults, s
         moved = here is not fresh
         for message in messages(old, new, spec, config):
             if rank == message.source:
-                groups.send_state(_packed(here, message), message.destination)
+                groups.send_state(_packed(here, message, device), message.destination)
             elif rank == message.destination:
                 _receive(message, fresh, groups, device)
             if rank in (message.source, message.destination):
@@ -129,8 +140,8 @@ def _pieces(values, message):
             yield row[at : at + length]
 
 
-def _packed(values, message):
-    device = values.parameters.device  # Moments may wait on the host.
+def _packed(values, message, device):
+    """On the device: parts of them may wait on the host."""
     return torch.cat([piece.to(device) for piece in _pieces(values, message)])
 
 

@@ -12,8 +12,28 @@ ERROR_TAIL = 600
 def run(words, budget, *, environment=None, directory=None, most_s=None):
     """Standard output of a program that ended well; raises Failed with its last words otherwise."""
     seconds = budget.left() if most_s is None else min(most_s, budget.left())
-    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=environment, cwd=directory, start_new_session=True)
+    return _output(words, _begin(words, environment, directory), seconds)
+
+
+def run_together(programs, budget, *, directory=None):
+    """The same of several at the same time, [(words, environment)]: all are ended where one fails."""
+    begun = []
+    try:
+        for words, environment in programs:
+            begun.append((words, _begin(words, environment, directory)))
+        return [_output(words, process, budget.left()) for words, process in begun]
+    finally:
+        for _, process in begun:
+            if process.returncode is None:
+                end(process)
+
+
+def _begin(words, environment, directory):
+    return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment, cwd=directory, start_new_session=True)
+
+
+def _output(words, process, seconds):
     try:
         output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -34,6 +34,8 @@ def details(section):
         return fsdp(result["worlds"])
     if "offload" in result:
         return offload(result)
+    if "switches" in result:
+        return switches(result)
     if "speedup" in result and result["speedup"]:
         speedup = result["speedup"]
         return ["", f"tune: {speedup['ratio']:.3f} times as fast as the initial plan "
@@ -72,4 +74,11 @@ def offload(result):
     lines = ["", f"offload: the reference trainer, losses within {result['loss_difference']:.1e}"]
     for arm, run in result["offload"].items():
         lines.append(f"  states on the {arm:<8}peak {mebibytes(run['peak_bytes'])}, step {run['step_ms']:.2f} ms")
+    return lines
+
+
+def switches(result):
+    lines = ["", f"switches: plans that the reference trainer changed to, losses within {result['loss_difference']:.1e}"]
+    for name, run in result["switches"].items():
+        lines.append(f"  {name:<16}allocated {mebibytes(run['peak_bytes'])}, step {run['step_ms']:.2f} ms")
     return lines

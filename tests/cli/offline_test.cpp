@@ -183,11 +183,12 @@ TEST_CASE("a check for a target names the knob that it refuses, and one for none
 
   Plan switched = even_pipeline();
   switched.stages[1].segments[0].switches.offload_optimizer = true;
-  switched.stages[1].segments[0].switches.lazy_prefetch = {switched.stages[1].segments[0].operators};
+  Switches& switches = switched.stages[1].segments[0].switches;
+  switches.lazy_prefetch = {switched.stages[1].segments[0].operators};
   const std::string path = scene.scratch.file("switched.json", to_json(switched));
   const Outcome refused = check(path, {"--target", "trainer"});
   CHECK(refused.exit_code == 1);
-  CHECK(refused.out.find("target trainer does not honour stages[1].segments[0].switches.lazy_prefetch") !=
+  CHECK(refused.out.find("target trainer does not honour stages[1].segments[0].switches.lazy_prefetch: operator ") !=
         std::string::npos);
   const json answer = json::parse(check(path, {"--target", "trainer", "--json"}).out);
   CHECK(answer["valid"] == false);
@@ -196,6 +197,9 @@ TEST_CASE("a check for a target names the knob that it refuses, and one for none
   CHECK(valid.exit_code == 0);
   CHECK(valid.out.find("is valid. Honoured by no target.\n  not trainer: stages[1]") != std::string::npos);
   CHECK(valid.out.find("can be executed") == std::string::npos);
+  switches.partition_parameters = switches.economical_forward = switches.economical_backward = switches.lazy_prefetch;
+  const std::string whole = scene.scratch.file("whole.json", to_json(switched));
+  CHECK(check(whole, {"--target", "trainer"}).exit_code == 0);
   const json honoured = json::parse(check(scene.plan, {"--json"}).out)["unhonoured"];
   CHECK(honoured["trainer"].empty());
   CHECK_FALSE(honoured["ddp"].empty());  // it has one stage

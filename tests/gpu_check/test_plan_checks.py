@@ -10,7 +10,7 @@ from unittest import mock
 
 from harness import BIN, ManualClock
 
-from gpu_check import plan_checks, report
+from gpu_check import plan_checks, report, switch_checks
 from gpu_check.installation import Installation
 from gpu_check.machine import with_this_python
 from gpu_check.sections import Budget, Failed
@@ -116,16 +116,48 @@ class PlanChecks(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "losses with states on the host are 1.3e-01"):
             self.offloaded({**good, "losses": [2.0, 1.7]})
 
+    def test_the_trainer_trains_the_same_through_live_changes_of_switches(self):
+        self.need()
+        config = self.folder / "tiny.toml"
+        config.write_text(TINY, encoding="utf-8")
+        result = switch_checks.switches(self.installation, self.environment, Budget(200), device="cpu", config=config)
+        self.assertLess(result["loss_difference"], 1e-5)
+        self.assertEqual(list(result["switches"]), ["sharded", "released", "on the host", "pipeline", "sharded again"])
+        every = {name for plan in switch_checks.live_plans({"name": "tiny", "layers": 2, "global_batch": 8}).values()
+                 for stage in plan["stages"] for name in stage["segments"][0].get("switches", {})}
+        self.assertEqual(every, {"offload_optimizer", "offload_hidden", "partition_parameters", "lazy_prefetch", "segment_sync",
+                                 "economical_forward", "economical_backward"})
+
+    def live(self, losses=(2.0, 1.5), peaks=(900, 700, 500, 600, 900)):
+        model = {"name": "tiny", "layers": 2, "global_batch": 8}
+        lines = [{"plan": number, "loss": losses[number % 2], "allocated": [peak, 1], "wall_ns": 1e6}
+                 for number, peak in enumerate(peaks)]
+        alone = [{"loss": [2.0, 1.5][number % 2]} for number in range(len(peaks))]
+        config = self.folder / "model.toml"
+        config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in model.items()), encoding="utf-8")
+        with mock.patch.object(switch_checks, "trained", side_effect=[alone, lines]):
+            return switch_checks.switches(self.installation, {}, Budget(10, ManualClock()), config=config)
+
+    def test_switches_must_save_memory_and_change_no_loss(self):
+        self.assertEqual(self.live()["switches"]["on the host"], {"peak_bytes": 500, "step_ms": 1.0})
+        with self.assertRaisesRegex(Failed, "on the host took 700 bytes of the device, released 700"):
+            self.live(peaks=(900, 700, 700, 600, 900))
+        with self.assertRaisesRegex(Failed, "losses with live changes are 1.3e-01 from those of one process"):
+            self.live(losses=(2.0, 1.7))
+
     def test_the_table_has_both_and_says_what_was_not_run(self):
         worlds = {"1": {"loss_difference": 0.0, "peak_bytes": 3 << 20, "plain_peak_bytes": 4 << 20, "asked": "FULL_SHARD",
                         "strategy": "NO_SHARD"}}
         run = {"losses": [], "peak_bytes": 5 << 20, "step_ms": 2.5}
         sections = [{"section": "fsdp", "status": "passed", "seconds": 1.0, "budget_s": 20, "result": {"worlds": worlds}},
                     {"section": "offload", "status": "passed", "seconds": 1.0, "budget_s": 25,
-                     "result": {"offload": {"device": run, "host": run}, "loss_difference": 1e-7}}]
+                     "result": {"offload": {"device": run, "host": run}, "loss_difference": 1e-7}},
+                    {"section": "switches", "status": "passed", "seconds": 1.0, "budget_s": 40,
+                     "result": {"switches": {"on the host": run}, "loss_difference": 1e-7}}]
         text = report.table({"date": "2026-01-01", "sections": sections}, ("fsdp", "offload", "tune"))
         self.assertIn("1 ranks on one GPU: asked FULL_SHARD, ran NO_SHARD; losses within 0.0e+00; peak 3 MiB, plain 4 MiB", text)
         self.assertIn("states on the host    peak 5 MiB, step 2.50 ms", text)
+        self.assertIn("on the host     allocated 5 MiB, step 2.50 ms", text)
         self.assertEqual([line for line in text.splitlines() if "not run" in line], [f"{'tune':<20}not run"])
 
 

@@ -48,6 +48,20 @@ class Children(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "ended with 4: no GPU"):
             child.run(["sh", "-c", "echo no GPU >&2; exit 4"], Budget(10))
 
+    def test_several_at_once_end_together(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            # Each needs the other.
+            writes, reads = ["sh", "-c", f"echo a > {pipe}; echo b"], ["cat", pipe]
+            self.assertEqual(child.run_together([(writes, None), (reads, None)], Budget(10)), ["b\n", "a\n"])
+            pid_file = os.path.join(folder, "pid")
+            waits = ["sh", "-c", f"echo $$ > {pid_file}; cat {pipe}"]
+            fails = ["sh", "-c", f"while [ ! -s {pid_file} ]; do :; done; echo no GPU >&2; exit 4"]
+            with self.assertRaisesRegex(Failed, "ended with 4: no GPU"):
+                child.run_together([(fails, None), (waits, None)], Budget(10))
+            self.assertFalse(os.path.exists(f"/proc/{pathlib.Path(pid_file).read_text().strip()}"))
+
     def test_what_takes_too_long_is_ended_with_its_children(self):
         with tempfile.TemporaryDirectory() as folder:
             pid_file = os.path.join(folder, "pid")

@@ -62,16 +62,18 @@ class Refusals(ProgramTest):
                 with self.subTest(target=target, knob=name):
                     self.refuse(plan, target, name)
 
-    def test_trainer_has_four_switches(self):
+    def test_trainer_has_all_switches(self):
         plan = copy.deepcopy(BASE)
         segment(plan).update(recompute=[[1, 4]], sharded="gradients",
                              switches={"offload_hidden": [[1, 3]], "offload_optimizer": True,
-                                       "partition_parameters": [[1, 3]], "segment_sync": [[1, 4]]})
+                                       "partition_parameters": [[1, 2], [2, 3]], "lazy_prefetch": [[1, 3]],
+                                       "economical_forward": [[0, 3]], "economical_backward": [[2, 4]],
+                                       "segment_sync": [[1, 4]]})
         done = self.export(plan, SHAPE.document(plan["global_batch"]), "trainer")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("offload_hidden", done.stdout)
         segment(plan)["sharded"] = "none"
-        refused = {"lazy_prefetch": {"lazy_prefetch": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]},
+        refused = {"lazy_prefetch": {"partition_parameters": [[1, 2]], "lazy_prefetch": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]},
                    "partition_parameters": {"partition_parameters": [[1, 3]]}}
         for name, switches in refused.items():
             segment(plan)["switches"] = switches

@@ -1,7 +1,9 @@
 // A cost database with every cost that some plan of the model on the cluster needs, invented from a seed: what grows in
 // truth grows, and beyond that each seed is another machine, whose best plans are others.
 //
-//   invented_costs MODEL.json CLUSTER.json SEED OUT.db     prints the database's fingerprint
+//   invented_costs MODEL.json CLUSTER.json SEED OUT.db [nothing-kept]     prints the database's fingerprint
+//
+// With nothing-kept, operators keep and work with no bytes: what is left of a plan's memory are its states.
 
 #include <cmath>
 #include <cstdio>
@@ -61,8 +63,9 @@ T whole(Result<T> result) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 5) {
-    std::fprintf(stderr, "usage: invented_costs MODEL.json CLUSTER.json SEED OUT.db\n");
+  const bool nothing_kept = count == 6 && std::string(words[5]) == "nothing-kept";
+  if (count != 5 && !nothing_kept) {
+    std::fprintf(stderr, "usage: invented_costs MODEL.json CLUSTER.json SEED OUT.db [nothing-kept]\n");
     return 2;
   }
   const Model model = whole(parse_model(read(words[1]), words[1]));
@@ -74,7 +77,9 @@ int main(int count, char** words) {
   for (const CostKey& key : tuner::needed_costs(model, cluster, every, {})) {
     Cost& cost = costs.emplace_back();
     cost.key = key;
-    const double value = usual(key) * std::exp2(4 * random.uniform() - 2);
+    const bool activations = key.kind == CostKind::kOperatorStoredBytes || key.kind == CostKind::kOperatorWorkingBytes;
+    const double scale = nothing_kept && activations ? 0 : 1;
+    const double value = scale * usual(key) * std::exp2(4 * random.uniform() - 2);
     for (const double jitter : {0.99, 1.0, 1.01}) cost.statistics.add(std::llround(value * jitter));
   }
   Fingerprint fingerprint;

@@ -54,13 +54,15 @@ def _segment(generator, devices, begin, end):
                "recompute": [[i, i + 1] for i in range(begin, end) if generator.random() < 0.3]}
     switches = {"offload_optimizer": generator.random() < 0.5,
                 "offload_hidden": [pair for pair in segment["recompute"] if generator.random() < 0.5],
-                "segment_sync": _some(generator, begin, end)}
+                **{name: _some(generator, begin, end)
+                   for name in ("segment_sync", "economical_forward", "economical_backward")}}
     level = generator.choice(LEVELS)
     if dp > 1 and level != "none":
         degrees = [0] + [degree for degree in range(2, dp + 1) if dp % degree == 0]
         segment.update(sharded=level, sharded_degree=generator.choice(degrees))
     if dp == 1 or level == "gradients":
-        switches["partition_parameters"] = _some(generator, begin, end)
+        switches["partition_parameters"] = partitioned = _some(generator, begin, end)
+        switches["lazy_prefetch"] = [pair for pair in partitioned if generator.random() < 0.6]
     if generator.random() < (0.8 if level == "gradients" else 0.3):
         segment["switches"] = switches
     return segment

@@ -97,6 +97,41 @@ class Holdings(unittest.TestCase):
         self.assertEqual(one.parameters, one.owned)
 
 
+    def test_what_waits_on_the_host_is_counted_apart(self):
+        """Of a partitioned operator over two replicas: bytes in all, and on the host, in shares of all its elements."""
+        def held(switches, dp=2, degree=0, sharded="gradients"):
+            fields = {"dp": dp, "tp": 4 // dp, "sharded": sharded, "sharded_degree": degree, "switches": switches}
+            stage = {"devices": [0, 1, 2, 3], "segments": [{"operators": [0, 8], **fields}]}
+            one = holding.of_rank(plans.parse({**plan([], 12), "stages": [stage]}, CONFIG, 4), 3, SPECS[1], CONFIG)
+            self.assertEqual(one.held_bytes % (4 * one.piece), 0)
+            return one.held_bytes // (4 * one.piece), one.host_bytes // (4 * one.piece)
+
+        partition = {"partition_parameters": [[0, 8]]}
+        lazy = {**partition, "lazy_prefetch": [[1, 2]]}
+        self.assertEqual(held(partition), (4, 0))
+        self.assertEqual(held(lazy), (4, 1))
+        self.assertEqual(held({**partition, "offload_optimizer": True}), (4, 3))
+        self.assertEqual(held({**lazy, "offload_optimizer": True}), (4, 4))
+        # Two copies of the states: their gradients are summed on the devices.
+        self.assertEqual(held({**lazy, "offload_optimizer": True}, dp=4, degree=2), (4, 3))
+        self.assertEqual(held({**lazy, "offload_optimizer": True}, dp=1, sharded="none"), (4, 4))
+
+    def test_a_change_to_the_host_is_a_move_that_a_device_s_memory_does_not_hold(self):
+        def of(*lazy):
+            switches = {"offload_optimizer": True, "partition_parameters": [[0, 8]], "lazy_prefetch": list(lazy)}
+            stage = {"devices": [0, 1], "segments": [
+                {"operators": [0, 8], "dp": 2, "sharded": "gradients", "switches": switches}]}
+            return plans.parse({**plan([], 12), "stages": [stage]}, CONFIG, 2)
+
+        here, there = of(), of([0, 8])
+        pieces = [4 * holding.of_rank(here, 0, spec, CONFIG).piece for spec in SPECS]
+        self.assertFalse(holding.of_rank(here, 0, SPECS[1], CONFIG).same_buffers(holding.of_rank(there, 0, SPECS[1], CONFIG)))
+        self.assertEqual(peak_state_bytes(here, there, 0, SPECS, CONFIG, host_apart=True), (sum(pieces), 0))
+        together, settled = peak_state_bytes(here, there, 0, SPECS, CONFIG)
+        self.assertEqual(settled, 4 * sum(pieces))
+        self.assertEqual(together, 4 * sum(pieces), "gradients are not there while the values move")
+
+
 class Messages(unittest.TestCase):
     def test_they_bring_exactly_what_is_lacking(self):
         generator = random.Random(SEED)

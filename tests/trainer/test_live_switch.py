@@ -43,6 +43,29 @@ class LiveSwitch(JobTest):
         self.assert_same_training(self.train(SINGLE, 1, max(found) + 1), found)
         self.assertEqual(len(os.listdir(self.snapshots)), 2, "the last two snapshots are kept")
 
+    def test_memory_switches_come_and_go_and_a_snapshot_has_what_was_on_the_host(self):
+        every = [[0, 8]]
+        host = {"offload_optimizer": True, "partition_parameters": every}
+        lazy = {**host, "lazy_prefetch": every, "economical_forward": every, "economical_backward": every}
+        released, on_host = ({**REPLICATED, "stages": [{"devices": [0, 1], "segments": [
+            {"operators": [0, 8], "dp": 2, "sharded": "gradients", "recompute": [[2, 6]],
+             "switches": {**switches, "offload_hidden": [[2, 5]]}}]}]} for switches in (host, lazy))
+        alone = {**EVEN_RECOMPUTED, "stages": [{**stage, "segments": [{**stage["segments"][0], "switches": {
+            "offload_optimizer": True, **{name: [stage["segments"][0]["operators"]] for name in lazy if name != "offload_optimizer"}}}]}
+            for stage in EVEN_RECOMPUTED["stages"]]}
+        run = self.start(REPLICATED, 2, 5000, "--snapshots", self.snapshots, environment=self.environment)
+        self.agent.wait_for_step(3)
+        plans = (on_host, released, alone, EVEN_RECOMPUTED, on_host)
+        for epoch, document in enumerate(plans, 1):
+            self.agent.change_plan(epoch, document, 2)
+        self.agent.wait_for_step(self.last_step() + 2)
+        found = self.stop(run)
+        self.assertEqual({line["epoch"] for line in found.values()}, set(range(len(plans) + 1)))
+        steps = max(found) + 4
+        again = self.train(REPLICATED, 2, steps, "--snapshots", self.snapshots)
+        self.assertGreater(min(again), 3, "it began with the snapshot of a plan with switches")
+        self.assert_same_training(self.train(SINGLE, 1, steps), {**found, **again})
+
     def test_steps_in_which_memory_is_touched_for_the_first_time_are_told(self):
         config = self.write("wide.toml", MODEL.replace("vocabulary = 64", "vocabulary = 20000")
                             .replace("hidden = 32", "hidden = 128").replace("learning_rate = 0.01", "learning_rate = 0.001"))

@@ -47,6 +47,22 @@ EXACT = {
         segments((0, 8, {"dp": 2, "tp": 2, "recompute": [[0, 8]],
                          "switches": {"offload_hidden": [[0, 3], [4, 7]], "offload_optimizer": True}})),
     ],
+    "parameters and gradients on the host, one replica": [
+        segments((0, 8, {"tp": 4, "recompute": [[0, 8]]})),
+        segments((0, 8, {"tp": 4, "recompute": [[0, 8]], "switches": {
+            "offload_optimizer": True, "partition_parameters": [[0, 8]], "lazy_prefetch": [[0, 8]]}})),
+        segments((0, 8, {"tp": 4, "recompute": [[2, 5]], "switches": {
+            "partition_parameters": [[1, 4], [7, 8]], "lazy_prefetch": [[1, 3], [7, 8]], "economical_backward": [[0, 8]]}})),
+    ],
+    "shares of parameters on the host, the order of what comes and leaves": [
+        segments((0, 8, {"dp": 4, "sharded": "parameters", "recompute": [[0, 8]]})),
+        *(segments((0, 8, {"dp": 4, "sharded": "gradients", "recompute": [[0, 8]], "switches": {
+            "offload_optimizer": True, "offload_hidden": [[1, 5]], "partition_parameters": [[0, 8]], **rest}}))
+          for rest in ({}, {"lazy_prefetch": [[0, 8]]}, {"lazy_prefetch": [[0, 8]], "economical_forward": [[0, 8]]},
+                       {"lazy_prefetch": [[2, 6]], "economical_backward": [[0, 8]]},
+                       {"lazy_prefetch": [[0, 8]], "economical_forward": [[1, 4]], "economical_backward": [[3, 8]],
+                        "segment_sync": [[0, 8]]})),
+    ],
     "recompute of sub-batches, in one pass or two": [
         segments((0, 8, {"tp": 4, "recompute": [[0, 8]], "switches": {"offload_hidden": [[0, 8]]}}), sub_batches=2),
         segments((0, 8, {"tp": 4, "recompute": [[0, 8]]}), sub_batches=2),

@@ -55,9 +55,13 @@ BAD = [
     ("plan.stages[1].segments[0].switches", lambda plan: segment(plan).update(switches=[])),
     ("plan.stages[1].segments[0].switches.offload_optimizer",
      lambda plan: segment(plan).update(switches={"offload_optimizer": 1})),
-    *((f"plan.stages[1].segments[0].switches.{name}",
-       lambda plan, name=name: segment(plan).update(switches={name: [[4, 5]]}))
+    ("plan.stages[1].segments[0].switches.lazy_prefetch: operator 5 keeps its gathered parameters",
+     lambda plan: segment(plan).update(switches={"partition_parameters": [[4, 5]], "lazy_prefetch": [[4, 6]]})),
+    *((f"plan.stages[1].segments[0].switches.{name}[0]",
+       lambda plan, name=name: segment(plan).update(switches={name: [[3, 6]]}))
       for name in ("lazy_prefetch", "economical_forward", "economical_backward")),
+    ("plan.stages[1].segments[0].switches.lazyprefetch: is not honoured",
+     lambda plan: segment(plan).update(switches={"lazyprefetch": [[4, 5]]})),
     ("plan.target_knobs", lambda plan: plan.update(target_knobs={"precision": "bf16"})),
     ("plan.surprise", lambda plan: plan.update(surprise=[1])),
 ]
@@ -118,6 +122,10 @@ class Plans(JobTest):
         segment_ = self.parse(two, 2).stages[0].segments[0]
         self.assertEqual([segment_.level_of(operator) for operator in (1, 2, 3, 4)],
                          ["gradients", "parameters", "parameters", "gradients"])
+        fields["switches"].update(lazy_prefetch=[[3, 4]], economical_forward=[[0, 2]], economical_backward=[[1, 8]])
+        stage = self.parse(two, 2).stages[0]
+        self.assertEqual((stage.segments[0].lazy, stage.economical_forward, stage.economical_backward),
+                         ({3}, {0, 1}, set(range(1, 8))))
         fields.update(dp=1, tp=2, sharded="none")  # One replica has all of its parameters anyway.
         self.assertEqual(self.parse(two, 2).stages[0].segments[0].level_of(2), "none")
 

@@ -149,9 +149,8 @@ REFUSED = {
                                      document["stages"].append(last_operator_on(3, segment))),
     "cp": lambda document, segment: segment.update(cp=2, dp=1),
     "alternate_dimension": lambda document, segment: segment.update(alternate_dimension=[[1, 3]]),
-    **{f"switches.{name}": lambda document, segment, name=name: segment.update(
-        recompute=[[0, 8]], sharded="gradients", switches={"offload_optimizer": True, name: [[0, 8]]})
-       for name in ("lazy_prefetch", "economical_forward", "economical_backward")},
+    "switches.lazy_prefetch": lambda document, segment: segment.update(
+        sharded="gradients", switches={"offload_optimizer": True, "partition_parameters": [[3, 8]], "lazy_prefetch": [[0, 8]]}),
     "switches.partition_parameters": lambda document, segment: segment.update(
         sharded="optimizer", switches={"partition_parameters": [[0, 8]]}),
 }
@@ -167,7 +166,8 @@ def spoiled(generator, document):
     elif change == "alternate":
         segment["alternate_dimension"] = [segment["operators"]]
     elif change == "switch":
-        name = generator.choice(["offload_hidden", "partition_parameters", "lazy_prefetch", "economical_forward", "segment_sync"])
+        name = generator.choice(["offload_hidden", "partition_parameters", "lazy_prefetch", "economical_forward",
+                                 "economical_backward", "segment_sync"])
         segment.setdefault("switches", {"offload_optimizer": True})[name] = [segment["operators"]]
     elif change == "sharded":
         segment.update(sharded=generator.choice(["optimizer", "gradients", "parameters"]), sharded_degree=0)

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 
 import torch
 
@@ -84,6 +85,7 @@ class Plans:
         self.ranges = Recorder() if options.ranges else NoRanges()
         self.rank, self.step, self.plan, self.values = options.rank, 0, None, None
         self.memory, self.took = PeakMemory(self.device), [0, 0]
+        self.on_gpu = self.device.type == "cuda"
 
     def begin(self, plan):
         if self.values is None or not self.options.switch:
@@ -112,12 +114,17 @@ class Plans:
         pipeline = Pipeline(self.plan, self.rank, self.config, TokenStream(self.config), self.groups,
                             self.ranges, states, self.recipe, self.device)
         for _ in range(self.options.steps):
+            began = time.perf_counter_ns()
+            if self.on_gpu:
+                torch.cuda.reset_peak_memory_stats(self.device)
             result = pipeline.run_step(self.step)
+            wall, allocated = time.perf_counter_ns() - began, torch.cuda.max_memory_allocated(self.device) if self.on_gpu else 0
             self.control.present(result, stop_heard=lambda: False, terminated=False, peak_bytes=0, limit_bytes=0)
             self.control.agree(0)
             summary = self.control.summary
             print(json.dumps({"plan": number, "step": self.step, "loss": summary.loss,
                               "gradient_norm": summary.gradient_norm, "samples": summary.samples,
+                              "wall_ns": wall, "allocated": sum(self.groups.gather_integers([allocated]), []),
                               "took": self.groups.gather_integers(self.took),
                               "held": self.groups.gather_integers(held() if self.options.held else [0])}), file=log)
             self.step += 1

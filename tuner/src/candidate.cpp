@@ -77,8 +77,16 @@ void append(std::vector<Range>& to, const std::vector<Range>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+bool is_inside(const Range& range, const std::vector<Range>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&range](const Range& one) { return one.begin <= range.begin && range.end <= one.end; });
+}
+
+// REQUIRES: normalized lists.
 bool allows_switches(const Switches& switches, const PlanSpace& space) {
-  const h3t::LayerSwitches& allowed = space.switches;
+  const h3t::AllowedSwitches& allowed = space.switches;
+  const auto partitioned = [&](const Range& lazy) { return is_inside(lazy, switches.partition_parameters); };
+  if (allowed.lazy_needs_partition && !std::ranges::all_of(switches.lazy_prefetch, partitioned)) return false;
   return (allowed.offload_hidden || switches.offload_hidden.empty()) &&
          (allowed.partition_parameters || switches.partition_parameters.empty()) &&
          (allowed.lazy_prefetch || switches.lazy_prefetch.empty()) &&

@@ -80,7 +80,7 @@ struct PlanSpace {
   bool replicated_shards = false;                          // over a part of the replicas (Galvatron's DP+SDP mixes)
   bool equal_stages = false;                               // every stage has as many devices
   bool memory_switches = false;                            // of H3T
-  h3t::LayerSwitches switches = h3t::kAllOn;               // which of them a layer may have on; all of them at once too
+  h3t::AllowedSwitches switches = {h3t::kAllOn};           // which of them a layer may have on; all of them at once too
   bool mixed_splits = false;                               // segments of one stage may be split in different ways
   bool alternate_dimensions = false;                       // operators may be split along their second choice
   bool sliced_microbatches = false;                        // the warm-up may be sliced

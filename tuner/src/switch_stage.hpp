@@ -39,7 +39,7 @@ struct SwitchDemand {
   std::int32_t microbatches = 1;  // of a step: how much its passes count beside its optimizer
   double device_limit = 0;        // the process included
   double host_limit = 0;
-  h3t::LayerSwitches allowed = h3t::kAllOn;
+  h3t::AllowedSwitches allowed = {h3t::kAllOn};
 };
 
 struct ChosenSwitches {

@@ -19,8 +19,7 @@ Status restrict_to_target(const std::string& target, const Model& model, PlanSpa
   TRIMTAB_TRY(const TargetLimits limits, target_limits(target));
   space.alternate_dimensions = false;
   if (target == "trainer") {
-    space.switches = h3t::kAllOn;
-    space.switches.lazy_prefetch = space.switches.economical_forward = space.switches.economical_backward = false;
+    space.switches.lazy_needs_partition = true;
     return {};
   }
   space.memory_switches = false;

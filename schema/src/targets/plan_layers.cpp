@@ -196,23 +196,16 @@ void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints)
   }
 }
 
-void need_no_switched_operators(const PlanLayers& view, const std::set<std::string_view>& but, Complaints& complaints) {
-  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
-    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
-      for (const auto& [name, ranges] : kSwitchRanges) {
-        if (but.contains(name) || (view.plan->stages[s].segments[g].switches.*ranges).empty()) continue;
-        complaints.add(segment_place(s, g) + ".switches." + std::string(name) + ": must be empty");
-      }
-    }
-  }
-}
-
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints) {
-  need_no_switched_operators(view, {}, complaints);
   const bool all = offloads_optimizer(*view.plan);
   for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
     for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
-      if (!view.plan->stages[s].segments[g].switches.offload_optimizer) continue;
+      const Switches& switches = view.plan->stages[s].segments[g].switches;
+      for (const auto& [name, ranges] : kSwitchRanges) {
+        if ((switches.*ranges).empty()) continue;
+        complaints.add(segment_place(s, g) + ".switches." + std::string(name) + ": must be empty");
+      }
+      if (!switches.offload_optimizer) continue;
       const std::string place = segment_place(s, g) + ".switches.offload_optimizer: must be ";
       if (!optimizer) complaints.add(place + "false");
       if (optimizer && !all) complaints.add(place + "the same in every segment");

@@ -2,7 +2,6 @@
 
 // A plan layer by layer, as frameworks see it, and the checks that several targets share. Pure.
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,7 +65,6 @@ void need_whole_microbatches(const PlanLayers& view, Complaints& complaints);
 void need_blocking_transfers(const PlanLayers& view, Complaints& complaints);
 void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints);
 // Those of H3T's that name operators, but for these.
-void need_no_switched_operators(const PlanLayers& view, const std::set<std::string_view>& but, Complaints& complaints);
 // All of H3T's but, where `optimizer` says so, offload_optimizer.
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints);
 void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints);

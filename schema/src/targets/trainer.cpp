@@ -31,6 +31,27 @@ void need_shared_gradients(const PlanLayers& view, Complaints& complaints) {
   }
 }
 
+// What stays gathered is on the device between its uses.
+void need_lazy_partitioned(const PlanLayers& view, Complaints& complaints) {
+  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
+    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
+      const Switches& switches = view.plan->stages[s].segments[g].switches;
+      const auto released = [&switches](std::int32_t i) {
+        return std::ranges::any_of(switches.partition_parameters,
+                                   [i](const Range& range) { return range.contains(i); });
+      };
+      for (const Range& range : switches.lazy_prefetch) {
+        std::int32_t i = range.begin;
+        while (i < range.end && released(i)) ++i;
+        if (i == range.end) continue;
+        complaints.add(segment_place(s, g) + ".switches.lazy_prefetch: operator " + std::to_string(i) +
+                       " must be in partition_parameters too");
+        break;
+      }
+    }
+  }
+}
+
 // How many equal parts its operators have at most, as model.json's shapes tell; 0 = not told.
 std::int64_t split_extent(const Operator& op) {
   const auto size = [&op](const std::string& name) {
@@ -64,9 +85,9 @@ void check(const PlanLayers& view, Complaints& complaints) {
   }
   need_even_split(view, complaints);
   need_no_alternate_dimension(view, complaints);
-  need_no_switched_operators(view, {"offload_hidden", "partition_parameters", "segment_sync"}, complaints);
   need_hidden_recomputed(view, complaints);
   need_shared_gradients(view, complaints);
+  need_lazy_partitioned(view, complaints);
   need_known_knobs(view, {}, complaints);
 }
 
@@ -80,8 +101,8 @@ TargetEntry trainer_target() {
   TargetEntry entry;
   entry.name = "trainer";
   entry.knobs = {{"all of plan.json",
-                  "plan.json itself, without cp, alternate_dimension, interleaving, and switches but "
-                  "offload_hidden, partition_parameters, segment_sync and offload_optimizer"}};
+                  "plan.json itself, without cp, alternate_dimension and interleaving; lazy_prefetch where "
+                  "partition_parameters is"}};
   entry.limits.pipeline = true;
   entry.limits.tensor_parallel = entry.limits.sharded = entry.limits.recompute = Reach::kLayer;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients,

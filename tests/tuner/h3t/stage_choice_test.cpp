@@ -47,8 +47,10 @@ TEST_CASE("a stage's choice among some of the switches is within its gap of the 
         test::random_layers(random, static_cast<std::int32_t>(random.between(1, 2)), random.below(3) == 0);
     Problem problem = test::random_problem(random, layers);
     const StageChoice free = exact.choose(problem);
-    LayerSwitches& allowed = problem.allowed;
-    allowed = synchronized_combinations()[random.below(kSynchronizedCombinations)];
+    AllowedSwitches& allowed = problem.allowed;
+    allowed = {synchronized_combinations()[random.below(kSynchronizedCombinations)], random.below(2) == 0};
+    // All that is on at once is a choice itself.
+    allowed.lazy_prefetch = allowed.lazy_prefetch && (allowed.partition_parameters || !allowed.lazy_needs_partition);
     Switching some;
     for (const LayerSwitches& of : synchronized_combinations()) {
       if (is_within(of, allowed)) some.push_back(of);

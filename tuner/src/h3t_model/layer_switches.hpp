@@ -25,8 +25,13 @@ using Switching = std::vector<LayerSwitches>;  // of every layer
 
 inline constexpr LayerSwitches kAllOn{true, true, true, true, true, true, true};
 
-// Whether `of` has nothing on that `allowed` has off.
-[[nodiscard]] constexpr bool is_within(const LayerSwitches& of, const LayerSwitches& allowed) {
+// What a layer may have on: nothing that is off here.
+struct AllowedSwitches : LayerSwitches {
+  bool lazy_needs_partition = false;  // lazy_prefetch beside partition_parameters alone
+};
+
+[[nodiscard]] constexpr bool is_within(const LayerSwitches& of, const AllowedSwitches& allowed) {
+  if (allowed.lazy_needs_partition && of.lazy_prefetch && !of.partition_parameters) return false;
   return (allowed.partition_parameters || !of.partition_parameters) && (allowed.lazy_prefetch || !of.lazy_prefetch) &&
          (allowed.rematerialize || !of.rematerialize) && (allowed.offload_hidden || !of.offload_hidden) &&
          (allowed.economical_forward || !of.economical_forward) &&

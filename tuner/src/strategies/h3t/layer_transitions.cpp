@@ -84,7 +84,7 @@ class LayerProgram {
   }
 
   Neighbourhood at_;
-  LayerSwitches allowed_;
+  AllowedSwitches allowed_;
   SegmentPrices prices_;
 };
 
@@ -98,6 +98,11 @@ std::uint8_t code_of(const LayerSwitches& switches) {
     code = code << 1U | (one ? 1U : 0U);
   }
   return static_cast<std::uint8_t>(code);
+}
+
+std::uint8_t code_of(const AllowedSwitches& allowed) {
+  const auto on = static_cast<const LayerSwitches&>(allowed);
+  return static_cast<std::uint8_t>(code_of(on) | (allowed.lazy_needs_partition ? 0x80U : 0U));
 }
 
 LayerSwitches switches_of(std::uint8_t code) {

@@ -38,6 +38,8 @@ using Transitions = std::array<std::vector<Transition>, kStates>;
 
 [[nodiscard]] std::uint8_t code_of(const LayerSwitches& switches);
 [[nodiscard]] LayerSwitches switches_of(std::uint8_t code);
+// Of what is allowed: other numbers for other sets.
+[[nodiscard]] std::uint8_t code_of(const AllowedSwitches& allowed);
 // In front of the second of two neighbours.
 [[nodiscard]] std::int32_t state_between(const LayerSwitches& before, const LayerSwitches& after);
 

@@ -22,7 +22,7 @@ struct Problem {
   std::int32_t microbatches = 1;
   std::int32_t in_flight = 1;
   // What a layer may have on; all on is a choice itself. The published solvers take no other than all.
-  LayerSwitches allowed = kAllOn;
+  AllowedSwitches allowed = {kAllOn};
 
   [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(layers.size()); }
   [[nodiscard]] bool fits(const StepOutcome& outcome) const {
