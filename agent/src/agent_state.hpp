@@ -16,6 +16,7 @@
 #include "collective_times.hpp"
 #include "command_runner.hpp"
 #include "cost_store.hpp"
+#include "disk_use.hpp"
 #include "hardware_probe.hpp"
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
@@ -89,6 +90,7 @@ struct Agent::Implementation {
   [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
+  void add_disk_metrics(std::vector<net::Metric>& all) const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -109,6 +111,7 @@ struct Agent::Implementation {
   RankSessions sessions;
   HardwareProbe hardware_probe;
   JobRetention retention;
+  DiskUseWatch disk_use;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them
