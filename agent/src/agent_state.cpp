@@ -97,6 +97,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                  [this](const std::string& job) { return forget_job(job); }},
                 clock.monotonic(), clock.wall()),
       conversation(conversation_parts(), coordinator_port()),
+      disk_use(chosen.state, allowed_disk(chosen), [](const std::string& line) { spdlog::warn("{}", line); }),
       tls(std::move(certificates)),
       link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { conversation.opened(); }, [this](std::string_view frame) { conversation.received(frame); },
@@ -174,7 +175,11 @@ Status Agent::Implementation::open() {
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
   reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
-  retention_timer = loop.every(kRetentionPeriod, [this] { retention.step(clock.monotonic(), clock.wall()); });
+  disk_use.step(clock.monotonic());
+  retention_timer = loop.every(kRetentionPeriod, [this] {
+    retention.step(clock.monotonic(), clock.wall());
+    disk_use.step(clock.monotonic());
+  });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] {
     follow_kill_switch();
     bring_back_alone();
@@ -349,6 +354,25 @@ Bytes Agent::Implementation::database_bytes() const {
   return sum;
 }
 
+void Agent::Implementation::add_disk_metrics(std::vector<net::Metric>& all) const {
+  const auto gauge = [&all](const char* name, const char* help, double value, const std::string& labels) {
+    all.push_back({std::string("trimtab_agent_") + name, false, help, value, labels});
+  };
+  const auto part = [&gauge](const char* what, Bytes bytes) {
+    gauge("disk_bytes", "What stands in the agent's state directory, at the last look.", static_cast<double>(bytes),
+          std::string("{what=\"") + what + "\"}");
+  };
+  if (const auto& use = disk_use.latest()) {
+    part("databases", use->databases);
+    part("logs", use->logs);
+    part("scratch", use->scratch);
+    part("snapshots", use->snapshots);
+  }
+  gauge("disk_budget_bytes", "What databases, logs and scratch of those may take before the agent warns.",
+        static_cast<double>(disk_use.budget()), "");
+  gauge("over_budget", "1 while the agent takes more than its budget.", disk_use.over() ? 1 : 0, "{what=\"disk\"}");
+}
+
 std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto& ring = rings.counters();
   const auto& store = costs->counters();
@@ -426,6 +450,8 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
             static_cast<double>(collected.size())),
       count("batches_failed", "Attempts to store costs that failed.", store.failed),
       gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
+      gauge("spool_limit_bytes", "What the spool takes of passive costs; of benchmarks' it takes twice as much.",
+            static_cast<double>(configuration.spool_limit)),
       count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
       count("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()),
       {"trimtab_agent_root", false, "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
@@ -449,6 +475,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto append = [&all](std::vector<net::Metric> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
+  add_disk_metrics(all);
   if (exporter) exporter->append(all);
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));

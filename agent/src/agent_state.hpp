@@ -17,6 +17,7 @@
 #include "command_runner.hpp"
 #include "coordinator_conversation.hpp"
 #include "cost_store.hpp"
+#include "disk_use.hpp"
 #include "hardware_probe.hpp"
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
@@ -74,6 +75,7 @@ struct Agent::Implementation {
   [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
+  void add_disk_metrics(std::vector<net::Metric>& all) const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -95,6 +97,7 @@ struct Agent::Implementation {
   HardwareProbe hardware_probe;
   JobRetention retention;
   CoordinatorConversation conversation;
+  DiskUseWatch disk_use;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them

@@ -152,6 +152,13 @@ Status set_otlp_period(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_disk_budget(Configuration& c, const std::string& text) {
+  Bytes budget = 0;
+  TRIMTAB_TRY_STATUS(set_bytes(budget, text, Bytes{1} << 20));
+  c.disk_budget = budget;
+  return {};
+}
+
 Status set_switch(bool& field, const std::string& text) {
   if (text != "true" && text != "false") return bad_input("must be true or false, but it is '" + text + "'");
   field = text == "true";
@@ -194,6 +201,9 @@ constexpr std::array kKeys{
     ConfigurationKey{"spool_limit", "BYTES",
                      "costs kept on disk for an absent coordinator; beyond it passive ones wait in memory",
                      [](C& c, Text text) { return set_bytes(c.spool_limit, text, Bytes{1} << 20); }},
+    ConfigurationKey{"disk_budget", "BYTES",
+                     "disk that its databases, logs and jobs' scratch take before it warns; at least twice spool_limit",
+                     set_disk_budget},
     ConfigurationKey{"job_retention", "TIME",
                      "how long the directory of a job that is over is kept, such as 30d; 0s = for ever", set_retention},
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
@@ -322,7 +332,19 @@ Result<Configuration> configure(Configuration defaults, const std::optional<Conf
   return configuration;
 }
 
+Bytes allowed_disk(const Configuration& configuration) {
+  constexpr Bytes kUsual = Bytes{2} << 30;
+  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  const Bytes spool = configuration.spool_limit;
+  return configuration.disk_budget.value_or(spool > kMost / 4 ? kMost : std::max(kUsual, 4 * spool));
+}
+
 Status check_configuration(const Configuration& configuration) {
+  if (configuration.disk_budget && *configuration.disk_budget / 2 < configuration.spool_limit) {
+    return bad_input("disk_budget = " + format_bytes(*configuration.disk_budget) +
+                     " is less than the spool alone may take, twice spool_limit (" +
+                     format_bytes(configuration.spool_limit) + "): raise disk_budget, or lower spool_limit");
+  }
   TRIMTAB_TRY_STATUS(net::check_otlp(configuration.otlp));
   const net::CredentialFiles& tls = configuration.tls;
   if (!tls.empty() && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {

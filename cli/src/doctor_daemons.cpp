@@ -61,7 +61,8 @@ class Findings {
 };
 
 constexpr double kLateLoop = 1.0;
-constexpr double kFullSpool = 128 * 1048576.0;
+constexpr double kUsualSpool = 256 * 1048576.0;  // of an agent that does not say its limit
+constexpr double kFilling = 0.5;
 constexpr double kWrongClock = 1.0;
 constexpr double kManyRefusals = 100;
 constexpr double kClearlyOver = 2;
@@ -98,6 +99,31 @@ std::string over_budget(const Samples& page, const EarlierPage& earlier) {
             format_percent(share) + ")";
   }
   return text;
+}
+
+std::string bytes(double value) {
+  return format_bytes(static_cast<Bytes>(value));
+}
+
+// What the largest part of it goes down with.
+void add_disk(const Samples& page, Findings& findings) {
+  const auto part = [&](const char* what) {
+    return value_of(page, "trimtab_agent_disk_bytes", std::string("what=\"") + what + "\"").value_or(0);
+  };
+  const double databases = part("databases");
+  const double logs = part("logs");
+  const double scratch = part("scratch");
+  const char* remedy = databases >= std::max(logs, scratch)
+                           ? "bring the coordinator back where costs wait for it; databases do not shrink while the "
+                             "agent runs: stop it and VACUUM them, or raise disk_budget"
+                       : logs >= scratch ? "lower rank_log_limit, shorten job_retention, or raise disk_budget"
+                                         : "shorten job_retention, or raise disk_budget";
+  const bool over = value_of(page, "trimtab_agent_over_budget", "what=\"disk\"").value_or(0) > 0;
+  findings.add(over, "disk", Health::kWarn,
+               bytes(databases + logs + scratch) + " (databases " + bytes(databases) + ", logs " + bytes(logs) +
+                   ", scratch of jobs " + bytes(scratch) + "), more than the budget of " +
+                   bytes(sum_of(page, "trimtab_agent_disk_budget_bytes")),
+               remedy);
 }
 
 void add_rates(const Samples& page, const EarlierPage& earlier, Findings& findings) {
@@ -174,9 +200,11 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
   findings.add(value("costs_dropped_total") > 0, "spool", Health::kWarn,
                counted(value("costs_dropped_total")) + " values were dropped, spool and memory were full",
                "bring the coordinator back, or raise spool_limit");
-  findings.add(value("spool_bytes") > kFullSpool, "spool", Health::kWarn,
-               format_bytes(static_cast<Bytes>(value("spool_bytes"))) + " wait for the coordinator",
+  const double spool_limit = value_of(page, "trimtab_agent_spool_limit_bytes", "").value_or(kUsualSpool);
+  findings.add(value("spool_bytes") > kFilling * spool_limit, "spool", Health::kWarn,
+               bytes(value("spool_bytes")) + " wait for the coordinator, and spool_limit is " + bytes(spool_limit),
                "bring the coordinator back; beyond spool_limit costs wait in memory");
+  add_disk(page, findings);
   findings.add(value("batches_refused_total") > 0, "costs", Health::kWarn,
                counted(value("batches_refused_total")) + " batches are refused by the coordinator for good",
                "the log says why; they stay in costs.db: bring both to one release, then 'trimtab db merge'");
@@ -223,8 +251,8 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
                "its disk or its CPU is too slow: see its state directory's device and who shares its cores");
   findings.add(value("ranks_running") == 0 && value("resident_bytes") > value("idle_memory_budget_bytes"), "memory",
                Health::kWarn,
-               format_bytes(static_cast<Bytes>(value("resident_bytes"))) + " without a rank, more than the budget of " +
-                   format_bytes(static_cast<Bytes>(value("idle_memory_budget_bytes"))),
+               bytes(value("resident_bytes")) + " without a rank, more than the budget of " +
+                   bytes(value("idle_memory_budget_bytes")),
                "see docs/operating.md, 'An idle agent takes too much'");
   if (earlier) add_rates(page, *earlier, findings);
   add_posts(page, findings);

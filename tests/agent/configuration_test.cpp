@@ -1,6 +1,7 @@
 #include "agent/configuration.hpp"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -108,6 +109,28 @@ TEST_CASE("values are written with their units") {
   CHECK(result->spool_limit == 2097152);
   CHECK(result->kill_grace == std::chrono::milliseconds(250));
   CHECK(result->stop_ranks_on_exit);
+}
+
+TEST_CASE("the agent's budget of disk has room for the spool, and one that has none is refused") {
+  const auto refusal = [](const std::string& text) {
+    const auto chosen = from_file(text);
+    REQUIRE(chosen.ok());
+    const Status checked = check_configuration(*chosen);
+    return checked.ok() ? std::string() : checked.error().message;
+  };
+  CHECK(allowed_disk({}) == Bytes{2} << 30);
+  CHECK(allowed_disk(*from_file("spool_limit = \"1GiB\"\n")) == Bytes{4} << 30);
+  CHECK(allowed_disk(*from_file("spool_limit = 4000000000000000000\n")) == std::numeric_limits<Bytes>::max());
+  CHECK(allowed_disk(*from_file("disk_budget = \"512MiB\"\n")) == Bytes{512} << 20);
+  for (const char* fits : {"", "spool_limit = \"1GiB\"\n", "spool_limit = 4000000000000000000\n",
+                           "disk_budget = \"512MiB\"\n", "spool_limit = \"1MiB\"\ndisk_budget = \"2MiB\"\n"}) {
+    CHECK(refusal(fits).empty());
+  }
+  CHECK(refusal("disk_budget = \"511MiB\"\n") ==
+        "disk_budget = 511 MiB is less than the spool alone may take, twice spool_limit (256 MiB): raise "
+        "disk_budget, or lower spool_limit");
+  CHECK_FALSE(refusal("spool_limit = \"1GiB\"\ndisk_budget = \"1.5GiB\"\n").empty());
+  CHECK(error_of(from_file("disk_budget = \"1KiB\"\n")).find("at least 1.00 MiB") != std::string::npos);
 }
 
 TEST_CASE("an unknown key names its line and the nearest known key") {

@@ -55,8 +55,11 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   CHECK(named(agent_checks(parse_metric_page("trimtab_agent_ranks_running 0\n")), "link").health == Health::kWarn);
   CHECK(agent_with("trimtab_agent_batches_failed_total 3\n", "storage").health == Health::kFail);
   CHECK(agent_with("trimtab_agent_costs_dropped_total 7\n", "spool").found.starts_with("7 values"));
-  CHECK(agent_with("trimtab_agent_spool_bytes 2e8\n", "spool").found.find("wait for the coordinator") !=
-        std::string::npos);
+  CHECK(agent_with("trimtab_agent_spool_bytes 2e8\n", "spool").found ==
+        "191 MiB wait for the coordinator, and spool_limit is 256 MiB");
+  const std::string limit = "trimtab_agent_spool_limit_bytes 1073741824\n";
+  CHECK(agent_with(limit + "trimtab_agent_spool_bytes 6e8\n", "spool").found.ends_with("spool_limit is 1.00 GiB"));
+  CHECK(agent_checks(parse_metric_page(kAgent + limit + "trimtab_agent_spool_bytes 5e8\n")).size() == 1);
   CHECK(agent_with("trimtab_agent_records_dropped_total 1\n", "rings").found.starts_with("1.0 %"));
   CHECK(agent_with("trimtab_agent_rings_broken_total 1\n", "rings").remedy.find("libtrimtab-inject.so") !=
         std::string::npos);
@@ -81,6 +84,24 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   const std::string sources =
       "trimtab_host_source_stalled{source=\"gpu\"} 1\ntrimtab_host_source_stalled{source=\"cpu\"} 0\n";
   CHECK(agent_with(sources, "sources").found == "reading hangs: gpu");
+}
+
+TEST_CASE("an agent's disk beyond its budget is named with its parts, and with what the largest goes down with") {
+  const auto page = [](const char* databases, const char* logs, const char* scratch, int over) {
+    return std::string("trimtab_agent_disk_bytes{what=\"databases\"} ") + databases +
+           "\ntrimtab_agent_disk_bytes{what=\"logs\"} " + logs + "\ntrimtab_agent_disk_bytes{what=\"scratch\"} " +
+           scratch +
+           "\ntrimtab_agent_disk_bytes{what=\"snapshots\"} 9e12\ntrimtab_agent_disk_budget_bytes 2147483648\n"
+           "trimtab_agent_over_budget{what=\"disk\"} " +
+           std::to_string(over) + "\n";
+  };
+  const Check databases = agent_with(page("3221225472", "1048576", "0", 1), "disk");
+  CHECK(databases.found ==
+        "3.00 GiB (databases 3.00 GiB, logs 1.00 MiB, scratch of jobs 0 B), more than the budget of 2.00 GiB");
+  CHECK(databases.remedy.find("VACUUM") != std::string::npos);
+  CHECK(agent_with(page("1", "3e9", "2", 1), "disk").remedy.find("rank_log_limit") != std::string::npos);
+  CHECK(agent_with(page("1", "2", "3e9", 1), "disk").remedy.starts_with("shorten job_retention"));
+  CHECK(agent_checks(parse_metric_page(kAgent + page("1", "2", "3", 0))).size() == 1);
 }
 
 TEST_CASE("what an agent takes while it idles, and what collectors take, is seen between two looks") {

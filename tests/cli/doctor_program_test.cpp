@@ -1,12 +1,15 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "program.hpp"
+#include "sample_costs.hpp"
 
 using nlohmann::json;
+using trimtab::CostDatabase;
 
 namespace {
 
@@ -54,6 +57,40 @@ TEST_CASE("doctor names what is wrong in the files of services, and a coordinato
   CHECK(found.find("Did you mean 'coordinator'?") != std::string::npos);
   CHECK(found.find("trimtab token add") != std::string::npos);
   CHECK(check_named(report, "coordinator").at("found").get<std::string>().find("127.0.0.1:1") != std::string::npos);
+}
+
+TEST_CASE("doctor changes no database, makes none and leaves nothing beside one") {
+  const Scratch scratch;
+  const std::string up = scratch.path("up");
+  std::filesystem::create_directories(up);
+  {
+    CostDatabase made = trimtab::test::open_costs(scratch.path("made.db"));
+    const auto costs = std::vector{trimtab::test::forward_cost("a", {1, 2, 3})};
+    REQUIRE(made.add_batch({"o", 1}, trimtab::test::sample_fingerprint(), "active", costs).ok());
+    // As its process left it when it was killed.
+    scratch.file("up/costs.db", content_of(scratch.path("made.db")));
+    scratch.file("up/costs.db-wal", content_of(scratch.path("made.db-wal")));
+  }
+  std::string newer = content_of(scratch.path("made.db"));
+  newer.at(63) = 99;  // its version, at offset 60
+  scratch.file("up/agent.db", newer);
+  scratch.file("up/coordinator.db", content_of(scratch.path("made.db")).substr(0, 1000) + "damaged");
+  scratch.file("agent.toml", "metrics_port = 0\nstate = \"" + up + "\"\n");
+  scratch.file("coordinator.toml", "state = \"" + up + "\"\n");
+  const auto files = [&up] {
+    std::map<std::string, std::pair<std::string, std::filesystem::file_time_type>> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(up)) {
+      found[entry.path().string()] = {content_of(entry.path().string()), entry.last_write_time()};
+    }
+    return found;
+  };
+  const auto before = files();
+  REQUIRE(before.size() == 4);
+  const Outcome outcome = ::trimtab_program({"doctor", "--json", "--configuration", scratch.path(""), "--state", up});
+  INFO(outcome.err);
+  REQUIRE((outcome.exit_code == 0 || outcome.exit_code == 1));
+  CHECK(check_named(json::parse(outcome.out), "state directory").at("found") == up);
+  CHECK(files() == before);
 }
 
 TEST_CASE("doctor asks the agent at the port of its agent.toml, and says where it does not answer") {

@@ -36,6 +36,7 @@ struct Configuration {
   bool metrics_name_jobs = false;             // on loopback, where every user of the machine can read them
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
+  std::optional<Bytes> disk_budget;  // that it takes before it warns; nothing = allowed_disk()'s own choice
   Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator
@@ -73,8 +74,12 @@ struct ConfigurationFile {
                                               const std::map<std::string, std::string>& environment,
                                               const std::map<std::string, std::string>& flags);
 
-// What no key can see by itself: TLS is three files, and beyond loopback a coordinator is spoken to, and metrics are
-// shown, under TLS alone.
+// What the agent may take of its disk before it warns: `disk_budget`, else 2 GiB or four times `spool_limit`, whichever
+// is more.
+[[nodiscard]] Bytes allowed_disk(const Configuration& configuration);
+
+// What no key can see by itself: TLS is three files, beyond loopback a coordinator is spoken to, and metrics are shown,
+// under TLS alone, and the spool alone must not be able to exceed the budget of disk.
 [[nodiscard]] Status check_configuration(const Configuration& configuration);
 
 // Whether this user's agent may serve those tenants: what an agent starts runs as its own user, so root's names one
