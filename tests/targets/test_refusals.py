@@ -73,7 +73,8 @@ class Refusals(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("offload_hidden", done.stdout)
         segment(plan)["sharded"] = "none"
-        refused = {"lazy_prefetch": {"partition_parameters": [[1, 2]], "lazy_prefetch": [[1, 3]]}, "offload_hidden": {"offload_hidden": [[1, 5]]},
+        refused = {"lazy_prefetch": {"partition_parameters": [[1, 2]], "lazy_prefetch": [[1, 3]]},
+                   "offload_hidden": {"offload_hidden": [[1, 5]]},
                    "partition_parameters": {"partition_parameters": [[1, 3]]}}
         for name, switches in refused.items():
             segment(plan)["switches"] = switches

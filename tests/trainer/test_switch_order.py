@@ -2,6 +2,7 @@
 either value of each switch, with an operator for a layer, in the middle of a stage and at its ends."""
 import tomllib
 import unittest
+from unittest import mock
 
 import torch
 from harness import MODEL
@@ -112,6 +113,18 @@ class SwitchOrder(unittest.TestCase):
                     self.assertEqual(state.holding.held_bytes, state.holding.host_bytes)
                     self.assertGreater(float(state.gradient.abs().sum()), 0, "it was added up where it waits")
                     self.assertTrue(all(parameter.grad is None for parameter in state.module.parameters()))
+
+
+    def test_gradients_that_are_long_under_way_are_all_there_when_the_step_ends(self):
+        for dp in (1, 2):
+            document = plan_of(CONFIG, {"partition_parameters": EVERYWHERE}, dp)
+            at_once = SwitchedStage(CONFIG, document).states
+            with mock.patch.object(host_memory.Leaving, "ready", False):
+                late = SwitchedStage(CONFIG, document).states
+            for one, other in zip(at_once, late):
+                with self.subTest(dp=dp, operator=one.spec.name):
+                    self.assertTrue(torch.equal(one.gradient, other.gradient))
+                    self.assertGreater(float(one.gradient.abs().sum()), 0)
 
 
 def around(events, turn, operator, backward):
