@@ -11,7 +11,7 @@ import sys
 # A header prefix may be included only under these folders.
 OWNERS = {
     "boost/": ["net/", "tests/net/"],
-    "sqlite3.h": ["schema/", "tests/faults/"],
+    "sqlite3.h": ["schema/", "tests/faults/", "tests/fuzz/kept_database.cpp"],
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
