@@ -90,7 +90,8 @@ void DiskUseWatch::judge() {
   warn_("the agent takes " + format_bytes(latest_->own()) + " of disk (databases " + format_bytes(latest_->databases) +
         ", logs " + format_bytes(latest_->logs) + ", scratch of jobs " + format_bytes(latest_->scratch) +
         "), and may take " + format_bytes(budget_) +
-        ": bring the coordinator back where costs wait for it, shorten job_retention, lower rank_log_limit, or raise "
+        ": bring the coordinator back where costs wait for it (databases that have grown do not shrink by that), "
+        "shorten job_retention, lower rank_log_limit, or raise "
         "disk_budget");
 }
 

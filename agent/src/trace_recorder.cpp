@@ -112,7 +112,7 @@ void TraceRecorder::tick() {
     const bool late = parts_.clock.monotonic() > trace.deadline;
     for (auto ring = trace.rings.begin(); ring != trace.rings.end();) {
       const auto next = std::next(ring);
-      if (late) ring->second.stop("the node's clock was set back");
+      if (late && !ring->second.over(now())) ring->second.stop("the node's clock was set back");
       if (ring->second.over(now())) end_ring(trace, entry->first, ring);
       ring = next;
     }

@@ -64,7 +64,6 @@ void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints);
 void need_whole_microbatches(const PlanLayers& view, Complaints& complaints);
 void need_blocking_transfers(const PlanLayers& view, Complaints& complaints);
 void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints);
-// Those of H3T's that name operators, but for these.
 // All of H3T's but, where `optimizer` says so, offload_optimizer.
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints);
 void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints);

@@ -32,7 +32,9 @@ Start start_of(const Problem& problem, bool lazy) {
 }  // namespace
 
 StepProgram::StepProgram(const Problem& problem, TransitionTable* table)
-    : allows_lazy_prefetch_(problem.allowed.lazy_prefetch), device_limit_(problem.device_limit) {
+    : allows_lazy_prefetch_(problem.allowed.lazy_prefetch &&
+                            (problem.allowed.partition_parameters || !problem.allowed.lazy_needs_partition)),
+      device_limit_(problem.device_limit) {
   for (const LayerProfile& layer : problem.layers) {
     optimizer_.push_back(layer.optimizer_step);
     optimizer_sum_ += layer.optimizer_step;
