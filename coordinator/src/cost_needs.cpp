@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "mixed_hardware.hpp"
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
 #include "tuner/needed_costs.hpp"
@@ -55,7 +56,7 @@ std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_
 }
 
 CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
-                         const std::vector<Cost>& known) {
+                         std::vector<Cost> known, const std::map<std::string, std::vector<Cost>>& elsewhere) {
   CostsCounted counted;
   const auto model = parse_model(model_json, "the job's model");
   const auto cluster = parse_cluster(cluster_json, "the job's cluster");
@@ -63,7 +64,16 @@ CostsCounted count_costs(const std::string& model_json, const std::string& clust
     counted.error = model.ok() ? cluster.error().message : model.error().message;
     return counted;
   }
-  const std::size_t all = tuner::needed_costs(*model, *cluster, knobs, {}).size();
+  const std::vector<CostKey> needed = tuner::needed_costs(*model, *cluster, knobs, {});
+  const std::size_t all = needed.size();
+  for (const auto& [fingerprint, there] : elsewhere) {
+    const MeasuredSpeed measured = measured_speed(needed, known, there);
+    if (!measured.is_sure()) known = known_of_both(std::move(known), there);
+    if (measured.operators == 0) continue;
+    for (const Node& node : cluster->nodes) {
+      if (node.fingerprint == fingerprint) counted.speeds[node.name] = measured.speed;
+    }
+  }
   const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known);
   counted.missing = static_cast<std::int32_t>(missing.size());
   counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));

@@ -10,7 +10,6 @@
 
 #include "cost_needs.hpp"
 #include "joining_nodes.hpp"
-#include "mixed_hardware.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
 #include "rendezvous.hpp"
@@ -107,13 +106,13 @@ void JobRun::tick() {
     std::set<std::string> thrown = services_.members.kill_switches();
     if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
   }
+  number_late();
   if (active()) feed(Tick{});
   if (!meeting_later_.empty() && meeting_place("")) {
     for (const Action& waiting : std::exchange(meeting_later_, {})) {
       std::visit([this](const auto& one) { carry_out(one); }, waiting);
     }
   }
-  number_late();
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting) place();
@@ -121,9 +120,15 @@ void JobRun::tick() {
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
 }
 
-// What the job waits for no more is left; kills are always sent.
+// What the job waits for no more is left; kills are always sent. Where the disk still has no room for the first, it has
+// none for the others, which are not tried.
 void JobRun::number_late() {
-  for (const Action& waiting : std::exchange(numbered_later_, {})) {
+  std::vector<Action> waiting = std::exchange(numbered_later_, {});
+  for (Action& action : waiting) {
+    if (!numbered_later_.empty()) {
+      numbered_later_.push_back(std::move(action));
+      continue;
+    }
     std::visit(
         [this](const auto& one) {
           using Command = std::decay_t<decltype(one)>;
@@ -133,8 +138,21 @@ void JobRun::number_late() {
             if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
           }
         },
-        waiting);
+        action);
   }
+}
+
+// The command waits for its id, once, however often it is asked for; it is said once in a row.
+template <typename Command>
+void JobRun::number_later(const Command& command, const std::string& why) {
+  const bool waits = std::ranges::any_of(numbered_later_, [&](const Action& one) {
+    const auto* const other = std::get_if<Command>(&one);
+    return other != nullptr && other->tag == command.tag && other->node == command.node;
+  });
+  if (waits) return;
+  numbered_later_.push_back(command);
+  if (std::exchange(unnumbered_, command.tag + "/" + command.node) == unnumbered_) return;
+  spdlog::error("job {}: no id for command {} yet: {}", name(), command.tag, why);
 }
 
 void JobRun::take(std::vector<Action> actions) {
@@ -253,7 +271,7 @@ void JobRun::costs_stored(const std::string& node, const std::string& fingerprin
         services_.costs.put_fact(hardware, fact_name("job_fingerprint"), nlohmann::json(fingerprint).dump());
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }
-  const bool is_others = !hardware.empty() && hardware != cluster->nodes.front().fingerprint;
+  const bool is_others = !hardware.empty() && hardware != costs_hardware(*cluster);
   if (is_others || fingerprint == state().fingerprint) return;
   tuning_.set_fingerprint(fingerprint);
   if (state().calibration_json.empty()) tuning_.set_calibration(factors_of_others());
@@ -306,8 +324,7 @@ void JobRun::send_command(const Command& action) {
   }
   auto id = services_.store.command_id(run_, action.tag, action.node);
   if (!id.ok()) {
-    spdlog::error("job {}: no id for command {} yet: {}", name(), action.tag, id.error().message);
-    return numbered_later_.push_back(action);
+    return number_later(action, id.error().message);
   }
   auto table = nccl_table(action);
   if (!table.ok()) {
@@ -334,26 +351,24 @@ void JobRun::send_message(const Message& action) {
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  std::vector<Cost> known = known_costs();
-  const std::map<std::string, double> speeds = speeds_of_others(known);
-  CostsCounted counted = count_costs(state().model_json, state().cluster_json, state().job.knobs, known);
-  counted.speeds = speeds;
-  (void)events_.push(std::move(counted));
+  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
+  const std::set<std::string> others = cluster.ok() ? other_fingerprints(*cluster) : std::set<std::string>();
+  std::map<std::string, std::vector<Cost>> there;
+  for (const std::string& one : others) there[one] = costs_of(job_fingerprint(one));
+  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs(), there));
 }
 
-// What `known` has of operators that they were not measured for is taken from it.
-std::map<std::string, double> JobRun::speeds_of_others(std::vector<Cost>& known) const {
-  std::map<std::string, double> speeds;
-  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
-  if (!cluster.ok() || cluster->nodes.empty()) return speeds;
-  const std::vector<Cost> here = known;
-  for (const Node& node : cluster->nodes) {
-    if (node.fingerprint == cluster->nodes.front().fingerprint) continue;
-    const std::vector<Cost> there = costs_of(job_fingerprint(node.fingerprint));
-    if (const auto speed = measured_speed(here, there)) speeds[node.name] = *speed;
-    known = known_of_both(std::move(known), there);
-  }
-  return speeds;
+// Of the hardware that the job's costs are not of.
+std::set<std::string> JobRun::other_fingerprints(const Cluster& cluster) const {
+  std::set<std::string> others;
+  for (const Node& node : cluster.nodes) others.insert(node.fingerprint);
+  others.erase(costs_hardware(cluster));
+  return others;
+}
+
+// A job that began under an earlier release has it of its first node.
+std::string JobRun::costs_hardware(const Cluster& cluster) const {
+  return state().costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().costs_hardware;
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
@@ -429,7 +444,7 @@ void JobRun::offer_nodes() {
 void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
   if (!tuning_.takes_nodes()) return;  // looked at again when it does
   offered_ = larger.key;
-  feed(describe_joining(larger, probed.probes));
+  feed(describe_joining(larger, costs_hardware(larger.cluster), probed.probes));
 }
 
 void JobRun::remember(const std::string& fact, const std::string& json) {

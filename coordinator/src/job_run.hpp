@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,7 +71,8 @@ class JobRun {
   [[nodiscard]] std::string job_fingerprint(const std::string& hardware) const;
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
-  [[nodiscard]] std::map<std::string, double> speeds_of_others(std::vector<Cost>& known) const;
+  [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
+  [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
@@ -87,6 +88,8 @@ class JobRun {
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
+  template <typename Command>
+  void number_later(const Command& command, const std::string& why);
   void number_late();
   void tick_probing();
   void offer_nodes();
@@ -121,6 +124,7 @@ class JobRun {
   MeasuredTimelines measured_;
   EventQueue events_;
   std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
+  std::string unnumbered_;              // the last of them that was told of
   std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
   std::deque<Action> actions_;
   Transition unstored_;

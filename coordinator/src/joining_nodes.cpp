@@ -14,17 +14,20 @@ constexpr double kNoDifference = 0.1;  // of a speed: as much is noise
 
 }  // namespace
 
-NodesOffered describe_joining(const LargerPlacement& larger, const std::vector<Probe>& probes) {
+NodesOffered describe_joining(const LargerPlacement& larger, const std::string& costs_hardware,
+                              const std::vector<Probe>& probes) {
   NodesOffered offered;
   offered.nodes = larger.nodes;
   offered.cluster_json = to_json(larger.cluster);
-  std::set<std::string> joined;
-  for (const NodeShare& share : larger.joined) joined.insert(share.node);
-  const std::string& known = larger.cluster.nodes.front().fingerprint;
+  std::set<std::string> without;
+  for (const NodeShare& share : larger.joined) without.insert(share.node);
+  for (const Node& node : larger.cluster.nodes) {
+    if (node.fingerprint != costs_hardware) without.insert(node.name);
+  }
   for (std::size_t i = larger.nodes.size() - larger.joined.size(); i < larger.nodes.size(); ++i) {
     const NodeShare& share = larger.nodes[i];
-    const bool alike = larger.cluster.nodes[i].fingerprint == known;
-    const auto speed = speed_beside_others(share.node, joined, probes);
+    const bool alike = larger.cluster.nodes[i].fingerprint == costs_hardware;
+    const auto speed = speed_beside_others(share.node, without, probes);
     offered.joined += (offered.joined.empty() ? "" : ", ") + share.node;
     if (!alike && !speed) {
       offered.refusal =

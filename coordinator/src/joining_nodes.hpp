@@ -11,6 +11,7 @@
 namespace trimtab::coordinator {
 
 // Refused are nodes of another fingerprint whose speed no probe has told beside that of the job's own.
-[[nodiscard]] NodesOffered describe_joining(const LargerPlacement& larger, const std::vector<Probe>& probes);
+[[nodiscard]] NodesOffered describe_joining(const LargerPlacement& larger, const std::string& costs_hardware,
+                                            const std::vector<Probe>& probes);
 
 }  // namespace trimtab::coordinator

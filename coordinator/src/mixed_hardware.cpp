@@ -1,38 +1,49 @@
 #include "mixed_hardware.hpp"
 
+#include <map>
+
 #include "tuning/comparison.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-bool is_operator_time(const Cost& cost) {
-  return cost.key.kind == CostKind::kOperatorForward || cost.key.kind == CostKind::kOperatorBackward;
+bool is_operator_time(const CostKey& key) {
+  return key.kind == CostKind::kOperatorForward || key.kind == CostKind::kOperatorBackward;
 }
 
 std::map<CostKey, double> operator_times(const std::vector<Cost>& costs) {
   std::map<CostKey, double> times;
   for (const Cost& cost : costs) {
-    if (is_operator_time(cost) && cost.statistics.mean() > 0) times[canonical(cost.key)] = cost.statistics.mean();
+    const double mean = cost.statistics.mean();
+    if (is_operator_time(cost.key) && mean > 0) times[canonical(cost.key)] = mean;
   }
   return times;
 }
 
 }  // namespace
 
-std::optional<double> measured_speed(const std::vector<Cost>& here, const std::vector<Cost>& there) {
-  const std::map<CostKey, double> known = operator_times(here);
+MeasuredSpeed measured_speed(const std::vector<CostKey>& needed, const std::vector<Cost>& here,
+                             const std::vector<Cost>& there) {
+  const std::map<CostKey, double> times_here = operator_times(here);
+  const std::map<CostKey, double> times_there = operator_times(there);
+  MeasuredSpeed measured;
   std::vector<double> speeds;
-  for (const auto& [key, time] : operator_times(there)) {
-    const auto found = known.find(key);
-    if (found != known.end()) speeds.push_back(found->second / time);
+  for (const CostKey& key : needed) {
+    const auto known = times_here.find(canonical(key));
+    if (known == times_here.end()) continue;
+    ++measured.known;
+    const auto other = times_there.find(known->first);
+    if (other != times_there.end()) speeds.push_back(known->second / other->second);
   }
-  if (speeds.empty()) return std::nullopt;
-  return median(speeds);
+  measured.operators = speeds.size();
+  if (!speeds.empty()) measured.speed = median(speeds);
+  return measured;
 }
 
 std::vector<Cost> known_of_both(std::vector<Cost> here, const std::vector<Cost>& there) {
   const std::map<CostKey, double> times = operator_times(there);
-  std::erase_if(here, [&](const Cost& cost) { return is_operator_time(cost) && !times.contains(canonical(cost.key)); });
+  std::erase_if(here,
+                [&](const Cost& one) { return is_operator_time(one.key) && !times.contains(canonical(one.key)); });
   return here;
 }
 

@@ -1,20 +1,25 @@
 #pragma once
 
-// A job on nodes of several hardware fingerprints. Its costs are those of one of them, that of most of its devices; the
-// others are told by how fast they compute beside it, which the benchmarks have measured on every node. Pure.
+// A job on nodes of several hardware fingerprints. Its costs are those of one of them; the others are told by how fast
+// they compute beside it, which the benchmarks have measured on every node. Pure.
 
-#include <map>
-#include <optional>
-#include <string>
+#include <cstddef>
 #include <vector>
 
 #include "schema/cost.hpp"
 
 namespace trimtab::coordinator {
 
-// The speed at which `there` computes beside `here`, over the operators that both were measured for: 0.5 = it takes
-// twice as long. Nothing where they have none in common.
-[[nodiscard]] std::optional<double> measured_speed(const std::vector<Cost>& here, const std::vector<Cost>& there);
+struct MeasuredSpeed {
+  double speed = 1;           // 0.5 = it takes twice as long
+  std::size_t operators = 0;  // times of operators that both were measured for: the speed is the middle of their ratios
+  std::size_t known = 0;      // those that `here` was measured for
+  [[nodiscard]] bool is_sure() const { return 2 * operators >= known; }
+};
+
+// How fast `there` computes beside `here`, by the operators among the `needed` keys.
+[[nodiscard]] MeasuredSpeed measured_speed(const std::vector<CostKey>& needed, const std::vector<Cost>& here,
+                                           const std::vector<Cost>& there);
 
 // Those of `here` without operators' times that `there` lacks: what is not known of both is yet to be measured.
 [[nodiscard]] std::vector<Cost> known_of_both(std::vector<Cost> here, const std::vector<Cost>& there);

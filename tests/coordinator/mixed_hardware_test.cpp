@@ -44,17 +44,30 @@ Tuning placed() {
 
 }  // namespace
 
-TEST_CASE("how fast other hardware computes is the middle of the operators that both were measured for", "[hardware]") {
-  const std::vector<Cost> here{cost(CostKind::kOperatorForward, "a", 100), cost(CostKind::kOperatorBackward, "a", 200),
-                               cost(CostKind::kOperatorForward, "b", 50), cost(CostKind::kOperatorForward, "c", 10),
-                               cost(CostKind::kOperatorStoredBytes, "a", 1)};
-  const std::vector<Cost> there{cost(CostKind::kOperatorForward, "a", 200), cost(CostKind::kOperatorBackward, "a", 500),
-                                cost(CostKind::kOperatorForward, "b", 100), cost(CostKind::kOperatorForward, "d", 1),
-                                cost(CostKind::kOperatorStoredBytes, "a", 100)};
-  CHECK(measured_speed(here, there).value() == Approx(0.5));
-  CHECK(measured_speed(there, here).value() == Approx(2));
-  CHECK_FALSE(measured_speed(here, {}));
-  CHECK_FALSE(measured_speed(here, {cost(CostKind::kOperatorForward, "d", 1)}));
+TEST_CASE("how fast other hardware computes is the middle of the model's operators that both were measured for",
+          "[hardware]") {
+  const std::vector<Cost> here{
+      cost(CostKind::kOperatorForward, "a", 100),   cost(CostKind::kOperatorBackward, "a", 200),
+      cost(CostKind::kOperatorForward, "b", 50),    cost(CostKind::kOperatorForward, "c", 10),
+      cost(CostKind::kOperatorForward, "model", 5), cost(CostKind::kOperatorStoredBytes, "a", 1)};
+  const std::vector<Cost> there{
+      cost(CostKind::kOperatorForward, "a", 200),     cost(CostKind::kOperatorBackward, "a", 500),
+      cost(CostKind::kOperatorForward, "b", 100),     cost(CostKind::kOperatorForward, "d", 1),
+      cost(CostKind::kOperatorForward, "model", 500), cost(CostKind::kOperatorStoredBytes, "a", 100)};
+  std::vector<CostKey> needed;  // all but what another model has taken
+  for (const Cost& one : here) {
+    if (one.key.subject != "model") needed.push_back(one.key);
+  }
+  const MeasuredSpeed there_beside = measured_speed(needed, here, there);
+  CHECK(there_beside.speed == Approx(0.5));
+  CHECK(there_beside.operators == 3);
+  CHECK(there_beside.known == 4);
+  CHECK(there_beside.is_sure());
+  CHECK(measured_speed(needed, there, here).speed == Approx(2));
+  const MeasuredSpeed few = measured_speed(needed, here, {cost(CostKind::kOperatorForward, "c", 1)});
+  CHECK(few.operators == 1);
+  CHECK_FALSE(few.is_sure());
+  CHECK(measured_speed(needed, here, {}).operators == 0);
 }
 
 TEST_CASE("an operator's time is known when it is known of all hardware, its memory when it is of one", "[hardware]") {
@@ -80,6 +93,17 @@ TEST_CASE("a job on mixed hardware is searched with the speed that benchmarks me
     return one.text ==
            "node n1, which is of other hardware, computes the model's operators at 40.0 % of the others' speed";
   }));
+}
+
+TEST_CASE("nothing is taken of other hardware before the benchmarks have measured it", "[hardware]") {
+  Tuning tuning = placed();
+  (void)tuning.handle(CostsCounted{1, 9, {"{}"}, {9}, "a", "", {{"n1", 0.9}}}, {});
+  CHECK(tuning.state().unprobed_nodes == std::vector<std::string>{"n1"});
+  for (const OutstandingCommand& one : std::vector<OutstandingCommand>(tuning.state().outstanding)) {
+    (void)tuning.handle(CommandFinished{one.tag, true, "", ""}, {});
+  }
+  (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
+  CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});
 }
 
 TEST_CASE("what computes faster than the costs say is taken as they say, and what has none is left to a probe",

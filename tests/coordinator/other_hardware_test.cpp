@@ -23,14 +23,15 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
   return two;
 }
 
-// Two ranks on n0 and n1, which are alike, train their adopted plan.
+// Two ranks on n0 and n1, which are alike unless `n1` says otherwise, train their adopted plan. Costs are of n0's.
 class Training {
  public:
-  explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto) : tuning_(state_of(phase, mode)) {
+  explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto, const std::string& n1 = "first")
+      : tuning_(state_of(phase, mode, n1)) {
     take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
-    returns("n1", "first");
+    returns("n1", n1);
     steps(3, kFormerMs);
   }
 
@@ -86,7 +87,7 @@ class Training {
   }
 
  private:
-  static TuningState state_of(Phase phase, JobMode mode) {
+  static TuningState state_of(Phase phase, JobMode mode, const std::string& n1) {
     TuningState state;
     state.job = fake_job();
     state.job.mode = mode;
@@ -94,8 +95,9 @@ class Training {
     state.job.trials.stop_after = false;
     state.phase = phase;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
-    state.cluster_json = to_json(cluster("first"));
-    state.fingerprint = "first";
+    state.cluster_json = to_json(cluster(n1));
+    state.fingerprint = "first of the job";
+    state.costs_hardware = "first";
     state.calibration_json = state.earlier_calibration_json = "{}";
     state.slow_devices = {{0, 0.9}, {1, 0.5}};
     state.initial = {"initial", "initial"};
@@ -131,7 +133,7 @@ TEST_CASE("a node that comes back as other hardware is told of, and the job is m
   CHECK(now.nodes[1].fingerprint == "second");
   CHECK(now.nodes[1].memory_bytes == 500);
   // What is known of n0's hardware is still the job's.
-  CHECK(job.state().fingerprint == "first");
+  CHECK(job.state().fingerprint == "first of the job");
   job.carry_out();
   REQUIRE(job.state().launch == 2);
   job.steps(60, kNowMs);
@@ -175,7 +177,8 @@ TEST_CASE("how fast a replaced device is comes from a look before any trial, and
   CHECK(job.state().slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
   CHECK(job.state().searches > searches);
   CHECK(job.state().unprobed_nodes.empty());
-  CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") == 1);
+  CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") ==
+        1);
 }
 
 TEST_CASE("a device of the kind that costs were measured on is as fast, and one that no probe tells of is told",
@@ -208,6 +211,30 @@ TEST_CASE("where every node is other hardware, nothing learnt of the former is t
   CHECK(job.state().fingerprint == "second");
   CHECK(job.state().earlier_calibration_json.empty());
   CHECK(job.state().calibration_json.empty());
+}
+
+TEST_CASE("on mixed hardware costs stay the job's as long as a node is of theirs", "[hardware]") {
+  Training job(Phase::kTraining, JobMode::kAuto, "second");
+  const std::string now = GENERATE("third", "first");
+  job.returns("n1", now);
+  CHECK(job.state().fingerprint == "first of the job");
+  CHECK(job.state().calibration_json == "{}");
+  CHECK_FALSE(job.state().unprofiled);
+  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().unprobed_nodes.empty() == (now == "first"));
+}
+
+TEST_CASE("on mixed hardware, where no node is of the costs' any more, they are those of most devices", "[hardware]") {
+  Training job(Phase::kTraining, JobMode::kAuto, "second");
+  const std::string now = GENERATE("second", "third");
+  job.returns("n0", now);
+  CHECK(job.state().fingerprint == now);
+  CHECK(job.state().costs_hardware == now);
+  CHECK(job.state().unprofiled);
+  CHECK(job.state().calibration_json.empty());
+  // How slow devices were was beside those that are gone.
+  CHECK(job.state().slow_devices.empty());
+  CHECK(job.state().unprobed_nodes.empty() == (now == "second"));
 }
 
 TEST_CASE("the same hardware that comes back changes nothing", "[hardware]") {

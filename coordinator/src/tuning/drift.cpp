@@ -139,18 +139,19 @@ void Tuning::note_stale(const SearchReply& reply) {
   const bool first = !state_.drifts.empty() && state_.drifts.back().handled && state_.drifts.back().stale.empty();
   if (!first || state_.observations.size() > 1) return;
   std::string text = to_text(link_changes(state_.first_probes, state_.last_probes));
-  for (const auto& [device, share] : state_.slow_devices) {
+  const auto slowed = slowed_devices();
+  for (const auto& [device, share] : slowed) {
     text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
             format_percent(share) + " of its speed";
   }
   if (text.empty()) return;
   Drift& drift = state_.drifts.back();
-  if (reply.costs_stale == 0 && state_.slow_devices.empty()) {
+  if (reply.costs_stale == 0 && slowed.empty()) {
     drift.stale = "no measured cost is of links that have changed; what is estimated of them is taken as probed (" +
                   text + "), and the others as they are";
   } else {
     drift.stale = "stale are " + std::to_string(reply.costs_stale) + " of " + std::to_string(reply.costs_known) +
-                  " costs, of links" + (state_.slow_devices.empty() ? "" : ", and all operators' on slow devices") +
+                  " costs, of links" + (slowed.empty() ? "" : ", and all operators' on slow devices") +
                   "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
   }
   transition();

@@ -1,8 +1,10 @@
-// A node that comes back as other hardware than it was: its devices, or their limits, were replaced while it was away.
-// What was measured on it is not its own any more.
+// Nodes of other hardware than the job's costs were measured on: those that it began on beside such ones, and those
+// that came back as other hardware than they were, whose devices, or their limits, were replaced while they were away.
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/check.hpp"
@@ -32,6 +34,22 @@ bool has_fingerprint(const Cluster& cluster, const std::string& fingerprint) {
   return std::ranges::any_of(cluster.nodes, [&](const Node& one) { return one.fingerprint == fingerprint; });
 }
 
+// That of most devices, and of those that of the first node.
+std::string commonest_fingerprint(const Cluster& cluster) {
+  std::map<std::string, std::int64_t> devices;
+  for (const Node& one : cluster.nodes) devices[one.fingerprint] += one.devices;
+  return std::ranges::max_element(cluster.nodes, {}, [&](const Node& one) { return devices[one.fingerprint]; })
+      ->fingerprint;
+}
+
+std::vector<std::string> nodes_of_others(const Cluster& cluster, const std::string& fingerprint) {
+  std::vector<std::string> names;
+  for (const Node& one : cluster.nodes) {
+    if (one.fingerprint != fingerprint) names.push_back(one.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void Tuning::compare_hardware(const NodeBack& back) {
@@ -56,17 +74,10 @@ void Tuning::compare_hardware(const NodeBack& back) {
     return end_preparation(AfterKill::kFail);
   }
   forget_hardware_of(back.node);
-  if (!has_fingerprint(cluster, former)) {
-    // Nobody has these devices now: neither is anything learnt from here on a fact of theirs.
-    state_.fingerprint = back.fingerprint;
-    state_.calibration_json.clear();
-    state_.earlier_calibration_json.clear();
-  }
-  state_.unprofiled =
-      std::ranges::all_of(cluster.nodes, [&](const Node& one) { return one.fingerprint == back.fingerprint; });
+  if (state_.costs_hardware.empty()) state_.costs_hardware = former;
+  if (!has_fingerprint(cluster, state_.costs_hardware)) take_other_costs(cluster);
   std::erase(state_.unprobed_nodes, back.node);
-  if (back.fingerprint != state_.fingerprint) state_.unprobed_nodes.push_back(back.node);
-  if (state_.unprofiled) state_.unprobed_nodes.clear();
+  if (back.fingerprint != state_.costs_hardware) state_.unprobed_nodes.push_back(back.node);
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
   const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
@@ -79,32 +90,54 @@ void Tuning::compare_hardware(const NodeBack& back) {
   kill_ranks(AfterKill::kHalt);
 }
 
+// Nobody has the devices any more that costs were measured on: neither is anything learnt from here on a fact of
+// theirs, nor any device as slow as it was beside them.
+void Tuning::take_other_costs(const Cluster& cluster) {
+  state_.costs_hardware = state_.fingerprint = commonest_fingerprint(cluster);
+  state_.calibration_json.clear();
+  state_.earlier_calibration_json.clear();
+  state_.slow_devices.clear();
+  state_.expected_there.clear();
+  state_.unprobed_nodes = nodes_of_others(cluster, state_.costs_hardware);
+  state_.unprofiled = true;
+}
+
 // A job that begins on nodes of several fingerprints.
 void Tuning::find_other_hardware() {
   const auto cluster = parse_cluster(state_.cluster_json, "the job's cluster");
   if (!cluster.ok() || cluster->nodes.empty()) return;
-  const std::string& known = cluster->nodes.front().fingerprint;
+  state_.costs_hardware = cluster->nodes.front().fingerprint;
+  state_.unprobed_nodes = nodes_of_others(*cluster, state_.costs_hardware);
   std::string others;
-  for (const Node& one : cluster->nodes) {
-    if (one.fingerprint == known) continue;
-    state_.unprobed_nodes.push_back(one.name);
-    others += (others.empty() ? "" : ", ") + one.name;
-  }
+  for (const std::string& one : state_.unprobed_nodes) others += (others.empty() ? "" : ", ") + one;
   if (others.empty()) return;
-  note("phase", "costs are those of fingerprint " + known + "; of other hardware are nodes " + others +
+  note("phase", "costs are those of fingerprint " + state_.costs_hardware + "; of other hardware are nodes " + others +
                     ", which are priced by how fast they compute beside it");
 }
 
 // By what was measured of both; the look before the first trial tells of the nodes that are left.
 void Tuning::take_measured_speeds(const std::map<std::string, double>& speeds) {
-  if (profiles_anew()) return;
   for (const auto& [node, speed] : speeds) {
     if (std::erase(state_.unprobed_nodes, node) == 0) continue;
-    for (const std::uint32_t rank : ranks_of(node)) take_device_speed(static_cast<std::int32_t>(rank), speed);
+    bool is_slow = false;
+    for (const std::uint32_t rank : ranks_of(node)) {
+      take_device_speed(static_cast<std::int32_t>(rank), speed);
+      is_slow = state_.slow_devices.contains(static_cast<std::int32_t>(rank));
+    }
     note("phase", "node " + node + ", which is of other hardware, computes the model's operators at " +
-                      format_percent(speed) + " of the others' speed" +
-                      (speed > 1 ? "; it is taken to be as fast" : ""));
+                      format_percent(speed) + " of the others' speed" + (is_slow ? "" : "; it is taken to be as fast"));
   }
+}
+
+// Those that are slower than others of the hardware that costs were measured on, not by being other hardware.
+std::map<std::int32_t, double> Tuning::slowed_devices() const {
+  std::map<std::int32_t, double> slowed = state_.slow_devices;
+  const auto cluster = parse_cluster(state_.cluster_json, "the job's cluster");
+  if (!cluster.ok()) return slowed;
+  for (const std::string& node : nodes_of_others(*cluster, state_.costs_hardware)) {
+    for (const std::uint32_t rank : ranks_of(node)) slowed.erase(static_cast<std::int32_t>(rank));
+  }
+  return slowed;
 }
 
 // How fast its devices and links were. What its ranks took in training stays, to tell how fast the others there are.
@@ -128,10 +161,15 @@ bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
   const auto nodes = std::exchange(state_.unprobed_nodes, {});
   const auto expected = std::exchange(state_.expected_there, {});
   const auto before = state_.slow_devices;
+  const auto cluster = parse_cluster(state_.cluster_json, "the job's cluster");
+  std::set<std::string> others(nodes.begin(), nodes.end());
+  if (cluster.ok()) {
+    for (const std::string& one : nodes_of_others(*cluster, state_.costs_hardware)) others.insert(one);
+  }
   for (const std::string& node : nodes) {
     if (ranks_of(node).empty()) continue;  // gone meanwhile
     std::string told;
-    const auto beside = speed_beside_others(node, {nodes.begin(), nodes.end()}, probes);
+    const auto beside = speed_beside_others(node, others, probes);
     for (const std::uint32_t rank : ranks_of(node)) {
       const auto device = static_cast<std::int32_t>(rank);
       const auto trained = speed_in_training(device, expected, probes);

@@ -57,7 +57,7 @@ struct SearchTask {
   std::string calibration_json;                    // of earlier jobs: where learning from the observations begins
   Shift shift;                                     // what may have changed since
   std::map<std::string, LinkChange> link_changes;  // by level of links: what a drift has made of them
-  std::map<std::int32_t, double> slow_devices;     // what a drift has left of a device's speed
+  std::map<std::int32_t, double> slow_devices;     // their speed beside those that costs are of
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;

@@ -70,8 +70,10 @@ void Tuning::on(const CostsCounted& counted) {
     state_.costs_reused = counted.known;
     state_.costs_wanted = counted.missing;
   }
-  take_measured_speeds(counted.speeds);
-  if (counted.missing == 0) return profiled();
+  if (counted.missing == 0) {
+    take_measured_speeds(counted.speeds);
+    return profiled();
+  }
   if (first) {
     state_.requests = counted.requests;
     state_.request_sizes = counted.request_sizes;
@@ -84,6 +86,7 @@ void Tuning::on(const CostsCounted& counted) {
     return cannot_profile("the job's benchmark command failed: " + benchmark_error_);
   }
   note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
+  take_measured_speeds(counted.speeds);
   profiled();
 }
 

@@ -209,7 +209,8 @@ struct TuningState {
   std::int64_t first_probed_step = 0;           // when that was; 0 = before this job
   std::vector<Probe> last_probes;               // what is known: those of the last drift, else the first
   std::string probed_plan_hash;                 // of the incumbent that ran then
-  std::map<std::int32_t, double> slow_devices;  // of their speed when the costs were measured, what is left
+  std::map<std::int32_t, double> slow_devices;  // how fast, beside those that costs were measured on as they were
+  std::string costs_hardware;                   // the fingerprint of those, without the job's software
   // Nodes whose devices are not those that costs were measured on, and have not been probed since; and what ranks there
   // took in training, on devices as fast as those that costs were measured on.
   std::vector<std::string> unprobed_nodes;

@@ -29,8 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, no
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
                                                 shared_spread, used, round_trip_ms, shortest, longest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome,
-                                                trials_before)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome, trials_before)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Before, nodes, cluster_json, ranks, plan, predicted, measured, slow_devices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
@@ -189,6 +188,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("last_probes", s.last_probes);
   visit("probed_plan_hash", s.probed_plan_hash);
   visit("slow_devices", s.slow_devices);
+  visit("costs_hardware", s.costs_hardware);
   visit("unprobed_nodes", s.unprobed_nodes);
   visit("expected_there", s.expected_there);
   visit("spare", s.spare);

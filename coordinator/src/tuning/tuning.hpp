@@ -356,8 +356,10 @@ class Tuning {
   void compare_hardware(const NodeBack& back);
   void forget_hardware_of(const std::string& node);
   bool price_other_hardware(const std::vector<Probe>& probes);
+  void take_other_costs(const Cluster& cluster);
   void find_other_hardware();
   void take_measured_speeds(const std::map<std::string, double>& speeds);
+  [[nodiscard]] std::map<std::int32_t, double> slowed_devices() const;
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
