@@ -4,6 +4,7 @@ The lines that are Trimtab's are marked. Started from a checkpoint, it goes on f
 """
 import argparse
 import os
+import sys
 
 import torch
 import torch.distributed as distributed
@@ -67,6 +68,9 @@ def main():
     save(path, done, model, optimizer)
     distributed.barrier()
     distributed.destroy_process_group()
+    # No destructors: PyTorch 1.13's DistributedDataParallel, freed, may wait for ever for a thread of Gloo that waits for Python.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

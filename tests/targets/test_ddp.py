@@ -17,6 +17,8 @@ PLAIN = {"schema": "trimtab.parallel/1", "kind": "ddp", "world_size": WORLD, "gl
 
 
 class DdpTest(unittest.TestCase):
+    maxDiff = None  # a rank that hangs says where
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
