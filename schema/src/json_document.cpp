@@ -11,6 +11,8 @@ namespace trimtab {
 
 namespace {
 
+constexpr std::size_t kLongestReason = 400;
+
 std::string place(std::string_view text, std::size_t position) {
   const std::string_view before = text.substr(0, std::min(position, text.size()));
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
@@ -25,7 +27,10 @@ std::string reason_of(const std::string& what) {
   std::string reason = bracket == std::string::npos ? what : what.substr(bracket + 2);
   const std::size_t colon = reason.find(": ");
   if (reason.starts_with("parse error at") && colon != std::string::npos) reason = reason.substr(colon + 2);
-  // It repeats what was read, which may be no UTF-8; messages travel in documents and must be.
+  // It repeats what was read, which may be long, and no UTF-8; messages travel in documents and must be.
+  if (reason.size() > kLongestReason) {
+    reason = reason.substr(0, kLongestReason / 2) + "..." + reason.substr(reason.size() - kLongestReason / 2);
+  }
   return valid_text(reason);
 }
 

@@ -42,6 +42,12 @@ TEST_CASE("bytes that are not UTF-8 are refused by a message that is") {
   CHECK(message.find('\xff') == std::string::npos);
 }
 
+TEST_CASE("a malformed string of megabytes is refused by a message that can be read") {
+  const std::string message = error_of("{\"a\": \"" + std::string(std::size_t{1} << 20, 'x'));
+  CHECK(message.size() < 1000);
+  CHECK_THAT(message, Catch::Contains("missing closing quote"));
+}
+
 TEST_CASE("nesting deeper than the limit is refused, however deep") {
   CHECK_THAT(error_of(std::string(1'000'000, '[')), Catch::Contains("nested deeper than 64 levels"));
   std::string objects;
