@@ -151,8 +151,10 @@ void JobRun::number_later(const Command& command, const std::string& why) {
   });
   if (waits) return;
   numbered_later_.push_back(command);
-  if (std::exchange(unnumbered_, command.tag + "/" + command.node) == unnumbered_) return;
+  std::string unnumbered = command.tag + "/" + command.node;
+  if (unnumbered == unnumbered_) return;
   spdlog::error("job {}: no id for command {} yet: {}", name(), command.tag, why);
+  unnumbered_ = std::move(unnumbered);
 }
 
 void JobRun::take(std::vector<Action> actions) {
