@@ -65,6 +65,11 @@ JobState job_of(const json& object) {
   if (const auto loss = object.find("loss"); loss != object.end() && loss->is_number()) job.loss = loss->get<double>();
   take(object, "step_ms", job.step_ms);
   take(object, "trials", job.trials);
+  if (const auto overhead = object.find("overhead"); overhead != object.end() && overhead->is_object()) {
+    take(*overhead, "ms", job.overhead_ms);
+    take(*overhead, "share", job.overhead_share);
+    take(*overhead, "allowed_share", job.allowed_share);
+  }
   take(object, "failure", job.failure);
   take(object, "conclusion", job.conclusion);
   if (const auto incumbent = object.find("incumbent"); incumbent != object.end() && incumbent->is_object()) {

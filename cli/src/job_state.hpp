@@ -49,6 +49,9 @@ struct JobState {
   std::optional<double> loss;
   double step_ms = 0;
   std::int64_t trials = 0;
+  double overhead_ms = 0;     // what tuning has cost beyond the incumbent's steps
+  double overhead_share = 0;  // of the time that the job takes
+  double allowed_share = 0;
   std::string failure;
   std::string conclusion;
   std::string incumbent_hash;

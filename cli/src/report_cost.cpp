@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "base/numbers.hpp"
+#include "overhead_text.hpp"
 #include "report_sections.hpp"
 #include "svg.hpp"
 
@@ -17,10 +18,8 @@ constexpr double kRow = 24;
 constexpr std::size_t kMostTrials = 40;
 
 std::string overhead_sentence(const ReportOverhead& overhead) {
-  const std::string allowed =
-      overhead.allowed_share > 0 ? " (" + format_percent(overhead.allowed_share) + " are allowed)" : "";
-  return "Beyond the incumbent's steps trials and comparisons cost " + format_ms(overhead.ms) + ", " +
-         format_percent(overhead.share) + " of the time that the job takes" + allowed + ".";
+  return "Beyond the incumbent's steps trials and comparisons cost " +
+         overhead_text(overhead.ms, overhead.share, overhead.allowed_share) + ".";
 }
 
 std::string break_even_sentence(const ReportData& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "overhead_text.hpp"
 #include "plan_text.hpp"
 #include "report_sections.hpp"
 #include "text_table.hpp"
@@ -60,6 +61,10 @@ std::string report_text(const ReportData& report) {
   text += "speed-up          " + gain_text(report) + "\n";
   if (report.retuned) text += "tuned again       " + speedup_text(*report.retuned) + " as fast as the plan before\n";
   text += error_text(report);
+  if (report.overhead && !report.trials.empty()) {
+    const ReportOverhead& cost = *report.overhead;
+    text += "tuning cost       " + overhead_text(cost.ms, cost.share, cost.allowed_share) + "\n";
+  }
   if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
   if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";
   return text + trials_table(report) + not_tried_lines(report);

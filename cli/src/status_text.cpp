@@ -3,6 +3,7 @@
 #include "base/numbers.hpp"
 #include "base/units.hpp"
 #include "nearest.hpp"
+#include "overhead_text.hpp"
 #include "plan_text.hpp"
 #include "progress.hpp"
 #include "switch_phases.hpp"
@@ -55,6 +56,9 @@ std::string describe(const JobState& job) {
   if (!job.waits_for.empty()) text += "waits: " + printable(job.waits_for) + "\n";
   if (!job.held_by.empty()) text += "held: " + printable(job.held_by) + "\n";
   if (job.incumbent) text += "incumbent: " + one_line(*job.incumbent) + "\n";
+  if (job.overhead_ms > 0) {
+    text += "tuning has cost " + overhead_text(job.overhead_ms, job.overhead_share, job.allowed_share) + "\n";
+  }
   return job.trial ? text + trial_line(*job.trial) + "\n" : text;
 }
 

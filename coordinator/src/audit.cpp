@@ -33,8 +33,9 @@ struct Words {
   }
   std::string operator()(const CancelPlan& one) const { return "cancel epoch " + std::to_string(one.epoch); }
   std::string operator()(const StopRanks& one) const { return "stop the job after step " + std::to_string(one.step); }
-  // Not the looks that are taken now and then.
-  std::string operator()(const ProbeHardware& one) const { return one.urgent ? "probe devices and links" : ""; }
+  std::string operator()(const ProbeHardware& one) const {
+    return one.urgent ? "probe devices and links" : "look at devices and links";
+  }
   template <typename Internal>
   std::string operator()(const Internal&) const {
     return "";

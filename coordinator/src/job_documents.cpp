@@ -46,27 +46,30 @@ json nodes_json(const Services& services, const Caller& caller) {
 json summary_json(const JobRun& job) {
   const TuningState& state = job.state();
   const Progress progress = job.progress();
-  return {{"name", job.name()},
-          {"run", job.run()},
-          {"phase", to_string(state.phase)},
-          {"doing", to_string(state.doing)},
-          {"active", job.active()},
-          {"mode", to_string(state.job.mode)},
-          {"tenant", state.tenant},
-          {"tune", state.tune},
-          {"frozen", state.frozen},
-          {"held_by", job.held_by()},
-          {"waits_for", job.waits_for()},
-          {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
-          {"step", state.step},
-          {"steps", state.job.steps},
-          {"loss", state.loss},
-          {"step_ms", state.step_ms},
-          {"trials", state.trials_begun()},
-          {"failure", state.failure},
-          {"conclusion", state.conclusion},
-          {"report_complete", job.report_complete()},
-          {"storage_failure", job.storage_failure()}};
+  return {
+      {"name", job.name()},
+      {"run", job.run()},
+      {"phase", to_string(state.phase)},
+      {"doing", to_string(state.doing)},
+      {"active", job.active()},
+      {"mode", to_string(state.job.mode)},
+      {"tenant", state.tenant},
+      {"tune", state.tune},
+      {"frozen", state.frozen},
+      {"held_by", job.held_by()},
+      {"waits_for", job.waits_for()},
+      {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
+      {"step", state.step},
+      {"steps", state.job.steps},
+      {"loss", state.loss},
+      {"step_ms", state.step_ms},
+      {"trials", state.trials_begun()},
+      {"overhead",
+       {{"ms", state.overhead_ms()}, {"share", state.overhead_share()}, {"allowed_share", state.job.trials.overhead}}},
+      {"failure", state.failure},
+      {"conclusion", state.conclusion},
+      {"report_complete", job.report_complete()},
+      {"storage_failure", job.storage_failure()}};
 }
 
 json jobs_json(const JobTable& jobs, const Caller& caller) {

@@ -9,11 +9,14 @@
 #include <utility>
 
 #include "cost_needs.hpp"
+#include "earlier_failures.hpp"
 #include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
 #include "rendezvous.hpp"
 #include "schema/cluster.hpp"
+#include "schema/hash64.hpp"
+#include "schema/model.hpp"
 #include "tuner/calibration.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
@@ -243,16 +246,11 @@ void JobRun::load_facts(const std::string& hardware) {
   };
   tuning_.set_fingerprint(job_fingerprint(hardware));
   const auto calibration = fact(state().fingerprint, fact_name("calibration"));
-  std::vector<std::string> failed;
-  const auto failures = fact(state().fingerprint, failures_fact());
-  for (const auto& [hash, reason] : failures.items()) {
-    if (failures.is_object() && reason != kHang) failed.push_back(hash);
-  }
   const auto probes = fact(state().fingerprint, fact_name("probes"));
   if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
     tuning_.set_probes(std::move(known).value());
   }
-  tuning_.set_facts(calibration.is_object() ? calibration.dump() : factors_of_others(), std::move(failed));
+  tuning_.set_calibration(calibration.is_object() ? calibration.dump() : factors_of_others());
 }
 
 // What the latest job of any name has taught of this hardware; empty = nothing.
@@ -376,6 +374,9 @@ std::string JobRun::costs_hardware(const Cluster& cluster) const {
 void JobRun::carry_out(const SearchPlans& action) {
   SearchTask task = tuning_.task_for(action.purpose);
   task.costs = known_costs();
+  if (action.purpose == SearchFor::kJob) {
+    for (std::string& hash : failed_before()) task.excluded.push_back(std::move(hash));
+  }
   task.time_budget = services_.budget.time;
   task.max_evaluations = services_.budget.evaluations;
   ++services_.counters.searches;
@@ -470,19 +471,21 @@ std::string JobRun::fact_name(const std::string& what) const {
   return tenant_prefix() + what + "/" + name();
 }
 
-// What does not fit into one limit may fit into another.
+// What does not fit into one limit may fit into another, and a plan of the same words is another one for another model.
 std::string JobRun::failures_fact() const {
-  return fact_name("failures") + "/" + std::to_string(state().job.memory_limit);
+  const auto model = parse_model(state().model_json, "the job's model");
+  const std::string of = hash64_hex(model.ok() ? to_json(*model) : state().model_json);
+  return fact_name("failures") + "/" + std::to_string(state().job.memory_limit) + "/" + of;
+}
+
+std::vector<std::string> JobRun::failed_before() const {
+  const auto found = services_.costs.fact(state().fingerprint, failures_fact());
+  return found.ok() && found->has_value() ? ruled_out_by(**found) : std::vector<std::string>();
 }
 
 // Coordinators that share the database may know of other failures.
 void JobRun::carry_out(const RememberFailure& action) {
-  const auto add = [&action](const std::string* known) {
-    auto failures = known == nullptr ? nlohmann::json::object() : nlohmann::json::parse(*known, nullptr, false);
-    if (!failures.is_object()) failures = nlohmann::json::object();
-    failures[action.plan_hash] = action.reason;
-    return failures.dump();
-  };
+  const auto add = [&action](const std::string* known) { return with_failure(known, action.plan_hash, action.reason); };
   const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
   if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
 }

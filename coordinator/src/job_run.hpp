@@ -109,6 +109,7 @@ class JobRun {
   [[nodiscard]] std::string tenant_prefix() const;
   [[nodiscard]] std::string fact_name(const std::string& what) const;
   [[nodiscard]] std::string failures_fact() const;
+  [[nodiscard]] std::vector<std::string> failed_before() const;
   void remember(const std::string& name, const std::string& json);
 
   struct Probing {

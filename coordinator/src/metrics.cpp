@@ -58,6 +58,7 @@ void job_metrics(Page& page, const JobTable& jobs) {
   std::map<std::string, double> steps;
   std::map<std::string, double> halted;
   std::map<std::string, double> held;
+  std::map<std::string, double> overhead;
   for (const auto& [name, job] : jobs.jobs()) {
     ++phases[std::string(to_string(job->state().phase))];
     count_trials(job->state(), trials);
@@ -67,6 +68,7 @@ void job_metrics(Page& page, const JobTable& jobs) {
     steps[name] = static_cast<double>(job->state().step);
     halted[name] = job->state().doing == Doing::kHalted ? 1 : 0;
     held[name] = job->held_by().empty() ? 0 : 1;
+    overhead[name] = job->state().overhead_share();
   }
   page.labelled("trimtab_jobs", "gauge", "Jobs by phase.", "phase", phases);
   page.labelled("trimtab_trials", "gauge", "Trials of the known jobs by state.", "state", trials);
@@ -78,6 +80,9 @@ void job_metrics(Page& page, const JobTable& jobs) {
                 steps);
   page.labelled("trimtab_job_held", "gauge", "1 while a job's plan must stay: frozen, or a kill switch is thrown.",
                 "job", held);
+  page.labelled("trimtab_job_overhead_ratio", "gauge",
+                "What tuning has cost beyond the incumbent's steps, as a share of the time that the job takes.", "job",
+                overhead);
 }
 
 void step_metrics(Page& page, const JobTable& jobs) {

@@ -173,10 +173,7 @@ json drifts_json(const TuningState& state) {
 
 // What trials cost beyond the incumbent's steps.
 json overhead_json(const TuningState& state) {
-  const double job_ms = state.job_ms();
-  return {{"ms", state.overhead_ms()},
-          {"share", job_ms > 0 ? state.overhead_ms() / job_ms : 0},
-          {"allowed_share", state.job.trials.overhead}};
+  return {{"ms", state.overhead_ms()}, {"share", state.overhead_share()}, {"allowed_share", state.job.trials.overhead}};
 }
 
 // The final comparison, where there was one; the same plan twice is a ratio of exactly 1.

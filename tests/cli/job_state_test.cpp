@@ -61,6 +61,14 @@ TEST_CASE("a job is told with what is tried, and why its plan must stay") {
   CHECK(describe(JobState{}).find("trial") == std::string::npos);
 }
 
+TEST_CASE("a job is told with what tuning has cost it") {
+  const auto job = parse_job_state(R"({"name":"gpt","overhead":{"ms":3200,"share":0.017,"allowed_share":0.02}})");
+  REQUIRE(job.ok());
+  CHECK(describe(*job).find("tuning has cost 3200 ms, 1.7 % of the time that the job takes (2.0 % are allowed)\n") !=
+        std::string::npos);
+  CHECK(describe(JobState{}).find("cost") == std::string::npos);
+}
+
 TEST_CASE("status shows thrown kill switches and jobs that are held") {
   const auto cluster = parse_cluster_state(R"({"nodes":[{"name":"n0","state":"connected","kill_switch":true}],
       "jobs":[{"name":"gpt","held_by":"the kill switch of node n0 is thrown"}]})");

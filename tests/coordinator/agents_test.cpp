@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "agents_world.hpp"
+#include "earlier_failures.hpp"
 #include "metrics.hpp"
 #include "nccl_tables.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
+#include "schema/hash64.hpp"
+#include "schema/model.hpp"
+#include "simulated_job.hpp"
 #include "tuner/calibration.hpp"
 #include "wire_events.hpp"
 
@@ -307,7 +311,8 @@ TEST_CASE("what an agent says of launches does not use up their numbers") {
 TEST_CASE("a job that is over has no series of its own") {
   World world;
   JobRun& job = world.submit("gpt");
-  for (const char* name : {"trimtab_job_step", "trimtab_job_step_seconds", "trimtab_job_halted", "trimtab_job_held"}) {
+  for (const char* name : {"trimtab_job_step", "trimtab_job_step_seconds", "trimtab_job_halted", "trimtab_job_held",
+                           "trimtab_job_overhead_ratio"}) {
     CHECK_THAT(metrics_text(world.services, world.jobs), Catch::Contains(std::string(name) + "{job=\"gpt\"}"));
   }
   job.feed(Order::kStop);
@@ -335,23 +340,58 @@ TEST_CASE("a job begins with what its own tenant's jobs of the name have taught,
   World world;
   const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
   REQUIRE(world.costs.put_fact(hardware, "calibration/gpt", R"({"of":"nobody"})").ok());
-  REQUIRE(world.costs.put_fact(hardware, "failures/gpt/0", R"({"plan":"crash"})").ok());
   REQUIRE(world.costs.put_fact(hardware, "tenant/a/calibration/gpt", R"({"of":"a"})").ok());
   world.hello("n0", 1);
   world.hello("n1", 2);
   const TuningState& state = world.submit("gpt", tenant).state();
   CHECK(state.calibration_json == taught);
-  CHECK(state.failed_hashes.size() == (tenant == "*" ? 1 : 0));
 }
 
-TEST_CASE("a plan that hung in an earlier job is not ruled out in a later one") {
+// Takes searches and answers none.
+struct KeptSearches final : Searches {
+  void enqueue(SearchTask task, std::function<void(SearchReply)> /*done*/) override {
+    tasks.push_back(std::move(task));
+  }
+  std::vector<SearchTask> tasks;
+};
+
+// What a job of `model` on `memory_limit` is not offered, after a coordinator's restart in its first search.
+std::vector<std::string> left_out(World& world, const std::string& model, std::int64_t memory_limit = 0) {
+  KeptSearches searches;
+  Services services{world.clock, world.store, world.costs, searches, world.members, {}, {}, world.directory, {}, {}};
+  TuningState state;
+  state.job.name = "gpt";
+  state.job.memory_limit = memory_limit;
+  state.fingerprint = "hardware";
+  state.model_json = model;
+  state.phase = Phase::kSearching;
+  JobRun(1, state, "{}", services).resume();
+  return searches.tasks.at(0).excluded;
+}
+
+TEST_CASE("a plan that failed an earlier job is not offered to a later one of the same model and limit") {
   World world;
-  const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
-  REQUIRE(world.costs.put_fact(hardware, "failures/gpt/0", R"({"dead":"crash","slept":"hang","big":"out_of_memory"})")
-              .ok());
-  world.hello("n0", 1);
-  world.hello("n1", 2);
-  CHECK(world.submit("gpt").state().failed_hashes == std::vector<std::string>{"big", "dead"});
+  Model half = parse_model(small_input(1, 2).model_json, "test").value();
+  const std::string model = to_json(half);
+  half.operators.pop_back();
+  const std::string fact = with_failure(nullptr, "big", "out_of_memory");
+  REQUIRE(world.costs.put_fact("hardware", "failures/gpt/0/" + hash64_hex(model), fact).ok());
+  CHECK(left_out(world, model) == std::vector<std::string>{"big"});
+  CHECK(left_out(world, " " + model) == std::vector<std::string>{"big"});
+  CHECK(left_out(world, model, 1 << 30).empty());
+  CHECK(left_out(world, to_json(half)).empty());
+}
+
+TEST_CASE("a hang rules a plan out in no later job, and a crash only when it is not the first failure") {
+  std::string known = with_failure(nullptr, "slept", kHang);
+  known = with_failure(&known, "dead", "crash");
+  known = with_failure(&known, "big", "out_of_memory");
+  CHECK(ruled_out_by(known) == std::vector<std::string>{"big"});
+  known = with_failure(&known, "dead", "crash");
+  CHECK(ruled_out_by(known) == std::vector<std::string>{"big", "dead"});
+  const std::string broken = "[";
+  CHECK(ruled_out_by(broken).empty());
+  CHECK(ruled_out_by(with_failure(&broken, "big", "out_of_memory")) == std::vector<std::string>{"big"});
 }
 
 TEST_CASE("a job of another name begins with the factors that its hardware's latest job has learnt, far less sure") {

@@ -28,9 +28,9 @@ class ElasticJob {
 
   void feed(const Event& event) { take(tuning_.handle(event, {clock_.monotonic(), clock_.wall()})); }
   // For longer than it is waited for.
-  void lose(const std::string& node) {
+  void lose(const std::string& node, int seconds = 10) {
     feed(NodeLost{node});
-    for (int second = 0; second < 10; ++second) {
+    for (int second = 0; second < seconds; ++second) {
       clock_.advance(std::chrono::seconds(1));
       feed(Tick{});
     }
@@ -122,4 +122,15 @@ TEST_CASE("the plan for one node fewer is for devices as fast as those that are 
   CHECK(job.state().incumbent.hash == (lost == "n0" ? "spare 2" : "spare 1"));
   CHECK(job.searched().back() == (lost == "n0" ? std::vector<double>{1, 1} : std::vector<double>{0.5, 1}));
   CHECK(job.state().slow_devices.size() == (lost == "n0" ? 0 : 1));
+}
+
+TEST_CASE("another plan than the one that is kept ready is searched while a node is waited for", "[spare]") {
+  ElasticJob job(JobMode::kAuto, {{0, 0.5}});
+  job.lose("n0", 3);
+  CHECK(job.searched() == std::vector<std::vector<double>>{{0.5, 1}, {1, 1}});
+  CHECK(job.state().world_size() == 3);
+  job.feed(NodeBack{"n0", {{0, 1, 1}}});
+  job.lose("n0");
+  CHECK(job.searched().size() == 2);
+  CHECK(job.state().incumbent.hash == "spare 2");
 }

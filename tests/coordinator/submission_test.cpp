@@ -100,6 +100,25 @@ TEST_CASE("the job itself goes on after every preemption and time limit, from it
   for (std::size_t i = 1; i < steps.size(); ++i) REQUIRE(steps[i] == steps[i - 1] + 1);
 }
 
+TEST_CASE("what the job itself waits in the queue is no trial's cost, though a trial awaits approval") {
+  Job job = submitted_job();
+  job.mode = JobMode::kApprove;
+  FakeWorld one = world(std::move(job));
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }, 100000));
+  const double before_ms = one.state().overhead_ms();
+  const int launches = one.launches();
+  one.faults.interrupt[launches] = SubmissionState::kPreempted;
+  one.faults.queue_time = std::chrono::hours(3);
+  REQUIRE(one.run([&] { return one.launches() > launches && !one.running_plan().empty(); }, 100000));
+  const std::int64_t step = one.state().step;
+  REQUIRE(one.run([&] { return one.state().step > step; }, 100000));
+  INFO(one.history());
+  CHECK(one.faults.interrupt.empty());
+  CHECK(one.state().doing == Doing::kAwaitingApproval);
+  CHECK(one.state().overhead_ms() == before_ms);
+}
+
 TEST_CASE("a job whose launches somebody cancels again and again is given up, and says so") {
   FakeWorld one = world();
   one.begin();

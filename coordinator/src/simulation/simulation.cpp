@@ -160,7 +160,7 @@ bool Simulation::over() const {
 
 Status Simulation::run() {
   take(tuning_->begin(now()));
-  tuning_->set_facts(input_.calibration_json, {});
+  tuning_->set_calibration(input_.calibration_json);
   feed(NodesReady{cluster_.nodes(), cluster_json_, "simulated"});
   for (std::uint64_t round = 0; !over(); ++round) {
     if (round > kMostRounds)

@@ -14,6 +14,9 @@ namespace {
 
 // A search that found nothing is made again: what is known of costs and memory grows.
 constexpr Nanoseconds kSearchAgain = std::chrono::minutes(10);
+// A plan for what is left is searched for, if none is ready, once nodes are away for this part of the deadline: before
+// that they may come back one by one, as after a coordinator's start.
+constexpr int kSoonBack = 4;
 
 Cluster parsed(const std::string& cluster_json) {
   auto cluster = parse_cluster(cluster_json, "the job's cluster");
@@ -129,17 +132,21 @@ void Tuning::take_spare(const SearchReply& reply) {
        best->plan.json);
 }
 
-// Nodes are away. For as long as ranks may be silent they are waited for; an elastic job then goes on without them,
+// Nodes are away. For as long as ranks may be silent they are waited for, and a plan for what is left is made ready; an
+// elastic job then goes on without them,
 // unless nothing of it may be ended that nobody asked to end.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
   if (!state_.job.elastic || !steered || held()) return;
   if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
-  if (now_.monotonic - lost_at_ <= state_.job.trials.deadline || lost_.size() >= state_.nodes.size()) return;
-  if (state_.job.mode == JobMode::kObserve) return wait_for_lost();
+  if (lost_.size() >= state_.nodes.size()) return;
+  const Nanoseconds away = now_.monotonic - lost_at_;
+  const Nanoseconds deadline = state_.job.trials.deadline;
+  if (state_.job.mode == JobMode::kObserve) return away > deadline ? wait_for_lost() : void();
+  if (away <= deadline / kSoonBack) return;
   const Cluster left = what_is_left(lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
-  if (ready) return shrink();
+  if (ready) return away > deadline ? shrink() : void();
   if (spare_search_ == 0 && !has_no_spare(left)) search_spare(lost_);
 }
 

@@ -271,6 +271,8 @@ struct TuningState {
   [[nodiscard]] double job_ms(double pace_ms) const;
   // What trials, comparisons, growth and looks have cost so far, and what they may.
   [[nodiscard]] double overhead_ms() const;
+  // Of the time that the job takes; 0 before its first step.
+  [[nodiscard]] double overhead_share() const { return job_ms() > 0 ? overhead_ms() / job_ms() : 0; }
   [[nodiscard]] double allowed_overhead_ms() const { return allowed_overhead_ms(incumbent_measured.mean_ms); }
   [[nodiscard]] double allowed_overhead_ms(double pace_ms) const;
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.

@@ -97,7 +97,8 @@ void Tuning::interrupted(const RankSubmission& submission) {
   const bool trained = !runs_trial() && state_.step > 0 && remaining_steps() <= 1;
   if (trained) return all_ranks_ended();
   if (state_.phase == Phase::kUntuned || state_.phase == Phase::kStopping) return crashed(reason, submission.message);
-  if (state_.phase == Phase::kTrials && !idle_since_) idle_since_ = now_.monotonic;
+  // What the job itself waits in a queue is no trial's cost.
+  if (is_about_trial() && !idle_since_) idle_since_ = now_.monotonic;
   if (runs_trial()) return trial_launch_failed(reason, submission.message);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial(reason, submission.message, false);
   note("warning", submission.message + "; the job is submitted again");

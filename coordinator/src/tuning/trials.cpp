@@ -262,6 +262,7 @@ void Tuning::conclude_comparison() {
   note("result", "the adopted plan is " + format_fixed(state_.final_ratio.ratio, 2) + "x as fast as the initial one");
   if (state_.final_ratio.high < 1) {
     note("warning", "it is surely slower after all: the job goes back to the initial plan");
+    decided("go back to the initial plan", "compared at the end, the adopted one is surely slower");
     state_.replaced.clear();
     if (change_point_) change_point_->change_plan(state_.final_ratio.ratio);
     state_.incumbent = state_.initial;

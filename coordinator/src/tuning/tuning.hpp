@@ -66,12 +66,8 @@ class Tuning {
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
   // The hardware as it was when the costs were measured. Call before NodesReady.
   void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
-  // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady.
-  void set_facts(const std::string& calibration_json, std::vector<std::string> failed_hashes) {
-    set_calibration(calibration_json);
-    state_.failed_hashes = std::move(failed_hashes);
-  }
-  // The same once benchmarks have told whose costs the job's are. Call before the first search.
+  // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady, and
+  // again once benchmarks have told whose costs the job's are, before the first search.
   void set_calibration(const std::string& json) { state_.calibration_json = state_.earlier_calibration_json = json; }
 
   [[nodiscard]] bool take_transition();
