@@ -36,6 +36,15 @@ bool mentions(const std::vector<std::string>& arguments, std::string_view placeh
                      [&](const std::string& one) { return one.find(placeholder) != std::string::npos; });
 }
 
+// The value of `--snapshots` in either spelling.
+bool snapshots_stay_on_node(const std::vector<std::string>& train) {
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (train[i].starts_with("--snapshots={scratch}")) return true;
+    if (train[i] == "--snapshots" && i + 1 < train.size() && train[i + 1].starts_with("{scratch}")) return true;
+  }
+  return false;
+}
+
 // A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
 Status check_delivery(const Job& job, bool tune) {
   if (job.elastic && job.delivery != Delivery::kLive) {
@@ -43,6 +52,12 @@ Status check_delivery(const Job& job, bool tune) {
         "job " + job.name +
         " is elastic, which needs delivery \"live\": a job that is restarted goes on from a checkpoint of " +
         "its own, for as many ranks as wrote it");
+  }
+  if (job.elastic && snapshots_stay_on_node(job.train)) {
+    return bad_input(
+        "job " + job.name +
+        " is elastic, which needs snapshots that the nodes which are left can read: name for --snapshots in " +
+        "commands.train a folder that all nodes share, not {scratch}, which is each node's own");
   }
   if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
   if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {

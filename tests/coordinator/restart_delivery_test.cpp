@@ -247,6 +247,27 @@ TEST_CASE("a restarted job cannot be elastic") {
   CHECK_THAT(refused.error().message, Catch::Contains("elastic"));
 }
 
+TEST_CASE("an elastic job's snapshots are where all nodes reach them") {
+  Job job = fake_job();
+  job.elastic = true;
+  for (const std::string folder : {"{scratch}/snapshots", "{scratch}"}) {
+    for (const bool one_word : {false, true}) {
+      job.train = {"train"};
+      if (one_word) job.train.push_back("--snapshots=" + folder);
+      if (!one_word) job.train.insert(job.train.end(), {"--snapshots", folder});
+      job.elastic = true;
+      const Status refused = check_job(job, true);
+      REQUIRE_FALSE(refused.ok());
+      CHECK_THAT(refused.error().message, Catch::Contains("a folder that all nodes share, not {scratch}"));
+      job.elastic = false;
+      CHECK(check_job(job, true).ok());
+    }
+  }
+  job.elastic = true;
+  job.train = {"train", "--snapshots", "/shared/snapshots", "--log", "{scratch}/steps.jsonl"};
+  CHECK(check_job(job, true).ok());
+}
+
 TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {
   Job job;
   job.name = "j";
