@@ -100,6 +100,27 @@ TEST_CASE("a trial's launch that crashes or hangs leaves the job where it was") 
   }
 }
 
+TEST_CASE("a trial's launch that runs out of memory teaches what its plan needs") {
+  FakeWorld one = world();
+  one.faults.out_of_memory = {"worse"};
+  one.begin();
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  const Trial* failed = trial_of(one, "worse");
+  REQUIRE(failed != nullptr);
+  CHECK(failed->state == TrialState::kFailed);
+  CHECK(failed->reason == "out_of_memory");
+  CHECK_THAT(failed->message, Catch::Contains("rank 1: CUDA out of memory"));
+  // No search offers one that needs as much.
+  const std::vector<TooBig> too_big = one.search_task().too_big;
+  REQUIRE(too_big.size() == 1);
+  CHECK(too_big.front().plan_json == failed->plan.json);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().phase == Phase::kFinished);
+  check_no_step_lost(one);
+}
+
 TEST_CASE("a restarted trial goes on until it is sure, two blocks of a plan in one launch") {
   Job job = restarted_job();
   job.trials.minimum_gain = 0;
