@@ -105,6 +105,7 @@ Status JobTable::restore() {
   TRIMTAB_TRY(std::vector<StoredJob> stored, services_.store.latest_jobs(unreadable));
   for (const std::string& one : unreadable) spdlog::error("job left alone: {}", one);
   for (StoredJob& one : stored) {
+    one.state.job.knobs = within_target(one.state.job.knobs, one.state.job.target);
     const std::string name = one.state.job.name;
     jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
   }
@@ -116,6 +117,7 @@ Status JobTable::restore() {
 
 Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
+  job.knobs = within_target(job.knobs, job.target);  // no more is measured
   JobRun* const present = find(job.name);
   if (present != nullptr && present->state().tenant != tenant) {
     return no("the job name " + job.name + " is taken by another tenant; choose another name");
