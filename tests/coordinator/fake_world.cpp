@@ -361,7 +361,8 @@ void FakeWorld::train_step() {
   if (restarts() && !variant_.empty()) {
     if (faults.crash.contains(running_plan())) return end_ranks(1);
     if (faults.out_of_memory.contains(running_plan())) {
-      tell(1, RankFailed{ranks_[1].epoch, "out_of_memory", "CUDA out of memory"});
+      for (const std::int32_t rank : {1, 0})
+        tell(rank, RankFailed{ranks_[rank].epoch, "out_of_memory", "CUDA out of memory"});
       return end_ranks(1);
     }
     if (faults.hang.contains(running_plan())) silent_ = true;
