@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nccl_tables.hpp"
+#include "schema/plan.hpp"
 #include "schema/target.hpp"
 #include "tuner/search.hpp"
 
@@ -68,6 +69,48 @@ Status check_delivery(const Job& job, bool tune) {
   return {};
 }
 
+// What may change the order of sums, or where they are computed, and so the last bits of a result. Cuts, transfers
+// and recompute do neither.
+constexpr std::string_view kNotExact[] = {"microbatch", "data_parallel", "sliced_microbatches", "tensor_parallel",
+                                          "sharded",    "sub_batches",   "memory_switches"};
+
+bool is_exact(const Segment& segment) {
+  return segment.dp == 1 && segment.tp == 1 && segment.cp == 1 && segment.sharded == ShardedLevel::kNone &&
+         segment.switches == Switches{};
+}
+
+// Whether plans without any knob of kNotExact compute what this one does.
+bool is_exact(const Plan& plan) {
+  if (plan.schedule.sliced_microbatches != 0 || plan.schedule.sub_batches > 1) return false;
+  return std::ranges::all_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::all_of(stage.segments, [](const Segment& segment) { return is_exact(segment); });
+  });
+}
+
+// The search knows knobs and no classes: a job that allows exact changes alone must leave it no other knob.
+Status check_class(const Job& job) {
+  if (job.change_class != "exact" || job.mode == JobMode::kObserve) return {};
+  const Knobs knobs = within_target(job.knobs, job.target);
+  std::string wrong;
+  for (const auto& [name, knob] : kKnobs) {
+    if (!(knobs.*knob) || std::ranges::find(kNotExact, name) == std::end(kNotExact)) continue;
+    wrong += (wrong.empty() ? "" : ", ") + std::string(name);
+  }
+  const std::string rounds = ", which changes results by rounding. Or set class = \"rounding\"";
+  if (!wrong.empty()) {
+    return bad_input("job " + job.name + " has class \"exact\": set false in [knobs] of job.toml: " + wrong +
+                     "; each is a knob" + rounds);
+  }
+  if (job.initial_plan_json.empty()) return {};
+  const auto initial = parse_plan(job.initial_plan_json, "the job's initial plan");
+  if (!initial.ok() || is_exact(*initial)) return {};  // the search says what is wrong with a plan that cannot be read
+  return bad_input(
+      "job " + job.name +
+      " has class \"exact\": its initial plan has replicas, split operators, shards, memory switches, slices " +
+      "or sub-batches, and every plan without them differs from it by that" + rounds +
+      ", or begin with a plan of stages alone");
+}
+
 Status check_strategy(const Job& job) {
   if (job.strategy.empty()) return {};
   const std::vector<std::string_view> known = tuner::strategies();
@@ -86,6 +129,7 @@ Status check_strategy(const Job& job) {
 Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
   TRIMTAB_TRY_STATUS(check_strategy(job));
+  if (tune) TRIMTAB_TRY_STATUS(check_class(job));
   if (!job.target.empty()) {
     const auto known = target_limits(job.target);
     if (!known.ok()) return wrap("job " + job.name, known.error());

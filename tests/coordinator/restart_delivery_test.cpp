@@ -7,6 +7,7 @@
 
 #include "fake_world.hpp"
 #include "job_table.hpp"
+#include "schema/plan.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -287,6 +288,51 @@ TEST_CASE("an elastic job's snapshots are where all nodes reach them") {
   job.elastic = true;
   job.train = {"train", "--snapshots", "/shared/snapshots", "--log", "{scratch}/steps.jsonl"};
   CHECK(check_job(job, true).ok());
+}
+
+TEST_CASE("a job that allows exact changes alone has no knob that rounds") {
+  Job job = fake_job();
+  job.change_class = "exact";
+  const auto refusal = [&job] {
+    const Status status = check_job(job, true);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK_THAT(refusal(), Catch::Contains("class \"exact\"") && Catch::Contains("microbatch, data_parallel;"));
+  job.knobs.microbatch = job.knobs.data_parallel = false;
+  CHECK(refusal().empty());
+  for (bool Knobs::*const knob : {&Knobs::sliced_microbatches, &Knobs::tensor_parallel, &Knobs::sharded,
+                                  &Knobs::sub_batches, &Knobs::memory_switches}) {
+    job.knobs.*knob = true;
+    CHECK_FALSE(refusal().empty());
+    job.knobs.*knob = false;
+  }
+  // What the target does not honour is no knob.
+  job.target = "deepspeed";
+  job.knobs.tensor_parallel = true;
+  CHECK(refusal().empty());
+  job.target.clear();
+  CHECK_THAT(refusal(), Catch::Contains("tensor_parallel"));
+  job.knobs.tensor_parallel = false;
+
+  // What the plan has that the job begins with, no other plan can keep.
+  Plan plan;
+  plan.stages = {Stage{}};
+  plan.stages[0].segments = {Segment{}};
+  plan.stages[0].devices = {0};
+  plan.stages[0].segments[0].operators = {0, 2};
+  plan.model = "toy";
+  plan.global_batch = plan.microbatch = 4;
+  job.initial_plan_json = to_json(plan);
+  CHECK(refusal().empty());
+  plan.stages[0].segments[0].dp = 2;
+  plan.stages[0].devices = {0, 1};
+  job.initial_plan_json = to_json(plan);
+  CHECK_THAT(refusal(), Catch::Contains("its initial plan has replicas"));
+  job.mode = JobMode::kObserve;
+  CHECK(refusal().empty());
+  job.mode = JobMode::kAuto;
+  job.change_class = "rounding";
+  CHECK(refusal().empty());
 }
 
 TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {

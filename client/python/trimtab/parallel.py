@@ -11,7 +11,10 @@
 `loss_of(model, part)` returns the mean loss of a part of it. The process group is the script's own affair and exists
 before wrap(). PyTorch is loaded when it is needed, not by importing this.
 
-The knobs are rounding at most: samples, their order, the mean over them and the optimizer's arithmetic stay the same.
+Samples, their order, the mean over them and the optimizer's arithmetic stay the same: of a model in which each sample is computed
+by itself, the knobs change the order of sums alone. With dropout the masks are drawn for each microbatch: other ones with another
+plan (class = "statistical" in job.toml says that this may be). With batch norm, or a loss that is no mean over samples, another
+microbatch learns something else: set microbatch = false in job.toml, [knobs] (docs/targets.md).
 """
 import contextlib
 import dataclasses
