@@ -7,6 +7,7 @@
 A snapshot without a manifest does not exist. Files are written under a temporary name, flushed to the disk, read back
 and compared, then renamed. All ranks call save() and load() together; DIR must be the same place for all of them.
 """
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -55,12 +56,15 @@ class SnapshotStore:
         if self._rank == 0 and not any(failed for failed, _ in parts):
             try:
                 self._write_manifest(name, step, plan, [entry for _, part in parts for entry in part])
-                self._prune()
             except OSError as error:
                 failure = f"rank 0: cannot write a manifest in {self._directory}: {error.strerror or error}"
         failures = [failed for failed in self._groups.gather_objects(failure) if failed]
         if failures:
             raise OutsideFailure(f"{failures[0]}; free the disk or choose another --snapshots folder")
+        self._check_shared(name, [part for _, part in parts])
+        if self._rank == 0:
+            with contextlib.suppress(OSError):  # The next one tries again.
+                self._prune()
 
     def load(self, plan, device):
         """This rank's part, under `plan`, of the newest snapshot that every rank can read and verify, if there is one.
@@ -83,6 +87,30 @@ class SnapshotStore:
             raise OutsideFailure(
                 f"{self._directory}: none of {len(names)} snapshots is readable; move the folder away to start anew")
         return None
+
+    def _check_shared(self, name, parts):
+        """What each rank wrote into a folder of its own, no rank could load: then there is no snapshot, and it is said now."""
+        folder = os.path.join(self._directory, name)
+        unseen = [words for words in self._groups.gather_objects(self._unseen(folder, parts)) if words]
+        if not unseen:
+            return
+        shutil.rmtree(folder, ignore_errors=True)  # Nobody else would: they fill the disk with each attempt.
+        raise OutsideFailure(f"{unseen[0]}: --snapshots must be one folder for all ranks; on several nodes name one in "
+                             "job.toml (commands.train) that all of them share, not {scratch}, which is each node's own")
+
+    def _unseen(self, folder, parts):
+        """What this rank does not find of that which others wrote: the manifest, and the part of the rank after it."""
+        other = (self._rank + 1) % len(parts)
+        file_name = f"rank{other}.state"
+        if not os.path.exists(os.path.join(folder, _MANIFEST)):
+            return f"rank {self._rank}: finds no {_MANIFEST} in {folder}, which rank 0 has written"
+        try:
+            found = os.path.getsize(os.path.join(folder, file_name))
+        except OSError:
+            return f"rank {self._rank}: finds no {file_name} in {folder}, which rank {other} has written"
+        if found != sum(entry["bytes"] for entry in parts[other]):
+            return f"rank {self._rank}: finds another {file_name} in {folder} than rank {other} has written"
+        return ""
 
     def _unused_name(self, step):
         number = 0

@@ -66,10 +66,27 @@ std::string trace_csv(const tuner::SearchOutcome& outcome) {
   return text;
 }
 
+// Those that were named and no others; else those of a job that names none.
+Result<Knobs> knobs_of(const Arguments& arguments) {
+  TRIMTAB_TRY(Knobs knobs, parse_knobs(arguments.knobs));
+  if (arguments.knobs.empty() && limits_plans(arguments.target)) knobs.tensor_parallel = knobs.sharded = true;
+  return knobs;
+}
+
+// What the named knobs leave out stays out of the space without the target's limits too: its limits alone are weighed.
+void hold_named_knobs(const Arguments& arguments, const Knobs& knobs, tuner::SearchOptions& options) {
+  if (arguments.knobs.empty()) return;
+  if (!knobs.tensor_parallel) options.without.emplace_back("tensor_parallel");
+  if (!knobs.sharded) options.without.emplace_back("sharded");
+  if (!knobs.sliced_microbatches) options.without.emplace_back("sliced_microbatches");
+  if (!knobs.sub_batches) options.without.emplace_back("sub_batches");
+  if (!knobs.memory_switches) options.without.emplace_back("memory_switches");
+}
+
 // Everything but when to stop, which begins with the search.
 Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
   tuner::SearchOptions options;
-  const bool targeted = !arguments.target.empty() && arguments.target != "trainer";
+  const bool targeted = limits_plans(arguments.target);
   if (!arguments.target.empty()) TRIMTAB_TRY_STATUS(check_choice("--target", arguments.target, targets()));
   options.target = arguments.target;
   options.strategy = !arguments.strategy.empty() ? arguments.strategy : targeted ? "target" : "aceso";
@@ -138,7 +155,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   const Nanoseconds begin = clock.monotonic();
   const InterruptGuard guard;
-  TRIMTAB_TRY(const Knobs knobs, parse_knobs(arguments.knobs));
+  TRIMTAB_TRY(const Knobs knobs, knobs_of(arguments));
   TRIMTAB_TRY(const Budget budget, parse_budget(arguments.budget));
   TRIMTAB_TRY(tuner::SearchOptions options, options_of(arguments));
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
@@ -150,6 +167,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
   std::optional<TargetCost> cost;
   if (limited && !outcome.result.plans.empty() && !InterruptGuard::interrupted()) {
     set_budget(budget, clock, clock.monotonic(), 2, options);
+    hold_named_knobs(arguments, knobs, options);
     TRIMTAB_TRY(cost, target_cost(cost_model, knobs, options, outcome.result.plans.front()));
   }
   // The search cannot tell a person from the clock.
@@ -185,8 +203,10 @@ void add_search(CLI::App& root, Selection& selection) {
             "Time (2s) or evaluations (100000ev); with --target's own strategy half of it goes to the comparison with "
             "the free space")
       ->capture_default_str();
-  add_value(verb, "--knobs", arguments->knobs, "LIST",
-            "Knobs that may be turned, separated by commas (default: those of a job that names none)");
+  add_value(
+      verb, "--knobs", arguments->knobs, "LIST",
+      "Knobs that may be turned, separated by commas (default: those of a job that names none; with --target what it "
+      "honours)");
   add_value(verb, "--plans", arguments->plans, "N", "How many plans to return")->capture_default_str();
   add_value(verb, "--start", arguments->start, "FILE", "plan.json to start from (default: the strategy's own)");
   add_value(verb, "--aceso-max-hops", arguments->max_hops, "N", "aceso: primitives in a row before it backtracks")

@@ -14,6 +14,7 @@
 #include "report_html.hpp"
 #include "report_text.hpp"
 #include "schema/job.hpp"
+#include "schema/target.hpp"
 #include "simulation_text.hpp"
 #include "verb.hpp"
 
@@ -66,6 +67,7 @@ Result<Job> job_of(const Arguments& arguments, const Model& model) {
   Job job = usual_job(model);
   if (!arguments.job.empty()) {
     TRIMTAB_TRY(job, load_job(arguments.job));
+    job.knobs = within_target(job.knobs, job.target);  // as the coordinator does
   }
   if (arguments.steps.empty()) return job;
   TRIMTAB_TRY(const std::uint64_t steps, parse_count("--steps", arguments.steps));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nccl_tables.hpp"
+#include "schema/plan.hpp"
 #include "schema/target.hpp"
 #include "tuner/search.hpp"
 
@@ -36,6 +37,15 @@ bool mentions(const std::vector<std::string>& arguments, std::string_view placeh
                      [&](const std::string& one) { return one.find(placeholder) != std::string::npos; });
 }
 
+// The value of `--snapshots` in either spelling.
+bool snapshots_stay_on_node(const std::vector<std::string>& train) {
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (train[i].starts_with("--snapshots={scratch}")) return true;
+    if (train[i] == "--snapshots" && i + 1 < train.size() && train[i + 1].starts_with("{scratch}")) return true;
+  }
+  return false;
+}
+
 // A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
 Status check_delivery(const Job& job, bool tune) {
   if (job.elastic && job.delivery != Delivery::kLive) {
@@ -44,6 +54,12 @@ Status check_delivery(const Job& job, bool tune) {
         " is elastic, which needs delivery \"live\": a job that is restarted goes on from a checkpoint of " +
         "its own, for as many ranks as wrote it");
   }
+  if (job.elastic && snapshots_stay_on_node(job.train)) {
+    return bad_input(
+        "job " + job.name +
+        " is elastic, which needs snapshots that the nodes which are left can read: name for --snapshots in " +
+        "commands.train a folder that all nodes share, not {scratch}, which is each node's own");
+  }
   if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
   if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {
     return bad_input("job " + job.name +
@@ -51,6 +67,48 @@ Status check_delivery(const Job& job, bool tune) {
                      "{checkpoint} in commands.train, which is a copy of it in a trial");
   }
   return {};
+}
+
+// What may change the order of sums, or where they are computed, and so the last bits of a result. Cuts, transfers
+// and recompute do neither.
+constexpr std::string_view kNotExact[] = {"microbatch", "data_parallel", "sliced_microbatches", "tensor_parallel",
+                                          "sharded",    "sub_batches",   "memory_switches"};
+
+bool is_exact(const Segment& segment) {
+  return segment.dp == 1 && segment.tp == 1 && segment.cp == 1 && segment.sharded == ShardedLevel::kNone &&
+         segment.switches == Switches{};
+}
+
+// Whether plans without any knob of kNotExact compute what this one does.
+bool is_exact(const Plan& plan) {
+  if (plan.schedule.sliced_microbatches != 0 || plan.schedule.sub_batches > 1) return false;
+  return std::ranges::all_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::all_of(stage.segments, [](const Segment& segment) { return is_exact(segment); });
+  });
+}
+
+// The search knows knobs and no classes: a job that allows exact changes alone must leave it no other knob.
+Status check_class(const Job& job) {
+  if (job.change_class != "exact" || job.mode == JobMode::kObserve) return {};
+  const Knobs knobs = within_target(job.knobs, job.target);
+  std::string wrong;
+  for (const auto& [name, knob] : kKnobs) {
+    if (!(knobs.*knob) || std::ranges::find(kNotExact, name) == std::end(kNotExact)) continue;
+    wrong += (wrong.empty() ? "" : ", ") + std::string(name);
+  }
+  const std::string rounds = ", which changes results by rounding. Or set class = \"rounding\"";
+  if (!wrong.empty()) {
+    return bad_input("job " + job.name + " has class \"exact\": set false in [knobs] of job.toml: " + wrong +
+                     "; each is a knob" + rounds);
+  }
+  if (job.initial_plan_json.empty()) return {};
+  const auto initial = parse_plan(job.initial_plan_json, "the job's initial plan");
+  if (!initial.ok() || is_exact(*initial)) return {};  // the search says what is wrong with a plan that cannot be read
+  return bad_input(
+      "job " + job.name +
+      " has class \"exact\": its initial plan has replicas, split operators, shards, memory switches, slices " +
+      "or sub-batches, and every plan without them differs from it by that" + rounds +
+      ", or begin with a plan of stages alone");
 }
 
 Status check_strategy(const Job& job) {
@@ -71,6 +129,7 @@ Status check_strategy(const Job& job) {
 Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
   TRIMTAB_TRY_STATUS(check_strategy(job));
+  if (tune) TRIMTAB_TRY_STATUS(check_class(job));
   if (!job.target.empty()) {
     const auto known = target_limits(job.target);
     if (!known.ok()) return wrap("job " + job.name, known.error());
@@ -90,6 +149,7 @@ Status JobTable::restore() {
   TRIMTAB_TRY(std::vector<StoredJob> stored, services_.store.latest_jobs(unreadable));
   for (const std::string& one : unreadable) spdlog::error("job left alone: {}", one);
   for (StoredJob& one : stored) {
+    one.state.job.knobs = within_target(one.state.job.knobs, one.state.job.target);
     const std::string name = one.state.job.name;
     jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
   }
@@ -101,6 +161,7 @@ Status JobTable::restore() {
 
 Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
   TRIMTAB_TRY_STATUS(check_job(job, tune));
+  job.knobs = within_target(job.knobs, job.target);  // no more is measured
   JobRun* const present = find(job.name);
   if (present != nullptr && present->state().tenant != tenant) {
     return no("the job name " + job.name + " is taken by another tenant; choose another name");

@@ -71,6 +71,10 @@ Job read_job(const JsonReader& root) {
   job.environment = root.at("environment").text_map();
   job.software = root.at("software").text_map();
   job.knobs = read_knobs(root.at("knobs"));
+  // Earlier releases searched all that a target honours, and wrote `false` for what nobody had named.
+  if (says_what_it_honours(job.target) && !root.at("knobs_hold").flag_or(false)) {
+    for (const auto& [name, knob] : kTargetKnobs) job.knobs.*knob = true;
+  }
   job.trials = read_trials(root.at("trials"));
   job.crashes = read_crashes(root.at("crashes"));
   return job;
@@ -122,6 +126,7 @@ std::string to_json(const Job& job) {
   if (!job.model_json.empty()) json["model_json"] = job.model_json;
   for (const auto& [name, arguments] : kCommands) json["commands"][std::string(name)] = job.*arguments;
   for (const auto& [name, knob] : kKnobs) json["knobs"][std::string(name)] = job.knobs.*knob;
+  if (says_what_it_honours(job.target)) json["knobs_hold"] = true;
   for (const auto& [name, count, low] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
   json["trials"]["minimum_gain"] = job.trials.minimum_gain;
   json["trials"]["overhead"] = job.trials.overhead;

@@ -20,6 +20,13 @@ inline constexpr std::int64_t kMaxWorldSize = 65536;
 [[nodiscard]] bool is_job_name(std::string_view name);
 inline constexpr const char* kJobNameRule = "1 to 64 letters, digits, dots, dashes and underscores, not only dots";
 
+// Targets but the reference trainer, whose jobs say by their knobs what it honours.
+[[nodiscard]] inline bool says_what_it_honours(std::string_view target) {
+  return !target.empty() && target != "trainer";
+}
+// Off by default, and searched as far as the target honours them where it says so and the job does not say no.
+inline constexpr KnobName kTargetKnobs[] = {{"tensor_parallel", &Knobs::tensor_parallel}, {"sharded", &Knobs::sharded}};
+
 struct TrialCount {
   std::string_view name;
   std::int32_t TrialSettings::*count;

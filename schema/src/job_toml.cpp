@@ -395,6 +395,14 @@ bool refuses_own_switches(const Job& job) {
   return job.knobs.memory_switches && job.target.empty() && runs_reference_trainer(job);
 }
 
+// The target may stand anywhere in the file, so this comes last.
+void settle_knobs(const toml::table& table, Job& job) {
+  if (!says_what_it_honours(job.target)) return;
+  for (const auto& [name, knob] : kTargetKnobs) {
+    if (!table["knobs"][name]) job.knobs.*knob = true;
+  }
+}
+
 // What only the whole file can tell.
 Status check_complete(const ParsedJob& parsed, std::string_view source) {
   const std::string prefix = std::string(source) + ": ";
@@ -429,6 +437,7 @@ Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source,
   reading.directory = std::filesystem::absolute(directory.empty() ? "." : directory);
   reading.parsed.job.working_directory = absolute(".", reading.directory);
   TRIMTAB_TRY_STATUS(read_table("", table, source, reading));
+  settle_knobs(table, reading.parsed.job);
   TRIMTAB_TRY_STATUS(check_complete(reading.parsed, source));
   return std::move(reading.parsed);
 }

@@ -75,6 +75,28 @@ TEST_CASE("a search for a target gives plans that export to it, and says what it
   CHECK(trimtab_program(wrong).exit_code == 2);
 }
 
+TEST_CASE("knobs that are not named stay fixed in a search for a target too") {
+  const Scene scene;
+  const Outcome searched = trimtab_program(
+      scene.with({"search", "--budget", "6000ev", "--json", "--target", "ddp", "--knobs", "data_parallel"}));
+  INFO(searched.err);
+  REQUIRE(searched.exit_code == 0);
+  const json found = json::parse(searched.out);
+  REQUIRE_FALSE(found["plans"].empty());
+  const auto stays_whole = [](const json& plan) {
+    for (const json& stage : plan["stages"]) {
+      for (const json& segment : stage["segments"]) CHECK(segment.value("sharded", "none") == "none");
+    }
+  };
+  const auto microbatch = found["plans"][0]["plan"]["microbatch"].get<int>();
+  for (const json& one : found["plans"]) {
+    CHECK(one["plan"]["microbatch"] == microbatch);
+    stays_whole(one["plan"]);
+  }
+  // The free space has no more of them: what it is faster by is the target's doing.
+  stays_whole(found["target"]["free_plan"]);
+}
+
 TEST_CASE("knobs that are not named stay fixed") {
   const Scene scene;
   const Outcome searched =

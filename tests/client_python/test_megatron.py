@@ -212,6 +212,27 @@ class Script(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout), (0, "trained\n"))
         self.assertIn("needs a script that imports megatron.training.training", run.stderr)
 
+    def test_a_script_that_runs_out_of_memory_says_so_and_ends(self):
+        in_a_step = TRAINING.replace("    return {", "    if ARGS.curr_iteration == 5:\n"
+                                     "        raise RuntimeError('CUDA out of memory. Tried to allocate 20.00 MiB')\n    return {")
+        before = "raise MemoryError('no room for the model')\n"
+        for training, step, steps, words in ((in_a_step, 5, 1, "CUDA out of memory. Tried to"), (before, 0, 0, "no room for")):
+            with self.subTest(words=words):
+                agent = Agent(self.socket)
+                self.layout(True, training)
+                run = self.run_script("-m", "trimtab.megatron", TRIMTAB_SOCKET=self.socket, TRIMTAB_EPOCH="3")
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(words, run.stderr)
+                agent.accept()
+                for _ in range(steps):
+                    self.assertEqual(agent.read()["type"], "step")
+                failed, bye = agent.read(), agent.read()
+                agent.close()
+                self.assertEqual([failed[name] for name in ("type", "epoch", "step", "reason")],
+                                 ["plan_failed", 3, step, "out_of_memory"])
+                self.assertIn(words, failed["message"])
+                self.assertEqual(bye["type"], "bye")
+
     def test_what_the_script_raises_ends_it(self):
         self.write("pretrain_gpt.py", "raise KeyError('vocabulary')\n")
         run = self.run_script("-m", "trimtab.megatron")

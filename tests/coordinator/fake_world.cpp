@@ -360,6 +360,11 @@ void FakeWorld::train_step() {
   if (step_ >= last_step_ || (stop_at_ >= 0 && step_ >= stop_at_)) return end_ranks(0);
   if (restarts() && !variant_.empty()) {
     if (faults.crash.contains(running_plan())) return end_ranks(1);
+    if (faults.out_of_memory.contains(running_plan())) {
+      for (const std::int32_t rank : {1, 0})
+        tell(rank, RankFailed{ranks_[rank].epoch, "out_of_memory", "CUDA out of memory"});
+      return end_ranks(1);
+    }
     if (faults.hang.contains(running_plan())) silent_ = true;
   }
   if (!change_plan() || silent_) return;

@@ -30,6 +30,7 @@ struct Faults {
   std::set<std::string> refuse_memory;
   std::set<std::string> fail_memory;       // plan_failed(out_of_memory) instead of active; ranks stay on the old plan
   std::set<std::string> crash;             // rank 1 exits at the change
+  std::set<std::string> out_of_memory;     // rank 1 says so in the first step of a trial's launch, and exits
   std::set<std::string> hang;              // ranks fall silent at the change
   std::set<std::string> no_ack;            // rank 1 never acknowledges
   std::set<std::string> late_ack;          // rank 1 acknowledges after the deadline
@@ -92,6 +93,8 @@ class FakeWorld {
 
   [[nodiscard]] const Tuning& tuning() const { return *tuning_; }
   [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
+  // What the next search would be asked.
+  [[nodiscard]] SearchTask search_task() const { return tuning_->search_task(); }
   [[nodiscard]] std::string running_plan() const;  // empty unless every rank runs the same
   [[nodiscard]] int transitions() const { return transitions_; }
   [[nodiscard]] std::string history() const;

@@ -154,6 +154,37 @@ TEST_CASE("an initial plan whose ranks share sequences needs a target that runs 
   CHECK_THAT(error_of(plan), Catch::Contains("target_knobs.sequence_parallel: is not known to this target"));
 }
 
+TEST_CASE("a search for a target offers what both the target and the job's knobs allow") {
+  SearchTask task = task_of(small_world());
+  task.plans = 1000;
+  for (const char* const target : {"ddp", "megatron", "galvatron"}) {
+    task.target = target;
+    const auto offered = [&](const Knobs& knobs, auto what) {
+      task.knobs = knobs;
+      const SearchReply reply = reply_to(task);
+      REQUIRE_FALSE(reply.candidates.empty());
+      return std::ranges::any_of(reply.candidates, [&](const Candidate& one) {
+        const Plan plan = parse_plan(one.plan.json, "candidate").value();
+        return std::ranges::any_of(plan.stages, [&](const Stage& stage) {
+          return std::ranges::any_of(stage.segments, [&](const Segment& segment) { return what(plan, segment); });
+        });
+      });
+    };
+    const auto sharded = [](const Plan&, const Segment& one) { return one.sharded != ShardedLevel::kNone; };
+    const auto split = [](const Plan&, const Segment& one) { return one.tp > 1; };
+    Knobs knobs;
+    knobs.pipeline = false;
+    CAPTURE(target);
+    CHECK_FALSE(offered(knobs, sharded));
+    CHECK_FALSE(offered(knobs, split));
+    knobs.sharded = true;
+    CHECK(offered(knobs, sharded));
+    knobs.microbatch = false;
+    const std::int32_t first = parse_plan(reply_to(task).initial.plan.json, "initial").value().microbatch;
+    CHECK_FALSE(offered(knobs, [&](const Plan& plan, const Segment&) { return plan.microbatch != first; }));
+  }
+}
+
 TEST_CASE("a plan that ran out of memory and cannot be read is an error that says which") {
   SearchTask task = task_of(small_world());
   task.too_big = {{"{"}};

@@ -7,6 +7,7 @@
 
 #include "fake_world.hpp"
 #include "job_table.hpp"
+#include "schema/plan.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -98,6 +99,27 @@ TEST_CASE("a trial's launch that crashes or hangs leaves the job where it was") 
     CHECK(one.state().phase == Phase::kFinished);
     check_no_step_lost(one);
   }
+}
+
+TEST_CASE("a trial's launch that runs out of memory teaches what its plan needs") {
+  FakeWorld one = world();
+  one.faults.out_of_memory = {"worse"};
+  one.begin();
+  const bool ended = one.run([] { return false; }, 100000);
+  INFO(one.history());
+  REQUIRE(ended);
+  const Trial* failed = trial_of(one, "worse");
+  REQUIRE(failed != nullptr);
+  CHECK(failed->state == TrialState::kFailed);
+  CHECK(failed->reason == "out_of_memory");
+  CHECK_THAT(failed->message, Catch::Contains("rank 1: CUDA out of memory"));
+  // No search offers one that needs as much.
+  const std::vector<TooBig> too_big = one.search_task().too_big;
+  REQUIRE(too_big.size() == 1);
+  CHECK(too_big.front().plan_json == failed->plan.json);
+  CHECK(one.state().incumbent.hash == "best");
+  CHECK(one.state().phase == Phase::kFinished);
+  check_no_step_lost(one);
 }
 
 TEST_CASE("a restarted trial goes on until it is sure, two blocks of a plan in one launch") {
@@ -245,6 +267,72 @@ TEST_CASE("a restarted job cannot be elastic") {
   job.elastic = true;
   const Status refused = check_job(job, true);
   CHECK_THAT(refused.error().message, Catch::Contains("elastic"));
+}
+
+TEST_CASE("an elastic job's snapshots are where all nodes reach them") {
+  Job job = fake_job();
+  job.elastic = true;
+  for (const std::string folder : {"{scratch}/snapshots", "{scratch}"}) {
+    for (const bool one_word : {false, true}) {
+      job.train = {"train"};
+      if (one_word) job.train.push_back("--snapshots=" + folder);
+      if (!one_word) job.train.insert(job.train.end(), {"--snapshots", folder});
+      job.elastic = true;
+      const Status refused = check_job(job, true);
+      REQUIRE_FALSE(refused.ok());
+      CHECK_THAT(refused.error().message, Catch::Contains("a folder that all nodes share, not {scratch}"));
+      job.elastic = false;
+      CHECK(check_job(job, true).ok());
+    }
+  }
+  job.elastic = true;
+  job.train = {"train", "--snapshots", "/shared/snapshots", "--log", "{scratch}/steps.jsonl"};
+  CHECK(check_job(job, true).ok());
+}
+
+TEST_CASE("a job that allows exact changes alone has no knob that rounds") {
+  Job job = fake_job();
+  job.change_class = "exact";
+  const auto refusal = [&job] {
+    const Status status = check_job(job, true);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK_THAT(refusal(), Catch::Contains("class \"exact\"") && Catch::Contains("microbatch, data_parallel;"));
+  job.knobs.microbatch = job.knobs.data_parallel = false;
+  CHECK(refusal().empty());
+  for (bool Knobs::*const knob : {&Knobs::sliced_microbatches, &Knobs::tensor_parallel, &Knobs::sharded,
+                                  &Knobs::sub_batches, &Knobs::memory_switches}) {
+    job.knobs.*knob = true;
+    CHECK_FALSE(refusal().empty());
+    job.knobs.*knob = false;
+  }
+  // What the target does not honour is no knob.
+  job.target = "deepspeed";
+  job.knobs.tensor_parallel = true;
+  CHECK(refusal().empty());
+  job.target.clear();
+  CHECK_THAT(refusal(), Catch::Contains("tensor_parallel"));
+  job.knobs.tensor_parallel = false;
+
+  // What the plan has that the job begins with, no other plan can keep.
+  Plan plan;
+  plan.stages = {Stage{}};
+  plan.stages[0].segments = {Segment{}};
+  plan.stages[0].devices = {0};
+  plan.stages[0].segments[0].operators = {0, 2};
+  plan.model = "toy";
+  plan.global_batch = plan.microbatch = 4;
+  job.initial_plan_json = to_json(plan);
+  CHECK(refusal().empty());
+  plan.stages[0].segments[0].dp = 2;
+  plan.stages[0].devices = {0, 1};
+  job.initial_plan_json = to_json(plan);
+  CHECK_THAT(refusal(), Catch::Contains("its initial plan has replicas"));
+  job.mode = JobMode::kObserve;
+  CHECK(refusal().empty());
+  job.mode = JobMode::kAuto;
+  job.change_class = "rounding";
+  CHECK(refusal().empty());
 }
 
 TEST_CASE("a job's strategy is one of the tuner's, and goes with its target") {

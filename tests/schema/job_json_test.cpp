@@ -46,6 +46,24 @@ TEST_CASE("a job comes back from its JSON as it was") {
   CHECK(to_json(parse_job(text, "").value()) == text);
 }
 
+// Handing in the same job.toml again must not make another job of it.
+TEST_CASE("a job for a target that an earlier release wrote has what it searched") {
+  Job job;
+  job.name = "gpt";
+  job.target = "megatron";
+  std::string text = to_json(job);
+  CHECK_FALSE(parse_job(text, "").value().knobs.tensor_parallel);
+  const std::string holds = "\"knobs_hold\":true,";
+  const std::size_t at = text.find(holds);
+  REQUIRE(at != std::string::npos);
+  text.erase(at, holds.size());
+  CHECK(parse_job(text, "").value().knobs.tensor_parallel);
+  CHECK(parse_job(text, "").value().knobs.sharded);
+  CHECK_FALSE(parse_job(text, "").value().knobs.memory_switches);
+  text.replace(text.find("megatron"), 8, "trainer");
+  CHECK_FALSE(parse_job(text, "").value().knobs.tensor_parallel);
+}
+
 TEST_CASE("keys that differ between two jobs are named, and none between equal ones") {
   Job first;
   first.name = "gpt";

@@ -150,6 +150,23 @@ TEST_CASE("switches that the reference trainer's ranks would refuse are refused 
   CHECK(error_of(own.replace(own.find("/opt/trainer/train.py"), 21, "/opt/mytrainer/train.py")).empty());
 }
 
+TEST_CASE("what a target may honour is on unless the file says no, wherever the target stands") {
+  const auto knobs_of = [](const std::string& text) {
+    const std::string begin = "schema = \"trimtab.job/1\"\nname = \"j\"\n";
+    const std::string end = "\n[commands]\ntrain = [\"t\"]\ndescribe = [\"d\"]\n";
+    return parse_job_toml(begin + text + end, "job.toml", "/d").value().job.knobs;
+  };
+  CHECK(knobs_of("") == Knobs{});
+  CHECK(knobs_of("target = \"trainer\"") == Knobs{});
+  Knobs open;
+  open.tensor_parallel = open.sharded = true;
+  CHECK(knobs_of("target = \"megatron\"") == open);
+  CHECK(knobs_of("knobs.tensor_parallel = true\ntarget = \"megatron\"") == open);
+  open.tensor_parallel = false;
+  CHECK(knobs_of("knobs.tensor_parallel = false\ntarget = \"megatron\"") == open);
+  CHECK(knobs_of("target = \"megatron\"\n[knobs]\ntensor_parallel = false") == open);
+}
+
 TEST_CASE("another version of job.toml is refused before its keys are read") {
   CHECK(parse_job_toml("mode = 7\nschema = \"trimtab.job/2\"", "job.toml", "/d").error().message ==
         "job.toml:2: schema: expected \"trimtab.job/1\", the version that this release reads, found 'trimtab.job/2'");

@@ -66,6 +66,7 @@ constexpr const char* kJob = R"({
   "commands": { "describe": ["python3", "describe.py"], "benchmark": ["b", "{rank}"], "train": ["t", "--plan", "{plan}"],
                 "submit": ["s", "{nodes}"] },
   "environment": { "OPENBLAS_NUM_THREADS": "1" }, "software": { "nccl": "2.28.9" },
+  "knobs_hold": true,
   "knobs": { "pipeline": true, "uneven_stages": false, "microbatch": true, "data_parallel": false, "recompute": false,
              "sub_batches": true, "memory_switches": true },
   "trials": { "warmup_steps": 0, "measure_steps": 3, "blocks": 1, "candidates": 2, "max_trials": 0, "loss_check_steps": 7,

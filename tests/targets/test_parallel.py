@@ -56,9 +56,13 @@ class NoDaemon:
 
     def __init__(self):
         self.steps = []
+        self.out_of_memory_at = []
 
     def step(self, *_, **told):
         self.steps.append(told)
+
+    def out_of_memory(self, error):
+        self.out_of_memory_at.append((len(self.steps), str(error)))
 
     def close(self):
         pass
@@ -104,6 +108,23 @@ class AskedToEnd(unittest.TestCase):
         self.assertAlmostEqual(moved, 0.1 * 0.5, places=5)
         self.assertAlmostEqual(self.client.steps[0]["gradient_norm"], 30 * 3 ** 0.5, places=3)
         self.assertIsNone(self.train(1) and self.client.steps[1]["gradient_norm"])
+
+    def test_a_step_that_runs_out_of_memory_is_told_as_such_and_raised(self):
+        def loss_of(raised):
+            def loss(model, part):
+                if len(self.client.steps) == 1:
+                    raise raised
+                return model(part).mean()
+            return loss
+
+        for raised, told in ((torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+                             (MemoryError(), True), (RuntimeError("a NaN"), False)):
+            with self.subTest(raised=raised):
+                self.client.__init__()
+                with self.assertRaises(type(raised)):
+                    for _ in self.run_of.steps(0, 3):
+                        self.run_of.step(self.model, self.optimizer, torch.ones(2, 2), loss_of(raised))
+                self.assertEqual(self.client.out_of_memory_at, [(1, str(raised))] if told else [])
 
     def test_a_run_that_nobody_ended_leaves_the_signal_as_it_was(self):
         self.assertEqual(self.train(3), [0, 1, 2])

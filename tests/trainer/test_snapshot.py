@@ -1,5 +1,6 @@
 """Snapshots that are not whole do not count."""
 import os
+import threading
 import unittest
 
 import torch
@@ -16,6 +17,23 @@ from process_groups import ProcessGroups
 from snapshot import SnapshotStore
 
 CPU = torch.device("cpu")
+
+
+class Together:
+    """Ranks of one process, each on a thread of its own, that exchange objects."""
+
+    def __init__(self, world_size):
+        self._given, self._barrier = [None] * world_size, threading.Barrier(world_size, timeout=60)
+
+    def of(self, rank):
+        return type("Groups", (), {"gather_objects": lambda _, value: self._gather(rank, value)})()
+
+    def _gather(self, rank, value):
+        self._given[rank] = value
+        self._barrier.wait()
+        everyone = list(self._given)
+        self._barrier.wait()
+        return everyone
 
 
 class Snapshots(JobTest):
@@ -78,6 +96,36 @@ class Snapshots(JobTest):
         os.truncate(os.path.join(self.newest(), "rank0.state"), 100)
         with self.assertRaisesRegex(OutsideFailure, "none of 1 snapshots is readable"):
             self.load()
+
+    def save_together(self, directories):
+        """What two ranks say of a snapshot, each in the folder given; "" where they are content."""
+        together, said = Together(2), ["", ""]
+
+        def save(rank):
+            store = SnapshotStore(directories[rank], rank, together.of(rank), self.specs, self.model)
+            try:
+                store.save(3, self.plan, self.states[rank::2])
+            except OutsideFailure as error:
+                said[rank] = str(error)
+
+        threads = [threading.Thread(target=save, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return said
+
+    def test_ranks_with_a_folder_each_are_told_at_once_and_leave_nothing(self):
+        apart = [os.path.join(self.folder, name, "snapshots") for name in ("n0", "n1")]
+        for said in self.save_together(apart):
+            self.assertIn("finds no rank1.state in", said)
+            self.assertIn("one folder for all ranks", said)
+            self.assertIn("not {scratch}", said)
+        self.assertEqual([os.listdir(directory) for directory in apart], [[], []])
+
+    def test_ranks_with_one_folder_save(self):
+        self.assertEqual(self.save_together([self.directory] * 2), ["", ""])
+        self.assertEqual(self.load().step, 3)
 
     def test_a_folder_that_cannot_be_written_is_reported(self):
         with open(self.directory, "w", encoding="utf-8"):

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "gpt_world.hpp"
+#include "schema/job.hpp"
 #include "schema/target.hpp"
 #include "split_world.hpp"
 #include "tuner/search.hpp"
@@ -32,6 +33,13 @@ SearchOptions options_for(std::string_view target) {
   return options;
 }
 
+// Of a job that names none.
+Knobs knobs_for(std::string_view target) {
+  Knobs knobs;
+  knobs.tensor_parallel = knobs.sharded = limits_plans(target);
+  return within_target(knobs, target);
+}
+
 bool runs_on(std::string_view target, const Plan& plan, const Model& model) {
   return unhonoured(plan, model, target).value().empty();
 }
@@ -40,7 +48,7 @@ TEST_CASE("a search for a target finds plans that it runs alone") {
   for (const std::string_view target : targets()) {
     const test::World world = gpt_world(6, 4, 16, 7);
     const NativeCostModel model(world.table(true));
-    const SearchOutcome outcome = search(model, Knobs{}, options_for(target)).value();
+    const SearchOutcome outcome = search(model, knobs_for(target), options_for(target)).value();
     CAPTURE(target, outcome.infeasible);
     REQUIRE_FALSE(outcome.result.plans.empty());
     for (const RankedPlan& ranked : outcome.result.plans) {
@@ -66,7 +74,7 @@ TEST_CASE("no plan that a target runs is better than the one found, of all plans
     every.without = {"memory_switches", "sub_batches", "sliced_microbatches"};
     const SearchResult all = search(model, Knobs{}, every).value().result;
     for (const std::string_view target : {"megatron", "deepspeed", "galvatron", "ddp", "fsdp"}) {
-      const SearchResult found = search(model, Knobs{}, options_for(target)).value().result;
+      const SearchResult found = search(model, knobs_for(target), options_for(target)).value().result;
       CAPTURE(seed, target, all.plans.size());
       const auto best = std::find_if(all.plans.begin(), all.plans.end(),
                                      [&](const RankedPlan& one) { return runs_on(target, one.plan, world.model); });
@@ -103,21 +111,95 @@ TEST_CASE("where a target's plans do not fit, it is said of the target") {
   test::World world = gpt_world(6, 4, 16, 7);
   world.cluster.nodes.front().memory_bytes = Bytes{120} << 20;
   const NativeCostModel model(world.table(true));
-  const SearchOutcome outcome = search(model, Knobs{}, options_for("deepspeed")).value();
+  const SearchOutcome outcome = search(model, knobs_for("deepspeed"), options_for("deepspeed")).value();
   CHECK(outcome.result.plans.empty());
   CHECK_THAT(outcome.infeasible, Catch::StartsWith("no plan that target deepspeed runs fits"));
 }
 
-TEST_CASE("a job's knobs hold in a search for a target too") {
+bool has_split_operators(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    for (const Segment& segment : stage.segments) {
+      if (segment.tp > 1) return true;
+    }
+  }
+  return false;
+}
+
+bool shards_states(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    for (const Segment& segment : stage.segments) {
+      if (segment.sharded != ShardedLevel::kNone) return true;
+    }
+  }
+  return false;
+}
+
+// Replicas of the whole model.
+Plan replicas(const test::World& world) {
+  Knobs knobs;
+  knobs.pipeline = false;
+  return layout_of(usual_guess(world.model, world.cluster, knobs));
+}
+
+// What one knob that is off takes away, and nothing else.
+TEST_CASE("each of a job's knobs holds in a search for a target too") {
+  test::World world = gpt_world(6, 4, 16, 7);
+  world.cluster.nodes.front().memory_bytes *= 4;  // so that nothing is needed to fit
+  const NativeCostModel model(world.table(true));
+  for (const std::string_view target : {"megatron", "deepspeed", "galvatron", "ddp", "fsdp"}) {
+    const Knobs all = knobs_for(target);
+    for (const auto& [name, knob] : kKnobs) {
+      Knobs knobs = all;
+      if (!(knobs.*knob)) continue;
+      knobs.*knob = false;
+      SearchOptions options = options_for(target);
+      if (name == "microbatch") options.start = replicas(world);
+      const SearchOutcome outcome = search(model, knobs, options).value();
+      CAPTURE(target, name, outcome.infeasible);
+      for (const RankedPlan& ranked : outcome.result.plans) {
+        CAPTURE(to_json(ranked.plan));
+        Plan plan = ranked.plan;
+        plan.target_knobs.clear();  // the target's own
+        CHECK(validate(plan, world.model, world.cluster, knobs).empty());
+        CHECK(runs_on(target, ranked.plan, world.model));
+      }
+      // Without replicas, stages or split operators there is nothing to give several devices.
+      const bool possible = name != "data_parallel" || all.tensor_parallel;
+      CHECK(outcome.result.plans.empty() == !possible);
+    }
+  }
+}
+
+TEST_CASE("a target's own knobs are searched where nobody has named them") {
   const test::World world = gpt_world(6, 4, 16, 7);
   const NativeCostModel model(world.table(true));
-  Knobs knobs;
-  knobs.pipeline = knobs.recompute = false;
-  const SearchResult found = search(model, knobs, options_for("megatron")).value().result;
-  REQUIRE_FALSE(found.plans.empty());
-  for (const RankedPlan& ranked : found.plans) {
-    CHECK(ranked.plan.stages.size() == 1);
-    CHECK(ranked.plan.stages[0].segments[0].recompute.empty());
+  const auto found = [&](const Knobs& knobs) {
+    SearchOptions options = options_for("megatron");
+    options.plans = 1000;
+    return search(model, knobs, options).value().result.plans;
+  };
+  Knobs knobs = knobs_for("megatron");
+  CHECK(std::ranges::any_of(found(knobs), [](const RankedPlan& one) { return has_split_operators(one.plan); }));
+  CHECK(std::ranges::any_of(found(knobs), [](const RankedPlan& one) { return shards_states(one.plan); }));
+  knobs.tensor_parallel = false;
+  CHECK(std::ranges::none_of(found(knobs), [](const RankedPlan& one) { return has_split_operators(one.plan); }));
+  knobs.sharded = false;
+  CHECK(std::ranges::none_of(found(knobs), [](const RankedPlan& one) { return shards_states(one.plan); }));
+}
+
+TEST_CASE("a job that fixes its microbatch keeps that of its plan in a search for a target") {
+  const test::World world = gpt_world(6, 4, 16, 7);
+  const NativeCostModel model(world.table(true));
+  Knobs knobs = knobs_for("megatron");
+  knobs.microbatch = false;
+  SearchOptions options = options_for("megatron");
+  Plan start = replicas(world);
+  for (const std::int32_t microbatch : {4, 8}) {
+    start.microbatch = microbatch;
+    options.start = start;
+    const SearchResult found = search(model, knobs, options).value().result;
+    REQUIRE_FALSE(found.plans.empty());
+    for (const RankedPlan& ranked : found.plans) CHECK(ranked.plan.microbatch == microbatch);
   }
 }
 

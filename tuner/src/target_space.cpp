@@ -13,6 +13,12 @@ bool between_layers(const ModelLayers& layers, std::int32_t cut) {
   return cut == layers.after.begin || std::any_of(layers.layers.begin(), layers.layers.end(), begins);
 }
 
+// Knobs that the job does not honour are fixed, whatever a wider space has switched on.
+void hold_knobs(PlanSpace& space) {
+  if (!space.knobs.tensor_parallel) space.tensor_parallel = {1};
+  if (!space.knobs.sharded) space.sharded = {ShardedLevel::kNone};
+}
+
 }  // namespace
 
 Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space) {
@@ -31,6 +37,7 @@ Status restrict_to_target(const std::string& target, const Model& model, PlanSpa
   if (limits.tensor_parallel == Reach::kNone) space.tensor_parallel = {1};
   if (limits.tensor_parallel != Reach::kLayer) space.mixed_splits = false;
   if (limits.recompute == Reach::kNone) space.knobs.recompute = false;
+  hold_knobs(space);
   std::erase_if(space.sharded, [&](ShardedLevel level) {
     return std::find(limits.levels.begin(), limits.levels.end(), level) == limits.levels.end();
   });

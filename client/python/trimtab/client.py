@@ -203,6 +203,11 @@ class Client:
                     "message": str(message)[:2000]}, important=True)
 
     @_contained
+    def out_of_memory(self, error):
+        """The plan that runs took more memory than there is, and this process is about to end for it."""
+        self.failed(self._change.active_epoch, self._step, reason="out_of_memory", message=error)
+
+    @_contained
     def close(self, step=None):
         """Say goodbye as far as the socket takes it at once."""
         if self._connection is not None:

@@ -3,7 +3,7 @@
     python3 -m trimtab.megatron /opt/megatron/pretrain_gpt.py ARGUMENTS...
 
 The script runs as `python3 SCRIPT ARGUMENTS...` runs it. Once Megatron-LM's train_step is loaded, each call of it tells the
-iteration, what it took, loss, gradient norm and peak memory. Without an agent (TRIMTAB_SOCKET) nothing is touched. What
+iteration, what it took, loss, gradient norm and peak memory. A script that ends for want of memory says so too. Without an agent (TRIMTAB_SOCKET) nothing is touched. What
 goes wrong here is said once, on standard error, and training goes on.
 
 Relied on, in Megatron Core 0.4 to 0.19: the module's `train_step` and `get_args`, `args.curr_iteration`, and what PLACES says.
@@ -20,6 +20,7 @@ import time
 import types
 
 from .client import connect
+from .out_of_memory import is_out_of_memory
 
 MODULES = ("megatron.training.training", "megatron.training")  # since Megatron Core 0.6; before
 # By the number of values that train_step returns (to Megatron Core 0.9; to 0.15; since): where should_exit and the
@@ -63,6 +64,14 @@ class Steps:
             return returned
 
         return told
+
+    def raised(self, error):
+        """The script ends with this. Where it is memory that was wanting, plans that need as much need not be tried."""
+        if not is_out_of_memory(error):
+            return
+        if self._client is None:
+            self._client = self._connect(0)  # Before the first step.
+        self._client.out_of_memory(error)
 
     def close(self):
         if self._client is not None:
@@ -200,6 +209,9 @@ def main():
     sys.meta_path.insert(0, Finder(steps.loaded))
     try:
         execute(code, script, arguments)
+    except Exception as error:
+        steps.raised(error)
+        raise
     finally:
         steps.close()
     return 0

@@ -11,7 +11,10 @@
 `loss_of(model, part)` returns the mean loss of a part of it. The process group is the script's own affair and exists
 before wrap(). PyTorch is loaded when it is needed, not by importing this.
 
-The knobs are rounding at most: samples, their order, the mean over them and the optimizer's arithmetic stay the same.
+Samples, their order, the mean over them and the optimizer's arithmetic stay the same: of a model in which each sample is computed
+by itself, the knobs change the order of sums alone. With dropout the masks are drawn for each microbatch: other ones with another
+plan (class = "statistical" in job.toml says that this may be). With batch norm, or a loss that is no mean over samples, another
+microbatch learns something else: set microbatch = false in job.toml, [knobs] (docs/targets.md).
 """
 import contextlib
 import dataclasses
@@ -22,6 +25,7 @@ import signal
 import time
 
 from .client import connect
+from .out_of_memory import is_out_of_memory
 
 SCHEMA = "trimtab.parallel/1"
 
@@ -138,8 +142,23 @@ class Run:
         """All ranks agreed to end after the last step: by a signal, or because Trimtab asked."""
         return self._stop
 
+    @contextlib.contextmanager
+    def _telling_of_memory(self):
+        """What runs out of memory here ends this rank: plans that need as much need not be tried."""
+        try:
+            yield
+        except Exception as error:
+            if is_out_of_memory(error):
+                self._client = self._client or connect()
+                self._client.out_of_memory(error)
+            raise
+
     def wrap(self, model, layers=()):
         """The model under checkpointing and data parallelism; `layers` are its equal blocks, in order."""
+        with self._telling_of_memory():
+            return self._wrap(model, layers)
+
+    def _wrap(self, model, layers):
         import torch.distributed as distributed
 
         chosen = self.configuration
@@ -230,7 +249,12 @@ class Run:
         """One optimizer step over this rank's samples. Returns the mean loss over the global batch.
 
         clip_norm: gradients are clipped to this norm, which is told to Trimtab as it was before.
+        A step that runs out of memory is told to Trimtab as such; what it raises is raised, and must end the process.
         """
+        with self._telling_of_memory():
+            return self._train(model, optimizer, batch, loss_of, clip_norm)
+
+    def _train(self, model, optimizer, batch, loss_of, clip_norm):
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         chosen = self.configuration
         samples = _first_tensor(batch).shape[0]

@@ -76,6 +76,11 @@ void Tuning::news(std::int32_t rank, const RankActive& active) {
 
 void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   const std::string message = "rank " + std::to_string(rank) + ": " + failed.message;
+  // Its ranks have no plan to go back to: the launch ends for it, and what it exits with would not say why.
+  if (is_restarted() && reason_of(failed.reason) == "out_of_memory") {
+    if (wants_no_ranks() || !has_ranks()) return;  // another rank of the launch was first
+    return crashed("out_of_memory", message);
+  }
   if (change_ && change_->agreement.fail(failed.epoch) == Agreement::Outcome::kFailed) {
     // Some ranks may hold the commit still: take it back before anything else is proposed.
     cancel_change();

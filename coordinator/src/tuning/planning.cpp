@@ -253,6 +253,15 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
   return options;
 }
 
+// What the target itself says of a plan was searched with the target; the rest is the job's to honour.
+bool honoured(const SearchTask& task, const Setting& setting, Plan plan) {
+  if (limits_plans(task.target)) {
+    if (semantic_hash(plan) == semantic_hash(setting.incumbent)) return true;  // whatever it is, it runs
+    plan.target_knobs.clear();
+  }
+  return tuner::validate(plan, setting.model, setting.cluster, task.knobs).empty();
+}
+
 // The most promising first: the least time that each may take if it is lucky.
 void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCostModel& calibrated,
           std::vector<std::pair<Plan, Candidate>>& found) {
@@ -286,8 +295,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
     TRIMTAB_TRY(const tuner::SearchOutcome outcome,
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
-      const bool judged = limits_plans(task.target);  // by the search for the target
-      if (!judged && !tuner::validate(ranked.plan, setting.model, setting.cluster, task.knobs).empty()) continue;
+      if (!honoured(task, setting, ranked.plan)) continue;
       Candidate one = candidate(ranked.plan, raw, calibrated);
       if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
     }

@@ -18,6 +18,8 @@
 
 namespace trimtab {
 
+struct Knobs;  // schema/job.hpp
+
 // How freely a target sets a knob.
 enum class Reach : std::uint8_t { kNone, kJob, kLayer };
 
@@ -54,6 +56,8 @@ struct ExportedPlan {
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
 [[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);
+// A job's knobs without splits and shards that the target does not honour. As they are for a target that is not known.
+[[nodiscard]] Knobs within_target(Knobs knobs, std::string_view target);
 // What the plan sets and the target cannot do: each by its place and name, with what was found. Empty = it can.
 // REQUIRES: the plan fits the model (tuner/validate.hpp).
 [[nodiscard]] Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/job.hpp"
 #include "schema/nearest.hpp"
 #include "targets/target_entry.hpp"
 
@@ -53,6 +54,15 @@ bool limits_plans(std::string_view target) {
 Result<TargetLimits> target_limits(std::string_view target) {
   TRIMTAB_TRY(const TargetEntry* const entry, find_target(target));
   return entry->limits;
+}
+
+Knobs within_target(Knobs knobs, std::string_view target) {
+  if (!limits_plans(target)) return knobs;
+  const auto limits = target_limits(target);
+  if (!limits.ok()) return knobs;
+  knobs.tensor_parallel = knobs.tensor_parallel && limits->tensor_parallel != Reach::kNone;
+  knobs.sharded = knobs.sharded && limits->sharded != Reach::kNone;
+  return knobs;
 }
 
 Result<std::vector<std::string>> unhonoured(const Plan& plan, const Model& model, std::string_view target) {
