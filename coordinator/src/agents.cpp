@@ -21,6 +21,7 @@ using Body = wire::FromAgent::BodyCase;
 constexpr std::uint32_t kHeartbeatMs = 2000;
 // The memory of a larger frame's message is given back.
 constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
+constexpr Nanoseconds kBetweenSwitches = std::chrono::seconds(1);
 // Launches that are ended at one hello; the next hello ends others.
 constexpr std::size_t kMostStrays = 64;
 
@@ -90,9 +91,9 @@ void Agents::dispatch(std::uint64_t peer, std::string_view frame, const wire::Fr
 }
 
 void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
-  const Member* known = services_.members.by_peer(peer);
-  if (known != nullptr && known->node != hello.node()) {
-    return refuse(peer, "this connection is node " + known->node + "'s; it cannot be another's as well");
+  // No agent says it twice, and each is work for every job.
+  if (const Member* known = services_.members.by_peer(peer)) {
+    return refuse(peer, "this connection is node " + known->node + "'s already: a connection has one hello");
   }
   const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
   if (!named.ok()) return refuse(peer, named.error().message);
@@ -117,9 +118,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   answer.mutable_welcome()->set_release(TRIMTAB_RELEASE);
   answer.mutable_welcome()->set_coordinator(services_.store.identity());
   answer.mutable_welcome()->set_heartbeat_ms(kHeartbeatMs);
-  // What an agent said when the connection began is not true any more when it says so again.
-  const Numbers said_before = uncompared_.contains(peer) ? Numbers::kUnknown : Numbers::kAgree;
-  const Numbers numbers = known != nullptr ? said_before : compare_batches(peer, hello);
+  const Numbers numbers = compare_batches(peer, hello);
   answer.mutable_welcome()->set_renew_instance(numbers == Numbers::kClash);
   answer.mutable_welcome()->set_costs_wait(numbers == Numbers::kUnknown);
   reply(peer, answer);
@@ -265,12 +264,44 @@ void Agents::end_strays(const wire::Hello& hello) {
 void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat) {
   const auto now = [this] { return static_cast<std::uint64_t>(services_.clock.wall().count()); };
   services_.clocks.heard(member.node, heartbeat, now());
-  if (services_.members.said_kill_switch(peer, heartbeat.kill_switch())) kill_switch(member);
+  said_kill_switch(member, heartbeat.kill_switch());
   wire::ToAgent answer;
   answer.mutable_heartbeat()->set_sent_ns(heartbeat.sent_ns());
   answer.mutable_heartbeat()->set_wall_ns(now());
   services_.clocks.answered(member.node, answer.heartbeat().wall_ns());
   reply(peer, answer);
+}
+
+// Each change is a commit, so a node has one in a while; of those that come sooner the last is taken when it is over.
+void Agents::said_kill_switch(const Member& member, bool thrown) {
+  const Nanoseconds now = services_.clock.monotonic();
+  const auto changed = switches_.find(member.node);
+  if (changed != switches_.end() && now - changed->second.at < kBetweenSwitches) {
+    changed->second.said = thrown;
+    return;
+  }
+  if (!services_.members.said_kill_switch(member.peer, thrown)) return;
+  switches_[member.node] = {now, thrown};
+  kill_switch(member);
+}
+
+// What a node said that is away by now it says again when it is back.
+void Agents::take_kill_switches() {
+  const Nanoseconds now = services_.clock.monotonic();
+  for (auto one = switches_.begin(); one != switches_.end();) {
+    const Member* member = services_.members.by_node(one->first);
+    const bool waits = now - one->second.at < kBetweenSwitches;
+    const bool differs = member != nullptr && member->peer != 0 && member->kill_switch != one->second.said;
+    if (!waits && !differs) {
+      one = switches_.erase(one);
+      continue;
+    }
+    if (!waits && services_.members.said_kill_switch(member->peer, one->second.said)) {
+      one->second.at = now;
+      kill_switch(*member);
+    }
+    ++one;
+  }
 }
 
 void Agents::kill_switch(const Member& member) {
@@ -442,6 +473,7 @@ void Agents::tick() {
   services_.live.forget_old(services_.clock.monotonic());
   services_.traces.tick();
   services_.probing.tick();
+  take_kill_switches();
   if (port_.received_bytes) services_.members.listen(port_.received_bytes);
   for (const std::string& node : services_.members.expire()) {
     spdlog::warn("node {} is lost: silent for more than {} s", node,

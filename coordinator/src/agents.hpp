@@ -83,6 +83,8 @@ class Agents {
   // To all agents, where it has changed.
   void tell_unfinished();
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
+  void said_kill_switch(const Member& member, bool thrown);
+  void take_kill_switches();
   void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void batch_stored(const CostIntake::Answer& stored);
@@ -109,7 +111,12 @@ class Agents {
   CollectiveIntake collectives_;
   CostIntake costs_;
   UnfinishedJobs unfinished_;
-  std::uint64_t launches_at_start_ = 0;                // that the state knew of
+  std::uint64_t launches_at_start_ = 0;  // that the state knew of
+  struct KillSwitch {
+    Nanoseconds at{0};  // monotonic: when it was last taken
+    bool said = false;
+  };
+  std::map<std::string, KillSwitch> switches_;         // by node: what changed a moment ago
   std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
   std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };

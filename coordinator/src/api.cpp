@@ -263,6 +263,8 @@ std::uint64_t trace_of(const Call& call) {
 }
 
 net::HttpResponse get_trace(const Call& call) {
+  // Of the few traces that there may be none stays because somebody looks on.
+  if (net::may(call.caller.role, net::Role::kOperate)) call.services.traces.wanted(trace_of(call));
   const auto document = call.services.traces.document(trace_of(call));
   return document ? ok(*document) : no_trace(call);
 }
@@ -271,8 +273,9 @@ net::HttpResponse get_trace_chunk(const Call& call) {
   const auto wanted = number(argument(call, "number"));
   if (!wanted) return failure(400, "number: which chunk is needed, from 0");
   auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
-  if (!chunk) return no_trace(call);
-  return {200, "application/octet-stream", std::move(*chunk)};
+  if (!chunk.ok()) return failure(chunk.error());
+  if (!*chunk) return no_trace(call);
+  return {200, "application/octet-stream", std::move(**chunk)};
 }
 
 net::HttpResponse finish_trace(const Call& call) {
@@ -321,7 +324,7 @@ constexpr Route kRoutes[] = {{"GET", "/", get_page, Need::kOpen},
                              {"GET", "/v1/jobs/{id}/live", get_live},
                              {"POST", "/v1/jobs/{id}/trace", post_trace, Need::kOperate},
                              {"GET", "/v1/traces/{id}", get_trace},
-                             {"GET", "/v1/traces/{id}/chunk", get_trace_chunk},
+                             {"GET", "/v1/traces/{id}/chunk", get_trace_chunk, Need::kOperate},
                              {"POST", "/v1/traces/{id}/finish", finish_trace, Need::kOperate},
                              {"POST", "/v1/jobs/{id}/stop", post_stop, Need::kOperate},
                              {"POST", "/v1/jobs/{id}/approve", post_approve, Need::kOperate},

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "schema/fingerprint.hpp"
+#include "schema/cost_database.hpp"
 #include "schema/nccl.hpp"
 #include "wire/agent.pb.h"
 
@@ -134,34 +134,71 @@ void CollectiveIntake::tick() {
 }
 
 bool CollectiveIntake::store() {
-  for (auto entry = costs_.begin(); entry != costs_.end();) {
-    if (!store(entry->first, entry->second)) return false;
-    count_ -= entry->second.size();
-    entry = costs_.erase(entry);
+  if (unstored_ && !store_one()) return false;
+  while (!costs_.empty()) {
+    const auto first = costs_.begin();
+    count_ -= first->second.size();
+    take_out(first->first, first->second);
+    costs_.erase(first);
+    if (unstored_ && !store_one()) return false;
   }
   return true;
 }
 
-bool CollectiveIntake::store(const std::string& fingerprint_json, const Costs& costs) {
+void CollectiveIntake::take_out(const std::string& fingerprint_json, const Costs& costs) {
   const auto fingerprint = parse_fingerprint(fingerprint_json, "collectives");
   if (!fingerprint.ok()) {
     spdlog::error("the costs of {} collectives are left out: {}", costs.size(), fingerprint.error().message);
-    return true;
+    return;
   }
-  if (origin_.empty()) {
-    // Of this run of the coordinator alone: the numbers begin at 1 again with the next.
-    origin_ = services_.store.identity() + "/collectives/" + std::to_string(services_.clock.wall().count());
-  }
-  std::vector<Cost> batch;
-  for (const auto& [key, statistics] : costs) batch.push_back({key, statistics});
-  const auto stored = services_.costs.add_batch({origin_, batch_ + 1}, *fingerprint, "passive", batch);
-  if (!stored.ok()) {
-    spdlog::error("the costs of collectives cannot be stored, they are kept: {}", stored.error().message);
+  unstored_ = Batch{0, *fingerprint, {}};
+  for (const auto& [key, statistics] : costs) unstored_->costs.push_back({key, statistics});
+}
+
+bool CollectiveIntake::store_one() {
+  const Status status = add();
+  if (!status.ok()) {
+    spdlog::error("the costs of collectives cannot be stored, they are kept: {}", status.error().message);
     return false;
   }
-  ++batch_;
-  services_.counters.cost_entries += batch.size();
+  services_.counters.cost_entries += unstored_->costs.size();
+  unstored_.reset();
   return true;
+}
+
+// A batch keeps its number through failures: whether one was committed all the same need not be known then.
+Status CollectiveIntake::add() {
+  const std::string origin = services_.store.identity() + "/collectives";
+  const bool is_first_try = unstored_->number == 0;
+  if (is_first_try) {
+    TRIMTAB_TRY_STATUS(find_last(origin));
+    unstored_->number = last_ + 1;
+  }
+  const BatchId id{origin, unstored_->number};
+  TRIMTAB_TRY(const bool is_new, services_.costs.add_batch(id, unstored_->fingerprint, "passive", unstored_->costs));
+  if (is_first_try && !is_new) {
+    unstored_->number = 0;
+    return unavailable("batch " + std::to_string(id.number) + " of " + origin +
+                       " is there already: another coordinator runs on a copy of this one's state. Give each a state "
+                       "directory of its own");
+  }
+  last_ = id.number;
+  return {};
+}
+
+// Numbers go on from what is stored, through every restart: sums are one for each cost then. A database that was set
+// back meanwhile has a gap, which nobody fills; left open it would keep all that follows from being folded.
+Status CollectiveIntake::find_last(const std::string& origin) {
+  TRIMTAB_TRY(OriginFindings found, services_.costs.compare({origin, last_ + 1, last_}));
+  if (found.ahead) {
+    last_ = found.last;
+    TRIMTAB_TRY(found, services_.costs.compare({origin, last_ + 1, last_}));
+  }
+  if (found.lost > 0) {
+    spdlog::warn("{} batches of collectives' costs are not in {} any more: it was set back to an older copy",
+                 found.lost, services_.costs.name());
+  }
+  return {};
 }
 
 }  // namespace trimtab::coordinator

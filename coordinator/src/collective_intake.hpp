@@ -7,9 +7,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/result.hpp"
 #include "collective_join.hpp"
 #include "schema/cost.hpp"
+#include "schema/fingerprint.hpp"
 #include "services.hpp"
 
 namespace trimtab::wire {
@@ -37,18 +40,27 @@ class CollectiveIntake {
 
  private:
   using Costs = std::map<CostKey, Statistics>;
+  struct Batch {
+    std::uint64_t number = 0;  // 0 = none yet
+    Fingerprint fingerprint;
+    std::vector<Cost> costs;
+  };
   [[nodiscard]] std::optional<StampClock> clock_of(const wire::CollectiveStamp& said, const std::string& node);
   void fold(const JoinedCollective& joined, const std::string& fingerprint_json);
   void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
-  bool store(const std::string& fingerprint_json, const Costs& costs);
+  // What is stored next, unless the fingerprint cannot be read.
+  void take_out(const std::string& fingerprint_json, const Costs& costs);
+  bool store_one();
+  [[nodiscard]] Status add();
+  [[nodiscard]] Status find_last(const std::string& origin);
 
   Services& services_;
   CollectiveJoin join_;
   std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
   std::map<std::string, Costs> costs_;          // by fingerprint
   std::size_t count_ = 0;
-  std::string origin_;  // of this process's batches
-  std::uint64_t batch_ = 0;
+  std::optional<Batch> unstored_;
+  std::uint64_t last_ = 0;  // of the coordinator's batches, as far as this process knows
   Nanoseconds stored_{0};
 };
 

@@ -136,11 +136,15 @@ std::optional<std::string> Traces::job_of(std::uint64_t id) const {
   return found == traces_.end() ? std::nullopt : std::optional(found->second.job);
 }
 
-std::optional<std::string> Traces::document(std::uint64_t id) {
+void Traces::wanted(std::uint64_t id) {
+  const auto found = traces_.find(id);
+  if (found != traces_.end()) found->second.touched = clock_.monotonic();
+}
+
+std::optional<std::string> Traces::document(std::uint64_t id) const {
   const auto found = traces_.find(id);
   if (found == traces_.end()) return std::nullopt;
-  Trace& trace = found->second;
-  trace.touched = clock_.monotonic();
+  const Trace& trace = found->second;
   json nodes = json::array();
   for (const auto& [name, node] : trace.nodes) {
     json one = {{"node", name}, {"ended", node.ended}, {"ranks", json::array()}};
@@ -161,17 +165,22 @@ std::optional<std::string> Traces::document(std::uint64_t id) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::optional<std::string> Traces::fetch(std::uint64_t id, std::uint64_t number) {
+Result<std::optional<std::string>> Traces::fetch(std::uint64_t id, std::uint64_t number) {
   const auto found = traces_.find(id);
-  if (found == traces_.end()) return std::nullopt;
+  if (found == traces_.end()) return std::optional<std::string>();
   Trace& trace = found->second;
   trace.touched = clock_.monotonic();
+  const std::uint64_t next = trace.first + trace.chunks.size();
+  if (number > next) {
+    return bad_input("number: chunk " + std::to_string(number) + " is asked for, but " + std::to_string(next) +
+                     " chunks have come so far: ask for them in their order, from 0");
+  }
   while (trace.first < number && !trace.chunks.empty()) {
     trace.bytes -= trace.chunks.front().size();
     trace.chunks.pop_front();
     ++trace.first;
   }
-  return trace.first == number && !trace.chunks.empty() ? trace.chunks.front() : std::string();
+  return std::optional(trace.first == number && !trace.chunks.empty() ? trace.chunks.front() : std::string());
 }
 
 bool Traces::finish(std::uint64_t id) {

@@ -53,12 +53,14 @@ class Traces {
 
   // Whose it is; nothing for an unknown number.
   [[nodiscard]] std::optional<std::string> job_of(std::uint64_t id) const;
-  // Who asks is still there.
+  // Whoever asked for it is still there; else it is abandoned after a while.
+  void wanted(std::uint64_t id);
   // {"trace", "job", "state": "running" | "done", "nodes": [{"node", "clock_ahead_ns", "clock_unsure_ns", ...}],
   // "chunks": how many came}; nothing for an unknown number.
-  [[nodiscard]] std::optional<std::string> document(std::uint64_t id);
-  // The chunk of this number (from 0), a serialized wire.FromAgent; empty when it has not come. Those before it go.
-  [[nodiscard]] std::optional<std::string> fetch(std::uint64_t id, std::uint64_t number);
+  [[nodiscard]] std::optional<std::string> document(std::uint64_t id) const;
+  // The chunk of this number (from 0), a serialized wire.FromAgent; empty when it is the next to come. Those before it
+  // go. Nothing for an unknown trace; bad input, and nothing goes, for a number beyond the next.
+  [[nodiscard]] Result<std::optional<std::string>> fetch(std::uint64_t id, std::uint64_t number);
   // Whoever asked has all that it wants.
   bool finish(std::uint64_t id);
 

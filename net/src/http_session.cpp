@@ -118,8 +118,25 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
                 beast::websocket::is_upgrade(head)};
     auto denied = core_->handlers.admit ? core_->handlers.admit(request_) : std::nullopt;
     if (denied) return turn_down(std::move(*denied));
+    if (const std::size_t bytes = announced(); bytes > 0) {
+      const std::string caller = peer_ ? peer_->name : request_.token;
+      if (!core_->has_room(caller, bytes)) {
+        return refuse(Refusal::Kind::kFull, 503,
+                      "the bodies of requests under way leave no room for " + std::to_string(bytes) +
+                          " bytes more: ask again in a second");
+      }
+      body_.emplace(core_, caller, bytes);
+    }
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
+  }
+
+  // What the body may take. One that is too large is told so, not that there is no room.
+  [[nodiscard]] std::size_t announced() const {
+    const std::size_t most = core_->options.max_body_bytes;
+    if (parser_->chunked()) return most;
+    const auto length = parser_->content_length();
+    return length ? static_cast<std::size_t>(std::min<std::uint64_t>(*length, most)) : 0;
   }
 
   void received(error_code failure) {
@@ -153,7 +170,11 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     keep_alive_ = request.keep_alive();
     head_only_ = request.method() == http::verb::head;
     request_.body = std::move(request.body());
-    reply(core_->handlers.http ? core_->handlers.http(request_) : plain(404, "there is no HTTP interface here"));
+    HttpResponse response =
+        core_->handlers.http ? core_->handlers.http(request_) : plain(404, "there is no HTTP interface here");
+    request_ = {};
+    body_.reset();
+    reply(std::move(response));
   }
 
   void upgrade(UpgradeRequest request) {
@@ -190,7 +211,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
     if (response.status == 401) response_.set(http::field::www_authenticate, "Bearer");
-    if (response.status == 429) response_.set(http::field::retry_after, "1");
+    if (response.status == 429 || response.status == 503) response_.set(http::field::retry_after, "1");
     response_.keep_alive(keep_alive_);
     response_.content_length(response.body.size());
     if (!head_only_) response_.body() = std::move(response.body);
@@ -240,6 +261,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   std::string address_;
   std::optional<PeerIdentity> peer_;
   HttpRequest request_;
+  std::optional<BodyShare> body_;  // of it, until it is handled
   std::uint64_t id_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();  // accepted, or answered last
   bool answering_ = false;

@@ -2,6 +2,7 @@
 
 // What the connections of one Server share. Loop thread only.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "net/server.hpp"
 
@@ -48,6 +50,12 @@ class WebSocketPeer {
   [[nodiscard]] virtual PeerAddresses addresses() = 0;
 };
 
+// What the bodies of all requests under way may take together, from their announcement until they are handled, and what
+// those of one caller may: max_connections bodies of max_body_bytes would be more memory than a daemon has. Where a
+// single body may be larger, it fits.
+inline constexpr std::size_t kMostBodyBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMostBodyBytesOfOne = std::size_t{64} << 20;
+
 struct ServerCore {
   ServerOptions options;
   ServerHandlers handlers;
@@ -56,11 +64,21 @@ struct ServerCore {
   std::uint64_t last_id = 0;
   std::map<std::uint64_t, std::shared_ptr<HttpSession>> sessions;
   std::map<PeerId, std::shared_ptr<WebSocketPeer>> peers;
+  std::map<std::string, std::size_t> body_bytes;  // under way, by caller
+  std::size_t all_body_bytes = 0;
 
   [[nodiscard]] bool full() const { return sessions.size() + peers.size() >= options.max_connections; }
 
   // Ends the connection that has been waited for longest; false when every one of them is of use.
   bool make_room();
+
+  // Whether a body of `bytes` has room beside those under way.
+  [[nodiscard]] bool has_room(const std::string& caller, std::size_t bytes) const {
+    const auto of_caller = body_bytes.find(caller);
+    const std::size_t own = of_caller == body_bytes.end() ? 0 : of_caller->second;
+    return own + bytes <= std::max(kMostBodyBytesOfOne, options.max_body_bytes) &&
+           all_body_bytes + bytes <= std::max(kMostBodyBytes, options.max_body_bytes);
+  }
 
   void refused(Refusal::Kind kind, const std::string& address, const std::string& reason) const {
     if (handlers.refused) handlers.refused({kind, address, reason});
@@ -77,6 +95,29 @@ struct ServerCore {
     if (peers.erase(id) == 0) return;
     if (handlers.closed) handlers.closed(id, reason);
   }
+};
+
+// Room for one body, given back with this.
+class BodyShare {
+ public:
+  BodyShare(std::shared_ptr<ServerCore> core, std::string caller, std::size_t bytes)
+      : core_(std::move(core)), caller_(std::move(caller)), bytes_(bytes) {
+    core_->all_body_bytes += bytes_;
+    core_->body_bytes[caller_] += bytes_;
+  }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+  ~BodyShare() {
+    core_->all_body_bytes -= bytes_;
+    const auto own = core_->body_bytes.find(caller_);
+    own->second -= bytes_;
+    if (own->second == 0) core_->body_bytes.erase(own);
+  }
+
+ private:
+  std::shared_ptr<ServerCore> core_;
+  std::string caller_;
+  std::size_t bytes_;
 };
 
 }  // namespace trimtab::net

@@ -22,6 +22,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
+// Pings, pongs and the like, each of which is read between two messages whatever the rate of those is. Nobody who means
+// well sends one in a second.
+constexpr Rate kControlFrames{20, 0};
 // A peer that has once sent a large frame does not keep its memory.
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
@@ -51,6 +54,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     socket_.read_message_max(largest_frame());
     socket_.auto_fragment(false);
     socket_.binary(true);
+    socket_.control_callback([this](websocket::frame_type, beast::string_view) { controlled(); });
     socket_.async_accept(request_, [self = shared_from_this()](error_code failure) { self->accepted(failure); });
   }
 
@@ -167,6 +171,14 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     read_on(wait);
   }
 
+  // Reading cannot pause here, so who floods is ended.
+  void controlled() {
+    if (finished_ || closing_) return;
+    if (controls_.take(std::chrono::steady_clock::now().time_since_epoch(), 0).count() == 0) return;
+    refuse(Refusal::Kind::kMalformed, "it sends more than " + std::to_string(kControlFrames.frames_per_second) +
+                                          " WebSocket control frames in a second");
+  }
+
   void read_on(Nanoseconds wait) {
     if (wait.count() == 0 || finished_) return read();
     if (!core_->stopped && core_->handlers.delayed) core_->handlers.delayed(id_);
@@ -243,6 +255,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   UpgradeRequest request_;
   PeerOrigin origin_;
   RateLimit rate_;
+  RateLimit controls_{kControlFrames};
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;

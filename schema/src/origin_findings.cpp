@@ -76,6 +76,7 @@ Result<OriginFindings> find_of_origin(Database& database, const OriginNumbers& s
   OriginFindings findings;
   findings.node = stored.node;
   if (is_anothers(stored.node, said)) return findings;
+  findings.last = static_cast<std::uint64_t>(stored.highest);
   findings.ahead = said.last < static_cast<std::uint64_t>(stored.highest);
   if (findings.ahead || lost(stored, said) == 0) return findings;
   TRIMTAB_TRY_STATUS(database.transaction([&] { return count_as_empty(database, said, stored); }));

@@ -70,14 +70,59 @@ TEST_CASE("a node whose message takes longer than the time-out to come is not lo
   CHECK(world.closed == std::set<std::uint64_t>{2});
 }
 
-TEST_CASE("a connection is one node's") {
+TEST_CASE("a connection is one node's, and has one hello") {
   World world;
   world.hello("n0", 1);
-  world.hello("n0", 1);
   CHECK(world.closed.empty());
-  world.hello("n1", 1);
+  const std::size_t before = world.told[1].size();
+  world.hello(GENERATE("n0", "n1"), 1);
   CHECK(world.closed == std::set<std::uint64_t>{1});
   CHECK(world.members.by_node("n1") == nullptr);
+  REQUIRE(world.told[1].size() == before + 1);
+  CHECK_THAT(world.told[1].back().refused().reason(), Catch::Contains("a connection has one hello"));
+}
+
+TEST_CASE("a kill switch that flips all the time is written once in a second, and its last state is taken") {
+  World world;
+  world.hello("n0", 1);
+  const auto rows = [&] { return world.store.audit("", 0, 100).value().size(); };
+  const auto is_thrown = [&] { return world.members.by_node("n0")->kill_switch; };
+  world.switch_to(1, true);
+  CHECK(is_thrown());
+  CHECK(rows() == 1);
+  for (int i = 0; i < 100; ++i) world.switch_to(1, i % 2 == 1);
+  world.switch_to(1, false);
+  CHECK(is_thrown());
+  world.agents.tick();
+  CHECK(rows() == 1);
+  world.clock.advance(std::chrono::seconds(1));
+  world.agents.tick();
+  CHECK_FALSE(is_thrown());
+  CHECK(rows() == 2);
+  world.switch_to(1, true);
+  world.clock.advance(std::chrono::seconds(1));
+  world.switch_to(1, true);  // as the heartbeat says that comes next
+  CHECK(is_thrown());
+  CHECK(rows() == 3);
+  world.clock.advance(std::chrono::seconds(1));
+  world.agents.tick();
+  world.agents.tick();
+  CHECK(is_thrown());
+  CHECK(rows() == 3);
+}
+
+TEST_CASE("a kill switch that was thrown a moment before its node was away is taken when it is back") {
+  World world;
+  world.hello("n0", 1);
+  world.switch_to(1, true);
+  world.switch_to(1, false);
+  world.agents.closed(1, "gone");
+  world.clock.advance(std::chrono::seconds(5));
+  world.agents.tick();
+  CHECK(world.members.by_node("n0")->kill_switch);
+  world.hello("n0", 2);
+  world.switch_to(2, false);
+  CHECK_FALSE(world.members.by_node("n0")->kill_switch);
 }
 
 TEST_CASE("a trace does not wait for a node that has fallen silent") {
@@ -224,8 +269,6 @@ TEST_CASE("an agent that was set back, and a copy of an agent, are given a new i
   World world;
   world.hello("n0", 1);
   for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
-  // What a connection began with is not true any more when it is said again.
-  CHECK_FALSE(world.told_to_renew(1, "n0", 2, 2));
   CHECK(world.told_to_renew(2, "n0", 2, 2));
   CHECK_FALSE(world.told_to_renew(3, "n0", 2, 3));
   // Of an earlier release, which says nothing of its numbers.
@@ -292,12 +335,13 @@ TEST_CASE("an instance that is a part of another's name is refused") {
 
 TEST_CASE("what an agent says of launches does not use up their numbers") {
   World world;
+  std::uint64_t peer = 0;
   const auto say = [&](std::uint64_t number) {
     wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
     wire::JobLaunch& launch = *from.mutable_hello()->add_launches();
     launch.set_job("gpt");
     launch.set_launch(number);
-    world.say(1, from);
+    world.say(++peer, from);
     return world.store.last_launch("gpt").value();
   };
   CHECK(say(std::uint64_t{1} << 48) == 0);
@@ -330,7 +374,7 @@ TEST_CASE("a job that is handed in after the state was set back has a launch tha
   CHECK(world.store.last_launch("gpt").value() == 7);
   CHECK(world.submit("gpt").state().launch == 7);
   launch.set_launch(UINT64_MAX);  // no number
-  world.agents.message(1, from.SerializeAsString());
+  world.agents.message(2, from.SerializeAsString());
   CHECK(world.store.last_launch("gpt").value() == 7);
 }
 

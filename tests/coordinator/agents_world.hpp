@@ -85,6 +85,11 @@ struct World {
     from.mutable_heartbeat()->set_sent_ns(1);
     say(peer, from);
   }
+  void switch_to(std::uint64_t peer, bool thrown) {
+    wire::FromAgent from;
+    from.mutable_heartbeat()->set_kill_switch(thrown);
+    say(peer, from);
+  }
   // A heartbeat of a node whose clock is so far ahead, and the answer to the one before it.
   void heartbeat_ahead(std::uint64_t peer, Nanoseconds ahead) {
     wire::FromAgent from;

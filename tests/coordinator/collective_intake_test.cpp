@@ -3,10 +3,14 @@
 #include <spdlog/spdlog.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 
+#include "cost_tables.hpp"
 #include "fake_agent.hpp"
+#include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/nccl.hpp"
+#include "tested_backends.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;
@@ -18,14 +22,21 @@ struct World {
   TemporaryDirectory directory;
   ManualClock clock;
   net::EventLoop loop;
-  StateStore store = StateStore::open(directory.path() + "/state.db").value();
-  CostDatabase costs = CostDatabase::open(directory.path() + "/costs.db", OpenMode::kCreate).value();
+  StateStore store;
+  CostDatabase costs;
   SearchWorker worker{loop, clock};
   Membership members{clock};
   Services services{clock, store, costs, worker, members, {}, {}, directory.path(), {}, {}};
   CollectiveIntake intake{services};
 
-  World() { spdlog::set_level(spdlog::level::off); }
+  // In databases of these names, or in its own directory.
+  explicit World(const std::string& state = "", const std::string& cost_database = "")
+      : store(StateStore::open(state.empty() ? directory.path() + "/state.db" : state).value()),
+        costs(CostDatabase::open(cost_database.empty() ? directory.path() + "/costs.db" : cost_database,
+                                 OpenMode::kCreate)
+                  .value()) {
+    spdlog::set_level(spdlog::level::off);
+  }
 
   // What a rank says of `count` all-reduces in which rank 1 came 50 µs late.
   wire::CollectiveStamps said(std::uint32_t rank, std::uint32_t first, std::uint32_t count) const {
@@ -52,10 +63,46 @@ struct World {
     }
     return stamps;
   }
+  // As many batches, each of one all-reduce that was joined.
+  void store_batches(std::uint32_t count) {
+    for (std::uint32_t end = next_ + count; next_ < end; ++next_) {
+      intake.take(said(0, next_, 1), "n0", 2);
+      intake.take(said(1, next_, 1), "n0", 2);
+      REQUIRE(intake.store());
+    }
+  }
   std::vector<Cost> stored() {
     return costs.costs(hash(parse_fingerprint(fingerprint_json(), "test").value()), {}, "passive").value();
   }
+  std::uint64_t counted() { return stored().at(0).statistics.count(); }
+
+ private:
+  std::uint32_t next_ = 0;
 };
+
+struct Tables {
+  std::int64_t origins = 0;
+  std::int64_t costs = 0;  // folded
+  std::int64_t batches = 0;
+};
+
+Tables tables(const std::string& name) {
+  const auto database = Database::open(name, DatabaseMode::kReadOnly, cost_tables::migrations()).value();
+  const auto rows = database
+                        .query(
+                            "SELECT (SELECT COUNT(*) FROM origins), (SELECT COUNT(*) FROM costs), "
+                            "(SELECT COUNT(*) FROM batches)")
+                        .value();
+  return {as_integer(rows.at(0)[0]), as_integer(rows.at(0)[1]), as_integer(rows.at(0)[2])};
+}
+
+// Sets the origin's rows back to none, as where an older copy is put in a server's place.
+void set_back(const std::string& name) {
+  auto database = Database::open(name, DatabaseMode::kReadWrite, cost_tables::migrations()).value();
+  for (const char* table : {"costs", "batches", "origins"}) {
+    REQUIRE(database.execute(std::string("DELETE FROM ") + table).ok());
+  }
+}
 
 }  // namespace
 
@@ -134,6 +181,57 @@ TEST_CASE("later collectives add to the same cost, and nothing is stored twice",
     world.intake.tick();
   }
   CHECK(world.stored()[0].statistics.count() == 30);
+}
+
+TEST_CASE("a coordinator's collectives are one row for each cost, however often it starts", "[nccl]") {
+  const test::DatabasePlace place(GENERATE(from_range(test::backends())));
+  for (std::uint64_t start = 1; start <= 5; ++start) {
+    World world(place.name("state"), place.name("costs"));
+    world.clock.advance(std::chrono::hours(start));
+    world.store_batches(50);
+    CHECK(world.counted() == start * 50);
+    CHECK(world.stored().at(0).statistics.mean() == 200'000);
+  }
+  const Tables after = tables(place.name("costs"));
+  CHECK(after.origins == 1);
+  CHECK(after.costs == 1);
+  CHECK(after.batches < 64);
+}
+
+TEST_CASE("coordinators that share their costs number their collectives apart", "[nccl]") {
+  const test::DatabasePlace place(test::backends().back());
+  World one(place.name("state"), place.name("costs"));
+  World other(place.name("other state"), place.name("costs"));
+  one.store_batches(3);
+  other.store_batches(3);
+  CHECK(one.counted() == 6);
+  CHECK(tables(place.name("costs")).origins == 2);
+}
+
+TEST_CASE("collectives' costs are kept where a copy of the state has used up their numbers", "[nccl]") {
+  const test::DatabasePlace place(test::backends().back());
+  const TemporaryDirectory directory;
+  { World made(directory.path() + "/state"); }
+  std::filesystem::copy_file(directory.path() + "/state", directory.path() + "/copy");
+  World one(directory.path() + "/state", place.name("costs"));
+  World copy(directory.path() + "/copy", place.name("costs"));
+  for (int round = 0; round < 3; ++round) {
+    one.store_batches(2);
+    copy.store_batches(1);
+  }
+  CHECK(one.counted() == 9);
+}
+
+TEST_CASE("collectives' costs are folded again where their database was set back to an older copy", "[nccl]") {
+  const test::DatabasePlace place(test::backends().back());
+  World world(place.name("state"), place.name("costs"));
+  world.store_batches(70);
+  set_back(place.name("costs"));
+  world.store_batches(130);
+  CHECK(world.counted() == 130);
+  const Tables after = tables(place.name("costs"));
+  CHECK(after.costs == 1);
+  CHECK(after.batches < 64);
 }
 
 TEST_CASE("a fingerprint that cannot be read costs its collectives only", "[nccl]") {

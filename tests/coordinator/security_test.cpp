@@ -159,6 +159,9 @@ TEST_CASE("a viewer starts and changes nothing") {
   }
   CHECK(one.status("wall", "POST", "/v1/jobs", submission("mine")) == 403);
   CHECK(one.status("wall", "POST", "/v1/profile", submission("mine")) == 403);
+  CHECK(one.status("wall", "GET", "/v1/traces/1") == 404);
+  CHECK(one.status("wall", "GET", "/v1/traces/1/chunk?number=0") == 403);
+  CHECK(one.status("ana", "GET", "/v1/traces/1/chunk?number=0") == 404);
   CHECK(one.status("agents", "GET", "/v1/jobs") == 403);
   const auto jobs = one.ask(Fixture::token("wall"), "GET", "/v1/jobs");
   REQUIRE(jobs.ok());

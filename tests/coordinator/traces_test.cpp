@@ -43,6 +43,7 @@ struct Rig {
     end.add_ranks()->set_records(5);
     return traces.ended(from, end);
   }
+  std::string fetch(std::uint64_t id, std::uint64_t number) { return traces.fetch(id, number).value().value(); }
   json state(std::uint64_t id) { return json::parse(traces.document(id).value_or("null")); }
   ManualClock clock;
   std::map<std::string, std::vector<wire::ToAgent>> sent;
@@ -58,13 +59,13 @@ TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done wh
   REQUIRE(rig.sent["n0"].size() == 1);
   CHECK(rig.sent["n1"][0].trace_start().job() == "a");
   CHECK(rig.sent["n1"][0].trace_start().seconds() == 2);
-  CHECK(rig.traces.fetch(id, 0).value().empty());
+  CHECK(rig.fetch(id, 0).empty());
   (void)rig.chunk(id, 3);
   (void)rig.chunk(id, 3);
-  CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));
-  CHECK(rig.traces.fetch(id, 0).value() == std::string(10, 'a'));  // asked again: still there
-  CHECK(rig.traces.fetch(id, 1).value() == std::string(10, 'b'));
-  CHECK(rig.traces.fetch(id, 0).value().empty());  // gone
+  CHECK(rig.fetch(id, 0) == std::string(10, 'a'));
+  CHECK(rig.fetch(id, 0) == std::string(10, 'a'));  // asked again: still there
+  CHECK(rig.fetch(id, 1) == std::string(10, 'b'));
+  CHECK(rig.fetch(id, 0).empty());  // gone
   CHECK(rig.state(id).at("chunks") == 2);
   (void)rig.end(id, "n0");
   CHECK(rig.state(id).at("state") == "running");
@@ -75,7 +76,7 @@ TEST_CASE("a trace is started on every node, fetched chunk by chunk, and done wh
   CHECK_FALSE(rig.state(id).at("nodes")[1].contains("clock_ahead_ns"));
   CHECK(rig.traces.finish(id));
   CHECK_FALSE(rig.traces.document(id));
-  CHECK_FALSE(rig.traces.fetch(id, 0));
+  CHECK_FALSE(rig.traces.fetch(id, 0).value());
 }
 
 TEST_CASE("a node neither ends a trace for another nor adds to one that it takes no part in") {
@@ -99,7 +100,7 @@ TEST_CASE("a reader that is too slow makes the coordinator drop, not grow") {
   for (int i = 0; i < 40; ++i) (void)rig.chunk(id, 7, std::size_t{4} << 20);
   CHECK(rig.state(id).at("chunks") == 32);
   CHECK(rig.state(id).at("dropped") == 8 * 7);
-  CHECK(rig.traces.fetch(id, 1).has_value());
+  CHECK_FALSE(rig.fetch(id, 1).empty());
   (void)rig.chunk(id, 7, std::size_t{4} << 20);
   CHECK(rig.state(id).at("chunks") == 33);
 }
@@ -114,6 +115,38 @@ TEST_CASE("what nobody fetches is stopped on the nodes and forgotten") {
   CHECK(rig.sent["n0"].size() == 1);
   REQUIRE(rig.sent["n1"].size() == 2);
   CHECK(rig.sent["n1"][1].trace_stop().id() == id);
+}
+
+TEST_CASE("who asks for a chunk beyond the next is refused, and nothing is lost by it") {
+  Rig rig;
+  const auto id = rig.start();
+  (void)rig.chunk(id, 3);
+  (void)rig.chunk(id, 3);
+  for (const std::uint64_t number : {std::uint64_t{3}, UINT64_MAX}) {
+    const auto refused = rig.traces.fetch(id, number);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kBadInput);
+  }
+  CHECK(rig.fetch(id, 0) == std::string(10, 'a'));
+  CHECK(rig.fetch(id, 2).empty());  // the next to come: those before it have been read
+  CHECK_FALSE(rig.traces.fetch(id + 1, 7).value());
+}
+
+TEST_CASE("a trace is not kept by those who look at it, but by those who want it") {
+  Rig rig;
+  const auto id = rig.start();
+  for (int half_minutes = 0; half_minutes < 4; ++half_minutes) {
+    rig.traces.wanted(id);
+    rig.clock.advance(30s);
+    rig.traces.tick();
+  }
+  CHECK(rig.traces.document(id));
+  for (int half_minutes = 0; half_minutes < 4; ++half_minutes) {
+    rig.clock.advance(30s);
+    (void)rig.traces.document(id);
+    rig.traces.tick();
+  }
+  CHECK_FALSE(rig.traces.document(id));
 }
 
 TEST_CASE("one trace a job, few at once, and only where somebody is") {

@@ -200,6 +200,69 @@ TEST_CASE("when there are too many connections the one that has been silent for 
   CHECK(refusals[0].kind == Refusal::Kind::kFull);
 }
 
+namespace {
+
+// Callers that announce bodies of 8 MiB and send nothing of them.
+struct Announcing {
+  EventLoop loop;
+  std::size_t admitted = 0;
+  std::vector<Refusal> refusals;
+  std::unique_ptr<Server> server;
+  std::vector<RawClient> held;
+
+  Announcing() {
+    ServerHandlers handlers{answer, {}, {}, {}};
+    handlers.admit = [this](const HttpRequest&) -> std::optional<HttpResponse> {
+      ++admitted;
+      return std::nullopt;
+    };
+    handlers.refused = [this](const Refusal& refusal) { refusals.push_back(refusal); };
+    server = Server::start(loop, {}, std::move(handlers)).value();
+  }
+  static std::string head(const std::string& caller, const std::string& length) {
+    return "POST /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + caller +
+           "\r\n" + length + "\r\n\r\n";
+  }
+  void hold(const std::string& caller, std::size_t count) {
+    const std::size_t before = admitted;
+    for (std::size_t i = 0; i < count; ++i) {
+      held.push_back(RawClient::tcp(server->port()));
+      held.back().send(head(caller, "Content-Length: 8388608"));
+    }
+    REQUIRE(run_until(loop, [&] { return admitted == before + count; }));
+  }
+  std::string post(const std::string& caller) {
+    return raw_exchange(loop, *server, head(caller, "Content-Length: 4") + "body");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what one caller's bodies may take is bounded, and others have room") {
+  Announcing one;
+  one.hold("ana", 8);
+  const std::string refused = one.post("ana");
+  CHECK(refused.starts_with("HTTP/1.1 503"));
+  CHECK(refused.find("\r\nRetry-After: 1\r\n") != std::string::npos);
+  REQUIRE(one.refusals.size() == 1);
+  CHECK(one.refusals[0].kind == Refusal::Kind::kFull);
+  CHECK(raw_exchange(one.loop, *one.server, Announcing::head("ana", "Transfer-Encoding: chunked"))
+            .starts_with("HTTP/1.1 503"));
+  CHECK(one.post("ben").find("POST 1 body") != std::string::npos);
+  one.held.pop_back();
+  bool again = false;
+  for (int tries = 0; tries < 100 && !again; ++tries) again = one.post("ana").starts_with("HTTP/1.1 200");
+  CHECK(again);
+  CHECK(one.post("ana").starts_with("HTTP/1.1 200"));  // what was handled takes no room
+}
+
+TEST_CASE("what all callers' bodies may take is bounded, and a request without one is answered") {
+  Announcing all;
+  for (const char* caller : {"ana", "ben", "cho", "dan"}) all.hold(caller, 8);
+  CHECK(all.post("eve").starts_with("HTTP/1.1 503"));
+  CHECK(request(all.loop, all.server->port(), "GET", "/v1/echo?q=a")->status == 200);
+}
+
 TEST_CASE("a port in use is refused with its number and what to do") {
   EventLoop loop;
   const auto server = start(loop);

@@ -318,14 +318,30 @@ TEST_CASE("a WebSocket that does not say who it is ends in time, whatever else i
     const auto client = RawClient::tcp(pair.server->port());
     client.send(kUpgrade);
     static_cast<void>(client.read_exactly(20));
-    client.send(first_fragment);
-    while (client.send(ping + fragment)) {
+    client.send(first_fragment + ping);
+    while (client.send(fragment)) {
     }
   });
   REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
   CHECK(pair.peer_ends[0].find("did not say who it is") != std::string::npos);
   REQUIRE(pair.refusals.size() == 1);
   CHECK(pair.refusals[0].kind == Refusal::Kind::kSlow);
+}
+
+TEST_CASE("who floods with pings or pongs is ended, in the middle of a message as well") {
+  Pair pair;
+  pair.serve();
+  const std::string ping("\x89\x80\x00\x00\x00\x00", 6);
+  const std::string pong("\x8a\x80\x00\x00\x00\x00", 6);
+  const std::string first_fragment("\x02\x80\x00\x00\x00\x00", 6);
+  std::string flood = GENERATE(false, true) ? first_fragment : std::string();
+  const bool pings = GENERATE(false, true);
+  for (int i = 0; i < 200; ++i) flood += pings ? ping : pong;
+  after_upgrade(pair, flood);
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK(pair.peer_ends[0].find("control frames") != std::string::npos);
+  REQUIRE(pair.refusals.size() == 1);
+  CHECK(pair.refusals[0].kind == Refusal::Kind::kMalformed);
 }
 
 TEST_CASE("one that has said who it is stays, also when there are too many connections, and others give way") {

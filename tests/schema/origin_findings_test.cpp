@@ -92,6 +92,7 @@ TEST_CASE("an origin that has numbered fewer batches than are stored is told fro
   for (std::uint64_t number = 1; number <= 70; ++number) store(database, number);
   CHECK(database.compare({"agent", 61, 60}).value().ahead);
   CHECK(database.compare({"agent", 40, 69}).value().ahead);
+  CHECK(database.compare({"agent", 1, 0}).value().last == 70);
   CHECK_FALSE(database.compare({"agent", 61, 70}).value().ahead);
   CHECK(counted(database) == 70);
 }

@@ -61,6 +61,7 @@ struct OriginNumbers {
 struct OriginFindings {
   std::uint64_t lost = 0;  // were stored here once and are not: this is an older copy. They count as without costs now
   bool ahead = false;      // later numbers are stored: the maker is an older copy, or there are two of it
+  std::uint64_t last = 0;  // the highest number that was stored when it was asked
   std::string node = {};   // whose the origin is, empty = nobody's yet. Of another's nothing is found or changed
 };
 
