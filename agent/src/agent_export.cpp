@@ -18,7 +18,7 @@ Status Agent::Implementation::serve_metrics() {
   options.port = configuration.metrics_port;
   if (for_others) options.tls = tls;
   options.max_connections = 64;
-  options.max_body_bytes = 4096;
+  options.max_body_bytes = 0;  // A page is asked for without one; and no WebSocket: nobody hears messages here.
   const bool names_jobs = for_others || configuration.metrics_name_jobs;
   if (!names_jobs) {
     TRIMTAB_TRY(opaque_jobs, OpaqueJobs::open(configuration.state + "/metrics.key"));

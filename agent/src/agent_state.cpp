@@ -28,9 +28,11 @@ constexpr Nanoseconds kAlone = std::chrono::seconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
-// What an agent without ranks may take: scripts/soak measures it.
-constexpr double kIdleMemory = 64 << 20;
-constexpr double kIdleCores = 0.01;
+
+std::optional<OwnUse> measure_own_use() {
+  const auto self = host::read_process_facts("/", ::getpid());
+  return self.ok() ? std::optional(OwnUse{self->resident_bytes, self->cpu_time}) : std::nullopt;
+}
 
 net::Rate rate_of(const Configuration& chosen) {
   return {chosen.max_message_rate, static_cast<std::uint64_t>(std::max(chosen.max_byte_rate, chosen.max_frame))};
@@ -98,6 +100,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                 clock.monotonic(), clock.wall()),
       conversation(conversation_parts(), coordinator_port()),
       disk_use(chosen.state, allowed_disk(chosen), [](const std::string& line) { spdlog::warn("{}", line); }),
+      own_use({chosen.memory_budget, chosen.cpu_budget}, measure_own_use,
+              [](const std::string& line) { spdlog::warn("{}", line); }),
       tls(std::move(certificates)),
       link(loop, link_options(chosen, tls, [this] { return token(); }),
            {[this] { conversation.opened(); }, [this](std::string_view frame) { conversation.received(frame); },
@@ -179,6 +183,7 @@ Status Agent::Implementation::open() {
   retention_timer = loop.every(kRetentionPeriod, [this] {
     retention.step(clock.monotonic(), clock.wall());
     disk_use.step(clock.monotonic());
+    own_use.step(clock.monotonic(), ranks.running() > 0);
   });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] {
     follow_kill_switch();
@@ -354,7 +359,7 @@ Bytes Agent::Implementation::database_bytes() const {
   return sum;
 }
 
-void Agent::Implementation::add_disk_metrics(std::vector<net::Metric>& all) const {
+void Agent::Implementation::add_budget_metrics(std::vector<net::Metric>& all) const {
   const auto gauge = [&all](const char* name, const char* help, double value, const std::string& labels) {
     all.push_back({std::string("trimtab_agent_") + name, false, help, value, labels});
   };
@@ -370,7 +375,18 @@ void Agent::Implementation::add_disk_metrics(std::vector<net::Metric>& all) cons
   }
   gauge("disk_budget_bytes", "What databases, logs and scratch of those may take before the agent warns.",
         static_cast<double>(disk_use.budget()), "");
-  gauge("over_budget", "1 while the agent takes more than its budget.", disk_use.over() ? 1 : 0, "{what=\"disk\"}");
+  const bool ranks_run = ranks.running() > 0;
+  gauge("memory_budget_bytes", "What it may take of memory before it warns, with ranks as they are.",
+        static_cast<double>(own_use.budgets().allowed_memory(ranks_run)), "");
+  gauge("cpu_budget_cores", "The same of processor time, over a minute.", own_use.budgets().allowed_cores(ranks_run),
+        "");
+  const auto over = [&gauge](const char* what, bool is_over) {
+    gauge("over_budget", "1 while the agent takes more than its budget.", is_over ? 1 : 0,
+          std::string("{what=\"") + what + "\"}");
+  };
+  over("disk", disk_use.over());
+  over("memory", own_use.over_memory());
+  over("cpu", own_use.over_cpu());
 }
 
 std::vector<net::Metric> Agent::Implementation::metrics() const {
@@ -463,8 +479,9 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       gauge("kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
             kill_switch.thrown() ? 1 : 0),
       gauge("database_bytes", "The agent's databases on disk, with their logs.", static_cast<double>(database_bytes())),
-      gauge("idle_memory_budget_bytes", "What the agent may take while no rank runs.", kIdleMemory),
-      gauge("idle_cpu_budget_cores", "The same of processor time.", kIdleCores),
+      gauge("idle_memory_budget_bytes", "What the agent may take while no rank runs.",
+            static_cast<double>(own_use.budgets().allowed_memory(false))),
+      gauge("idle_cpu_budget_cores", "The same of processor time.", own_use.budgets().allowed_cores(false)),
       gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()),
   };
   if (self.ok()) {
@@ -475,7 +492,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   const auto append = [&all](std::vector<net::Metric> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  add_disk_metrics(all);
+  add_budget_metrics(all);
   if (exporter) exporter->append(all);
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));

@@ -31,6 +31,7 @@
 #include "net/server.hpp"
 #include "node_facts.hpp"
 #include "opaque_jobs.hpp"
+#include "own_use.hpp"
 #include "rank_news.hpp"
 #include "rank_rings.hpp"
 #include "rank_sessions.hpp"
@@ -75,7 +76,7 @@ struct Agent::Implementation {
   [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
-  void add_disk_metrics(std::vector<net::Metric>& all) const;
+  void add_budget_metrics(std::vector<net::Metric>& all) const;
 
   net::EventLoop& loop;
   Configuration configuration;
@@ -98,6 +99,7 @@ struct Agent::Implementation {
   JobRetention retention;
   CoordinatorConversation conversation;
   DiskUseWatch disk_use;
+  OwnUseWatch own_use;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
   std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them

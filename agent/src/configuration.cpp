@@ -159,6 +159,24 @@ Status set_disk_budget(Configuration& c, const std::string& text) {
   return {};
 }
 
+Status set_memory_budget(Configuration& c, const std::string& text) {
+  Bytes budget = 0;
+  TRIMTAB_TRY_STATUS(set_bytes(budget, text, Bytes{1} << 20));
+  c.memory_budget = budget;
+  return {};
+}
+
+Status set_cpu_budget(Configuration& c, const std::string& text) {
+  double cores = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  if (!is_number || !(cores > 0) || cores > 4096) {
+    return bad_input("needs a number of cores above 0 and up to 4096, such as 0.5, but it is '" + text + "'");
+  }
+  c.cpu_budget = cores;
+  return {};
+}
+
 Status set_switch(bool& field, const std::string& text) {
   if (text != "true" && text != "false") return bad_input("must be true or false, but it is '" + text + "'");
   field = text == "true";
@@ -204,6 +222,13 @@ constexpr std::array kKeys{
     ConfigurationKey{"disk_budget", "BYTES",
                      "disk that its databases, logs and jobs' scratch take before it warns; at least twice spool_limit",
                      set_disk_budget},
+    ConfigurationKey{"memory_budget", "BYTES",
+                     "memory that it takes before it warns (default: 64MiB, and 1GiB while ranks run)",
+                     set_memory_budget},
+    ConfigurationKey{
+        "cpu_budget", "CORES",
+        "processor time, over a minute, that it takes before it warns (default: 0.01, and 1 while ranks run)",
+        set_cpu_budget},
     ConfigurationKey{"job_retention", "TIME",
                      "how long the directory of a job that is over is kept, such as 30d; 0s = for ever", set_retention},
     ConfigurationKey{"rank_log_limit", "BYTES", "size of a rank's log file at which it starts anew",
@@ -263,6 +288,11 @@ Error unknown_key(const std::string& where, const std::string& name) {
 std::optional<std::string> text_of(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* integer = value.as_integer()) return std::to_string(integer->get());
+  if (const auto* number = value.as_floating_point()) {
+    std::array<char, 32> digits{};
+    const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number->get());
+    if (error == std::errc{}) return std::string(digits.data(), end);
+  }
   if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
   return std::nullopt;
 }
@@ -274,7 +304,7 @@ Status apply_table(Configuration& configuration, const std::string& file, const 
     const auto* key = find_key(text_name);
     if (key == nullptr) return unknown_key(where, text_name);
     const auto text = text_of(value);
-    if (!text) return bad_input(where + ": " + text_name + " must be a text, a whole number, true or false");
+    if (!text) return bad_input(where + ": " + text_name + " must be a text, a number, true or false");
     if (auto status = key->set(configuration, *text); !status.ok())
       return wrap(where + ": " + text_name, status.error());
   }

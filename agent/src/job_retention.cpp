@@ -1,11 +1,10 @@
 #include "job_retention.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
-#include <map>
 
 #include "scratch.hpp"
 
@@ -15,48 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Nanoseconds kPeriod = std::chrono::minutes(10);
+
 // Where directories wait for their end.
 std::string aside(const std::string& state) {
   return state + "/removed-jobs";
 }
 
-// When a file was changed last, in nanoseconds since the Unix epoch; 0 where it is gone.
-std::int64_t changed_ns(const std::string& path) {
-  struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) return 0;
+std::int64_t changed_ns(const struct stat& found) {
   return std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec;
-}
-
-// Of a job's directory: what stands in it counts, and what stands in directories there, such as a snapshot's files.
-std::int64_t last_change(const std::string& directory) {
-  std::int64_t latest = changed_ns(directory);
-  std::error_code gone;
-  auto entry = fs::recursive_directory_iterator(directory, gone);
-  for (; !gone && entry != fs::recursive_directory_iterator(); entry.increment(gone)) {
-    latest = std::max(latest, changed_ns(entry->path().string()));
-  }
-  return latest;
 }
 
 std::string job_of(const std::string& directory) {
   const std::string name = fs::path(directory).filename().string();
   return name.substr(0, name.find('@'));
-}
-
-// Up to so many files and empty directories; how many went.
-std::size_t remove_within(const fs::path& directory, std::size_t most, std::error_code& failure) {
-  std::size_t count = 0;
-  std::vector<fs::path> found;
-  auto entry = fs::directory_iterator(directory, failure);
-  for (; !failure && entry != fs::directory_iterator() && found.size() < most; entry.increment(failure)) {
-    found.push_back(entry->path());
-  }
-  for (const fs::path& path : found) {
-    if (failure || count >= most) return count;
-    if (fs::is_directory(fs::symlink_status(path, failure))) count += remove_within(path, most - count, failure);
-    if (!failure && count < most) count += fs::remove(path, failure) ? 1 : 0;
-  }
-  return count;
 }
 
 }  // namespace
@@ -67,13 +38,12 @@ void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
 
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
   const bool trusted = trusts_clocks(now, wall);
-  if (parts_.kept_for.count() == 0 || remove_some() || !unfinished_) return;
-  if (!trusted) return due_.clear();
-  if (due_.empty() && now >= next_look_) {
-    next_look_ = now + std::min<Nanoseconds>(std::chrono::minutes(10), parts_.kept_for / 4);
-    look(wall);
-  }
-  if (!due_.empty()) take_next(wall);
+  if (parts_.kept_for.count() == 0) return;
+  remove_some(now);
+  if (trusted && unfinished_) return look_on(now, wall);
+  // What was seen of a job by then may be old when it goes on.
+  look_.reset();
+  to_look_at_.clear();
 }
 
 bool JobRetention::trusts_clocks(Nanoseconds now, Nanoseconds wall) {
@@ -84,56 +54,106 @@ bool JobRetention::trusts_clocks(Nanoseconds now, Nanoseconds wall) {
   return clocks_.tells(parts_.kept_for, now);
 }
 
-bool JobRetention::remove_some() {
+void JobRetention::remove_some(Nanoseconds now) {
+  if (!removal_ && to_remove_.empty() && now >= next_removal_) {
+    next_removal_ = now + kPeriod;
+    list_aside();
+  }
+  if (!removal_) {
+    if (to_remove_.empty()) return;
+    removed_path_ = std::move(to_remove_.back());
+    to_remove_.pop_back();
+    removal_.emplace(removed_path_);
+  }
+  if (!removal_->step(kFilesAtOnce)) return;
+  say_once(removed_path_, removal_->failure());
+  removal_.reset();
+}
+
+void JobRetention::list_aside() {
   std::error_code failure;
-  const std::size_t count = remove_within(aside(parts_.state), kFilesAtOnce, failure);
+  auto entry = fs::directory_iterator(aside(parts_.state), failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    to_remove_.push_back(entry->path().string());
+  }
   const bool absent = failure == std::errc::no_such_file_or_directory;
-  const std::string message = failure && !absent ? failure.message() : "";
-  if (std::exchange(last_failure_, message) != message && !message.empty()) {
-    spdlog::warn("couldn't remove all of {}: {}", aside(parts_.state), message);
+  say_once(aside(parts_.state), failure && !absent ? failure.message() : "");
+}
+
+void JobRetention::look_on(Nanoseconds now, Nanoseconds wall) {
+  if (!look_ && to_look_at_.empty()) {
+    if (now < next_look_) return;
+    list_jobs();
   }
-  return count > 0;
+  if (!look_ && !to_look_at_.empty()) {
+    auto job = to_look_at_.extract(to_look_at_.begin());
+    look_ = std::make_unique<Look>(Look{job.key(), std::move(job.mapped()), 0, wall, 0, {}});
+  }
+  if (look_ && look_at_some(*look_)) {
+    const auto look = std::move(look_);
+    const bool old = look->begun.count() - look->latest > parts_.kept_for.count();
+    if (old && !is_kept(look->job) && !move_aside(*look)) to_look_at_.clear();
+  }
+  if (!look_ && to_look_at_.empty()) next_look_ = now + std::min(kPeriod, parts_.kept_for / 4);
 }
 
-void JobRetention::look(Nanoseconds wall) {
-  std::map<std::string, std::vector<std::string>> directories;
-  for (const std::string& path : scratch_paths(parts_.state)) directories[job_of(path)].push_back(path);
-  for (auto& [job, paths] : directories) {
-    if (is_over(job, paths, wall)) due_.emplace_back(job, std::move(paths));
+void JobRetention::list_jobs() {
+  for (const std::string& path : scratch_paths(parts_.state)) {
+    if (const std::string job = job_of(path); !is_kept(job)) to_look_at_[job].push_back(path);
   }
 }
 
-bool JobRetention::is_over(const std::string& job, const std::vector<std::string>& directories,
-                           Nanoseconds wall) const {
-  if (!unfinished_ || unfinished_->contains(job) || parts_.is_active(job)) return false;
-  return std::ranges::all_of(
-      directories, [&](const std::string& path) { return wall.count() - last_change(path) > parts_.kept_for.count(); });
+bool JobRetention::is_kept(const std::string& job) const {
+  return !unfinished_ || unfinished_->contains(job) || parts_.is_active(job);
 }
 
-// It may have come back since the look.
-void JobRetention::take_next(Nanoseconds wall) {
-  const auto [job, directories] = std::move(due_.back());
-  due_.pop_back();
-  if (is_over(job, directories, wall) && !move_aside(job, directories)) due_.clear();
+// True at the end; that is also where one file is young. What stands in a job's directory counts, and what stands in
+// directories there, such as a snapshot's files.
+bool JobRetention::look_at_some(Look& look) const {
+  if (!look.walk) {
+    look.walk.emplace(look.directories[look.next++], [&look](const std::string&, const struct stat& found) {
+      look.latest = std::max(look.latest, changed_ns(found));
+    });
+  }
+  if (look.walk->step(kEntriesLookedAt)) look.walk.reset();
+  const bool young = look.begun.count() - look.latest <= parts_.kept_for.count();
+  return young || (!look.walk && look.next == look.directories.size());
 }
 
-bool JobRetention::move_aside(const std::string& job, const std::vector<std::string>& directories) {
-  const Status forgotten = parts_.forget(job);
+bool JobRetention::move_aside(const Look& look) {
+  const Status forgotten = parts_.forget(look.job);
   const Status made = forgotten.ok() ? make_directories(aside(parts_.state)) : forgotten;
   if (!made.ok()) {
-    spdlog::warn("what job {} left here is kept a while longer: {}", job, made.error().message);
+    spdlog::warn("what job {} left here is kept a while longer: {}", look.job, made.error().message);
     return false;
   }
-  for (const std::string& directory : directories) {
-    std::error_code failure;
-    fs::rename(directory, aside(parts_.state) + "/" + fs::path(directory).filename().string(), failure);
-    if (!failure) continue;
-    spdlog::warn("couldn't move {} aside: {}", directory, failure.message());
-    return false;
-  }
+  bool all = true;
+  for (const std::string& directory : look.directories) all = move_aside(directory, look.begun) && all;
+  if (!all) return true;
   ++removed_;
-  spdlog::info("job {} has not run here for long: what it left is removed", job);
+  spdlog::info("job {} has not run here for long: what it left is removed", look.job);
   return true;
+}
+
+// Under a name that an earlier job of this one's cannot have: what that left may be there for ever.
+bool JobRetention::move_aside(const std::string& directory, Nanoseconds wall) {
+  const std::string place =
+      aside(parts_.state) + "/" + fs::path(directory).filename().string() + "~" + std::to_string(wall.count());
+  const int refused = let_owner_change(directory);
+  std::error_code failure(refused, std::generic_category());
+  if (refused == 0) fs::rename(directory, place, failure);
+  say_once(directory, failure ? "it cannot be moved aside: " + failure.message() : "");
+  if (!failure) to_remove_.push_back(place);
+  return !failure;
+}
+
+// `failure` empty: it is over.
+void JobRetention::say_once(const std::string& path, const std::string& failure) {
+  if (failure.empty()) {
+    said_.erase(path);
+  } else if (said_.insert(path).second) {
+    spdlog::warn("couldn't remove all of {}: {}. It stays until that is mended, and is tried again", path, failure);
+  }
 }
 
 }  // namespace trimtab::agent

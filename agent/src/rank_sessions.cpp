@@ -77,6 +77,15 @@ void RankSessions::say_refused(pid_t pid, const char* what, const std::string& r
   if (answer.say) spdlog::warn("{} {}: {}", process_name(pid), what, reason);
 }
 
+// The same; apart from refusals, because a job that is only measured says it often.
+void RankSessions::say_not_steered(pid_t pid, const HelloFrame& hello) {
+  const LogPace::Answer answer = strangers_.next(parts_.clock.monotonic());
+  if (answer.left_out > 0) spdlog::info("{} more processes that this agent did not launch came since", answer.left_out);
+  if (!answer.say) return;
+  spdlog::info("{} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
+               process_name(pid), hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
+}
+
 void RankSessions::stop() {
   if (server_) server_->stop();
 }
@@ -117,8 +126,7 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   if (hello.rank) session.rank = parts_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
     ++counters_.unknown_processes;
-    spdlog::info("{} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
-                 process_name(session.pid), hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
+    say_not_steered(session.pid, hello);
     return {};
   }
   parts_.ranks.runs_epoch(session.rank->id, hello.epoch);
@@ -138,7 +146,7 @@ Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slo
   session.greeted = true;
   const auto start = parts_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
   if (!start.ok()) {
-    spdlog::warn("{} is given no rank: {}", process_name(session.pid), start.error().message);
+    say_refused(session.pid, "is given no rank", start.error().message);
     port_.send(peer, refused_frame(start.error().message));
     return {};
   }

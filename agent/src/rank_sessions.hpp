@@ -115,6 +115,7 @@ class RankSessions final {
   void said_active(Session& session, const PlanActiveFrame& frame);
   void said_report(const Session& session, const ReportFrame& frame);
   void say_refused(pid_t pid, const char* what, const std::string& reason);
+  void say_not_steered(pid_t pid, const HelloFrame& hello);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
   void refuse(const std::string& job, const PlanRefuseFrame& refusal);
   void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
@@ -131,6 +132,7 @@ class RankSessions final {
   bool held_ = false;
   Counters counters_;
   LogPace refusals_;
+  LogPace strangers_;
   Reports reports_;
   std::map<std::string, std::set<std::string>> report_names_;  // by job, also of ranks that are gone
   StepTimes step_times_;

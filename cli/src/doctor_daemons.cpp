@@ -126,6 +126,23 @@ void add_disk(const Samples& page, Findings& findings) {
                remedy);
 }
 
+// Without a rank what it takes is seen at once, by add_rates() too; the agent's own word is of a whole minute.
+void add_own_use(const Samples& page, Findings& findings) {
+  const bool busy = sum_of(page, "trimtab_agent_ranks_running") > 0;
+  const auto over = [&](const char* what) {
+    return busy && value_of(page, "trimtab_agent_over_budget", std::string("what=\"") + what + "\"").value_or(0) > 0;
+  };
+  constexpr const char* kRemedy = "see docs/operating.md, 'An agent takes too much beside ranks'";
+  findings.add(over("memory"), "memory", Health::kWarn,
+               bytes(sum_of(page, "trimtab_agent_resident_bytes")) + ", more than the budget of " +
+                   bytes(sum_of(page, "trimtab_agent_memory_budget_bytes")),
+               kRemedy);
+  findings.add(over("cpu"), "CPU", Health::kWarn,
+               "more than the budget of " + format_percent(sum_of(page, "trimtab_agent_cpu_budget_cores")) +
+                   " of a core, over a minute",
+               kRemedy);
+}
+
 void add_rates(const Samples& page, const EarlierPage& earlier, Findings& findings) {
   const auto both = [&](const char* name) { return std::pair(sum_of(earlier.page, name), sum_of(page, name)); };
   const auto [used_before, used] = both("trimtab_agent_cpu_seconds_total");
@@ -254,6 +271,7 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
                bytes(value("resident_bytes")) + " without a rank, more than the budget of " +
                    bytes(value("idle_memory_budget_bytes")),
                "see docs/operating.md, 'An idle agent takes too much'");
+  add_own_use(page, findings);
   if (earlier) add_rates(page, *earlier, findings);
   add_posts(page, findings);
   const std::string stalled = where(page, "trimtab_host_source_stalled", "source");

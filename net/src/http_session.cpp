@@ -118,6 +118,10 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
                 beast::websocket::is_upgrade(head)};
     auto denied = core_->handlers.admit ? core_->handlers.admit(request_) : std::nullopt;
     if (denied) return turn_down(std::move(*denied));
+    // Nobody would hear its frames, and nothing would ever end it.
+    if (request_.upgrade && !core_->handlers.message) {
+      return turn_down(plain(404, "there is no WebSocket here: this port answers plain HTTP requests alone"));
+    }
     if (const std::size_t bytes = announced(); bytes > 0) {
       const std::string caller = peer_ ? peer_->name : request_.token;
       if (!core_->has_room(caller, bytes)) {

@@ -36,18 +36,21 @@ std::uint16_t some_port() {
   return ntohs(address.sin_port);
 }
 
-std::string metrics_at(std::uint16_t port) {
+std::string answer_at(std::uint16_t port, const std::string& request) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(port);
   std::string text;
   if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     REQUIRE(::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()));
     char part[4096];
     for (ssize_t got = 0; (got = ::recv(descriptor, part, sizeof part, 0)) > 0;) text.append(part, got);
   }
   ::close(descriptor);
   return text;
+}
+
+std::string metrics_at(std::uint16_t port) {
+  return answer_at(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 }
 
 class Script {
@@ -135,6 +138,20 @@ TEST_CASE("an agent shows its machine's metrics") {
   CHECK(text.find("trimtab_device_temperature_celsius{device=\"0\"} 54\n") != std::string::npos);
   CHECK(text.find("trimtab_device_power_limit_watts{device=\"0\"} 700\n") != std::string::npos);
   CHECK(text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos);
+}
+
+TEST_CASE("the port of an agent's metrics takes no WebSocket and no body") {
+  FakeCoordinator coordinator;
+  const std::uint16_t port = some_port();
+  coordinator.start_agent({{"--metrics-port", std::to_string(port)}});
+  coordinator.wait_for_hello();
+  CHECK(answer_at(port,
+                  "GET /v1/agent HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+            .starts_with("HTTP/1.1 404"));
+  CHECK(answer_at(port, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
+            .starts_with("HTTP/1.1 413"));
+  CHECK(metrics_at(port).find("trimtab_agent_ranks_running 0\n") != std::string::npos);
 }
 
 TEST_CASE("metrics on loopback tell of ranks without their job's name, unless the agent is told to name it") {

@@ -111,6 +111,19 @@ TEST_CASE("values are written with their units") {
   CHECK(result->stop_ranks_on_exit);
 }
 
+TEST_CASE("the agent's budgets of memory and processor time are what it chooses by its ranks, or what is given") {
+  CHECK_FALSE(from_file("")->memory_budget);
+  CHECK_FALSE(from_file("")->cpu_budget);
+  CHECK(from_file("memory_budget = \"2GiB\"\n")->memory_budget == Bytes{2} << 30);
+  for (const char* half : {"cpu_budget = \"0.5\"\n", "cpu_budget = 0.5\n"}) CHECK(from_file(half)->cpu_budget == 0.5);
+  CHECK(from_file("cpu_budget = 2\n")->cpu_budget == 2);
+  CHECK_FALSE(from_file("devices = 1.5\n").ok());
+  for (const char* wrong : {"memory_budget = \"1KiB\"\n", "cpu_budget = \"0\"\n", "cpu_budget = \"-1\"\n",
+                            "cpu_budget = \"much\"\n", "cpu_budget = \"nan\"\n", "cpu_budget = \"1 core\"\n"}) {
+    CHECK_FALSE(from_file(wrong).ok());
+  }
+}
+
 TEST_CASE("the agent's budget of disk has room for the spool, and one that has none is refused") {
   const auto refusal = [](const std::string& text) {
     const auto chosen = from_file(text);

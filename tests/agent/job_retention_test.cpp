@@ -1,11 +1,15 @@
 #include "job_retention.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
+#include "../coordinator/kept_log.hpp"
 #include "rank_news.hpp"
 #include "scratch.hpp"
 #include "temporary_directory.hpp"
@@ -57,6 +61,31 @@ struct Node {
                          now - 20h,
                          wall - 20h};
 };
+
+// Root may do everything with every file: while this is there, files are asked for as another user.
+struct AnotherUser {
+  static constexpr uid_t kNobody = 65534;
+  // Whose everything is by then, but what has one of these in its path.
+  explicit AnotherUser(const fs::path& everything, const std::vector<std::string>& foreign = {}) {
+    if (::geteuid() != 0) return;
+    REQUIRE(::chown(everything.c_str(), kNobody, kNobody) == 0);
+    for (const auto& entry : fs::recursive_directory_iterator(everything)) {
+      const std::string path = entry.path().string();
+      const auto in_path = [&](const std::string& part) { return path.find(part) != std::string::npos; };
+      if (std::ranges::none_of(foreign, in_path)) REQUIRE(::lchown(path.c_str(), kNobody, kNobody) == 0);
+    }
+    ::setfsuid(kNobody);
+  }
+  ~AnotherUser() { ::setfsuid(::geteuid()); }
+  AnotherUser(const AnotherUser&) = delete;
+  AnotherUser& operator=(const AnotherUser&) = delete;
+};
+
+int times(const std::string& text, const std::string& words) {
+  int count = 0;
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
 
 }  // namespace
 
@@ -167,7 +196,8 @@ TEST_CASE("files go a few at a time, and a successor goes on") {
   node.job("j", 21h, kFiles);
   node.steps(2);
   CHECK_FALSE(node.has("jobs/j"));
-  const fs::path parts = node.directory / "removed-jobs/j/snapshots/step-1";
+  const fs::path aside = fs::directory_iterator(node.directory / "removed-jobs")->path();
+  const fs::path parts = aside / "snapshots/step-1";
   const auto left = [&] { return std::distance(fs::directory_iterator(parts), fs::directory_iterator()); };
   const auto before = left();
   CHECK(before > kFiles - 2 * static_cast<int>(JobRetention::kFilesAtOnce));
@@ -178,6 +208,86 @@ TEST_CASE("files go a few at a time, and a successor goes on") {
   CHECK(before - left() <= static_cast<int>(JobRetention::kFilesAtOnce));
   for (int i = 0; i < 10; ++i) successor.step(Nanoseconds(1), node.wall);
   CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
+TEST_CASE("a job's files are looked at a few at a time, and one that comes back meanwhile stays") {
+  Node node;
+  const int files = 3 * static_cast<int>(JobRetention::kEntriesLookedAt);
+  node.job("first", 21h, files);
+  node.job("second", 21h, files);
+  node.steps(3);
+  CHECK(node.has("jobs/first"));
+  node.steps(1);
+  CHECK_FALSE(node.has("jobs/first"));
+  node.steps(2);
+  node.active = {"second"};
+  node.steps(500);
+  CHECK(node.has("jobs/second"));
+}
+
+TEST_CASE("a look that the coordinator's absence has cut off begins anew") {
+  Node node;
+  node.job("j", 21h, 3 * static_cast<int>(JobRetention::kEntriesLookedAt));
+  node.steps(2);
+  node.retention.told(std::nullopt);
+  node.steps(1);
+  for (const auto& entry : fs::recursive_directory_iterator(node.directory / "jobs/j")) Node::date(entry.path(), 1h);
+  node.retention.told(std::set<std::string>{});
+  node.steps(700);
+  CHECK(node.has("jobs/j"));
+}
+
+TEST_CASE("a directory that its owner may not change goes like any other") {
+  Node node;
+  node.job("j", 21h);
+  for (const char* closed : {"jobs/j/snapshots/step-1", "jobs/j/snapshots", "jobs/j"}) {
+    fs::permissions(node.directory / closed, fs::perms::owner_read | fs::perms::owner_exec);
+  }
+  const AnotherUser user(node.directory / "");
+  node.steps(20);
+  CHECK_FALSE(node.has("jobs/j"));
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
+TEST_CASE("what cannot be removed is said once, and keeps neither other jobs nor a later one of its name") {
+  if (::geteuid() != 0) return;  // Making somebody else's files needs root.
+  Node node;
+  fs::create_directories(node.directory / "removed-jobs");
+  node.job("j", 21h);
+  node.job("k", 21h);
+  const coordinator::KeptLog log;
+  const auto left = [&] {
+    return std::distance(fs::directory_iterator(node.directory / "removed-jobs"), fs::directory_iterator());
+  };
+  for (int round = 1; round <= 2; ++round) {
+    const AnotherUser user(node.directory / "", {"/jobs/j/snapshots/step-1", "/removed-jobs/j~"});
+    node.steps(1500);
+    CHECK_FALSE(node.has("jobs/j"));
+    CHECK_FALSE(node.has("jobs/k"));
+    CHECK(left() == round);
+    CHECK(times(log.text(), "couldn't remove all of") == round);
+    CHECK(times(log.text(), ": Permission denied. It stays") == round);
+    // The same again, beside what the first one left.
+    ::setfsuid(0);
+    node.job("j", 21h);
+    node.job("k", 21h);
+  }
+}
+
+TEST_CASE("a job that cannot be moved aside is said once, and others go") {
+  if (::geteuid() != 0) return;  // Making somebody else's files needs root.
+  Node node;
+  fs::create_directories(node.directory / "removed-jobs");
+  node.job("a", 21h);
+  node.job("b", 21h);
+  const coordinator::KeptLog log;
+  fs::permissions(node.directory / "jobs/a", fs::perms::owner_read | fs::perms::owner_exec);
+  const AnotherUser user(node.directory / "", {"/jobs/a"});
+  node.steps(2000);
+  CHECK(node.has("jobs/a"));
+  CHECK_FALSE(node.has("jobs/b"));
+  CHECK(node.retention.removed() == 1);
+  CHECK(times(log.text(), "jobs/a: it cannot be moved aside: Operation not permitted") == 1);
 }
 
 TEST_CASE("what cannot be forgotten in the database keeps its directory") {

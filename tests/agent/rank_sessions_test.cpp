@@ -263,6 +263,33 @@ TEST_CASE("who is disconnected again and again gets ten lines in ten seconds, fo
   CHECK(fixture.sessions.counters().refused_frames == 61);
 }
 
+TEST_CASE("processes that were not launched here, or are given no rank, get ten lines each in ten seconds") {
+  Fixture fixture;
+  const coordinator::KeptLog log;
+  const json slot{{"type", "slot"}, {"version", 1}, {"pid", 1}, {"job", "none"}, {"launch", 1}, {"local_rank", 0}};
+  for (const json& first : {Fixture::hello("somebody-elses", 0), slot}) {
+    for (int i = 0; i < 25; ++i) {
+      auto client = fixture.client();
+      client.say(first);
+      fixture.until([&] { return !client.heard().empty(); });
+    }
+  }
+  const auto lines = [&](const std::string& words) {
+    const std::string text = log.text();
+    int count = 0;
+    for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+    return count;
+  };
+  CHECK(lines("it is not steered") == 10);
+  CHECK(lines("is given no rank") == 10);
+  fixture.monotonic.advance(LogPace::kPeriod);
+  auto client = fixture.client();
+  client.say(Fixture::hello("somebody-elses", 0));
+  fixture.until([&] { return !client.heard().empty(); });
+  CHECK(lines("15 more processes that this agent did not launch came since") == 1);
+  CHECK(fixture.sessions.counters().unknown_processes == 26);
+}
+
 TEST_CASE("a job's ranks report under 32 names, however often they connect") {
   Fixture fixture;
   const auto report = [&](const std::string& prefix, std::uint64_t left_out) {

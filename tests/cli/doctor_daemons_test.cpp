@@ -104,6 +104,18 @@ TEST_CASE("an agent's disk beyond its budget is named with its parts, and with w
   CHECK(agent_checks(parse_metric_page(kAgent + page("1", "2", "3", 0))).size() == 1);
 }
 
+TEST_CASE("an agent's memory and processor time beyond what they may be beside ranks are named") {
+  const auto page = [](const char* what, int over) {
+    return std::string(
+               "trimtab_agent_ranks_running 1\ntrimtab_agent_resident_bytes 2147483648\n"
+               "trimtab_agent_memory_budget_bytes 1073741824\ntrimtab_agent_cpu_budget_cores 1\n") +
+           "trimtab_agent_over_budget{what=\"" + what + "\"} " + std::to_string(over) + "\n";
+  };
+  CHECK(agent_with(page("memory", 1), "memory").found == "2.00 GiB, more than the budget of 1.00 GiB");
+  CHECK(agent_with(page("cpu", 1), "CPU").found.starts_with("more than the budget of 100.0 % of a core"));
+  for (const char* what : {"memory", "cpu"}) CHECK(agent_checks(parse_metric_page(kAgent + page(what, 0))).size() == 1);
+}
+
 TEST_CASE("what an agent takes while it idles, and what collectors take, is seen between two looks") {
   const auto page = [](double used, double cost, int ranks) {
     return parse_metric_page(

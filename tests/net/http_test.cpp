@@ -91,6 +91,43 @@ TEST_CASE("several requests share a connection") {
   CHECK(reply.find("GET 2") != std::string::npos);
 }
 
+TEST_CASE("a server that hears no messages turns every WebSocket down, and goes on answering when many ask") {
+  EventLoop loop;
+  int opened = 0;
+  ServerOptions options;
+  options.max_connections = 4;
+  const auto server = Server::start(loop, options, {answer, [&](PeerId) { ++opened; }, {}, {}}).value();
+  const std::string upgrade =
+      "GET /v1/agent HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+  std::vector<std::string> replies;
+  std::string said;
+  while_loop_runs(loop, [&] {
+    std::vector<RawClient> clients;  // None of them closes.
+    for (std::size_t i = 0; i < options.max_connections; ++i) {
+      clients.push_back(RawClient::tcp(server->port()));
+      clients.back().send(upgrade);
+      replies.push_back(clients.back().read_exactly(12));
+    }
+    const auto person = RawClient::tcp(server->port());
+    person.send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    said = person.read_all();
+  });
+  for (const std::string& reply : replies) CHECK(reply == "HTTP/1.1 404");
+  CHECK(said.find("GET 1") != std::string::npos);
+  CHECK(opened == 0);
+  CHECK(raw_exchange(loop, *server, upgrade).find("there is no WebSocket here") != std::string::npos);
+}
+
+TEST_CASE("where no body is allowed a request without one is answered, and one with a body gets 413") {
+  EventLoop loop;
+  ServerOptions options;
+  options.max_body_bytes = 0;
+  const auto server = start(loop, options);
+  CHECK(request(loop, server->port(), "GET", "/v1/echo?q=1").value().status == 200);
+  CHECK(request(loop, server->port(), "POST", "/v1/echo?q=1", "x").value().status == 413);
+}
+
 TEST_CASE("a body beyond the limit is answered with 413, even to a client that sends it all") {
   EventLoop loop;
   ServerOptions options;

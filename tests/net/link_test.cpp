@@ -16,7 +16,7 @@ namespace {
 std::unique_ptr<Server> serve(EventLoop& loop, std::uint16_t port) {
   ServerOptions options;
   options.port = port;
-  auto server = Server::start(loop, options, {});
+  auto server = Server::start(loop, options, {{}, {}, [](PeerId, std::string_view) {}, {}});
   REQUIRE(server.ok());
   return std::move(server).value();
 }

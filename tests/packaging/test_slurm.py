@@ -21,6 +21,7 @@ USER = "nobody"
 LIMIT = 16 << 20  # of what is kept of an agent's log
 AGENT = """#!/bin/bash
 echo "the agent says $((6 * 7))"
+printf '%s\\n' "$@" >arguments
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("agent.sock")'
 exec sleep 1000
 """
@@ -92,6 +93,13 @@ class Hooks(unittest.TestCase):
         self.assertFalse(pathlib.Path(f"/proc/{pid}").exists() and not self.is_zombie(pid))
         self.assertEqual(self.kept.read_text(), "the agent says 42\n")
         self.assertFalse(self.place.exists())
+
+    def test_the_agent_takes_the_jobs_of_its_user_alone(self):
+        self.start()
+        arguments = self.own / "arguments"
+        wait_until(lambda: arguments.exists() and "--stop-ranks-on-exit" in arguments.read_text(), "the agent's arguments", 10)
+        said = arguments.read_text().splitlines()
+        self.assertEqual(said[said.index("--tenant") + 1], USER)
 
     @staticmethod
     def is_zombie(pid):

@@ -37,6 +37,9 @@ struct Configuration {
   std::string inject_library;                 // empty = beside the executable
   Bytes spool_limit = Bytes{256} << 20;
   std::optional<Bytes> disk_budget;  // that it takes before it warns; nothing = allowed_disk()'s own choice
+  // That it takes before it warns; nothing = little while no rank runs, more while some do.
+  std::optional<Bytes> memory_budget;
+  std::optional<double> cpu_budget;                         // in cores, over a minute
   Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
   Bytes max_frame = Bytes{8} << 20;         // of the coordinator

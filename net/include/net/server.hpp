@@ -76,7 +76,7 @@ struct Refusal {
 struct ServerHandlers {
   std::function<HttpResponse(const HttpRequest&)> http;  // must not throw; quick: it runs on the loop
   std::function<void(PeerId)> opened;
-  std::function<void(PeerId, std::string_view)> message;
+  std::function<void(PeerId, std::string_view)> message;  // unset: no request may become a WebSocket
   std::function<void(PeerId, const std::string& reason)> closed;
   // Asked as soon as a request's head is there, before anything of its body is read: a refusal, or nothing. Unset:
   // everybody is admitted.

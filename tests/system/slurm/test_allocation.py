@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import subprocess
@@ -80,8 +81,9 @@ class Allocation(unittest.TestCase):
 
     @staticmethod
     def connected(port):
+        """Whose jobs each node that is there takes."""
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/nodes", timeout=5) as answer:
-            return {node["name"] for node in json.load(answer)["nodes"] if node["state"] == "connected"}
+            return {node["name"]: node["tenant"] for node in json.load(answer)["nodes"] if node["state"] == "connected"}
 
     def test_the_prolog_starts_an_agent_beside_a_job_and_the_epilog_stops_it(self):
         root = self.directory / "root"
@@ -101,7 +103,8 @@ class Allocation(unittest.TestCase):
             show = f"until [ -e {self.directory}/seen ]; do sleep 0.1; done; echo socket=$TRIMTAB_SOCKET; test -S \"$TRIMTAB_SOCKET\" && echo there"
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 running = pool.submit(slurm.run, "srun", "--comment=trimtab", "-N2", "-n2", "sh", "-c", show)
-                wait_until(lambda: running.done() or self.connected(port) == set(slurm.nodes), "both agents' joining", 30)
+                wait_until(lambda: running.done() or self.connected(port).keys() == set(slurm.nodes), "both agents' joining", 30)
+                self.assertEqual(set(self.connected(port).values()), {pwd.getpwuid(os.getuid()).pw_name})
                 (self.directory / "seen").touch()
                 said = running.result()
             self.assertEqual(said.count("there"), 2, said + (root / "var" / "log" / "hooks.log").read_text())
