@@ -203,6 +203,7 @@ void SimulatedCoordinator::follow_trace() {
   // A node waits for steps for two minutes, and is lost after one at most.
   constexpr Nanoseconds kLongest = 200s;
   if (!trace_) return;
+  life_->services.traces.wanted(trace_->id);
   const auto text = life_->services.traces.document(trace_->id);
   expect(text.has_value(), "a trace that somebody waits for is known");
   const auto document = nlohmann::json::parse(*text);
@@ -224,7 +225,7 @@ void SimulatedCoordinator::fetch_trace(std::uint64_t chunks) {
   for (; trace_->fetched < chunks; ++trace_->fetched) {
     const auto frame = life_->services.traces.fetch(trace_->id, trace_->fetched);
     wire::FromAgent message;
-    expect(frame && message.ParseFromString(*frame), "a chunk of a trace can be fetched");
+    expect(frame.ok() && frame->has_value() && message.ParseFromString(**frame), "a chunk of a trace can be fetched");
     const wire::TraceChunk& chunk = message.trace_chunk();
     trace_->records[chunk.node()] += static_cast<std::uint64_t>(chunk.records_size());
   }
