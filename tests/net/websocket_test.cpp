@@ -215,16 +215,16 @@ TEST_CASE("a peer that does not read is closed when its queue is full") {
 TEST_CASE("frames beyond the rate are read later, and none is lost") {
   Pair pair;
   ServerOptions options;
-  options.max_rate.frames_per_second = 1000;
+  options.max_rate.frames_per_second = 100;
   pair.serve(options);
   pair.connect();
   std::size_t heard = 0;
   pair.on_message = [&](PeerId, std::string_view) { ++heard; };
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 1200; ++i) REQUIRE(pair.link->send("frame"));
-  REQUIRE(run_until(pair.loop, [&] { return heard == 1200; }));
-  // A second's worth comes at once, the last 200 at their rate.
+  for (int i = 0; i < 120; ++i) REQUIRE(pair.link->send("frame"));
+  REQUIRE(run_until(pair.loop, [&] { return heard == 120; }));
+  // A second's worth comes at once, the last 20 at their rate.
   CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
   CHECK(pair.delays > 0);
   CHECK(pair.peer_ends.empty());
@@ -233,14 +233,14 @@ TEST_CASE("frames beyond the rate are read later, and none is lost") {
 TEST_CASE("bytes beyond the rate are read later, and none is lost") {
   Pair pair;
   ServerOptions options;
-  options.max_rate.bytes_per_second = 1'000'000;
+  options.max_rate.bytes_per_second = 100'000;
   pair.serve(options);
   pair.connect();
   std::size_t heard = 0;
   pair.on_message = [&](PeerId, std::string_view) { ++heard; };
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 13; ++i) REQUIRE(pair.link->send(std::string(100'000, 'x')));
+  for (int i = 0; i < 13; ++i) REQUIRE(pair.link->send(std::string(10'000, 'x')));
   REQUIRE(run_until(pair.loop, [&] { return heard == 13; }));
   CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
   CHECK(pair.delays > 0);
@@ -278,12 +278,12 @@ TEST_CASE("a link reads a server that floods it at its own rate") {
   Pair pair;
   pair.serve();
   LinkOptions options;
-  options.max_rate.frames_per_second = 1000;
+  options.max_rate.frames_per_second = 100;
   pair.connect(options);
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1 && pair.opened.size() == 1; }));
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 1200; ++i) REQUIRE(pair.server->send(pair.opened[0], "frame"));
-  REQUIRE(run_until(pair.loop, [&] { return pair.received.size() == 1200; }));
+  for (int i = 0; i < 120; ++i) REQUIRE(pair.server->send(pair.opened[0], "frame"));
+  REQUIRE(run_until(pair.loop, [&] { return pair.received.size() == 120; }));
   CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
   CHECK(pair.link->counters().delayed > 0);
 }
