@@ -28,7 +28,8 @@ struct CpuBudget {
 // Takes the calling thread's priority away, for good.
 void step_back();
 
-// What the deadline left no time for is missing. `cpu_time` is that of the calling thread.
+// What the deadline left no time for is missing, and "memory" where the system has no 16 MiB for it, all of which it
+// gets back. `cpu_time` is that of the calling thread.
 [[nodiscard]] std::vector<DeviceSpeed> probe_cpu(const CpuBudget& budget, const Clock& cpu_time, const ProbeWait& wait);
 
 // Of the calling thread; its wall() is of no use.

@@ -1,4 +1,8 @@
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <thread>
 
 #include "cpu_probe.hpp"
 #include "gpu_probe.hpp"
@@ -51,6 +55,32 @@ TEST_CASE("a CPU's probe tells the time of its fixed work, and of no more repeti
   const auto slow_speeds = probe_cpu({}, slow, wait);
   REQUIRE(slow_speeds.size() == 2);
   CHECK(slow_speeds[0].ms == Approx(1000));
+}
+
+TEST_CASE("what CPUs' probes need of memory goes back when they end, whatever is allocated meanwhile") {
+  const SystemClock clock;
+  std::atomic<bool> cancelled = false;
+  const ProbeWait wait{clock, clock.monotonic() + std::chrono::seconds(120), cancelled};
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t all = 0, pages = 0;
+    file >> all >> pages;
+    return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  };
+  const auto probe_at_once = [&](std::size_t count) {
+    std::vector<std::vector<DeviceSpeed>> speeds(count);  // which live longer than the arrays, as in the agent
+    std::vector<std::thread> threads;
+    for (auto& one : speeds) {
+      threads.emplace_back([&] { one = probe_cpu({}, SteppingClock(std::chrono::seconds(1)), wait); });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& one : speeds) REQUIRE(one.size() == 2);
+  };
+  const std::size_t before = resident();
+  for (std::size_t i = 0; i < 4; ++i) probe_at_once(1 + i % 3);
+#ifndef __SANITIZE_THREAD__  // which keeps what it knows of that memory
+  CHECK(resident() < before + (std::size_t{8} << 20));
+#endif
 }
 
 TEST_CASE("a CPU's probe takes its budget of the thread's own time, and nothing when it is cancelled or late") {

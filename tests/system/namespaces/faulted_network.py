@@ -208,8 +208,19 @@ COLUMNS = {"seed": "seed", "faults": "faults", "back_s": "all back after, s", "d
            "batches": "batches", "costs": "ranges recorded", "memory_mib": "most memory, MiB", "descriptors": "most descriptors"}
 
 
-def table(results):
-    lines = ["| " + " | ".join(COLUMNS.values()) + " |", "|" + " --- |" * len(COLUMNS)]
+HEAD = """# Real daemons behind bad links
+
+Made by `tests/system/namespaces/{command}`. A coordinator and {agents} agents in network namespaces of their
+own, {seconds:g} s of faults a run: links cut, slow, lossy, delayed, disordered and doubling, addresses that move or go, daemons killed
+and frozen, bursts of costs, several at a time. Then all faults end. In every run all agents came back, every spool was drained, the
+coordinator had every cost that an agent had spooled once, and no daemon took more than {memory} MiB or {descriptors} descriptors.
+"""
+
+
+def table(results, options, command):
+    lines = [HEAD.format(command=command, agents=options.agents, seconds=options.seconds, memory=MOST_MEMORY_MIB,
+                         descriptors=MOST_DESCRIPTORS)]
+    lines += ["| " + " | ".join(COLUMNS.values()) + " |", "|" + " --- |" * len(COLUMNS)]
     lines += ["| " + " | ".join(str(result[key]) for key in COLUMNS) + " |" for result in results]
     return "\n".join(lines) + "\n"
 
@@ -236,7 +247,8 @@ def main():
                      f"--agents {options.agents}")
         print(f"  {results[-1]}", flush=True)
     if options.out:
-        options.out.write_text(table(results))
+        command = f"faulted_network.py --runs {len(results)} --first-seed {seeds[0]}"
+        options.out.write_text(table(results, options, command))
 
 
 if __name__ == "__main__":
