@@ -17,13 +17,14 @@
 namespace trimtab::tuner::test {
 
 // How many of a test's random worlds are tried: all; a tenth under a sanitizer, which takes ten times as long for each
-// and looks for what any of them shows. `at_least`: of what is rare among them, how often it must have been met.
+// and looks for what any of them shows. `at_least`: of what is rare among them, how often it must have been met; of a
+// tenth it may never be, so that only builds without a sanitizer demand it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 [[nodiscard]] constexpr int tried(int worlds) {
   return (worlds + 9) / 10;
 }
 [[nodiscard]] constexpr int at_least(int) {
-  return 1;
+  return 0;
 }
 #else
 [[nodiscard]] constexpr int tried(int worlds) {
