@@ -15,6 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Nanoseconds kPeriod = std::chrono::minutes(10);
+constexpr int kLooksOfRetention = 8;  // in the time that anything is kept, where that is short
+// Of moving a job's directories aside, which waits for the database, in entries looked at.
+constexpr std::size_t kMoveCost = 64;
 
 // Where directories wait for their end.
 std::string aside(const std::string& state) {
@@ -85,16 +88,26 @@ void JobRetention::look_on(Nanoseconds now, Nanoseconds wall) {
     if (now < next_look_) return;
     list_jobs();
   }
-  if (!look_ && !to_look_at_.empty()) {
-    auto job = to_look_at_.extract(to_look_at_.begin());
-    look_ = std::make_unique<Look>(Look{job.key(), std::move(job.mapped()), 0, wall, 0, {}});
+  std::size_t entries = kEntriesLookedAt;
+  while (entries > 0 && (look_ || !to_look_at_.empty())) {
+    if (!look_) {
+      auto job = to_look_at_.extract(to_look_at_.begin());
+      look_ = std::make_unique<Look>(Look{job.key(), std::move(job.mapped()), 0, wall, 0, {}});
+    }
+    entries -= std::min(entries, look_on(*look_, entries));
   }
-  if (look_ && look_at_some(*look_)) {
-    const auto look = std::move(look_);
-    const bool old = look->begun.count() - look->latest > parts_.kept_for.count();
-    if (old && !is_kept(look->job) && !move_aside(*look)) to_look_at_.clear();
-  }
-  if (!look_ && to_look_at_.empty()) next_look_ = now + std::min(kPeriod, parts_.kept_for / 4);
+  if (!look_ && to_look_at_.empty()) next_look_ = now + std::min(kPeriod, parts_.kept_for / kLooksOfRetention);
+}
+
+// What it has cost, in entries looked at. At its end the look is over.
+std::size_t JobRetention::look_on(Look& current, std::size_t entries) {
+  const auto [cost, is_over] = look_at_some(current, entries);
+  if (!is_over) return cost;
+  const auto look = std::move(look_);
+  const bool old = look->begun.count() - look->latest > parts_.kept_for.count();
+  if (!old || is_kept(look->job)) return cost;
+  if (!move_aside(*look)) to_look_at_.clear();
+  return cost + kMoveCost;
 }
 
 void JobRetention::list_jobs() {
@@ -107,17 +120,19 @@ bool JobRetention::is_kept(const std::string& job) const {
   return !unfinished_ || unfinished_->contains(job) || parts_.is_active(job);
 }
 
-// True at the end; that is also where one file is young. What stands in a job's directory counts, and what stands in
-// directories there, such as a snapshot's files.
-bool JobRetention::look_at_some(Look& look) const {
+// What a job has cost, and whether that was its end, which is also where one file is young. What stands in a job's
+// directory counts, and what stands in directories there, such as a snapshot's files.
+std::pair<std::size_t, bool> JobRetention::look_at_some(Look& look, std::size_t entries) const {
   if (!look.walk) {
     look.walk.emplace(look.directories[look.next++], [&look](const std::string&, const struct stat& found) {
       look.latest = std::max(look.latest, changed_ns(found));
     });
   }
-  if (look.walk->step(kEntriesLookedAt)) look.walk.reset();
+  const bool walked = look.walk->step(entries);
+  const std::size_t cost = look.walk->looked_at();
+  if (walked) look.walk.reset();
   const bool young = look.begun.count() - look.latest <= parts_.kept_for.count();
-  return young || (!look.walk && look.next == look.directories.size());
+  return {cost, young || (walked && look.next == look.directories.size())};
 }
 
 bool JobRetention::move_aside(const Look& look) {

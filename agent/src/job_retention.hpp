@@ -43,8 +43,8 @@ class JobRetention {
   // What the coordinator says now: the jobs that are not over; nothing where it does not say all of them, or is away.
   void told(std::optional<std::set<std::string>> unfinished);
 
-  // To be called about once a second: a few files of what was moved aside go, and a few of the jobs' are looked at
-  // where it is time for that.
+  // To be called about once a second: a few files of what was moved aside go, and a few of the jobs' are looked at,
+  // of as many jobs as have few, where it is time for that.
   void step(Nanoseconds now, Nanoseconds wall);
   [[nodiscard]] std::uint64_t removed() const { return removed_; }  // jobs, since the start
 
@@ -64,7 +64,8 @@ class JobRetention {
   void look_on(Nanoseconds now, Nanoseconds wall);
   void list_jobs();
   [[nodiscard]] bool is_kept(const std::string& job) const;
-  [[nodiscard]] bool look_at_some(Look& look) const;
+  [[nodiscard]] std::size_t look_on(Look& current, std::size_t entries);
+  [[nodiscard]] std::pair<std::size_t, bool> look_at_some(Look& look, std::size_t entries) const;
   // False: it stays, and so would others now.
   [[nodiscard]] bool move_aside(const Look& look);
   [[nodiscard]] bool move_aside(const std::string& directory, Nanoseconds wall);

@@ -5,8 +5,9 @@ namespace trimtab::agent {
 namespace fs = std::filesystem;
 
 bool TreeWalk::step(std::size_t entries) {
+  looked_at_ = 1;
   if (!root_.empty()) look(std::exchange(root_, {}));
-  for (; entries > 0; --entries) {
+  for (; entries > 0; --entries, ++looked_at_) {
     if (entry_ == fs::directory_iterator()) {
       if (!enter_next()) return true;
       continue;

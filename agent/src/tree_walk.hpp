@@ -23,6 +23,8 @@ class TreeWalk {
 
   // Looks at so many entries at most; true at the end.
   [[nodiscard]] bool step(std::size_t entries);
+  // In the last step; at least one.
+  [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
 
  private:
   [[nodiscard]] bool enter_next();
@@ -32,6 +34,7 @@ class TreeWalk {
   std::string root_;  // empty once it was seen
   std::vector<std::string> to_visit_;
   std::filesystem::directory_iterator entry_;
+  std::size_t looked_at_ = 1;
 };
 
 }  // namespace trimtab::agent

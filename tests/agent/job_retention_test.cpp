@@ -130,12 +130,13 @@ TEST_CASE("nothing is removed while no coordinator says which jobs are not over"
   node.steps(1500);
   CHECK(node.has("jobs/old"));
   // Not even what was due when the coordinator was there.
-  node.job("older", 400h);
+  node.job("older", 400h, static_cast<int>(JobRetention::kEntriesLookedAt));
   node.retention.told(std::set<std::string>{});
   node.steps(1);
   node.retention.told(std::nullopt);
   node.steps(700);
-  CHECK(node.has("jobs/old") != node.has("jobs/older"));
+  CHECK_FALSE(node.has("jobs/old"));
+  CHECK(node.has("jobs/older"));
 }
 
 TEST_CASE("a wall clock that jumps removes nothing, neither when it jumps nor when it is set right again") {
@@ -223,6 +224,15 @@ TEST_CASE("a job's files are looked at a few at a time, and one that comes back 
   node.active = {"second"};
   node.steps(500);
   CHECK(node.has("jobs/second"));
+}
+
+TEST_CASE("jobs with few files are looked at many at a time") {
+  Node node;
+  for (int i = 0; i < 60; ++i) node.job("a-young-" + std::to_string(i), 1h);
+  node.job("old", 21h);
+  node.steps(5);
+  CHECK_FALSE(node.has("jobs/old"));
+  CHECK(node.retention.removed() == 1);
 }
 
 TEST_CASE("a look that the coordinator's absence has cut off begins anew") {
