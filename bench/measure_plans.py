@@ -67,6 +67,7 @@ class Script:
         self.range, self.push, self.pop = ranges.range, ranges.push, ranges.pop
         self.epoch = 0
         self.stop_requested = False
+        self.runs_incumbent = False  # None of these plans is kept.
         self.results = {}
         self._since = 0
 
@@ -75,6 +76,9 @@ class Script:
 
     def close(self, step=None):
         del step
+
+    def prepared(self):
+        pass
 
     def next_plan(self, step, agree, validate=None):
         from trimtab.plan_change import Change
@@ -139,8 +143,8 @@ def run_rank(options):
         groups = process.connect()
         script = Script(documents, options.measure, options.warmup, Ranges({}), announce=options.rank == 0)
         job = TrainingJob(
-            config, first, Settings(10**9, 0, "", 0, ""), groups=groups, client=script,
-            memory=PeakMemory(process.device), faults=faults.from_environment(options.rank), device=process.device,
+            config, first, Settings(10**9), process=process, groups=groups, client=script,
+            memory=PeakMemory(process.device), faults=faults.from_environment(options.rank),
             terminated=lambda: script.stop_requested)
         job.prepare()
         job.run()
