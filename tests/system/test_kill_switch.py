@@ -44,9 +44,9 @@ class KillSwitch(unittest.TestCase):
         with Installation() as trimtab:
             job = trimtab.write_job(MEMORY="1GiB", AFTER="continue")
             tune = trimtab.start_tune(job)
-            wait_until(lambda: rank_processes(trimtab.directory), "the job's start", 120)
-            launched = wait_until(lambda: self.common_epoch(trimtab), "the ranks' hello", 60)
+            wait_until(lambda: len(rank_processes(trimtab.directory)) == 2, "the start of both ranks", 120)
             ranks = rank_processes(trimtab.directory)
+            launched = wait_until(lambda: self.common_epoch(trimtab), "the ranks' hello", 60)
             tried = self.kill_coordinator_in_a_trial(trimtab, launched)
             os.killpg(tune.pid, signal.SIGKILL)
             tune.wait(timeout=30)
