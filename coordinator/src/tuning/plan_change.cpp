@@ -220,8 +220,13 @@ void Tuning::settled() {
       return begin_measuring();
     case Phase::kTrials:
       if (!state_.has_trial()) return go_on_trying();
-      state_.doing = Doing::kAwaitingApproval;
-      return;
+      if (state_.job.mode == JobMode::kApprove) {
+        state_.doing = Doing::kAwaitingApproval;
+        return;
+      }
+      // Begun while not all nodes were back; nobody would ever be asked about it.
+      fail_trial("agent lost", "the ranks were on the incumbent again before the plan had run", false);
+      return go_on_trying();
     case Phase::kComparing:
       return begin_comparison();
     case Phase::kTraining:
