@@ -247,7 +247,8 @@ def main():
                      f"--agents {options.agents}")
         print(f"  {results[-1]}", flush=True)
     if options.out:
-        command = f"faulted_network.py --runs {len(results)} --first-seed {seeds[0]}"
+        command = (f"faulted_network.py --runs {len(results)} --first-seed {seeds[0]} --seconds {options.seconds:g} "
+                   f"--agents {options.agents}")
         options.out.write_text(table(results, options, command))
 
 
