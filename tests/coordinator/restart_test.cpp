@@ -126,3 +126,26 @@ TEST_CASE(
   CHECK(second.state().doing == Doing::kSearching);
   CHECK(second.state().searches > searches);
 }
+
+TEST_CASE("a job that is unfrozen before every node is back after a restart waits for them, and tries then") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.running_plan() == one.state().trials.back().plan.hash; }));
+  one.feed(Order::kFreeze);
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kNothing && one.running_plan() == "initial"; }));
+  Tuning tuning(parse_tuning_state(to_json(one.state())).value());
+  REQUIRE(tuning.state().phase == Phase::kTrials);
+  const std::uint64_t searches = tuning.state().searches;
+  (void)tuning.resume({});
+  (void)tuning.handle(Order::kUnfreeze, {});
+  CHECK(tuning.state().searches == searches);
+  CHECK(tuning.state().doing == Doing::kNothing);
+  const std::uint64_t epoch = one.state().last_epoch;
+  const std::uint64_t launch = one.state().launch;
+  (void)tuning.handle(NodeBack{"n0", {{0, launch, epoch}}, launch}, {});
+  CHECK(tuning.state().searches == searches);
+  (void)tuning.handle(NodeBack{"n1", {{1, launch, epoch}}, launch}, {});
+  CHECK(tuning.state().searches == searches + 1);
+  CHECK(tuning.state().doing == Doing::kSearching);
+}

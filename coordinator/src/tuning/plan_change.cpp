@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -220,13 +221,9 @@ void Tuning::settled() {
       return begin_measuring();
     case Phase::kTrials:
       if (!state_.has_trial()) return go_on_trying();
-      if (state_.job.mode == JobMode::kApprove) {
-        state_.doing = Doing::kAwaitingApproval;
-        return;
-      }
-      // Begun while not all nodes were back; nobody would ever be asked about it.
-      fail_trial("agent lost", "the ranks were on the incumbent again before the plan had run", false);
-      return go_on_trying();
+      TRIMTAB_ASSERT(state_.job.mode == JobMode::kApprove, "a trial that nobody approves is never left waiting");
+      state_.doing = Doing::kAwaitingApproval;
+      return;
     case Phase::kComparing:
       return begin_comparison();
     case Phase::kTraining:

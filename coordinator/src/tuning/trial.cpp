@@ -50,7 +50,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
 
 void Tuning::go_on_trying() {
   const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
-  if (!is_free || held()) return;
+  if (!is_free || held() || !lost_.empty()) return;  // when every node is back, settled() goes on
   if (drift_is_due()) return explain_drift();
   if (watches_learning()) return;
   take_first_look();
