@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "../resident_memory.hpp"
 #include "base/random.hpp"
 #include "kernel_records.hpp"
 #include "range_fold.hpp"
@@ -404,19 +404,11 @@ TEST_CASE("where kernels run the ranges' own time is no operator's cost") {
 
 namespace {
 
-std::size_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::size_t pages = 0;
-  std::size_t resident = 0;
-  statm >> pages >> resident;
-  return resident * 4096;
-}
-
 // Folds so many kernels as a job hands them over, and returns the growth from a fifth of the way on.
-std::size_t growth_over(std::uint64_t kernels) {
+std::int64_t growth_over(std::uint64_t kernels) {
   DeviceJob job;
   ActivityFold fold;
-  std::size_t at_first = 0;
+  std::int64_t at_first = 0;
   std::vector<RangeRecord> records;
   while (fold.counters().kernels < kernels) {
     records.clear();
@@ -424,10 +416,9 @@ std::size_t growth_over(std::uint64_t kernels) {
     for (const RangeRecord& record : records) fold.add(record);
     fold.settle();
     fold.take_passes([](const PassTime&) {});
-    if (at_first == 0 && fold.counters().kernels >= kernels / 5) at_first = resident_bytes();
+    if (at_first == 0 && fold.counters().kernels >= kernels / 5) at_first = trimtab::test::resident_bytes();
   }
-  const std::size_t now = resident_bytes();
-  return now > at_first ? now - at_first : 0;
+  return trimtab::test::resident_bytes() - at_first;
 }
 
 }  // namespace
@@ -461,9 +452,9 @@ TEST_CASE("memory does not depend on how many kernels are folded") {
     WARN("skipped: a sanitizer keeps freed memory");
     return;
   }
-  CHECK(growth_over(2'000'000) < std::size_t{2} << 20);
+  CHECK(growth_over(2'000'000) < std::int64_t{2} << 20);
 }
 
 TEST_CASE("memory does not depend on how many kernels are folded: 100 million", "[.][long]") {
-  CHECK(growth_over(100'000'000) < std::size_t{2} << 20);
+  CHECK(growth_over(100'000'000) < std::int64_t{2} << 20);
 }

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "../resident_memory.hpp"
 #include "fake_coordinator.hpp"
 
 using namespace trimtab;
@@ -73,10 +74,7 @@ double cpu_seconds(pid_t pid) {
 }
 
 double resident_mib(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  double pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+  return static_cast<double>(test::resident_bytes(pid)) / (1 << 20);
 }
 
 std::size_t beats(const FakeCoordinator& coordinator) {

@@ -1,9 +1,7 @@
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <thread>
 
+#include "../resident_memory.hpp"
 #include "cpu_probe.hpp"
 #include "gpu_probe.hpp"
 
@@ -61,12 +59,6 @@ TEST_CASE("what CPUs' probes need of memory goes back when they end, whatever is
   const SystemClock clock;
   std::atomic<bool> cancelled = false;
   const ProbeWait wait{clock, clock.monotonic() + std::chrono::seconds(120), cancelled};
-  const auto resident = [] {
-    std::ifstream file("/proc/self/statm");
-    std::size_t all = 0, pages = 0;
-    file >> all >> pages;
-    return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  };
   const auto probe_at_once = [&](std::size_t count) {
     std::vector<std::vector<DeviceSpeed>> speeds(count);  // which live longer than the arrays, as in the agent
     std::vector<std::thread> threads;
@@ -76,10 +68,10 @@ TEST_CASE("what CPUs' probes need of memory goes back when they end, whatever is
     for (auto& thread : threads) thread.join();
     for (const auto& one : speeds) REQUIRE(one.size() == 2);
   };
-  const std::size_t before = resident();
+  const std::int64_t before = test::resident_bytes();
   for (std::size_t i = 0; i < 4; ++i) probe_at_once(1 + i % 3);
 #ifndef __SANITIZE_THREAD__  // which keeps what it knows of that memory
-  CHECK(resident() < before + (std::size_t{8} << 20));
+  CHECK(test::resident_bytes() < before + (std::int64_t{8} << 20));
 #endif
 }
 

@@ -1,12 +1,10 @@
 // A real link to a coordinator that hardly reads and does not answer: costs wait on the disk and not in memory.
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <memory>
 #include <set>
 
+#include "../resident_memory.hpp"
 #include "agent_database.hpp"
 #include "cost_store.hpp"
 #include "net/link.hpp"
@@ -20,14 +18,6 @@ using namespace trimtab::agent;
 namespace {
 
 const std::string kFingerprint = to_json(Fingerprint{{{"kind", "cpu"}}, {}, {}, {}});
-
-Bytes resident() {
-  std::ifstream statm("/proc/self/statm");
-  Bytes pages = 0;
-  Bytes mine = 0;
-  statm >> pages >> mine;
-  return mine * ::sysconf(_SC_PAGESIZE);
-}
 
 // About 100 KB when it is encoded.
 std::vector<Cost> batch(int number) {
@@ -89,7 +79,7 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
   REQUIRE(run_until(loop, [&] { return link->open(); }));
 
   for (int i = 0; i < kWarm; ++i) REQUIRE(store->store({"j", kFingerprint, false}, batch(i)));
-  const Bytes before = resident();
+  const Bytes before = test::resident_bytes();
   for (int i = kWarm; i < kBatches; ++i) {
     REQUIRE(store->store({"j", kFingerprint, false}, batch(i)));
     REQUIRE(link->queued_bytes() <= std::size_t{1} << 20);
@@ -99,7 +89,7 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
   WARN("memory is not measured: a sanitizer keeps freed memory");
   (void)before;
 #else
-  CHECK(resident() - before < Bytes{4} << 20);
+  CHECK(test::resident_bytes() - before < Bytes{4} << 20);
 #endif
   CHECK(heard.size() <= CostStore::kMaxInFlight);
 
