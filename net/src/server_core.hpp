@@ -43,8 +43,10 @@ class WebSocketPeer {
   // Nothing once it is introduced, or where it need not be.
   [[nodiscard]] virtual WaitingSince waiting_since() const = 0;
   [[nodiscard]] virtual const std::string& address() const = 0;
+  // What it takes of the room for half frames: 0 once it is introduced, or where it need not be.
+  [[nodiscard]] virtual std::size_t half_frame_bytes() const = 0;
   // Drops the connection now, and reports it as closed.
-  virtual void give_way() = 0;
+  virtual void give_way(const std::string& reason) = 0;
   [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
   [[nodiscard]] virtual std::uint64_t received_bytes() = 0;
   [[nodiscard]] virtual PeerAddresses addresses() = 0;
@@ -56,6 +58,10 @@ class WebSocketPeer {
 inline constexpr std::size_t kMostBodyBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kMostBodyBytesOfOne = std::size_t{64} << 20;
 
+// What half frames of WebSockets that are not introduced yet may take together beyond each one's first piece: 4,096 of
+// max_frame_bytes_of_unknown would be 4 GiB. Where a single frame may be larger, it fits.
+inline constexpr std::size_t kMostHalfFrameBytes = std::size_t{64} << 20;
+
 struct ServerCore {
   ServerOptions options;
   ServerHandlers handlers;
@@ -66,11 +72,14 @@ struct ServerCore {
   std::map<PeerId, std::shared_ptr<WebSocketPeer>> peers;
   std::map<std::string, std::size_t> body_bytes;  // under way, by caller
   std::size_t all_body_bytes = 0;
+  std::size_t half_frame_bytes = 0;
 
   [[nodiscard]] bool full() const { return sessions.size() + peers.size() >= options.max_connections; }
 
   // Ends the connection that has been waited for longest; false when every one of them is of use.
   bool make_room();
+  // A half frame has grown: beyond what all may take, those that have been waited for longest give way. Calls `closed`.
+  void bound_half_frames();
 
   // Whether a body of `bytes` has room beside those under way.
   [[nodiscard]] bool has_room(const std::string& caller, std::size_t bytes) const {

@@ -27,6 +27,8 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 constexpr Rate kControlFrames{20, 0};
 // A peer that has once sent a large frame does not keep its memory.
 constexpr std::size_t kKeptBytes = 64 * 1024;
+// What is read at once of a frame from a peer that has not said who it is.
+constexpr std::size_t kPiece = 16 * 1024;
 
 // An IPv4 address as such, also where it came to a socket of both families.
 std::string plain_address(const boost::asio::ip::address& address) {
@@ -46,6 +48,10 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
         origin_(std::move(origin)),
         rate_(core_->options.max_rate),
         id_(++core_->last_id) {}
+
+  ~BeastPeer() override { hold(0); }
+  BeastPeer(const BeastPeer&) = delete;
+  BeastPeer& operator=(const BeastPeer&) = delete;
 
   void accept() {
     beast::get_lowest_layer(socket_).expires_never();  // From here on the WebSocket keeps its own time.
@@ -84,6 +90,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void introduced() override {
     introduced_ = true;
+    hold(0);
     introduction_.cancel();
     socket_.read_message_max(largest_frame());
   }
@@ -95,7 +102,9 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   [[nodiscard]] const std::string& address() const override { return origin_.address; }
 
-  void give_way() override { finish("it was silent for longest, and there were too many connections"); }
+  [[nodiscard]] std::size_t half_frame_bytes() const override { return held_; }
+
+  void give_way(const std::string& reason) override { finish(reason); }
 
   [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
 
@@ -152,8 +161,29 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void read() {
     if (finished_) return;
+    if (must_introduce_itself()) return read_piece();
     socket_.async_read(buffer_,
                        [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
+  }
+
+  void read_piece() {
+    socket_.async_read_some(buffer_, kPiece, [self = shared_from_this()](error_code failure, std::size_t) {
+      self->piece_received(failure);
+    });
+  }
+
+  void piece_received(error_code failure) {
+    if (failure || finished_ || socket_.is_message_done()) return received(failure);
+    hold(buffer_.capacity());
+    core_->bound_half_frames();
+    if (!finished_) read_piece();
+  }
+
+  // Of the room for half frames; a first piece is everybody's.
+  void hold(std::size_t bytes) {
+    const std::size_t beyond = bytes > kPiece ? bytes - kPiece : 0;
+    core_->half_frame_bytes += beyond - held_;
+    held_ = beyond;
   }
 
   void received(error_code failure) {
@@ -168,6 +198,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
     buffer_.consume(buffer_.size());
     if (buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();
+    if (must_introduce_itself()) hold(buffer_.capacity());
     read_on(wait);
   }
 
@@ -226,6 +257,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void finish(const std::string& reason) {
     if (finished_) return;
     finished_ = true;
+    hold(0);
     end_now();
     core_->peer_closed(id_, reason);
   }
@@ -259,6 +291,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
+  std::size_t held_ = 0;  // of the room for half frames
   PeerId id_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool introduced_ = false;

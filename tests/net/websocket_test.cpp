@@ -2,71 +2,11 @@
 #include <optional>
 #include <vector>
 
-#include "loopback.hpp"
-#include "net/link.hpp"
-#include "net/server.hpp"
+#include "websocket_pair.hpp"
 
 using namespace trimtab;
 using namespace trimtab::net;
 using namespace std::chrono_literals;
-
-namespace {
-
-// A server that echoes and a link to it, with what happened.
-struct Pair {
-  EventLoop loop;
-  std::unique_ptr<Server> server;
-  std::unique_ptr<Link> link;
-  std::vector<PeerId> opened;
-  std::vector<std::string> peer_ends;
-  std::vector<Refusal> refusals;
-  int delays = 0;
-  int link_opened = 0;
-  std::vector<std::string> received;
-  std::vector<std::string> link_ends;
-  std::function<void(PeerId, std::string_view)> on_message = [this](PeerId peer, std::string_view frame) {
-    server->send(peer, "echo " + std::string(frame));
-  };
-
-  void serve(ServerOptions options = {}) {
-    ServerHandlers handlers{{},
-                            [this](PeerId peer) { opened.push_back(peer); },
-                            [this](PeerId peer, std::string_view frame) { on_message(peer, frame); },
-                            [this](PeerId, const std::string& reason) { peer_ends.push_back(reason); }};
-    handlers.refused = [this](const Refusal& refusal) { refusals.push_back(refusal); };
-    handlers.delayed = [this](PeerId) { ++delays; };
-    auto started = Server::start(loop, std::move(options), std::move(handlers));
-    REQUIRE(started.ok());
-    server = std::move(started).value();
-  }
-
-  void connect(LinkOptions options = {}) {
-    if (server) options.port = server->port();
-    link = std::make_unique<Link>(
-        loop, std::move(options),
-        LinkHandlers{[this] { ++link_opened; }, [this](std::string_view frame) { received.emplace_back(frame); },
-                     [this](const std::string& reason) { link_ends.push_back(reason); }},
-        1);
-    link->start();
-  }
-};
-
-const std::string kUpgrade =
-    "GET /v1/agent HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-
-// Opens a WebSocket by hand, sends `bytes` after the handshake and waits for the end.
-void after_upgrade(Pair& pair, const std::string& bytes) {
-  while_loop_runs(pair.loop, [&] {
-    const auto client = RawClient::tcp(pair.server->port());
-    client.send(kUpgrade);
-    static_cast<void>(client.read_exactly(20));
-    client.send(bytes);
-    static_cast<void>(client.read_all());
-  });
-}
-
-}  // namespace
 
 TEST_CASE("frames go both ways, in order") {
   Pair pair;
@@ -247,33 +187,6 @@ TEST_CASE("bytes beyond the rate are read later, and none is lost") {
   CHECK(pair.peer_ends.empty());
 }
 
-TEST_CASE("who has not said who it is sends small frames only, and then large ones") {
-  Pair pair;
-  ServerOptions options;
-  options.introduction_timeout = 10s;
-  options.max_frame_bytes_of_unknown = 100;
-  pair.serve(options);
-  pair.connect();
-  pair.on_message = [&](PeerId peer, std::string_view frame) {
-    if (frame == "hello") pair.server->introduced(peer);
-  };
-  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
-  REQUIRE(pair.link->send(std::string(101, 'x')));
-  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
-  CHECK(pair.peer_ends[0] == "it sent a frame of more than 100 bytes before it had said who it is");
-  REQUIRE(pair.refusals.size() == 1);
-  CHECK(pair.refusals[0].kind == Refusal::Kind::kTooLarge);
-  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 2; }));
-  std::size_t largest = 0;
-  pair.on_message = [&, introduce = pair.on_message](PeerId peer, std::string_view frame) {
-    introduce(peer, frame);
-    largest = std::max(largest, frame.size());
-  };
-  REQUIRE(pair.link->send("hello"));
-  REQUIRE(pair.link->send(std::string(1'000'000, 'x')));
-  CHECK(run_until(pair.loop, [&] { return largest == 1'000'000; }));
-}
-
 TEST_CASE("a link reads a server that floods it at its own rate") {
   Pair pair;
   pair.serve();
@@ -305,29 +218,6 @@ TEST_CASE("a link refuses a frame beyond its limit, and what it is told to drop,
   REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 3; }));
 }
 
-TEST_CASE("a WebSocket that does not say who it is ends in time, whatever else it sends") {
-  Pair pair;
-  ServerOptions options;
-  options.introduction_timeout = 150ms;
-  pair.serve(options);
-  pair.on_message = [](PeerId, std::string_view) {};
-  const std::string ping("\x89\x80\x00\x00\x00\x00", 6);
-  const std::string first_fragment("\x02\x80\x00\x00\x00\x00", 6);
-  const std::string fragment("\x00\x80\x00\x00\x00\x00", 6);
-  while_loop_runs(pair.loop, [&] {
-    const auto client = RawClient::tcp(pair.server->port());
-    client.send(kUpgrade);
-    static_cast<void>(client.read_exactly(20));
-    client.send(first_fragment + ping);
-    while (client.send(fragment)) {
-    }
-  });
-  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
-  CHECK(pair.peer_ends[0].find("did not say who it is") != std::string::npos);
-  REQUIRE(pair.refusals.size() == 1);
-  CHECK(pair.refusals[0].kind == Refusal::Kind::kSlow);
-}
-
 TEST_CASE("who floods with pings or pongs is ended, in the middle of a message as well") {
   Pair pair;
   pair.serve();
@@ -342,33 +232,6 @@ TEST_CASE("who floods with pings or pongs is ended, in the middle of a message a
   CHECK(pair.peer_ends[0].find("control frames") != std::string::npos);
   REQUIRE(pair.refusals.size() == 1);
   CHECK(pair.refusals[0].kind == Refusal::Kind::kMalformed);
-}
-
-TEST_CASE("one that has said who it is stays, also when there are too many connections, and others give way") {
-  Pair pair;
-  ServerOptions options;
-  options.introduction_timeout = 10s;
-  options.max_connections = 2;
-  pair.serve(options);
-  pair.on_message = [&](PeerId peer, std::string_view) { pair.server->introduced(peer); };
-  pair.connect();
-  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 1 && pair.link_opened == 1; }));
-  REQUIRE(pair.link->send("hello"));
-  std::optional<RawClient> silent;
-  while_loop_runs(pair.loop, [&] {
-    silent.emplace(RawClient::tcp(pair.server->port()));
-    silent->send(kUpgrade);
-    static_cast<void>(silent->read_exactly(20));
-  });
-  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 2; }));
-  while_loop_runs(pair.loop, [&] {
-    const auto another = RawClient::tcp(pair.server->port());
-    another.send(kUpgrade);
-    CHECK(another.read_exactly(12) == "HTTP/1.1 101");
-  });
-  CHECK(pair.peer_ends.at(0).find("silent for longest") != std::string::npos);
-  CHECK(pair.link->open());
-  CHECK(pair.link_ends.empty());
 }
 
 TEST_CASE("when every connection is of use a new one is closed at once") {
