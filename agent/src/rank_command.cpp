@@ -40,6 +40,7 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
                       {"world_size", std::to_string(job.world_size)},
                       {"node", launch.node},
                       {"rendezvous", launch.rendezvous},
+                      {"master_addr", rendezvous_host(launch.rendezvous)},
                       {"scratch", launch.scratch},
                       {"memory_limit_bytes", std::to_string(launch.memory_limit)},
                       {"steps", std::to_string(launch.steps)}};
@@ -88,6 +89,14 @@ Environment command_environment(Environment base, const Job& job) {
   Environment environment = with_job(std::move(base), job);
   environment.insert_or_assign("TRIMTAB", std::string("0"));
   return environment;
+}
+
+std::string rendezvous_host(const std::string& rendezvous) {
+  constexpr std::string_view kTcp = "tcp://";
+  if (!rendezvous.starts_with(kTcp)) return "127.0.0.1";
+  const std::string authority = rendezvous.substr(kTcp.size());
+  const std::string host = authority.substr(0, authority.rfind(':'));
+  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
 }
 
 std::string rendezvous_address(const std::string& rendezvous, const std::string& scratch) {

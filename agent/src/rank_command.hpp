@@ -64,6 +64,9 @@ inline constexpr std::string_view kTargetArguments = "{target_arguments}";
 // For describe and benchmark: everything of Trimtab is off.
 [[nodiscard]] Environment command_environment(Environment base, const Job& job);
 
+// Where rank 0 is: what launchers call MASTER_ADDR.
+[[nodiscard]] std::string rendezvous_host(const std::string& rendezvous);
+
 // A rendezvous is an address that all ranks share; a mere name becomes a file in the scratch, for jobs on one node.
 [[nodiscard]] std::string rendezvous_address(const std::string& rendezvous, const std::string& scratch);
 

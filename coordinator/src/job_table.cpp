@@ -48,11 +48,10 @@ bool snapshots_stay_on_node(const std::vector<std::string>& train) {
 
 // A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
 Status check_delivery(const Job& job, bool tune) {
-  if (job.elastic && job.delivery != Delivery::kLive) {
-    return bad_input(
-        "job " + job.name +
-        " is elastic, which needs delivery \"live\": a job that is restarted goes on from a checkpoint of " +
-        "its own, for as many ranks as wrote it");
+  if (job.elastic && !job.submit.empty()) {
+    return bad_input("job " + job.name +
+                     " is elastic, but its launches are submitted: their nodes are the scheduler's to choose, and to "
+                     "replace. Leave out elastic, or commands.submit");
   }
   if (job.elastic && snapshots_stay_on_node(job.train)) {
     return bad_input(

@@ -43,6 +43,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoint", required=True, help="folder of the checkpoint")
     parser.add_argument("--steps", type=int, required=True, help="steps in all")
+    parser.add_argument("--save-every", type=int, default=0, help="steps; 0: only at the end")
     given = parser.parse_args()
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
@@ -65,6 +66,8 @@ def main():
         done = step + 1
         if distributed.get_rank() == 0 and step % 20 == 0:
             print(f"step {step} loss {loss:.4f}", flush=True)
+        if given.save_every and done % given.save_every == 0:
+            save(path, done, model, optimizer)
     save(path, done, model, optimizer)
     distributed.barrier()
     distributed.destroy_process_group()

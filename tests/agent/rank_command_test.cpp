@@ -132,6 +132,13 @@ TEST_CASE("without the library its variables are absent, and describe and benchm
   CHECK(command_environment({}, example_job()).at("TRIMTAB") == "0");
 }
 
+TEST_CASE("rank 0's address is where ranks on several nodes meet, and loopback where they are on one") {
+  CHECK(rendezvous_host("tcp://node-7.cluster:20001") == "node-7.cluster");
+  CHECK(rendezvous_host("tcp://10.0.0.3:20001") == "10.0.0.3");
+  CHECK(rendezvous_host("tcp://[fd00::3]:20001") == "fd00::3");
+  CHECK(rendezvous_host("file:///s/rendezvous-launch-3") == "127.0.0.1");
+}
+
 TEST_CASE("a rendezvous that is a mere name becomes a file in the scratch") {
   CHECK(rendezvous_address("tcp://h:1", "/s") == "tcp://h:1");
   CHECK(rendezvous_address("launch-3", "/s") == "file:///s/rendezvous-launch-3");

@@ -261,12 +261,14 @@ TEST_CASE("a restarted job must let its checkpoint be taken apart") {
   CHECK_THAT(check_job(job, true).error().message, Catch::Contains("did you mean 'megatron'"));
 }
 
-TEST_CASE("a restarted job cannot be elastic") {
-  Job job = fake_job();
-  job.delivery = Delivery::kRestart;
+TEST_CASE("a restarted job may be elastic, but not one whose launches are a scheduler's") {
+  Job job = restarted_job();
   job.elastic = true;
+  CHECK(check_job(job, true).ok());
+  job.submit = {"sbatch"};
   const Status refused = check_job(job, true);
-  CHECK_THAT(refused.error().message, Catch::Contains("elastic"));
+  REQUIRE_FALSE(refused.ok());
+  CHECK_THAT(refused.error().message, Catch::Contains("elastic") && Catch::Contains("the scheduler's to choose"));
 }
 
 TEST_CASE("an elastic job's snapshots are where all nodes reach them") {

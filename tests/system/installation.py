@@ -128,12 +128,12 @@ class Installation:
         """The texts of a job's events."""
         return [event["text"] for event in self.get(f"/v1/jobs/{name}/events?after=0")["events"]]
 
-    def wait_for(self, words, seconds, times=1):
+    def wait_for(self, words, seconds, times=1, name="tiny"):
         """Until so many events of the job say these words."""
         try:
-            wait_until(lambda: sum(words in text for text in self.told()) >= times, repr(words), seconds)
+            wait_until(lambda: sum(words in text for text in self.told(name)) >= times, repr(words), seconds)
         except AssertionError as late:
-            texts = "\n".join(self.told())
+            texts = "\n".join(self.told(name))
             raise AssertionError(f"{late}\n{texts}\n{self.all_logs()}") from None
 
     def report(self):

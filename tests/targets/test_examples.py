@@ -69,7 +69,7 @@ class Launches(ProgramTest):
         for count in nodes:
             for local_rank in range(count):
                 values = {"rank": str(rank), "local_rank": str(local_rank), "world_size": str(sum(nodes)),
-                          "checkpoint": str(folder / "checkpoint"), "steps": "40"}
+                          "checkpoint": str(folder / "checkpoint"), "steps": "40", "master_addr": "127.0.0.1"}
                 words = [str(stand_in) if word.endswith(program) else port if word == "29517" else word
                          for word in expanded(job["commands"]["train"], values, target_arguments)]
                 own = {**inherited, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "client" / "python"), **job["environment"],

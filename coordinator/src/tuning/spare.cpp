@@ -188,6 +188,21 @@ void Tuning::shrink() {
   kill_ranks(AfterKill::kRelaunch);
 }
 
+// The first step on other nodes.
+void Tuning::tell_where_it_goes_on(std::int64_t first) {
+  if (state_.phase != Phase::kLaunching || state_.resizes.empty()) return;
+  const std::string devices = "on " + std::to_string(world_size()) + " devices the job ";
+  if (first > 0 || state_.step == 0) {
+    const std::int64_t again = std::max<std::int64_t>(state_.step - first + 1, 0);
+    return note("ranks", devices + "goes on at step " + std::to_string(first) + "; " + std::to_string(again) +
+                             " steps are trained again");
+  }
+  const std::string where = is_restarted() ? "checkpoint" : "snapshots";
+  note("warning", devices + "has begun at step 0 again, after " + std::to_string(state_.step) +
+                      " steps: its ranks found nothing to go on from. Its " + where +
+                      " must be where every node that may be left reaches them, and be saved while it trains");
+}
+
 void Tuning::forget_measurements() {
   state_.initial_measured = state_.incumbent_measured = {};
   state_.observations.clear();

@@ -78,6 +78,7 @@ void Tuning::take_step(const JobStep& step) {
     state_.losses.push_back({step.step, step.loss, step.samples});
   }
   account_lost_steps(step.step);
+  tell_where_it_goes_on(step.step);
   account_training(step);
   state_.step = step.step;
   state_.loss = step.loss;

@@ -274,6 +274,7 @@ class Tuning {
   void account_training(const JobStep& step);
   void account_change(double ms);
   void account_lost_steps(std::int64_t first);
+  void tell_where_it_goes_on(std::int64_t first);
   void account_idle_time();
   [[nodiscard]] bool is_about_trial() const;
   [[nodiscard]] double* excess_ms();
