@@ -37,11 +37,10 @@ constexpr Nanoseconds kPeace = 400s;
 constexpr const char* kCovered =
     "covered: Hello, Welcome, Refused, Heartbeat, CostBatch, BatchAck, Command (Describe, Benchmark, Launch, Kill), "
     "CommandProgress, CommandDone, ProbeBegin, ProbeLink, ProbeEnd, ProbeReport, TraceStart, TraceStop, TraceChunk, "
-    "TraceEnd, PlanPropose, PlanCommit, PlanCancel, "
-    "StopJob, RankEvent (Connected, Step, PlanAck, PlanRefuse, "
-    "PlanActive, PlanFailed, Exited, Bye, Submission), UnfinishedJobs\n"
-    "not covered: CollectiveStamps, RankActivity, RankEvent (Timeline, Passes); TLS and WebSocket "
-    "frames\n";
+    "TraceEnd, PlanPropose, PlanCommit, PlanCancel, StopJob, CollectiveStamps, RankActivity, RankEvent (Connected, "
+    "Step, "
+    "PlanAck, PlanRefuse, PlanActive, PlanFailed, Exited, Bye, Timeline, Submission, Passes), UnfinishedJobs\n"
+    "not covered: TLS and WebSocket frames\n";
 
 // What becomes of the job when everything behaves.
 enum class Ending { kStopped, kFrozen, kTuned };
@@ -62,8 +61,9 @@ class Cluster {
   void run() {
     const std::size_t count = 1 + random_.below(3);
     for (std::size_t i = 0; i < count; ++i) {
-      agents_.push_back(std::make_unique<SimulatedAgent>(i, time_, random_, network_, ranks_));
+      agents_.push_back(std::make_unique<SimulatedAgent>(i, time_, random_, network_, ranks_, collectives_));
     }
+    collectives_.set_ranks(static_cast<std::uint32_t>(count));
     coordinator_.hand_in(static_cast<std::int32_t>(count), random_.below(3) == 0);
     coordinator_.boot();
     for (auto& agent : agents_) agent->boot();
@@ -174,7 +174,8 @@ class Cluster {
   }
 
   void check() const {
-    const auto merged = coordinator_.costs();
+    auto merged = coordinator_.costs();
+    check_collectives(merged);
     for (const auto& agent : agents_) {
       const auto own = agent->own_costs();
       for (const std::string& subject : agent->kept) {
@@ -192,6 +193,16 @@ class Cluster {
       expect(is_known(subject), "the coordinator has what agents have had, and nothing else: " + subject);
     }
     expect(coordinator_.batches_lost() == 0 || coordinator_.was_set_back, "no batch is taken for lost that is not");
+  }
+
+  // Stamps may be lost with a link or a coordinator; a collective never counts twice.
+  void check_collectives(std::map<std::string, std::uint64_t>& merged) const {
+    const auto joined = merged.find(SimulatedCollectives::kSubject);
+    if (joined == merged.end()) return;
+    met("run in which collectives were joined");
+    expect(joined->second <= collectives_.whole(), "a collective counts once: " + std::to_string(joined->second) +
+                                                       " of " + std::to_string(collectives_.whole()));
+    merged.erase(joined);
   }
 
   [[nodiscard]] bool is_known(const std::string& subject) const {
@@ -213,6 +224,7 @@ class Cluster {
   SimulatedNetwork network_;
   GivenPlans given_;
   SimulatedRanks ranks_;
+  SimulatedCollectives collectives_{time_};
   SimulatedCoordinator coordinator_;
   std::vector<std::unique_ptr<SimulatedAgent>> agents_;
   bool troubled_ = true;

@@ -1,7 +1,10 @@
 #include "simulated_agent.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "activity_report.hpp"
+#include "collective_message.hpp"
 #include "measurement_counts.hpp"
 #include "rank_end.hpp"
 #include "seeded_runs.hpp"
@@ -57,12 +60,13 @@ SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
           agent.port()) {}
 
 SimulatedAgent::SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network,
-                               SimulatedRanks& ranks)
+                               SimulatedRanks& ranks, SimulatedCollectives& collectives)
     : index_(index),
       time_(time),
       random_(random),
       network_(network),
       ranks_(ranks),
+      collectives_(collectives),
       machine_(random),
       clock_(time),
       spool_limit_(random.below(2) == 0 ? kSmallSpool : kLargeSpool),
@@ -168,7 +172,11 @@ SimulatedRanks::AgentSide SimulatedAgent::side_of_ranks() {
     return peer;
   };
   side.say = [this](SimulatedRanks::Peer peer, const std::string& frame) {
-    if (life_ && peer >> 32 == lives_) act([&] { life_->sessions.received(peer, frame, -1); });
+    if (!life_ || peer >> 32 != lives_) return;
+    act([&] {
+      life_->sessions.received(peer, frame, -1);
+      told_step(peer, frame);
+    });
   };
   side.close = [this](SimulatedRanks::Peer peer) {
     if (life_ && peer >> 32 == lives_) act([&] { life_->sessions.closed(peer); });
@@ -187,7 +195,11 @@ void SimulatedAgent::boot() {
   act([this] { open(); });
   // A disk that is full at the start: systemd starts the daemon again.
   if (!life_) return time_.after(1s, [this, life = lives_] { life == lives_ ? boot() : void(); });
-  every(2s, [this] { measure(); });
+  every(2s, [this] {
+    measure();
+    tell_collectives();
+    tell_activities();
+  });
   every(500ms, [this] { connect(); });
   every(500ms, [this] {
     life_->probe.tick();
@@ -323,6 +335,38 @@ void SimulatedAgent::measure() {
   life_->conversation.look_after();
   expect(life_->costs->spool().bytes() <= 2 * spool_limit_, "the spool is bounded");
   expect(life_->news.steps_waiting() <= kMostSteps, "steps that wait are bounded");
+}
+
+// What cannot be sent is dropped, as the rings' stamps are.
+void SimulatedAgent::tell_collectives() {
+  const auto rank = static_cast<std::uint32_t>(index_);
+  const auto stamps = collectives_.take(rank);
+  if (stamps.empty() || machine_.disk.is_cut()) return;
+  const agent::CostOrigin origin{kJob, fingerprint_, false};
+  if (life_->conversation.send(agent::stamps_message(origin, rank, stamps))) collectives_.told(stamps);
+}
+
+void SimulatedAgent::tell_activities() {
+  if (!connected() || machine_.disk.is_cut()) return;
+  for (const agent::TraceRecorder::Ring& ring : rings()) {
+    agent::RankActivity activity;
+    activity.steps = activity.steps_measured = 1 + random_.below(1000);
+    activity.step_seconds = 0.1;
+    activity.computation = 1;
+    wire::FromAgent message;
+    *message.mutable_rank_activity() = agent::to_wire(ring.rank, activity);
+    life_->conversation.send(message);
+  }
+}
+
+// What a rank's ring would tell of the step besides.
+void SimulatedAgent::told_step(SimulatedRanks::Peer peer, const std::string& frame) {
+  const auto said = nlohmann::json::parse(frame);
+  if (said.value("type", "") != "step" || machine_.disk.is_cut()) return;
+  const auto epoch = said.value("epoch", std::uint64_t{0});
+  const auto step = said.value("step", std::int64_t{0});
+  life_->sessions.passed(peer, {epoch, step, static_cast<std::uint64_t>(random_.between(1'000'000, 90'000'000))});
+  life_->sessions.pictured(peer, {epoch, step, static_cast<std::uint64_t>(clock_.wall().count()), "[]"});
 }
 
 void SimulatedAgent::flush() {

@@ -20,6 +20,7 @@
 #include "job_retention.hpp"
 #include "machine.hpp"
 #include "rank_sessions.hpp"
+#include "simulated_collectives.hpp"
 #include "simulated_network.hpp"
 #include "simulated_ranks.hpp"
 #include "trace_recorder.hpp"
@@ -28,8 +29,8 @@ namespace trimtab::test {
 
 class SimulatedAgent {
  public:
-  SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network,
-                 SimulatedRanks& ranks);
+  SimulatedAgent(std::size_t index, VirtualTime& time, Random& random, SimulatedNetwork& network, SimulatedRanks& ranks,
+                 SimulatedCollectives& collectives);
 
   void boot();
   void received(SimulatedNetwork::Peer peer, const std::string& frame);
@@ -105,6 +106,9 @@ class SimulatedAgent {
   [[nodiscard]] std::vector<agent::TraceRecorder::Ring> rings() const;
   void trace();
   void measure();
+  void tell_collectives();
+  void tell_activities();
+  void told_step(SimulatedRanks::Peer peer, const std::string& frame);
   void flush();
   void check(const wire::ToAgent& message);
   void obeyed(const wire::ToAgent& message);
@@ -116,6 +120,7 @@ class SimulatedAgent {
   Random& random_;
   SimulatedNetwork& network_;
   SimulatedRanks& ranks_;
+  SimulatedCollectives& collectives_;
   TemporaryDirectory scratch_;  // of jobs: files beside the databases are safe here
   Machine machine_;
   MachineClock clock_;
