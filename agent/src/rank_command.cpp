@@ -40,10 +40,10 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
                       {"world_size", std::to_string(job.world_size)},
                       {"node", launch.node},
                       {"rendezvous", launch.rendezvous},
-                      {"master_addr", rendezvous_host(launch.rendezvous)},
                       {"scratch", launch.scratch},
                       {"memory_limit_bytes", std::to_string(launch.memory_limit)},
                       {"steps", std::to_string(launch.steps)}};
+  if (!launch.rendezvous.empty()) values["master_addr"] = rendezvous_host(launch.rendezvous);
   if (!launch.plan_path.empty()) values["plan"] = launch.plan_path;
   if (!launch.requests_path.empty()) values["requests"] = launch.requests_path;
   if (!launch.checkpoint.empty()) values["checkpoint"] = launch.checkpoint;

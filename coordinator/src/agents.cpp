@@ -246,7 +246,9 @@ void Agents::end_strays(const wire::Hello& hello) {
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
-    if (job == nullptr || (job->active() && job->state().launch == rank.launch())) continue;
+    if (job == nullptr) continue;
+    const bool of_this = job->active() && job->state().launch == rank.launch();
+    if (of_this && has_ranks_on(job->state(), hello.node())) continue;
     const std::string variant = rank.has_variant() ? rank.variant() : job->state().launch_variant;
     if (strays.size() < kMostStrays) strays.emplace(std::pair(rank.job(), rank.launch()), variant);
   }
@@ -256,7 +258,9 @@ void Agents::end_strays(const wire::Hello& hello) {
     auto id = services_.store.command_id(jobs_.find(name)->run(), tag, hello.node());
     if (!id.ok()) continue;
     spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
-    const KillOn kill{tag, hello.node(), launch, variant};
+    // Of a job that has been launched again what these would save is older than what it has saved since.
+    const JobRun& job = *jobs_.find(name);
+    const KillOn kill{tag, hello.node(), launch, variant, job.active() && launch < job.state().launch};
     (void)send(hello.node(), command(kill, {*id, name, "", "", ""}));
   }
 }

@@ -53,7 +53,12 @@ def main():
     state = torch.load(path) if os.path.exists(path) else None
     if state:
         plain.load_state_dict(state["model"])
-    first = state["step"] if state else 0
+    first = torch.tensor(state["step"] if state else 0)
+    mine = int(first)
+    distributed.broadcast(first, 0)
+    first = int(first)
+    if first != mine:
+        sys.exit(f"rank {distributed.get_rank()} found step {mine} in {path} and rank 0 step {first}: every node must reach the same folder")
 
     run = trimtab.parallel.load()                                           # Trimtab
     model = run.wrap(plain, plain.layers)                                   # Trimtab

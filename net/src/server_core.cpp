@@ -42,7 +42,8 @@ bool ServerCore::make_room() {
 }
 
 void ServerCore::bound_half_frames() {
-  const std::size_t most = std::max(kMostHalfFrameBytes, options.max_frame_bytes_of_unknown);
+  // A buffer may be twice as large as what it holds.
+  const std::size_t most = std::max(kMostHalfFrameBytes, 2 * options.max_frame_bytes_of_unknown);
   while (half_frame_bytes > most) {
     const auto peer = longest_waiting(peers, [](const WebSocketPeer& one) { return one.half_frame_bytes() > 0; });
     if (peer == peers.end()) return;  // what is left is of peers that end already

@@ -174,7 +174,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void piece_received(error_code failure) {
     if (failure || finished_ || socket_.is_message_done()) return received(failure);
-    hold(buffer_.capacity());
+    if (must_introduce_itself()) hold(buffer_.capacity());
     core_->bound_half_frames();
     if (!finished_) read_piece();
   }

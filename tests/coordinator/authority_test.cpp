@@ -116,6 +116,21 @@ TEST_CASE("ranks that a kill switch keeps from a plan say nothing against the pl
   CHECK(std::any_of(one.state().trials.begin(), one.state().trials.end(), tried_again));
 }
 
+TEST_CASE("ranks that leave the incumbent for a kill switch that nobody here has heard of end the trial") {
+  FakeWorld one = world();
+  one.begin();
+  const auto in_incumbents_block = [&] {
+    return one.state().has_trial() && one.state().doing == Doing::kMeasuring && one.running_plan() == "initial";
+  };
+  REQUIRE(one.run(in_incumbents_block));
+  const std::uint64_t epoch = one.state().committed_epoch;
+  one.feed(FromRank{1, one.state().launch, RankFailed{epoch, "kill_switch", "thrown on node n1"}});
+  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().failed_hashes.empty());
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}
+
 TEST_CASE("freezing in the final comparison ends it on the adopted plan") {
   FakeWorld one = world();
   one.begin();

@@ -50,8 +50,17 @@ class RestartedJob {
     }
   }
 
+  // The incumbent's block is run; the candidate needs a launch of its own, and the job is asked to end.
+  void run_to_trials_launch() {
+    for (std::int64_t number = 11; number < 100 && state().doing != Doing::kKilling; ++number) step(number);
+    REQUIRE(state().has_trial());
+    REQUIRE(state().doing == Doing::kKilling);
+    REQUIRE(state().after_kill == AfterKill::kRestart);
+  }
+
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
   [[nodiscard]] const std::vector<LaunchOn>& launches() const { return launches_; }
+  [[nodiscard]] const std::vector<KillOn>& kills() const { return kills_; }
   [[nodiscard]] std::string history() const {
     std::string all;
     for (const Note& one : notes_) all += one.kind + ": " + one.text + "\n";
@@ -72,6 +81,7 @@ class RestartedJob {
     state.cluster_json = cluster_of(3);
     state.initial = state.incumbent = {"all", "all"};
     state.initial_measured = state.incumbent_measured = {100, 99, 101, 20};
+    state.probed_plan_hash = "all";  // the hardware was looked at
     state.epoch_hashes = {{1, "all"}};
     state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
     return state;
@@ -81,6 +91,7 @@ class RestartedJob {
     if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
     for (const Action& one : actions) {
       if (const auto* launch = std::get_if<LaunchOn>(&one)) launches_.push_back(*launch);
+      if (const auto* kill = std::get_if<KillOn>(&one)) kills_.push_back(*kill);
       if (const auto* search = std::get_if<SearchPlans>(&one)) answer(*search);
     }
   }
@@ -95,6 +106,7 @@ class RestartedJob {
   ManualClock clock_;
   Tuning tuning_;
   std::vector<LaunchOn> launches_;
+  std::vector<KillOn> kills_;
   std::vector<Note> notes_;
 };
 
@@ -133,8 +145,8 @@ TEST_CASE("a restarted elastic job that trains goes on without a lost node, and 
 
 TEST_CASE("a node that is lost anywhere in a trial's launch is left, and the job itself goes on", "[spare]") {
   RestartedJob job(Phase::kTrials);
-  REQUIRE(job.state().has_trial());
-  REQUIRE(job.state().doing == Doing::kKilling);  // the job is asked to end
+  job.run_to_trials_launch();
+  const std::int64_t trained = job.state().step;
   SECTION("the job has not ended yet") {}
   SECTION("the trial is being launched") {
     job.carry_out(CommandKind::kKill);
@@ -143,12 +155,43 @@ TEST_CASE("a node that is lost anywhere in a trial's launch is left, and the job
   SECTION("the trial runs") {
     job.carry_out(CommandKind::kKill);
     job.carry_out(CommandKind::kLaunch);
-    job.step(11);
+    job.step(trained + 1);
     REQUIRE(job.state().doing == Doing::kMeasuring);
+  }
+  SECTION("its ranks crash before the node has been silent for long") {
+    job.carry_out(CommandKind::kKill);
+    job.carry_out(CommandKind::kLaunch);
+    job.step(trained + 1);
+    job.feed(FromRank{0, job.state().launch, RankExited{1, 0, "connection closed by peer"}});
+    REQUIRE(job.state().failed_hashes == std::vector<std::string>{"faster"});
   }
   job.lose_for_good("n2");
   CHECK(job.state().failed_hashes.empty());  // nothing was wrong with its plan
+  CHECK_FALSE(job.state().was_tried("faster"));
   check_goes_on(job);
+}
+
+TEST_CASE("a lost node that comes back is told to end what it may run of former launches", "[spare]") {
+  RestartedJob job(Phase::kTrials);
+  job.run_to_trials_launch();
+  job.carry_out(CommandKind::kKill);  // the trial's launch copies the checkpoint
+  const std::uint64_t launch = job.state().launch;
+  job.lose_for_good("n2");
+  job.carry_out(CommandKind::kKill);
+  REQUIRE(job.state().launch == launch + 1);
+  const std::size_t before = job.kills().size();
+  SECTION("it tells of no rank yet") {
+    job.feed(NodeBack{"n2", {}, launch});
+  }
+  SECTION("it has one of the job itself") {
+    job.feed(NodeBack{"n2", {{2, launch, 1}}, launch});
+  }
+  REQUIRE(job.kills().size() == before + 2);
+  const KillOn own = job.kills()[before];
+  const KillOn trial = job.kills()[before + 1];
+  CHECK((own.node == "n2" && own.variant.empty() && own.launch == launch + 1));
+  CHECK(own.unsaved);  // the job has saved since
+  CHECK((trial.node == "n2" && trial.variant == kTrialVariant && trial.launch == launch + 1));
 }
 
 TEST_CASE("a resized job whose ranks found no checkpoint begins again, and a warning says why", "[spare]") {

@@ -85,3 +85,16 @@ TEST_CASE("a coordinator that restarts while a stopped job's benchmarks end goes
   CHECK(one.state().phase == Phase::kStopped);
   CHECK(one.kills.size() == 2);
 }
+
+TEST_CASE("a job whose tuning is over ends without a node that is lost for good", "[ending]") {
+  FakeWorld one(fake_job(), three_plans(), 7, 0.03);
+  one.begin();
+  const Phase last = GENERATE(Phase::kStopping, Phase::kUntuned);
+  REQUIRE(one.run([&] { return one.state().phase == last; }));
+  one.lose_node("n1");
+  REQUIRE(one.run([] { return false; }, 1000));
+  INFO(one.history());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK_THAT(one.state().loss_note, Catch::Contains("a node was lost for good"));
+  CHECK(kills_on(one, "n0") >= 1);
+}

@@ -149,3 +149,19 @@ TEST_CASE("a job that is unfrozen before every node is back after a restart wait
   CHECK(tuning.state().searches == searches + 1);
   CHECK(tuning.state().doing == Doing::kSearching);
 }
+
+TEST_CASE("a trial that waits for an approval which nobody is asked for ends with the coordinator's restart") {
+  FakeWorld one(fake_job(JobMode::kApprove), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }));
+  TuningState state = parse_tuning_state(to_json(one.state())).value();
+  CHECK(state.has_trial());
+  state.job.mode = JobMode::kAuto;  // as an earlier release may have left it
+  Tuning tuning(state);
+  (void)tuning.resume({});
+  CHECK_FALSE(tuning.state().has_trial());
+  const std::uint64_t launch = state.launch;
+  (void)tuning.handle(NodeBack{"n0", {{0, launch, state.last_epoch}}, launch}, {});
+  (void)tuning.handle(NodeBack{"n1", {{1, launch, state.last_epoch}}, launch}, {});
+  CHECK(tuning.state().doing == Doing::kSearching);
+}

@@ -22,7 +22,8 @@ struct Pair {
   std::unique_ptr<Server> server;
   std::unique_ptr<Link> link;
   std::vector<PeerId> opened;
-  std::vector<std::string> peer_ends;
+  std::vector<PeerId> closed;
+  std::vector<std::string> peer_ends;  // likewise: why
   std::vector<Refusal> refusals;
   int delays = 0;
   int link_opened = 0;
@@ -36,7 +37,10 @@ struct Pair {
     ServerHandlers handlers{{},
                             [this](PeerId peer) { opened.push_back(peer); },
                             [this](PeerId peer, std::string_view frame) { on_message(peer, frame); },
-                            [this](PeerId, const std::string& reason) { peer_ends.push_back(reason); }};
+                            [this](PeerId peer, const std::string& reason) {
+                              closed.push_back(peer);
+                              peer_ends.push_back(reason);
+                            }};
     handlers.refused = [this](const Refusal& refusal) { refusals.push_back(refusal); };
     handlers.delayed = [this](PeerId) { ++delays; };
     auto started = Server::start(loop, std::move(options), std::move(handlers));

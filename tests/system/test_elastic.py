@@ -112,7 +112,7 @@ class ElasticRestarted(Job, unittest.TestCase):
             trimtab.wait_for("the initial plan takes", 120, times=2, name=self.name)
             self.assertEqual(sorted(self.ranks(trimtab)), [0, 1])
             trimtab.join(agent, "n7")
-            trimtab.wait_for("node n7 has joined", 60, name=self.name)
+            trimtab.wait_for("node n7 has joined", 240, name=self.name)
             self.check_tried(trimtab, lambda: len(self.ranks(trimtab)))
 
     def write_job(self, trimtab):
@@ -141,7 +141,10 @@ class ElasticRestarted(Job, unittest.TestCase):
         """By rank: torchrun's process of each."""
         found = {}
         for pid in rank_processes(trimtab.directory):
-            words = command_line(pid)
+            try:
+                words = command_line(pid)
+            except OSError:
+                continue  # it has ended meanwhile
             if "--node_rank" in words:
                 found[int(words[words.index("--node_rank") + 1])] = pid
         return found

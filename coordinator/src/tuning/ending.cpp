@@ -68,6 +68,28 @@ void Tuning::stopped() {
   enter(Phase::kStopped);
 }
 
+// The job ends, and a node that its last steps or its ranks' end wait for has not come back. True when it goes without.
+bool Tuning::end_without_lost() {
+  const bool is_last = ends() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned;
+  if (!is_last || now_.monotonic - lost_at_ <= state_.job.trials.deadline) return false;
+  const bool waits =
+      state_.doing != Doing::kKilling ||
+      std::ranges::any_of(state_.outstanding, [this](const auto& one) { return lost_.contains(one.node); });
+  if (!waits) return false;
+  note("warning",
+       "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+       "when it comes back");
+  if (state_.stop_asked) {
+    kill_reachable(AfterKill::kStop);
+  } else if (ends()) {
+    kill_reachable(AfterKill::kFail);
+  } else {
+    state_.loss_note = "not compared: a node was lost for good at the job's end";
+    kill_reachable(AfterKill::kFinish);
+  }
+  return true;
+}
+
 void Tuning::user_stop() {
   if (state_.stop_asked) return;
   state_.stop_asked = true;

@@ -99,6 +99,7 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
     if (failed.reason != "kill_switch") return incumbent_failed(reason_of(failed.reason), message);
     // The ranks had not heard yet that it was adopted; as the incumbent they take it.
+    if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial("kill_switch", message, false);
     running_hash_.clear();
     roll_back();
   }

@@ -387,6 +387,7 @@ void Tuning::on(const NodeLost& lost) {
   lost_at_ = now_.monotonic;
   transition();
   note("warning", "node " + lost.node + " is lost");
+  take_back_blame(lost.node);
   if (!steers_ranks(state_.phase)) return;
   cancel_change();
   restart_.reset();
@@ -432,11 +433,21 @@ void Tuning::on(const NodeBack& back) {
   roll_back();
 }
 
-// A node that the job went on without: what still runs there belongs to a launch that is over.
+// A node that the job went on without: what still runs there belongs to a launch that is over, and what it would save
+// is older than what the job has saved since. A launch of a restarted job may still copy its checkpoint: nobody tells
+// of its ranks.
 void Tuning::end_strays(const NodeBack& back) {
-  if (back.ranks.empty()) return;
-  act(KillOn{"kill/strays/" + std::to_string(back.ranks.front().launch) + "/" + back.node, back.node,
-             back.ranks.front().launch, ""});
+  const bool may_copy = is_restarted() && !state_.resizes.empty();
+  if (back.ranks.empty() && !may_copy) return;
+  std::uint64_t launch = state_.launch;
+  bool of_this = false;
+  for (const RankThere& there : back.ranks) {
+    launch = std::max(launch, there.launch);
+    of_this = of_this || there.launch == state_.launch;
+  }
+  const std::string tag = "kill/strays/" + std::to_string(launch) + "/" + back.node;
+  act(KillOn{tag, back.node, launch, "", !of_this});
+  if (is_restarted()) act(KillOn{tag + "/trial", back.node, launch, std::string(kTrialVariant)});
 }
 
 // Ranks that the returning agent should look after and does not have ended while it was away.

@@ -133,8 +133,7 @@ void Tuning::take_spare(const SearchReply& reply) {
 }
 
 // Nodes are away. For as long as ranks may be silent they are waited for, and a plan for what is left is made ready; an
-// elastic job then goes on without them,
-// unless nothing of it may be ended that nobody asked to end.
+// elastic job then goes on without them, unless nothing of it may be ended that nobody asked to end.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
   if (!state_.job.elastic || !steered || held()) return;
@@ -183,6 +182,8 @@ void Tuning::shrink() {
   for (NodeShare& share : state_.nodes) share.first_rank = std::exchange(state_.ranks, state_.ranks + share.ranks);
   state_.cluster_json = to_json(left);
   state_.before = {};
+  idle_since_.reset();  // no trial has cost that time
+  grows_ = leaves_comparison_ = false;
   const Spare spare = state_.spare;
   begin_anew(spare.plan, spare.predicted);
   kill_ranks(AfterKill::kRelaunch);
@@ -190,7 +191,8 @@ void Tuning::shrink() {
 
 // The first step on other nodes.
 void Tuning::tell_where_it_goes_on(std::int64_t first) {
-  if (state_.phase != Phase::kLaunching || state_.resizes.empty()) return;
+  const bool is_first = state_.phase == Phase::kLaunching && state_.doing == Doing::kLaunching;
+  if (!is_first || state_.resizes.empty()) return;
   const std::string devices = "on " + std::to_string(world_size()) + " devices the job ";
   if (first > 0 || state_.step == 0) {
     const std::int64_t again = std::max<std::int64_t>(state_.step - first + 1, 0);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int32_t kMostRounds = 3;
 constexpr std::int32_t kMostRoundsOfLong = 6;
 constexpr std::int64_t kLong = 20;
+constexpr Nanoseconds kNodeFallsSilent = std::chrono::seconds(30);
 constexpr std::size_t kReplaced = 8;  // plans that are remembered to go back to, one after the other
 
 std::string words(const Ratio& ratio) {
@@ -191,9 +192,25 @@ void Tuning::fail_trial(const std::string& reason, const std::string& message, b
 // For this job and later ones of its name. What hung may have waited for a link that was down: that counts until costs
 // change, and in this job alone.
 void Tuning::rule_out(const std::string& plan_hash, const std::string& reason) {
+  const bool may_be_a_nodes = reason == kHang || reason == "crash";
+  if (may_be_a_nodes) blamed_ = Blamed{plan_hash, now_.monotonic};
   if (reason == kHang) return state_.hung_hashes.push_back(plan_hash);
   state_.failed_hashes.push_back(plan_hash);
   act(RememberFailure{plan_hash, reason});
+}
+
+// Ranks whose peers' node dies crash or hang long before the node has been silent for so long that it is lost.
+void Tuning::take_back_blame(const std::string& node) {
+  if (!blamed_ || now_.monotonic - blamed_->at > kNodeFallsSilent) return;
+  const std::string hash = std::exchange(blamed_, std::nullopt)->plan_hash;
+  std::erase(state_.failed_hashes, hash);
+  std::erase(state_.hung_hashes, hash);
+  const auto failed = std::find_if(state_.trials.rbegin(), state_.trials.rend(),
+                                   [&](const Trial& one) { return one.plan.hash == hash; });
+  if (failed == state_.trials.rend() || failed->state != TrialState::kFailed) return;
+  failed->reason = "agent lost";
+  changed_trials_.push_back(*failed);
+  note("trial", "plan " + hash + " may be tried again: node " + node + " was lost when it failed");
 }
 
 // Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.

@@ -19,7 +19,8 @@ std::vector<Action> Tuning::resume(Moment now) {
   now_ = now;
   moved_at_ = lost_at_ = now.monotonic;
   for (const NodeShare& share : state_.nodes) lost_.insert(share.node);
-  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
+  const bool asks = state_.doing == Doing::kAwaitingApproval && state_.job.mode == JobMode::kApprove;
+  if (state_.has_trial() && !asks) {
     fail_trial("coordinator restarted", "the coordinator restarted in the middle of the trial", false);
   }
   note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
@@ -39,6 +40,7 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
   if (state_.doing == Doing::kHalted) return;
+  if (!lost_.empty() && end_without_lost()) return;
   if (!lost_.empty() && !ends()) return tick_lost();
   if (change_) {
     tick_change();

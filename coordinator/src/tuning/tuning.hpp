@@ -256,6 +256,7 @@ class Tuning {
   void conclude_trial(const Race& race, const std::string& reason);
   void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
   void rule_out(const std::string& plan_hash, const std::string& reason);
+  void take_back_blame(const std::string& node);
   void withdraw_question(const std::string& why);
   void go_on_trying();
   void begin_comparison();
@@ -275,6 +276,7 @@ class Tuning {
   void account_change(double ms);
   void account_lost_steps(std::int64_t first);
   void tell_where_it_goes_on(std::int64_t first);
+  [[nodiscard]] bool end_without_lost();
   void account_idle_time();
   [[nodiscard]] bool is_about_trial() const;
   [[nodiscard]] double* excess_ms();
@@ -433,6 +435,11 @@ class Tuning {
   std::int32_t way_back_steps_ = 0;  // of the warm-up after the way back from a trial, still to come
   double last_change_ms_ = 0;        // what the last change of plan has cost
   std::optional<ChangePoint> change_point_;
+  struct Blamed {
+    std::string plan_hash;
+    Nanoseconds at;
+  };
+  std::optional<Blamed> blamed_;           // the last one, for what a lost node may have done
   std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
   bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
   bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
