@@ -182,10 +182,14 @@ json speedup_json(const TuningState& state) {
   return ratio_json(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
 }
 
-// What tuning again has gained since the machine changed: each plan was compared in turn with the one before it, and
-// what one comparison does not know is independent of the others. Null where no plan was adopted since.
+// What tuning again has gained since the machine changed: by the comparison of what it has kept with what it began
+// from. Where there was none: each plan was compared in turn with the one before it, and what one comparison does not
+// know is independent of the others; but a plan that was adopted by luck counts with its luck. Null where no plan was
+// adopted since.
 json retuned_json(const TuningState& state) {
   if (state.drifts.empty()) return {};
+  const bool is_kept = state.incumbent.hash != state.retuned_from.plan.hash;
+  if (state.retuned_compared) return is_kept ? ratio_json(state.retuned_ratio) : json();
   Ratio gain;
   double above = 0;
   double below = 0;

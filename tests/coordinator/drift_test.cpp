@@ -229,6 +229,41 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   CHECK(tuning.state().incumbent.hash == "small");
 }
 
+TEST_CASE("what tuning again has adopted is compared with the plan that it began from, and left if it is slower") {
+  Job job = fake_job();
+  job.trials.stop_after = false;
+  job.trials.max_trials = 1;
+  job.steps = 20'000;
+  FakeWorld one(job, {{"initial", 100, 110}, {"former", 90, 70}, {"later", 60, 75}}, 5, 0.01);
+  one.begin();
+  const auto trains = [&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; };
+  REQUIRE(one.run([&] { return trains() && one.state().compared; }));
+  REQUIRE(one.state().incumbent.hash == "former");
+  one.faults.slowdown = 1.5;
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing; }));
+  CHECK(one.state().incumbent.hash == "later");
+  CHECK(one.state().retuned_from.plan.hash == "former");
+  SECTION("it is faster") {
+    REQUIRE(one.run(trains));
+    INFO(one.history());
+    CHECK(one.state().retuned_compared);
+    CHECK_FALSE(one.state().compared);
+    CHECK(one.state().retuned_ratio.ratio == Approx(1.5).epsilon(0.03));
+    CHECK(one.state().incumbent.hash == "later");
+    CHECK(one.state().incumbent_measured.mean_ms == Approx(90).epsilon(0.03));
+    CHECK_THAT(one.history(), Catch::Contains("x as fast as the former one"));
+  }
+  SECTION("it is slower by now") {
+    one.set_true_ms("later", 120);
+    REQUIRE(one.run(trains));
+    INFO(one.history());
+    CHECK(one.state().incumbent.hash == "former");
+    CHECK(one.running_plan() == "former");
+    CHECK(one.state().incumbent_measured.mean_ms == Approx(135).epsilon(0.03));
+    CHECK_THAT(one.history(), Catch::Contains("it is surely slower after all: go back to the former plan"));
+  }
+}
+
 TEST_CASE("the report tells what tuning again has gained, over all plans that were adopted since") {
   TuningState state;
   const auto retuned = [&state] { return nlohmann::json::parse(report_json(state, "{}", {}, {}))["retuned"]; };
@@ -251,4 +286,13 @@ TEST_CASE("the report tells what tuning again has gained, over all plans that we
   CHECK(std::log(1.8 / retuned()["low"].get<double>()) == Approx(std::hypot(std::log(1.5 / 1.2), std::log(1.2 / 1.1))));
   CHECK(std::log(retuned()["high"].get<double>() / 1.8) ==
         Approx(std::hypot(std::log(1.8 / 1.5), std::log(1.3 / 1.2))));
+  // Two by luck: what was kept beside what tuning began from says more.
+  state.retuned_from.plan = {"before", "before"};
+  state.incumbent = {"now", "now"};
+  state.retuned_ratio = {1.5, 1.4, 1.6};
+  state.retuned_compared = true;
+  CHECK(retuned()["ratio"].get<double>() == Approx(1.5));
+  CHECK(retuned()["low"].get<double>() == Approx(1.4));
+  state.incumbent = state.retuned_from.plan;
+  CHECK(retuned().is_null());
 }

@@ -414,6 +414,12 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   for (const char* node : {"n0", "n1"}) return_node(node);
 }
 
+void FakeWorld::set_true_ms(const std::string& plan, double ms) {
+  for (FakePlan& one : plans_) {
+    if (one.name == plan) one.true_ms = ms;
+  }
+}
+
 void FakeWorld::lose_node(const std::string& node) {
   away_.insert(node);
   feed(NodeLost{node});

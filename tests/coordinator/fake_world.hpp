@@ -86,6 +86,7 @@ class FakeWorld {
   void feed(const Event& event);
   // The coordinator dies (before or after the last actions were carried out) and another goes on.
   void restart_coordinator(bool lose_actions);
+  void set_true_ms(const std::string& plan, double ms);
   void lose_node(const std::string& node);
   void return_node(const std::string& node);
   // What agents do where their kill switches are thrown in a trial and no coordinator is there: the job itself runs.

@@ -359,13 +359,14 @@ void SimulatedAgent::tell_activities() {
   }
 }
 
-// What a rank's ring would tell of the step besides.
+// What a rank's ring would tell besides: of some steps.
 void SimulatedAgent::told_step(SimulatedRanks::Peer peer, const std::string& frame) {
   const auto said = nlohmann::json::parse(frame);
-  if (said.value("type", "") != "step" || machine_.disk.is_cut()) return;
-  const auto epoch = said.value("epoch", std::uint64_t{0});
   const auto step = said.value("step", std::int64_t{0});
+  if (said.value("type", "") != "step" || step % 16 != 0 || machine_.disk.is_cut()) return;
+  const auto epoch = said.value("epoch", std::uint64_t{0});
   life_->sessions.passed(peer, {epoch, step, static_cast<std::uint64_t>(random_.between(1'000'000, 90'000'000))});
+  if (step % 64 != 0) return;
   life_->sessions.pictured(peer, {epoch, step, static_cast<std::uint64_t>(clock_.wall().count()), "[]"});
 }
 

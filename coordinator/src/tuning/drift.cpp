@@ -190,11 +190,13 @@ void Tuning::retune() {
                                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   state_.observations.clear();
   pass_times_.clear();
-  state_.compared = false;  // of the hardware as it was
+  state_.compared = state_.retuned_compared = false;  // of the hardware as it was
+  state_.comparisons_begun = 0;
   state_.earlier_calibration_json = state_.calibration_json;
   state_.begin_trials_anew(drift.since_step);
   drift.trials_before = state_.trials_before_drift;
   if (is_of_the_machine_now(drift)) observe(state_.incumbent, state_.incumbent_measured);
+  state_.retuned_from = {state_.incumbent, state_.incumbent_predicted, state_.incumbent_measured};
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);
   state_.retuned_step = state_.step;

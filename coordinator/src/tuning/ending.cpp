@@ -12,7 +12,8 @@ void Tuning::finish_trials(const std::string& why) {
   note("result", "tuning ends: " + why);
   decided("end tuning", why);
   // The initial plan is of no interest any more after a drift.
-  if (state_.incumbent.hash == state_.initial.hash || !state_.drifts.empty()) return end_tuning();
+  const bool is_of_before = compares_initial() && !state_.drifts.empty();
+  if (state_.incumbent.hash == compared_plan().hash || is_of_before) return end_tuning();
   enter(Phase::kComparing);
   begin_comparison();
 }

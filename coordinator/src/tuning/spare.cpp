@@ -212,7 +212,8 @@ void Tuning::forget_measurements() {
   state_.begin_trials_anew();
   state_.trials_before_resize = state_.trials_begun();
   state_.comparisons_begun = 0;
-  state_.compared = false;
+  state_.compared = state_.retuned_compared = false;
+  state_.retuned_from = {};
   // Links are what they were; devices have other numbers.
   for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
     std::erase_if(*probes, [](const Probe& one) { return one.device >= 0; });

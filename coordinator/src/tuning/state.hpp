@@ -235,6 +235,11 @@ struct TuningState {
   Measured final_adopted;
   Ratio final_ratio;
   bool compared = false;
+  // The incumbent that tuning again began from, and what is adopted since beside it; without a plan: the job was not
+  // tuned again, on the nodes that it has.
+  Replaced retuned_from;
+  Ratio retuned_ratio;
+  bool retuned_compared = false;
   // What the comparisons cost beyond the adopted plan's steps, as a trial's; and launches on more nodes and back.
   double comparison_changes_ms = 0;
   double comparison_excess_ms = 0;

@@ -177,6 +177,9 @@ void each_later_field(State& s, const Visit& visit) {
   visit("tenant", s.tenant);
   visit("noise", s.noise);
   visit("replaced", s.replaced);
+  visit("retuned_from", s.retuned_from);
+  visit("retuned_ratio", s.retuned_ratio);
+  visit("retuned_compared", s.retuned_compared);
   visit("earlier_calibration_json", s.earlier_calibration_json);
   visit("drifts", s.drifts);
   visit("retuned_step", s.retuned_step);

@@ -30,7 +30,7 @@ Blocks in_blocks(const std::vector<double>& steps, std::int32_t size) {
 }  // namespace
 
 const PlanText& Tuning::first_plan() const {
-  return state_.phase == Phase::kComparing ? state_.initial : state_.incumbent;
+  return state_.phase == Phase::kComparing ? compared_plan() : state_.incumbent;
 }
 
 const PlanText& Tuning::second_plan() const {
@@ -211,10 +211,16 @@ void Tuning::next_block() {
   begin_block(!since_change_.settled());
 }
 
+// What the adopted plan is compared with at the end: the initial one, or the one that tuning again began from.
+const PlanText& Tuning::compared_plan() const {
+  return compares_initial() ? state_.initial : state_.retuned_from.plan;
+}
+
 void Tuning::begin_comparison() {
-  if (state_.incumbent.hash == state_.initial.hash) return end_tuning();  // the adopted plan has failed meanwhile
+  // The adopted plan has failed meanwhile.
+  if (state_.incumbent.hash == compared_plan().hash) return end_tuning();
   if (const std::string why = no_comparison(); !why.empty()) {
-    note("warning", "initial and adopted plan are not compared once more: " + why);
+    note("warning", "the " + compared_word() + " and the adopted plan are not compared once more: " + why);
     return end_tuning();
   }
   ++state_.comparisons_begun;
@@ -223,8 +229,12 @@ void Tuning::begin_comparison() {
   continue_interleaving();
 }
 
-// Why the last comparison is not made; empty = it is. What it costs is the initial plan's blocks and the changes of
-// plan, and where blocks are thrown away all of them.
+std::string Tuning::compared_word() const {
+  return compares_initial() ? "initial" : "former";
+}
+
+// Why the last comparison is not made; empty = it is. What it costs is the other plan's blocks and the changes of plan,
+// and where blocks are thrown away all of them.
 std::string Tuning::no_comparison() const {
   if (held()) return held_by();
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
@@ -234,9 +244,10 @@ std::string Tuning::no_comparison() const {
   if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
   double switch_ms = state_.dearest_change_ms;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
-  const double initial_ms = state_.initial_measured.mean_ms;
+  const Measured& other = compares_initial() ? state_.initial_measured : state_.retuned_from.measured;
+  const double other_ms = other.mean_ms;
   const double incumbent_ms = state_.incumbent_measured.mean_ms;
-  const double of_pair_ms = is_restarted() ? initial_ms + incumbent_ms : std::max(0.0, initial_ms - incumbent_ms);
+  const double of_pair_ms = is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
   const double cost_ms =
       static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
   if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
@@ -247,30 +258,43 @@ std::string Tuning::no_comparison() const {
 // It costs more than was thought: what there is of it counts where it is enough.
 void Tuning::give_up_comparison() {
   const bool is_enough = interleaving_->block() >= 2 * kLeastComparisonBlocks;
-  note("warning", "the comparison of initial and adopted plan ends early: trials.overhead is used up");
+  note("warning",
+       "the comparison of the " + compared_word() + " and the adopted plan ends early: trials.overhead is used up");
   if (is_enough) return conclude_comparison();
   interleaving_.reset();
   end_tuning();
 }
 
 void Tuning::conclude_comparison() {
-  state_.final_initial = summarize(interleaving_->first());
-  state_.final_adopted = summarize(interleaving_->second());
-  state_.final_ratio = compare(interleaving_->first(), interleaving_->second());
-  state_.compared = true;
-  state_.incumbent_measured = state_.final_adopted;
+  const Measured other = summarize(interleaving_->first());
+  const Measured adopted = summarize(interleaving_->second());
+  const Ratio ratio = compare(interleaving_->first(), interleaving_->second());
   interleaving_.reset();
-  note("result", "the adopted plan is " + format_fixed(state_.final_ratio.ratio, 2) + "x as fast as the initial one");
-  if (state_.final_ratio.high < 1) {
-    note("warning", "it is surely slower after all: the job goes back to the initial plan");
-    decided("go back to the initial plan", "compared at the end, the adopted one is surely slower");
-    state_.replaced.clear();
-    if (change_point_) change_point_->change_plan(state_.final_ratio.ratio);
-    state_.incumbent = state_.initial;
-    state_.incumbent_predicted = state_.initial_predicted;
-    state_.incumbent_measured = state_.final_initial;
+  state_.incumbent_measured = adopted;
+  if (compares_initial()) {
+    state_.final_initial = other;
+    state_.final_adopted = adopted;
+    state_.final_ratio = ratio;
+    state_.compared = true;
+  } else {
+    state_.retuned_ratio = ratio;
+    state_.retuned_compared = true;
   }
+  note("result",
+       "the adopted plan is " + format_fixed(ratio.ratio, 2) + "x as fast as the " + compared_word() + " one");
+  if (ratio.high < 1) leave_adopted(other, ratio);
   end_tuning();
+}
+
+void Tuning::leave_adopted(const Measured& other, const Ratio& ratio) {
+  const std::string back = "go back to the " + compared_word() + " plan";
+  note("warning", "it is surely slower after all: " + back);
+  decided(back, "compared at the end, the adopted one is surely slower");
+  state_.replaced.clear();
+  if (change_point_) change_point_->change_plan(ratio.ratio);
+  state_.incumbent = compared_plan();
+  state_.incumbent_predicted = compares_initial() ? state_.initial_predicted : state_.retuned_from.predicted;
+  state_.incumbent_measured = other;
 }
 
 // A step's peak is that of the plan that it ran. Taken as it comes: a plan that ran out of memory may end before all

@@ -277,6 +277,10 @@ class Tuning {
   void account_lost_steps(std::int64_t first);
   void tell_where_it_goes_on(std::int64_t first);
   [[nodiscard]] bool end_without_lost();
+  [[nodiscard]] bool compares_initial() const { return state_.retuned_from.plan.empty(); }
+  [[nodiscard]] const PlanText& compared_plan() const;
+  [[nodiscard]] std::string compared_word() const;
+  void leave_adopted(const Measured& other, const Ratio& ratio);
   void account_idle_time();
   [[nodiscard]] bool is_about_trial() const;
   [[nodiscard]] double* excess_ms();
