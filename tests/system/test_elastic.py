@@ -6,11 +6,11 @@ import re
 import signal
 import unittest
 
-from installation import ROOT, Installation, command_line, kill_hard, rank_of, rank_processes, replace_in, wait_until
+from installation import Installation, command_line, kill_hard, rank_of, rank_processes, replace_in, wait_until
+from torchrun_job import initial_plan, write_torchrun_job
 
 SNAPSHOT_EVERY = 20  # steps, as in job.toml
 SAVE_EVERY = 50  # steps, of the restarted job
-EXAMPLE = ROOT / "examples" / "torchrun-ddp"
 
 
 class Job:
@@ -116,26 +116,14 @@ class ElasticRestarted(Job, unittest.TestCase):
             self.check_tried(trimtab, lambda: len(self.ranks(trimtab)))
 
     def write_job(self, trimtab):
-        text = (EXAMPLE / "job.toml").read_text(encoding="utf-8")
-        for pattern, value in ((r'^checkpoint = .*$', f'checkpoint = "{trimtab.directory}/saved"'),
-                               (r'^working_directory = .*$', f'working_directory = "{ROOT}"'),
-                               (r'^world_size = .*$', 'world_size = 3\nelastic = true'),
-                               (r'"--global-batch", "32"', '"--global-batch", "24"'),
-                               (r'"--save-every", "500"', f'"--save-every", "{SAVE_EVERY}"'),
-                               (r'^steps = .*$', 'steps = 1000000'), (r'^measure_steps = .*$', 'measure_steps = 6'),
-                               (r'^warmup_steps = .*$', 'warmup_steps = 3'), (r'^max_trials = .*$', 'max_trials = 1'),
-                               (r'^deadline_s = .*$', 'deadline_s = 40\nafter = "continue"\nloss_check_steps = 0'),
-                               (r'^walltime_s = .*$', 'walltime_s = 1000000')):
-            text, count = re.subn(pattern, value, text, flags=re.MULTILINE)
-            self.assertEqual(count, 1, pattern)
-        plan = json.loads((EXAMPLE / "initial.json").read_text(encoding="utf-8"))
+        plan = initial_plan()
         plan.update(global_batch=24, microbatch=3)
         plan["stages"][0]["devices"] = [0, 1, 2]
         plan["stages"][0]["segments"][0]["dp"] = 3
-        (trimtab.directory / "initial.json").write_text(json.dumps(plan), encoding="utf-8")
-        path = trimtab.directory / "job.toml"
-        path.write_text(text, encoding="utf-8")
-        return path
+        changes = {r"^world_size = .*$": "world_size = 3\nelastic = true", r'"--global-batch", "32"': '"--global-batch", "24"',
+                   r'"--save-every", "500"': f'"--save-every", "{SAVE_EVERY}"',
+                   r"^deadline_s = .*$": 'deadline_s = 40\nafter = "continue"\nloss_check_steps = 0'}
+        return write_torchrun_job(trimtab.directory, changes, plan)
 
     def launchers(self, trimtab):
         """By rank: torchrun's process of each."""

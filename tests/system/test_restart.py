@@ -1,12 +1,10 @@
 """A job that is restarted for its trials: the torchrun example, for real, with fewer steps."""
 import json
-import re
 import subprocess
 import unittest
 
-from installation import ROOT, Installation
-
-EXAMPLE = ROOT / "examples" / "torchrun-ddp"
+from installation import Installation
+from torchrun_job import write_torchrun_job
 
 
 def checkpoint_step(path):
@@ -17,24 +15,9 @@ def checkpoint_step(path):
 
 
 class RestartedJob(unittest.TestCase):
-    def write_job(self, trimtab):
-        text = (EXAMPLE / "job.toml").read_text(encoding="utf-8")
-        for pattern, value in ((r'^checkpoint = .*$', f'checkpoint = "{trimtab.directory}/saved"'),
-                               (r'^working_directory = .*$', f'working_directory = "{ROOT}"'),
-                               (r'^steps = .*$', 'steps = 1000000'), (r'^measure_steps = .*$', 'measure_steps = 6'),
-                               (r'^warmup_steps = .*$', 'warmup_steps = 3'), (r'^max_trials = .*$', 'max_trials = 1'),
-                               (r'^deadline_s = .*$', 'deadline_s = 90\nafter = "stop"\nloss_check_steps = 0'),
-                               (r'^walltime_s = .*$', 'walltime_s = 1000000')):
-            text, count = re.subn(pattern, value, text, flags=re.MULTILINE)
-            self.assertEqual(count, 1, pattern)
-        (trimtab.directory / "initial.json").write_text((EXAMPLE / "initial.json").read_text(encoding="utf-8"))
-        path = trimtab.directory / "job.toml"
-        path.write_text(text, encoding="utf-8")
-        return path
-
     def test_trials_run_apart_and_the_job_goes_on_with_the_winner(self):
         with Installation() as trimtab:
-            job = self.write_job(trimtab)
+            job = write_torchrun_job(trimtab.directory, {r"^deadline_s = .*$": 'deadline_s = 90\nafter = "stop"\nloss_check_steps = 0'})
             tune = trimtab.start_tune(job)
             self.assertEqual(tune.wait(timeout=900), 0, trimtab.tune_log() + trimtab.all_logs())
             report = trimtab.report()
