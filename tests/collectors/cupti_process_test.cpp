@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -138,10 +139,21 @@ TEST_CASE("a libcupti that the process has loaded comes before all others") {
   CHECK(count_kind(records_of(job, {"init", "launch:10"}), record::kKernel) == 10);
 }
 
+// Whether a program that looks for the library finds it. Asked in a process of its own: the vendor's library brings threads and
+// storage of its own, and stays loaded; a leak check at this process's end would have to walk them.
+static bool is_installed(const char* library) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr ? 1 : 0);
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
 TEST_CASE("a libcupti that is only installed is found by any of its names") {
   for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"}) {
     INFO(name);
-    if (std::string(name) != "libcupti.so.13" && dlopen("libcupti.so.13", RTLD_LAZY | RTLD_LOCAL) != nullptr) {
+    if (std::string(name) != "libcupti.so.13" && is_installed("libcupti.so.13")) {
       WARN("skipped: the machine's own libcupti.so.13 comes before " << name);
       continue;
     }
