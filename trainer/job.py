@@ -154,6 +154,7 @@ class TrainingJob:
         if self._log:
             line = {"step": self._step, "epoch": self._epoch, "loss": summary.loss, "wall_ns": wall,
                     "samples": summary.samples, "peak_bytes": summary.peaks, "plan": self._plan.digest,
+                    "tensor_parallel": max(segment.tp for stage in self._plan.stages for segment in stage.segments),
                     "launch": self._settings.launch, "attempt": self._process.attempt}
             print(json.dumps(line), file=self._log, flush=True)
         self._step += 1

@@ -152,7 +152,8 @@ def main():
         took = time.monotonic() - began
         if campaign.done:
             print(campaign.table())
-        print(f"\n{campaign.done} faulted switches in {took:.0f} s, {job.logs.changes} changes of plan and "
+        print(f"\n{campaign.done} faulted switches in {took:.0f} s, {job.logs.changes} changes of plan ({job.logs.split_changes} "
+              f"from or to tensor-parallel ranks) and "
               f"{job.logs.lines} steps of {options.ranks} ranks in {job.runs} runs of the job, "
               f"{job.launches()} launches; at most {job.logs.most_replayed} steps run again at once "
               f"({job.bound} may be); {len(campaign.problems)} problems")

@@ -22,10 +22,11 @@ class StepLogs:
         self.last = [None] * len(self._paths)  # Line of each rank.
         self.problems = []
         self.most_replayed = self.replayed = self.lines = self.changes = 0
+        self.split_changes = 0  # Of the changes: from or to a plan with tensor-parallel ranks.
 
     def add_figures(self, earlier):
         """Those of an earlier run's logs, so that the last one's are of all."""
-        for name in ("replayed", "lines", "changes"):
+        for name in ("replayed", "lines", "changes", "split_changes"):
             setattr(self, name, getattr(self, name) + getattr(earlier, name))
         self.most_replayed = max(self.most_replayed, earlier.most_replayed)
 
@@ -57,8 +58,10 @@ class StepLogs:
         else:
             ranks[rank][1] = step
         self._compare(rank, line)
-        if self.last[rank] and self.last[rank]["plan"] != line["plan"]:
-            self.changes += rank == 0
+        last = self.last[rank]
+        if rank == 0 and last and last["plan"] != line["plan"]:
+            self.changes += 1
+            self.split_changes += max(last["tensor_parallel"], line["tensor_parallel"]) > 1
         self._due = max(self._due, step + 1)
         self.last[rank] = line
         self.lines += 1

@@ -35,8 +35,19 @@ global_batch = 8
 """
 
 
-def job_document(directory, ranks, run, memory, environment):
+def knobs_of(ranks, number):
+    """What the plans of a run may set. Tiny operators gain nothing from being split, so every other run of four ranks has one stage
+    and two halves of a microbatch: there splits and sub-batches are much of what is left to try."""
+    knobs = {"sliced_microbatches": True, "sharded": True}
+    if ranks < 4:
+        return knobs
+    return {**knobs, "tensor_parallel": True, "sub_batches": True, "pipeline": number % 2 == 0}
+
+
+def job_document(directory, ranks, number, memory, environment):
     """As it travels between processes (schema/json/job.schema.json)."""
+    run = f"run{number}"
+
     def command(program, *words):
         return ["/usr/bin/python3", f"trainer/{program}.py", "--config", f"{directory}/gpt.toml", *words]
 
@@ -53,7 +64,7 @@ def job_document(directory, ranks, run, memory, environment):
         "hang_ns": 15 * 10**9,  # Nothing here takes long but what was stopped.
         "environment": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TRIMTAB_TEST_ORDERS": f"{directory}/orders",
                         **environment},
-        "knobs": {"sliced_microbatches": True, "sharded": True},
+        "knobs": knobs_of(ranks, number),
         "trials": {"warmup_steps": 0, "measure_steps": 1, "blocks": 1, "max_trials": 100000, "minimum_gain": 0.0,
                    "overhead": 1.0, "deadline_ns": 15 * 10**9},
         # Crashes are made on purpose here: any step trained forgives them.
@@ -216,7 +227,7 @@ class SwitchedJob:
         run = f"run{self.runs}"
         # Failures of trials are remembered by the memory limit: what was blamed for a fault may be tried again.
         environment = {"GLOO_SOCKET_IFNAME": INTERFACE} if self.network else {}
-        job = job_document(self.directory, self.ranks, run, (1 << 30) + self.runs, environment)
+        job = job_document(self.directory, self.ranks, self.runs, (1 << 30) + self.runs, environment)
         self._post("/v1/jobs", json.dumps({"job": job, "tune": True}).encode())
         old = self.logs
         self.logs = StepLogs([self.directory / f"{run}.log.{rank}" for rank in range(self.ranks)], self.bound)

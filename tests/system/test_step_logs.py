@@ -16,9 +16,9 @@ from switch_faults import BETWEEN_RANKS, KINDS, MESSAGES, POINTS, Fault
 BOUND = 30
 
 
-def line(step, plan="a", launch=1, attempt=0, epoch=1, loss=2.0, samples=None):
-    return {"step": step, "plan": plan, "epoch": epoch, "launch": str(launch), "attempt": attempt, "loss": loss,
-            "samples": samples or f"s{step}"}
+def line(step, plan="a", launch=1, attempt=0, epoch=1, loss=2.0, samples=None, tp=1):
+    return {"step": step, "plan": plan, "tensor_parallel": tp, "epoch": epoch, "launch": str(launch), "attempt": attempt,
+            "loss": loss, "samples": samples or f"s{step}"}
 
 
 class Checks(unittest.TestCase):
@@ -48,6 +48,11 @@ class Checks(unittest.TestCase):
         self.both(*(line(step, launch=2, attempt=1, epoch=4) for step in range(50, 60)))
         self.assertEqual(self.problems(), "")
         self.assertEqual((self.logs.most_replayed, self.logs.replayed, self.logs.changes), (21, 21, 2))
+
+    def test_changes_are_counted_once_and_those_of_split_operators_apart(self):
+        self.both(line(0), line(1, "b", tp=2), line(2, "c", tp=2), line(3), line(4, "d"))
+        self.assertEqual(self.problems(), "")
+        self.assertEqual((self.logs.changes, self.logs.split_changes), (4, 3))
 
     def test_a_step_that_is_left_out(self):
         self.both(line(0), line(2))
