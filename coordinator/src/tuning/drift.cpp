@@ -138,7 +138,8 @@ void Tuning::name_causes(const std::vector<Finding>& causes, Drift& drift) {
 void Tuning::note_stale(const SearchReply& reply) {
   const bool first = !state_.drifts.empty() && state_.drifts.back().handled && state_.drifts.back().stale.empty();
   if (!first || state_.observations.size() > 1) return;
-  std::string text = to_text(link_changes(state_.first_probes, state_.last_probes));
+  const LinkChanges links = link_changes(state_.first_probes, state_.last_probes);
+  std::string text = to_text(links);
   const auto slowed = slowed_devices();
   for (const auto& [device, share] : slowed) {
     text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
@@ -146,7 +147,10 @@ void Tuning::note_stale(const SearchReply& reply) {
   }
   if (text.empty()) return;
   Drift& drift = state_.drifts.back();
-  if (reply.costs_stale == 0 && slowed.empty()) {
+  if (reply.costs_stale == 0 && slowed.empty() && links.levels.empty()) {
+    drift.stale = "what goes over these links alone is taken as probed (" + text +
+                  ") beside what was measured over their level, and all costs as they are";
+  } else if (reply.costs_stale == 0 && slowed.empty()) {
     drift.stale = "no measured cost is of links that have changed; what is estimated of them is taken as probed (" +
                   text + "), and the others as they are";
   } else {
