@@ -112,6 +112,7 @@ void Tuning::explained(const HardwareProbed& probed) {
   std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
   history_.begin_anew(probed.probes);
+  slower_.clear();
   state_.last_probes = probed.probes;
   state_.probed_plan_hash = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
   if (!comparable) return not_explained("nothing was probed before it");
@@ -131,7 +132,8 @@ void Tuning::name_causes(const std::vector<Finding>& causes, Drift& drift) {
   const auto is_link = [](const Finding& one) { return one.is_link(); };
   drift.links = std::any_of(causes.begin(), causes.end(), is_link);
   drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
-  drift.what = (drift.by_look ? "recovered: " : "") + to_text(causes);
+  const bool recovered = drift.by_look && !causes.empty() && causes.front().share > 1;
+  drift.what = (recovered ? "recovered: " : "") + to_text(causes);
 }
 
 // Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
