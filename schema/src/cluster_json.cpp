@@ -24,6 +24,12 @@ double read_speed(const JsonReader& in) {
   return std::max(speed, kLeastSpeed);
 }
 
+double read_share(const JsonReader& in) {
+  const double share = in.number();
+  if (share < kLeastSpeed) in.fail("a share of a link's bandwidth, 0.001 or more");
+  return std::max(share, kLeastSpeed);
+}
+
 Node read_node(const JsonReader& in, std::set<std::string>& names) {
   Node node;
   node.name = in.at("name").text();
@@ -50,6 +56,8 @@ Link read_link(const JsonReader& in, const std::set<std::string>& names) {
     if (between.is_tuple(2, "the names of two nodes")) {
       link.between.emplace(read_node_name(between.element(0), names), read_node_name(between.element(1), names));
     }
+    if (const JsonReader share = in.at("share"); share.present()) link.share = read_share(share);
+    link.added_latency_us = in.at("added_latency_us").signed_number_or(0);
   } else if (const JsonReader level = in.at("level"); level.present()) {
     link.level = kLevels[level.choice_or(0, kLevels)];
   } else {
@@ -69,6 +77,8 @@ OrderedJson write_link(const Link& link) {
   }
   if (link.bandwidth_bytes_per_s != 0) json["bandwidth_bytes_per_s"] = link.bandwidth_bytes_per_s;
   if (link.latency_us != 0) json["latency_us"] = link.latency_us;
+  if (link.share != 0) json["share"] = link.share;
+  if (link.added_latency_us != 0) json["added_latency_us"] = link.added_latency_us;
   return json;
 }
 

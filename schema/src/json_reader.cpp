@@ -153,6 +153,13 @@ double JsonReader::number_or(double otherwise) const {
   return present() ? number() : otherwise;
 }
 
+double JsonReader::signed_number_or(double otherwise) const {
+  if (!present()) return otherwise;
+  if (value_->is_number() && std::isfinite(value_->get<double>())) return value_->get<double>();
+  fail("a number");
+  return otherwise;
+}
+
 bool JsonReader::flag_or(bool otherwise) const {
   if (!present()) return otherwise;
   if (value_->is_boolean()) return value_->get<bool>();

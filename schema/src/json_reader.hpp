@@ -68,6 +68,7 @@ class JsonReader {
   // A finite number of at least 0.
   [[nodiscard]] double number() const;
   [[nodiscard]] double number_or(double otherwise) const;
+  [[nodiscard]] double signed_number_or(double otherwise) const;
   [[nodiscard]] bool flag_or(bool otherwise) const;
   [[nodiscard]] const Json& json() const { return *value_; }
 

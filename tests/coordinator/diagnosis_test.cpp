@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.hpp"
+#include "tuning/link_changes.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -46,9 +47,11 @@ TEST_CASE("a link that got slower is named with its share, and nothing else, see
     CHECK(findings[0].share == Approx(0.38).epsilon(0.15));
     CHECK(to_text(findings).find("the link of node n3 to n4 is at ") == 0);
     const auto changes = link_changes(before, now);
-    REQUIRE(changes.size() == 1);
-    CHECK(changes.at("inter_node").share == Approx(0.38).epsilon(0.15));
-    CHECK(changes.at("inter_node").message_ms == 0);
+    CHECK(changes.levels.empty());
+    CHECK(changes.unprobed.empty());
+    REQUIRE(changes.pairs.size() == 1);
+    CHECK(changes.pairs.at({"n3", "n4"}).share == Approx(0.38).epsilon(0.15));
+    CHECK(changes.pairs.at({"n3", "n4"}).message_ms == 0);
   }
 }
 
@@ -136,7 +139,7 @@ TEST_CASE("a link that the job fills is at what it can carry, whatever it leaves
   CHECK(to_text(findings) ==
         "the link of node n0 to n1 is at 25 % of its bandwidth, of which others, the job among them, used 72 % while "
         "it was probed");
-  CHECK(link_changes({before}, {now}).at("inter_node").share == Approx(0.25));
+  CHECK(link_changes({before}, {now}).levels.at("inter_node").share == Approx(0.25));
   // Filled, and as fast as ever.
   now.ms = 10.2;
   CHECK(diagnose({before}, {now}).empty());
@@ -162,8 +165,8 @@ TEST_CASE("a link whose latency has grown is named by its round trips, whatever 
   const std::vector<Finding> findings = explaining(diagnose({before}, {now}), true);
   CHECK(to_text(findings) == "a round trip over the link of node n0 to n1 takes 20.4 ms, 0.20 ms before");
   const auto changes = link_changes({before}, {now});
-  CHECK(changes.at("inter_node").share == 1);
-  CHECK(changes.at("inter_node").message_ms == Approx(10.1));
+  CHECK(changes.levels.at("inter_node").share == 1);
+  CHECK(changes.levels.at("inter_node").message_ms == Approx(10.1));
   CHECK(to_text(changes) == "inter_node links: 10.1 ms more for a message");
   CHECK(explaining(diagnose({now}, {before}), false).size() == 1);
   CHECK(to_text(link_changes({now}, {before})) == "inter_node links: 10.1 ms less for a message");

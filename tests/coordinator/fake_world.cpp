@@ -159,7 +159,7 @@ void FakeWorld::carry_out(const Action& action) {
     events_.emplace_back(HardwareProbed{faults.probes, faults.probes.empty() ? "agents had nothing to tell" : "", ""});
     return;
   }
-  if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(wanted->number);
+  if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(*wanted);
 }
 
 void FakeWorld::launch(const LaunchOn& wanted) {
@@ -217,9 +217,9 @@ void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
   tell(rank, RankAcknowledged{wanted.epoch, step_});
 }
 
-void FakeWorld::search(std::uint64_t number) {
+void FakeWorld::search(const SearchPlans& wanted) {
   SearchReply reply;
-  const SearchTask task = tuning_->search_task();
+  const SearchTask task = tuning_->task_for(wanted.purpose);
   const auto predict = [](const FakePlan& one) {
     return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
   };
@@ -241,7 +241,7 @@ void FakeWorld::search(std::uint64_t number) {
             [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
   reply.calibration_json = "{}";
   reply.evaluations = 1000;
-  events_.emplace_back(SearchFinished{number, reply});
+  events_.emplace_back(SearchFinished{wanted.number, reply});
 }
 
 void FakeWorld::tell(std::int32_t rank, const RankNews& news) {

@@ -116,7 +116,7 @@ class FakeWorld {
   void finish_command(const std::string& tag, bool ok = true, const std::string& output = "");
   void launch(const LaunchOn& launch);
   void propose(std::int32_t rank, const ProposePlan& plan);
-  void search(std::uint64_t number);
+  void search(const SearchPlans& wanted);
   void train_step();
   bool change_plan();
   [[nodiscard]] double warm_up();

@@ -29,8 +29,9 @@ bool trains(const FakeWorld& one) {
   return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing;
 }
 
-FakeWorld training_world(Nanoseconds look_every = std::chrono::seconds(5)) {
-  FakeWorld one(long_job(look_every), {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}}, 5, 0.01);
+FakeWorld training_world(Nanoseconds look_every = std::chrono::seconds(5),
+                         std::vector<FakePlan> plans = {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}}) {
+  FakeWorld one(long_job(look_every), std::move(plans), 5, 0.01);
   one.faults.probes = hardware();
   one.begin();
   REQUIRE(one.run([&] { return trains(one); }));
@@ -111,19 +112,98 @@ TEST_CASE("what one look alone finds is looked at again at once, and is forgotte
   CHECK(one.state().drifts.empty());
 }
 
-TEST_CASE("what got slower and changes no step is told once, and nothing else is done", "[look]") {
-  FakeWorld one = training_world();
+TEST_CASE("what got slower and changes no step is told once, and nothing else is done where no plan may be faster",
+          "[look]") {
+  FakeWorld one = training_world(std::chrono::seconds(5), {{"initial", 100, 110}, {"best", 70, 80}});
   REQUIRE(run_steps(one, 600));
   one.faults.probes = hardware(0.4);
   REQUIRE(run_steps(one, 1500));
   const std::string told = "looks at the hardware agree: the link of node n0 to n1 is at 40 % of its bandwidth";
   CHECK(tells(one, told));
   CHECK(one.history().find(told) == one.history().rfind(told));
+  CHECK(tells(one, "what looks have found slower changes nothing: no other plan may beat the incumbent by 1 %"));
+  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
   // Nothing was made of it, so there is nothing to take back.
   one.faults.probes = hardware();
   REQUIRE(run_steps(one, 1500));
   CHECK(one.state().drifts.empty());
   CHECK(one.state().retuned_step == 0);
+}
+
+TEST_CASE("a link that got slower and changes no step has another plan tried that may be faster with it", "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 600));
+  const std::int32_t trials = one.state().trials_begun();
+  one.faults.probes = hardware(0.4);
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  INFO(one.history());
+  REQUIRE(one.state().drifts.size() == 1);
+  const Drift& drift = one.state().drifts.back();
+  CHECK(drift.by_look);
+  CHECK(drift.handled);
+  CHECK(drift.links);
+  CHECK(drift.before_ms == drift.after_ms);
+  CHECK(drift.what == "the link of node n0 to n1 is at 40 % of its bandwidth");
+  CHECK(one.state().trials_begun() == trials + 1);
+  CHECK(one.state().trials.back().plan.hash == "worse");
+  CHECK(one.running_plan() == "best");  // it was not faster
+  CHECK(link_changes(one.state().first_probes, one.state().last_probes).levels.at("inter_node").share ==
+        Approx(0.4).epsilon(0.01));
+  // It is known now, and no news any more.
+  REQUIRE(run_steps(one, 1500));
+  CHECK(one.state().drifts.size() == 1);
+}
+
+TEST_CASE("what gets slower shortly after the job was tuned again waits as a drift of its steps does", "[look]") {
+  FakeWorld one = training_world();
+  REQUIRE(run_steps(one, 600));
+  one.faults.probes = hardware(0.4);
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  TuningState state = one.state();
+  const std::int64_t due = state.retuned_step + state.retune_wait;
+  REQUIRE(due > state.step + 10);
+  Tuning tuning(state);
+  ManualClock clock;
+  std::vector<SearchPlans> searches;
+  const auto feed = [&](const Event& event) {
+    for (const Action& action : tuning.handle(event, {clock.monotonic(), clock.wall()})) {
+      if (const auto* const search = std::get_if<SearchPlans>(&action)) searches.push_back(*search);
+    }
+  };
+  (void)tuning.resume({clock.monotonic(), clock.wall()});
+  for (const std::int32_t rank : {0, 1}) {
+    feed(NodeBack{"n" + std::to_string(rank), {{rank, state.launch, state.committed_epoch}}, state.launch});
+  }
+  for (int i = 0; i < 4; ++i) feed(HardwareProbed{hardware(0.4), "", state.incumbent.hash});
+  for (int i = 0; i < 3; ++i) feed(HardwareProbed{hardware(0.2), "", state.incumbent.hash});
+  std::int64_t step = state.step;
+  const auto train_until = [&](std::int64_t end) {
+    while (step < end) {
+      clock.advance(std::chrono::milliseconds(70));
+      ++step;
+      for (const std::int32_t rank : {0, 1}) {
+        feed(FromRank{rank, state.launch, RankStep{step, state.committed_epoch, 70, 1, "", 0}});
+      }
+      feed(Tick{});
+    }
+  };
+  const auto around_slower = [&] {
+    return std::ranges::count_if(
+        searches, [](const SearchPlans& search) { return search.purpose == SearchFor::kSlowerHardware; });
+  };
+  train_until(due - 1);
+  CHECK(around_slower() == 0);
+  train_until(due + 1);
+  REQUIRE(around_slower() == 1);
+  const SearchTask task = tuning.task_for(SearchFor::kSlowerHardware);
+  CHECK(task.link_changes.levels.at("inter_node").share == Approx(0.2).epsilon(0.01));
+  CHECK(task.observations.size() == 1);
+  CHECK(tuning.search_task().link_changes.levels.at("inter_node").share == Approx(0.4).epsilon(0.01));
+  SearchReply reply;
+  reply.candidates = {{{"other", "other"}, "other", {40, 40, 35, 45, true}, "{}"}};
+  feed(SearchFinished{searches.back().number, reply});
+  CHECK(tuning.state().phase == Phase::kTrials);
+  CHECK(tuning.state().drifts.back().what == "the link of node n0 to n1 is at 50 % of its bandwidth");
 }
 
 TEST_CASE("looks are as frequent as the job says, and where it says 0 there is one under each plan alone", "[look]") {

@@ -57,12 +57,26 @@ TEST_CASE("nodes of other sizes have places of their own") {
   CHECK(places.of(5, 2) == places.of(3, 2));
 }
 
-TEST_CASE("links between nodes by name tell transfers apart, and no stages") {
-  Cluster cluster = nodes_of(3);
-  cluster.links.push_back({"", std::pair<std::string, std::string>{"n0", "n1"}, 1e9, 1});
+TEST_CASE("links between nodes by name tell places over them apart, and no others") {
+  Cluster cluster = nodes_of(5);
+  cluster.links.push_back({"", std::pair<std::string, std::string>{"n2", "n1"}, 1e9, 1});
+  cluster.links.push_back({"", std::pair<std::string, std::string>{"n3", "n4"}, 1e9, 1});
   StagePlaces places(cluster);
-  CHECK(places.of(2, 2) == places.of(0, 2));
-  CHECK(places.across(2, 4) == 2);
+  CHECK(places.of(4, 2) == places.of(0, 2));  // inside of one node
+  CHECK(places.of(4, 4) == places.of(0, 4));  // n2, n3: as n0, n1
+  CHECK(places.of(2, 4) == 2);                // n1, n2
+  CHECK(places.of(6, 4) == 2);                // n3, n4: linked as those
+  CHECK(places.of(2, 6) == 2);                // n1, n2, n3
+  CHECK(places.of(0, 6) == 0);                // n0, n1, n2: the link is at another end
+  CHECK(places.of(4, 6) == 0);                // n2, n3, n4
+}
+
+TEST_CASE("the links inside of one node by name make it a kind of its own") {
+  Cluster cluster = nodes_of(3);
+  cluster.links.push_back({"", std::pair<std::string, std::string>{"n1", "n1"}, 1e9, 1});
+  StagePlaces places(cluster);
+  CHECK(places.of(2, 2) == 2);
+  CHECK(places.of(4, 2) == 0);
 }
 
 }  // namespace

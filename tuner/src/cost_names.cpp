@@ -22,13 +22,13 @@ void put(Quality quality, const CostKey& key, const std::string& benchmark, Cost
 }
 
 void put_collective(const CostTable::Tables& tables, const CollectiveUse& use, CostNames& names) {
-  const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+  const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.route);
   CostKey key;
   key.kind = CostKind::kCollective;
   key.subject = to_string(use.primitive);
   key.bytes = use.bytes;
   key.group_size = use.group_size;
-  key.placement = to_string(use.placement);
+  key.placement = to_string(use.route.placement);
   put(value.quality, key,
       "collective " + key.subject + " of " + std::to_string(key.bytes) + " bytes over " +
           std::to_string(key.group_size) + " ranks",
@@ -61,7 +61,7 @@ class StageNames {
         const std::int32_t group = tables_.group_of[i];
         if (named.insert(group).second) reduces = name_reduce(segment.split, group) || reduces;
       }
-      if (reduces) name_overlap_of(segment.split.split.tp, segment.split.tensor);
+      if (reduces) name_overlap_of(segment.split.split.tp, segment.split.tensor.placement);
     }
   }
 
@@ -93,7 +93,7 @@ class StageNames {
       trained = trained || tables_.operator_of(group).parameter_bytes > 0;
       if (named.insert({group, second}).second) name_group(segment.split, group, second);
     }
-    if (segment.split.split.tp > 1 && segment.split.tensor == Placement::kInterNode) {
+    if (segment.split.split.tp > 1 && segment.split.tensor.placement == Placement::kInterNode) {
       names_.missing.insert(over_two_nodes(segment, "tp=" + std::to_string(segment.split.split.tp)));
     }
     if (segment.split.cp > 1) name_context(segment);
@@ -109,7 +109,7 @@ class StageNames {
   void name_context(const SegmentShape& segment) {
     const std::string ranks = "cp=" + std::to_string(segment.split.cp);
     const bool estimates = tables_.links.allows_estimates();
-    if (segment.split.context == Placement::kInterNode) {
+    if (segment.split.context.placement == Placement::kInterNode) {
       (estimates ? names_.estimated : names_.missing).insert(over_two_nodes(segment, ranks));
     }
     if (estimates && !knows_keys_and_values(tables_.model)) {
@@ -159,7 +159,8 @@ class StageNames {
     const bool measured = costs.forward.quality == Quality::kMeasured && costs.backward.quality == Quality::kMeasured;
     if (measured || !tables_.links.allows_estimates()) return;
     for (const CollectiveUse& use : sharing_uses(tables_, split, group)) put_collective(tables_, use, names_);
-    if (split.cp > 1 && key_value_bytes(tables_.operator_of(group)) > 0) name_overlap_of(split.cp, split.context);
+    if (split.cp > 1 && key_value_bytes(tables_.operator_of(group)) > 0)
+      name_overlap_of(split.cp, split.context.placement);
   }
 
   void name_uses(const CollectiveUses& uses) {
@@ -170,7 +171,7 @@ class StageNames {
 
   void name_overlap(const SplitShape& split) {
     name_overlap_of(split.sharded() ? split.shard_ranks() : split.replica_ranks(),
-                    split.sharded() ? split.shards : split.replicas);
+                    (split.sharded() ? split.shards : split.replicas).placement);
   }
 
   void name_overlap_of(std::int32_t group, Placement placement) {

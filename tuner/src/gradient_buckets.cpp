@@ -44,7 +44,7 @@ void price_buckets(const CostTable::Tables& tables, const StageShape& shape, Buc
   const std::vector<GradientBucket> buckets = gradient_buckets(tables, shape);
   if (buckets.empty()) return;
   const auto cost = [&](const CollectiveUse& use) {
-    const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.route);
     prices.complete = prices.complete && value.quality != Quality::kMissing;
     prices.mean += value.mean;
     prices.error += value.error;

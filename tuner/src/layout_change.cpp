@@ -14,8 +14,8 @@ std::int64_t whole(double bytes) {
 // The ranks that exchange hold consecutive replicas: where a replica's ranks or all of them share a node, so do these.
 CollectiveUse gather_samples(const SplitShape& from, const SplitShape& to, double bytes_per_sample) {
   const std::int32_t group = from.split.dp / to.split.dp;
-  const Placement placement = to.split.dp == 1 ? from.replicas : to.tensor;
-  return {Primitive::kAllGather, whole(bytes_per_sample * from.samples), group, placement};
+  const Route& route = to.split.dp == 1 ? from.replicas : to.tensor;
+  return {Primitive::kAllGather, whole(bytes_per_sample * from.samples), group, route};
 }
 
 }  // namespace
@@ -31,9 +31,9 @@ LayoutChange layout_change(const SplitShape& before, bool before_alternate, cons
     change.backward = gather_samples(after, before, bytes_per_sample);
   } else if (dp_before != dp_after) {
     const std::int32_t ranks = dp_before * before.split.tp;
-    const Placement placement = std::max(before.replicas, after.replicas);
-    change.forward = {Primitive::kAllToAll, whole(bytes_per_sample * before.samples), ranks, placement};
-    change.backward = {Primitive::kAllToAll, whole(bytes_per_sample * after.samples), ranks, placement};
+    const Route route = worse(before.replicas, after.replicas);
+    change.forward = {Primitive::kAllToAll, whole(bytes_per_sample * before.samples), ranks, route};
+    change.backward = {Primitive::kAllToAll, whole(bytes_per_sample * after.samples), ranks, route};
   } else if (before_alternate != after_alternate && before.split.tp > 1) {
     change.backward = {Primitive::kAllGather, whole(bytes_per_sample * before.samples / before.split.tp),
                        before.split.tp, before.tensor};
@@ -44,7 +44,7 @@ LayoutChange layout_change(const SplitShape& before, bool before_alternate, cons
 double change_ms(const LinkCosts& links, const LayoutChange& change) {
   double ms = 0;
   for (const CollectiveUse& use : {change.forward, change.backward}) {
-    const Value value = links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    const Value value = links.collective(use.primitive, use.bytes, use.group_size, use.route);
     ms += value.quality == Quality::kMissing ? std::numeric_limits<double>::infinity() : value.mean;
   }
   return ms;

@@ -11,10 +11,12 @@ namespace {
 constexpr double kMsPerNs = 1e-6;
 constexpr double kUncertaintyOfLinks = 0.2;
 
+constexpr double kLeastLeft = 0.1;  // of a cost, however much shorter its messages have become
+
 // What bandwidth and latency say: `steps` messages one after the other, `bytes` over the wire in all.
-Value from_link(const Link* link, double steps, double bytes) {
-  if (link == nullptr || link->bandwidth_bytes_per_s <= 0) return {};
-  const double ms = steps * link->latency_us * 1e-3 + bytes / link->bandwidth_bytes_per_s * 1e3;
+Value from_link(const LinkSpeed& link, double steps, double bytes) {
+  if (link.bytes_per_s <= 0) return {};
+  const double ms = steps * link.latency_us * 1e-3 + bytes / link.bytes_per_s * 1e3;
   return {ms, kUncertaintyOfLinks * ms, Quality::kEstimated};
 }
 
@@ -46,10 +48,15 @@ double wire_share(Primitive primitive, double ranks) {
   return (ranks - 1) / ranks;
 }
 
-Value over_link(const Link* link, Primitive primitive, std::int64_t bytes, std::int32_t ranks) {
+// Messages of a ring of `ranks`, one after the other.
+double ring_steps(Primitive primitive, std::int32_t ranks) {
+  return (primitive == Primitive::kAllReduce ? 2.0 : 1.0) * (ranks - 1);
+}
+
+Value over_link(const LinkSpeed& link, Primitive primitive, std::int64_t bytes, std::int32_t ranks) {
   const double size = static_cast<double>(bytes);
   const bool reduces = primitive == Primitive::kAllReduce;
-  const Value ring = from_link(link, (reduces ? 2.0 : 1.0) * (ranks - 1), wire_share(primitive, ranks) * size);
+  const Value ring = from_link(link, ring_steps(primitive, ranks), wire_share(primitive, ranks) * size);
   if (!reduces || ring.quality == Quality::kMissing) return ring;
   const Value tree = from_link(link, 2 * std::ceil(std::log2(static_cast<double>(ranks))), 2 * size);
   return tree.mean < ring.mean ? tree : ring;
@@ -57,6 +64,41 @@ Value over_link(const Link* link, Primitive primitive, std::int64_t bytes, std::
 
 Value scaled(Value value, double factor) {
   return {value.mean * factor, kUncertaintyOfLinks * value.mean * factor, Quality::kEstimated};
+}
+
+// What was measured over the level's links, over those of the route.
+Value over(const Route& route, double steps, Value value) {
+  if (value.quality == Quality::kMissing || (route.share == 1 && route.added_ms == 0)) return value;
+  const double as_wide = value.mean / route.share;
+  value.mean = std::max(as_wide + steps * route.added_ms, kLeastLeft * as_wide);
+  value.error /= route.share;
+  value.spread /= route.share;
+  return value;
+}
+
+LinkSpeed speed_of(const Link& link) {
+  return {link.bandwidth_bytes_per_s, link.latency_us};
+}
+
+std::array<LinkSpeed, kPlacements> level_speeds(const Cluster& cluster) {
+  std::array<LinkSpeed, kPlacements> speeds;
+  for (const Placement placement : {Placement::kInterNode, Placement::kIntraNode}) {
+    const auto found = std::find_if(cluster.links.begin(), cluster.links.end(), [&](const Link& link) {
+      return !link.between && link.level == to_string(placement);
+    });
+    if (found != cluster.links.end()) speeds[static_cast<std::size_t>(placement)] = speed_of(*found);
+  }
+  return speeds;
+}
+
+LinkSpeed fastest_named(const Cluster& cluster, Placement placement) {
+  LinkSpeed fastest;
+  for (const Link& link : cluster.links) {
+    const bool of_placement =
+        link.between && (link.between->first == link.between->second) == (placement == Placement::kIntraNode);
+    if (of_placement && link.bandwidth_bytes_per_s > fastest.bytes_per_s) fastest = speed_of(link);
+  }
+  return fastest;
 }
 
 double slowdown(const Statistics& statistics) {
@@ -89,8 +131,7 @@ Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& 
 }
 
 LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates)
-    : allow_estimates_(allow_estimates), links_(cluster.links) {
-  for (const Node& node : cluster.nodes) nodes_.push_back(node.name);
+    : allow_estimates_(allow_estimates), levels_(level_speeds(cluster)), references_(levels_) {
   using Points = std::map<std::int64_t, Statistics>;
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
@@ -117,7 +158,18 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   for (std::size_t p = 0; p < kPrimitives; ++p) {
     for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points, kMsPerNs));
   }
-  for (const auto& [placement, points] : transfers) point_to_point_.emplace(placement, Curve(points, kMsPerNs));
+  for (const auto& [placement, points] : transfers) {
+    point_to_point_.emplace(placement, Curve(points, kMsPerNs));
+    LinkSpeed& reference = references_[static_cast<std::size_t>(placement)];
+    const auto& [bytes, statistics] = *points.rbegin();
+    if (reference.bytes_per_s > 0 || statistics.empty() || statistics.mean() <= 0) continue;
+    reference = {static_cast<double>(bytes) / statistics.mean() * 1e9, 0};
+  }
+  for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
+    LinkSpeed& reference = references_[static_cast<std::size_t>(placement)];
+    if (reference.bytes_per_s <= 0) reference = fastest_named(cluster, placement);
+  }
+  routes_ = Routes(cluster, references_);
   for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d], kMsPerNs);
   for (const auto& [group, both] : overlaps) {
     if (both.first.empty() || both.second.empty()) continue;
@@ -159,25 +211,35 @@ Value LinkCosts::from_nearest_group(Primitive primitive, std::int64_t bytes, con
 }
 
 Value LinkCosts::collective(Primitive primitive, std::int64_t bytes, std::int32_t group_size,
-                            Placement placement) const {
+                            const Route& route) const {
   if (group_size < 2 || bytes <= 0) return {0, 0, Quality::kMeasured};
-  const Group group{group_size, placement};
+  const Group group{group_size, route.placement};
+  const double steps = ring_steps(primitive, group_size);
   Value value = from_curve(collectives_[static_cast<std::size_t>(primitive)], bytes, group);
   if (value.quality == Quality::kMissing) value = from_all_reduce(primitive, bytes, group);
-  if (value.quality == Quality::kMissing) value = over_link(link(placement), primitive, bytes, group_size);
-  if (value.quality == Quality::kMissing) value = from_nearest_group(primitive, bytes, group);
-  return value;
+  if (value.quality != Quality::kMissing) return over(route, steps, value);
+  value = over_link(speed(route), primitive, bytes, group_size);
+  if (value.quality != Quality::kMissing) return value;
+  return over(route, steps, from_nearest_group(primitive, bytes, group));
 }
 
 Value LinkCosts::point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const {
   if (bytes <= 0) return {0, 0, Quality::kMeasured};
-  const auto found = point_to_point_.find(from_node == to_node ? Placement::kIntraNode : Placement::kInterNode);
+  const Route route = routes_.between(from_node, to_node);
+  const auto found = point_to_point_.find(route.placement);
   if (found != point_to_point_.end() && !found->second.empty()) {
     const Value value = found->second.at(bytes);
-    if (value.quality == Quality::kMeasured) return value;
-    if (allow_estimates_) return found->second.nearest(bytes);
+    if (value.quality == Quality::kMeasured) return over(route, 1, value);
+    if (allow_estimates_) return over(route, 1, found->second.nearest(bytes));
   }
-  return from_link(link_between(from_node, to_node), 1, static_cast<double>(bytes));
+  return from_link(speed(route), 1, static_cast<double>(bytes));
+}
+
+LinkSpeed LinkCosts::speed(const Route& route) const {
+  const auto placement = static_cast<std::size_t>(route.placement);
+  const LinkSpeed& of =
+      levels_[placement].bytes_per_s > 0 || !route.named ? levels_[placement] : references_[placement];
+  return {of.bytes_per_s * route.share, std::max(0.0, of.latency_us + route.added_ms * 1e3)};
 }
 
 Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
@@ -191,23 +253,6 @@ Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
 OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {
   const auto found = overlap_.find({group_size, placement});
   return found == overlap_.end() ? OverlapSlowdown{} : found->second;
-}
-
-const Link* LinkCosts::link(Placement placement) const {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const Link& candidate) {
-    return !candidate.between && candidate.level == to_string(placement);
-  });
-  return found == links_.end() ? nullptr : &*found;
-}
-
-const Link* LinkCosts::link_between(std::int32_t from_node, std::int32_t to_node) const {
-  const std::string& a = nodes_[from_node];
-  const std::string& b = nodes_[to_node];
-  for (const Link& candidate : links_) {
-    if (!candidate.between || from_node == to_node) continue;
-    if (*candidate.between == std::pair(a, b) || *candidate.between == std::pair(b, a)) return &candidate;
-  }
-  return link(from_node == to_node ? Placement::kIntraNode : Placement::kInterNode);
 }
 
 }  // namespace trimtab::tuner

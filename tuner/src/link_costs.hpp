@@ -1,7 +1,7 @@
 #pragma once
 
 // What communication costs where: measured curves by group size and placement, else the link's bandwidth and latency.
-// Built once; any thread.
+// Links between nodes that differ from those of their level change either (route.hpp). Built once; any thread.
 
 #include <array>
 #include <cstdint>
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "curve.hpp"
+#include "route.hpp"
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 
 namespace trimtab::tuner {
 
-enum class Placement : std::uint8_t { kIntraNode, kInterNode };
 enum class Primitive : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 inline constexpr std::size_t kPrimitives = 4;
 // Between a device and pinned memory of its host.
@@ -44,11 +44,12 @@ class LinkCosts {
   // Milliseconds; `bytes` is one rank's input. Nothing to move costs nothing. In this order: measured; estimates, where
   // they are allowed, from the nearest measured size or the same group's all-reduce; the link's bandwidth and latency
   // (a ring; an all-reduce takes a tree where that is faster); where estimates are allowed, the measured group of
-  // nearest size.
+  // nearest size. What is measured is of the level's links: over others it takes as much longer as their bandwidth is
+  // less, and each message of its ring what that takes longer.
   [[nodiscard]] Value collective(Primitive primitive, std::int64_t bytes, std::int32_t group_size,
-                                 Placement placement) const;
-  [[nodiscard]] Value all_reduce(std::int64_t bytes, std::int32_t group_size, Placement placement) const {
-    return collective(Primitive::kAllReduce, bytes, group_size, placement);
+                                 const Route& route) const;
+  [[nodiscard]] Value all_reduce(std::int64_t bytes, std::int32_t group_size, const Route& route) const {
+    return collective(Primitive::kAllReduce, bytes, group_size, route);
   }
   [[nodiscard]] Value point_to_point(std::int64_t bytes, std::int32_t from_node, std::int32_t to_node) const;
   // Whether copies both ways are measured at all.
@@ -57,6 +58,7 @@ class LinkCosts {
   [[nodiscard]] Value host_copy(HostCopy direction, std::int64_t bytes) const;
   [[nodiscard]] OverlapSlowdown overlap(std::int32_t group_size, Placement placement) const;
   [[nodiscard]] bool allows_estimates() const { return allow_estimates_; }
+  [[nodiscard]] const Routes& routes() const { return routes_; }
 
  private:
   using Group = std::pair<std::int32_t, Placement>;
@@ -64,16 +66,17 @@ class LinkCosts {
   [[nodiscard]] Value from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const;
   [[nodiscard]] Value from_all_reduce(Primitive primitive, std::int64_t bytes, const Group& group) const;
   [[nodiscard]] Value from_nearest_group(Primitive primitive, std::int64_t bytes, const Group& group) const;
-  [[nodiscard]] const Link* link(Placement placement) const;
-  [[nodiscard]] const Link* link_between(std::int32_t from_node, std::int32_t to_node) const;
+  // Of the worst link of the route.
+  [[nodiscard]] LinkSpeed speed(const Route& route) const;
 
   bool allow_estimates_ = false;
   std::array<Curves, kPrimitives> collectives_;
   std::map<Placement, Curve> point_to_point_;
   std::array<Curve, 2> host_copies_;
   std::map<Group, OverlapSlowdown> overlap_;
-  std::vector<Link> links_;
-  std::vector<std::string> nodes_;
+  std::array<LinkSpeed, kPlacements> levels_;      // as the cluster gives them
+  std::array<LinkSpeed, kPlacements> references_;  // the level's, else what was measured, else the fastest named link's
+  Routes routes_;
 };
 
 }  // namespace trimtab::tuner

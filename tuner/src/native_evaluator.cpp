@@ -119,8 +119,9 @@ void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, st
   shape_.alternate = of.alternate;
   shape_.segments.clear();
   const auto add = [&](std::int32_t from, std::int32_t end, const Split& split) {
-    shape_.segments.push_back(
-        {{from, end}, split_shape(split, microbatch, node_of_, devices_.data() + first_device, of.devices)});
+    shape_.segments.push_back({{from, end},
+                               split_shape(tables_->links.routes(), split, microbatch, node_of_,
+                                           devices_.data() + first_device, of.devices)});
   };
   if (of.segments.empty()) return add(begin, of.end, of.split);
   for (const CandidateSegment& segment : of.segments) {
@@ -273,7 +274,7 @@ double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, 
   const CandidateStage& receiver = candidate.stages[stage + 1];
   const Split& from = sender.segments.empty() ? sender.split : sender.segments.back().split;
   const Split& to = receiver.segments.empty() ? receiver.split : receiver.segments.front().split;
-  const std::int32_t place = places_.across(first_device, sender.devices + receiver.devices);
+  const std::int32_t place = places_.of(first_device, sender.devices + receiver.devices);
   key_.assign({sender.end, microbatch, place, sender.devices, from.dp, from.tp, to.dp, to.tp});
   const auto found = transfers_.find(key_);
   if (found != transfers_.end()) return found->second;

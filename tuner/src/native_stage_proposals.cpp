@@ -191,7 +191,7 @@ std::vector<CandidateStage> NativeEvaluator::stage_proposals(const Candidate& ca
                        flight_of(candidate, stage),
                        devices,
                        memory_limit(tables_->cluster, node_of_, devices, from.devices)};
-  const LookupKey key{site.operators.begin, site.operators.end, places_.across(first_device, site.devices),
+  const LookupKey key{site.operators.begin, site.operators.end, places_.of(first_device, site.devices),
                       site.devices,         site.microbatch,    site.held};
   const auto found = proposals_.find(key);
   if (found != proposals_.end()) return found->second;

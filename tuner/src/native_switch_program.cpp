@@ -52,7 +52,7 @@ std::optional<NativeSwitchProgram::Way> NativeSwitchProgram::way_of(const Split&
                                                                     const Calibration& calibration) const {
   Way way;
   way.split = split;
-  way.shape = split_shape(split, site_.microbatch, node_of_, site_.device_of, site_.devices);
+  way.shape = split_shape(tables_.links.routes(), split, site_.microbatch, node_of_, site_.device_of, site_.devices);
   StageShape shape;
   shape.operators = site_.operators;
   shape.segments = {{site_.operators, way.shape}};

@@ -51,7 +51,7 @@ class Pricing {
     price_.states = costs.parameters * states_per_byte(tables_, shape);
     price_.output =
         static_cast<double>(tables_.operator_of(group).output_bytes) * shape.samples / shape.output_shares();
-    price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor == Placement::kIntraNode);
+    price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor.placement == Placement::kIntraNode);
     if (costs.parameters > 0) add_parameters(group, costs.parameters);
     if (shape.split.tp > 1) add_reduces(group);
     return price_;
@@ -62,12 +62,13 @@ class Pricing {
     price_.reduces = tensor_all_reduces(tables_.operator_of(group)).value_or(0);
     if (price_.reduces == 0) return;
     for (const CollectiveUse& use : output_sums(tables_, of_.shape, group)) {
-      const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+      const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
       price_.reduce_missing = price_.reduce_missing || value.quality == Quality::kMissing;
       price_.reduce += value.mean;
     }
     const SplitShape& shape = of_.shape;
-    if (shape.replica_ranks() < 2 || shape.tensor != (shape.sharded() ? shape.shards : shape.replicas)) return;
+    const Route& of_replicas = shape.sharded() ? shape.shards : shape.replicas;
+    if (shape.replica_ranks() < 2 || shape.tensor.placement != of_replicas.placement) return;
     price_.on_link = std::min({price_.reduce * price_.reduces, price_.forward, price_.backward});
   }
 
@@ -93,7 +94,7 @@ class Pricing {
   }
 
   double cost(const CollectiveUse& use) {
-    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
     price_.complete = price_.complete && value.quality != Quality::kMissing;
     price_.link_error += value.error;
     return value.mean;
@@ -159,8 +160,8 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
   });
   if (varies && !tables_->passes_only) of.slowest = expected_maximum(shape.split.dp);
   const std::int32_t group = shape.sharded() ? shape.shard_ranks() : shape.replica_ranks();
-  of.overlap = tables_->links.overlap(group, shape.sharded() ? shape.shards : shape.replicas);
-  if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor);
+  of.overlap = tables_->links.overlap(group, (shape.sharded() ? shape.shards : shape.replicas).placement);
+  if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor.placement);
   return of;
 }
 

@@ -77,7 +77,7 @@ struct CollectiveUse {
   Primitive primitive = Primitive::kAllReduce;
   std::int64_t bytes = 0;
   std::int32_t group_size = 1;
-  Placement placement = Placement::kIntraNode;
+  Route route;
 };
 
 // The collectives of one group in the order gather, scatter, last (two), after; group_size 1 where there is none.

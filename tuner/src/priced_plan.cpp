@@ -15,7 +15,7 @@ namespace trimtab::tuner {
 namespace {
 
 // `microbatch` is the plan's or half of that.
-StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
+StageShape shape_of(const Routes& routes, const Plan& plan, std::size_t s, std::int32_t microbatch,
                     const std::vector<std::int32_t>& node_of) {
   const Stage& stage = plan.stages[s];
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
@@ -33,8 +33,8 @@ StageShape shape_of(const Plan& plan, std::size_t s, std::int32_t microbatch,
   const bool parallel = target_says(plan, kSequenceParallel, "true");
   for (const Segment& segment : stage.segments) {
     const Split split{segment.dp, segment.tp, segment.sharded, segment.sharded_degree};
-    shape.segments.push_back({segment.operators, split_shape(split, microbatch, node_of, stage.devices.data(), devices,
-                                                             {segment.cp, parallel})});
+    shape.segments.push_back({segment.operators, split_shape(routes, split, microbatch, node_of, stage.devices.data(),
+                                                             devices, {segment.cp, parallel})});
     shape.alternate.insert(shape.alternate.end(), segment.alternate_dimension.begin(),
                            segment.alternate_dimension.end());
   }
@@ -78,7 +78,7 @@ class Pricing {
   void add_stage(std::size_t s) {
     const Stage& stage = plan_.stages[s];
     priced_.stages.push_back(&stage);
-    priced_.shapes.push_back(shape_of(plan_, s, plan_.microbatch, node_of_));
+    priced_.shapes.push_back(shape_of(tables_.links.routes(), plan_, s, plan_.microbatch, node_of_));
     priced_.inputs.emplace_back();
     resolve(tables_, priced_.shapes.back(), *priced_.catalog, priced_.inputs.back());
     for (const Segment& segment : stage.segments) set_flags(segment.recompute, segment.operators, priced_.recompute);
@@ -158,7 +158,7 @@ class Pricing {
   }
 
   void add_half_inputs(std::size_t s) {
-    priced_.half_shapes.push_back(shape_of(plan_, s, plan_.microbatch / 2, node_of_));
+    priced_.half_shapes.push_back(shape_of(tables_.links.routes(), plan_, s, plan_.microbatch / 2, node_of_));
     priced_.half_inputs.emplace_back();
     resolve(tables_, priced_.half_shapes.back(), *priced_.catalog, priced_.half_inputs.back());
     name_stage_costs(tables_, priced_.half_shapes.back(), priced_.names);

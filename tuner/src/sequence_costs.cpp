@@ -68,7 +68,7 @@ class Estimate {
   }
 
   [[nodiscard]] Value collective(const CollectiveUse& use) const {
-    return tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    return tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
   }
 
   [[nodiscard]] Value time(const Value& plain, const Value& alone, const std::vector<CollectiveUse>& exchanged) const {
@@ -84,7 +84,7 @@ class Estimate {
       summed.quality = reduce.quality;
       for (const CollectiveUse& use : output_sums(tables_, split_, group_)) add(collective(use), reduces_);
     }
-    OverlappedPass pass(tables_.links.overlap(split_.cp, split_.context));
+    OverlappedPass pass(tables_.links.overlap(split_.cp, split_.context.placement));
     for (const CollectiveUse& use : exchanged) {
       const Value value = collective(use);
       pass.communicate(value.mean);
@@ -109,7 +109,7 @@ class Measurement {
  public:
   Measurement(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group)
       : tables_(tables), split_(split), group_(group) {
-    if (split.context != Placement::kIntraNode) return;
+    if (split.context.placement != Placement::kIntraNode) return;
     const auto found = tables.sharing_curves.find({group, split.split.tp, sharing_name(split)});
     if (found != tables.sharing_curves.end()) curves_ = &found->second;
   }

@@ -109,7 +109,7 @@ class Resolver {
   }
 
   Value price(const CollectiveUse& use) {
-    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
     inputs_.complete = inputs_.complete && value.quality != Quality::kMissing;
     return value;
   }

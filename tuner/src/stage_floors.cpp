@@ -72,7 +72,7 @@ bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space) {
   return space.memory_switches && tables.links.knows_host_copies();
 }
 
-// The dearer placement: no group of ranks takes more out of an operator.
+// The worst route of the dearer placement: no group of ranks takes more out of an operator.
 double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                          std::int32_t samples, std::int32_t tp) {
   if (tp < 2 || space.sub_batches.size() < 2) return 0;
@@ -83,9 +83,9 @@ double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space
   shape.split.tp = tp;
   double most = 0;
   for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
-    shape.tensor = placement;
+    shape.tensor = tables.links.routes().worst(placement);
     const CollectiveUse use = tensor_use(tables, shape, group);
-    most = std::max(most, tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement).mean);
+    most = std::max(most, tables.links.collective(use.primitive, use.bytes, use.group_size, use.route).mean);
   }
   return reduces * most;
 }
@@ -188,7 +188,8 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
   const auto groups = static_cast<std::int32_t>(tables_.group_names.size());
   Choices choices(static_cast<std::size_t>(groups));
   for (const Split& split : splits) {
-    const SplitShape shape = split_shape(split, microbatch, node_of_, devices_.data(), split.dp * split.tp);
+    const SplitShape shape =
+        split_shape(tables_.links.routes(), split, microbatch, node_of_, devices_.data(), split.dp * split.tp);
     for (const bool alternate : {false, true}) {
       if (alternate && !space_.alternate_dimensions) continue;
       const SplitPrices& prices = catalog.prices(shape, alternate);

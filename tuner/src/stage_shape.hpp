@@ -25,11 +25,12 @@ struct SplitShape {
   std::int32_t samples = 1;  // per replica
   Split split;               // sharded_degree written out
   std::int32_t cp = 1;
-  bool sequence = false;                       // sequence parallelism; tp is above 1
-  Placement tensor = Placement::kIntraNode;    // the ranks of one replica
-  Placement context = Placement::kIntraNode;   // ranks of one replica that exchange keys and values
-  Placement replicas = Placement::kIntraNode;  // all replicas
-  Placement shards = Placement::kIntraNode;    // replicas that share one copy of the sharded states
+  bool sequence = false;  // sequence parallelism; tp is above 1
+  // Of several groups of a kind, the worst of theirs.
+  Route tensor;    // the ranks of one replica
+  Route context;   // ranks of one replica that exchange keys and values
+  Route replicas;  // all replicas
+  Route shards;    // replicas that share one copy of the sharded states
   bool operator==(const SplitShape&) const = default;
 
   [[nodiscard]] bool sharded() const { return split.sharded != ShardedLevel::kNone; }
@@ -62,7 +63,7 @@ struct StageShape {
 };
 
 // REQUIRES: split.dp divides the microbatch. `node_of` by device; `devices` in the stage's order.
-[[nodiscard]] SplitShape split_shape(const Split& split, std::int32_t microbatch,
+[[nodiscard]] SplitShape split_shape(const Routes& routes, const Split& split, std::int32_t microbatch,
                                      const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
                                      std::int32_t count, SequenceShare share = {});
 

@@ -137,7 +137,7 @@ class SwitchStage::Layers {
     key.subject = to_string(primitive);
     key.bytes = bytes;
     key.group_size = split_->split.dp;
-    key.placement = to_string(split_->replicas);
+    key.placement = to_string(split_->replicas.placement);
     note(value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks");
     return whole(value.mean * calibration_.communication.value * kTicksPerMs);
   }

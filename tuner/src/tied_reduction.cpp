@@ -26,8 +26,13 @@ CollectiveUse tied_use(const CostTable::Tables& tables, const TiedParameters& ti
   const TiedStage& first = stages[members[first_member]];
   const double bytes = static_cast<double>(tied.bytes) * tables.gradient_factor / first.tp;
   use.bytes = static_cast<std::int64_t>(std::llround(bytes));
+  const Routes& routes = tables.links.routes();
+  use.route = routes.between(first.node, first.node);
   for (std::size_t m = first_member; m < members.size(); ++m) {
-    if (stages[members[m]].node != first.node) use.placement = Placement::kInterNode;
+    for (std::size_t before = first_member; before < m; ++before) {
+      const Route route = routes.between(stages[members[before]].node, stages[members[m]].node);
+      use.route = worse(use.route, route);
+    }
   }
   return use;
 }
@@ -41,7 +46,7 @@ Quality tied_reductions(const CostTable::Tables& tables, const Calibration& cali
     tied_members(tied, stages, ties.members);
     const CollectiveUse use = tied_use(tables, tied, stages, ties.members, first);
     if (use.group_size < 2) continue;
-    const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.placement);
+    const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.route);
     worst = std::max(worst, value.quality);
     ties.reductions.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(ties.members.size()),
                                value.mean * calibration.communication.value});

@@ -129,7 +129,18 @@ Status GroundTruth::set_link(const std::string& level, const LinkChange& change)
   const bool known = std::any_of(cluster_.links.begin(), cluster_.links.end(), of_level) ||
                      std::any_of(costs_.begin(), costs_.end(), [&](const Cost& c) { return c.key.placement == level; });
   if (!known) return bad_input("drift of links: the cluster has no level '" + level + "'");
-  link_changes_[level] = change;
+  link_changes_.levels[level] = change;
+  std::erase_if(link_changes_.pairs, [&level](const auto& one) { return level_of(one.first) == level; });
+  return rebuild();
+}
+
+Status GroundTruth::set_link(const NodePair& pair, const LinkChange& change) {
+  for (const std::string& name : {pair.first, pair.second}) {
+    const auto is_it = [&name](const Node& node) { return node.name == name; };
+    if (std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(), is_it)) continue;
+    return bad_input("drift of a link: the cluster has no node '" + name + "'");
+  }
+  link_changes_.pairs[pair] = change;
   return rebuild();
 }
 

@@ -49,7 +49,9 @@ class GroundTruth {
   // As the cluster is now, its slow devices included, as a search sees them: what the best plan is looked for with.
   [[nodiscard]] const tuner::CostModel& cost_model() const { return slowed_ ? *slowed_ : *current_; }
 
+  // All links of the level, or those of two nodes alone; what was set last counts.
   [[nodiscard]] Status set_link(const std::string& level, const LinkChange& change);
+  [[nodiscard]] Status set_link(const NodePair& pair, const LinkChange& change);
   [[nodiscard]] Status set_device(std::int32_t device, double share);
   // As it is now: 1 = as fast as ever.
   [[nodiscard]] double device_share(std::int32_t device) const;
@@ -68,7 +70,7 @@ class GroundTruth {
   std::vector<Cost> current_costs_;  // as links are now
   TrueFactors factors_;
   double step_overhead_ms_ = 0;
-  std::map<std::string, LinkChange> link_changes_;  // by level
+  LinkChanges link_changes_;
   std::map<std::int32_t, double> device_share_;
   std::optional<tuner::NativeCostModel> current_;  // with every device as fast as ever
   std::optional<tuner::NativeCostModel> slowed_;   // none: they are

@@ -346,7 +346,10 @@ Status SimulatedCluster::meet_drift() {
   while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
     const DriftSettings& drift = scenario_.drift[drift_next_++];
     if (drift.kind == "link") {
-      TRIMTAB_TRY_STATUS(truth_.set_link(drift.level, {drift.share, drift.latency_us * 1e-3}));
+      const LinkChange change{drift.share, drift.latency_us * 1e-3};
+      const bool alone = !drift.node.empty() && drift.level == "inter_node";
+      TRIMTAB_TRY_STATUS(alone ? truth_.set_link(node_pair(drift.node, drift.peer), change)
+                               : truth_.set_link(drift.level, change));
       slow_links_.push_back(drift);
     }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));

@@ -63,7 +63,7 @@ struct StopRanks {
 
 struct CountCosts {};
 // What a search is for: the job as it runs, one node fewer, or nodes that have joined.
-enum class SearchFor { kJob, kSpare, kMoreNodes };
+enum class SearchFor { kJob, kSpare, kMoreNodes, kSlowerHardware };
 // Tuning::task_for() has what to search; the answer is a SearchFinished of this number.
 struct SearchPlans {
   std::uint64_t number = 0;

@@ -9,15 +9,17 @@
 
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
-#include "tuning/diagnosis.hpp"
+#include "tuning/link_changes.hpp"
 
 namespace trimtab::coordinator {
 
 // Devices that are slower than when the costs were measured; such a cluster is searched for plans that give them less.
 void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster);
 
-// The costs that such links make wrong, as their bandwidth and latency were probed: a collective sends the messages of
-// a ring one after the other, a transfer one. All others stand as they were measured. Returns how many those are.
-std::int32_t change_links(const std::map<std::string, LinkChange>& changes, Cluster& cluster, std::vector<Cost>& costs);
+// What such links make of the cluster's links and of the costs, as their bandwidth and latency were probed. Where a
+// level has changed, so have the costs over it: a collective sends the messages of a ring one after the other, a
+// transfer one. Where a pair has, the cluster says so between these two nodes, and only what goes over their link costs
+// more. All other costs and links stand as they were. Returns how many costs are of levels that have changed.
+std::int32_t change_links(const LinkChanges& changes, Cluster& cluster, std::vector<Cost>& costs);
 
 }  // namespace trimtab::coordinator

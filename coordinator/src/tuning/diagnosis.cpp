@@ -115,16 +115,6 @@ std::vector<Finding> compared_round_trips(const std::vector<Probe>& before, cons
   return all;
 }
 
-std::map<std::string, Finding> slowest_links(const std::vector<Finding>& all) {
-  std::map<std::string, Finding> slowest;
-  for (const Finding& one : all) {
-    if (!one.is_link()) continue;
-    const auto [found, fresh] = slowest.try_emplace(one.probe.level, one);
-    if (!fresh && one.share < found->second.share) found->second = one;
-  }
-  return slowest;
-}
-
 // The logarithm of a share from which on it is a change. Most probes are of what nothing has happened to, so the median
 // of all says how far they scatter; where it says that most have changed, that is no noise.
 double clear_change(const std::vector<Finding>& all) {
@@ -224,6 +214,23 @@ std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vecto
   return all;
 }
 
+std::vector<Finding> compared_links(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+  std::vector<Finding> all = compared(before, now);
+  const double least = clear_change(all);
+  for (Finding& one : all) {
+    if (!is_clear(one, least)) one.share = 1;
+  }
+  for (Finding& one : compared_round_trips(before, now)) {
+    if (!is_clear_latency(one)) {
+      one.share = 1;
+      one.probe.round_trip_ms = one.before_ms;
+    }
+    all.push_back(std::move(one));
+  }
+  std::erase_if(all, [](const Finding& one) { return !one.is_link(); });
+  return all;
+}
+
 bool is_clear_latency(const Finding& finding) {
   constexpr double kLeastMs = 0.5;
   constexpr double kLeastTimes = 2;
@@ -240,30 +247,6 @@ std::string to_text(const std::vector<Finding>& findings) {
   std::string text;
   for (std::size_t i = 0; i < std::min(findings.size(), kNamed); ++i) text += (i == 0 ? "" : "; ") + words(findings[i]);
   if (findings.size() > kNamed) text += "; and " + std::to_string(findings.size() - kNamed) + " more";
-  return text;
-}
-
-std::map<std::string, LinkChange> link_changes(const std::vector<Probe>& before, const std::vector<Probe>& now) {
-  const std::vector<Finding> all = compared(before, now);
-  std::map<std::string, LinkChange> changes;
-  for (const auto& [level, one] : slowest_links(all)) {
-    if (is_clear(one, clear_change(all))) changes[level].share = one.share;
-  }
-  for (const auto& [level, one] : slowest_links(compared_round_trips(before, now))) {
-    if (is_clear_latency(one)) changes[level].message_ms = (one.probe.round_trip_ms - one.before_ms) / 2;
-  }
-  return changes;
-}
-
-std::string to_text(const std::map<std::string, LinkChange>& changes) {
-  std::string text;
-  for (const auto& [level, change] : changes) {
-    text += (text.empty() ? "" : ", ") + level + " links";
-    if (change.share != 1) text += " at " + format_percent(change.share) + " of their bandwidth";
-    if (change.message_ms == 0) continue;
-    text += (change.share != 1 ? ", " : ": ") + format_ms(std::abs(change.message_ms)) +
-            (change.message_ms > 0 ? " more" : " less") + " for a message";
-  }
   return text;
 }
 

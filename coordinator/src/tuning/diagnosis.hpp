@@ -61,6 +61,9 @@ struct Finding {
 // What has clearly changed, the largest change first: beyond what repetitions and the other probes scatter, and in all
 // takes. Probes of what only one side knows are left out.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// Every link that both know, its bandwidth and its round trips each compared by themselves: as diagnose() has them
+// where they have clearly changed, with a share of 1 where they have not.
+[[nodiscard]] std::vector<Finding> compared_links(const std::vector<Probe>& before, const std::vector<Probe>& now);
 // Of round trips compared: on busy machines the shortest is a wake-up longer at times.
 [[nodiscard]] bool is_clear_latency(const Finding& finding);
 // Those that can be why steps got slower, or faster.
@@ -73,16 +76,5 @@ struct Finding {
 // CPUs of its node, which count where nothing else was found. `cluster_json`: which devices are on which node.
 [[nodiscard]] std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings,
                                                            const std::string& cluster_json);
-// What a link is, beside what it was when costs were measured.
-struct LinkChange {
-  double share = 1;         // of its bandwidth
-  double message_ms = 0.0;  // what a message takes longer on its way, whatever its size; < 0: shorter
-};
-
-// Of each level of links that has clearly changed: its slowest link, which decides a collective's time.
-[[nodiscard]] std::map<std::string, LinkChange> link_changes(const std::vector<Probe>& before,
-                                                             const std::vector<Probe>& now);
-// "inter_node links at 38 % of their bandwidth, 10 ms more for a message"; "" where nothing has changed.
-[[nodiscard]] std::string to_text(const std::map<std::string, LinkChange>& changes);
 
 }  // namespace trimtab::coordinator

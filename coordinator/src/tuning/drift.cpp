@@ -112,6 +112,7 @@ void Tuning::explained(const HardwareProbed& probed) {
   std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
   history_.begin_anew(probed.probes);
+  slower_.clear();
   state_.last_probes = probed.probes;
   state_.probed_plan_hash = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
   if (!comparable) return not_explained("nothing was probed before it");
@@ -131,14 +132,16 @@ void Tuning::name_causes(const std::vector<Finding>& causes, Drift& drift) {
   const auto is_link = [](const Finding& one) { return one.is_link(); };
   drift.links = std::any_of(causes.begin(), causes.end(), is_link);
   drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
-  drift.what = (drift.by_look ? "recovered: " : "") + to_text(causes);
+  const bool recovered = drift.by_look && !causes.empty() && causes.front().share > 1;
+  drift.what = (recovered ? "recovered: " : "") + to_text(causes);
 }
 
 // Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
 void Tuning::note_stale(const SearchReply& reply) {
   const bool first = !state_.drifts.empty() && state_.drifts.back().handled && state_.drifts.back().stale.empty();
   if (!first || state_.observations.size() > 1) return;
-  std::string text = to_text(link_changes(state_.first_probes, state_.last_probes));
+  const LinkChanges links = link_changes(state_.first_probes, state_.last_probes);
+  std::string text = to_text(links);
   const auto slowed = slowed_devices();
   for (const auto& [device, share] : slowed) {
     text += (text.empty() ? "" : ", ") + std::string("device ") + std::to_string(device) + " at " +
@@ -146,7 +149,10 @@ void Tuning::note_stale(const SearchReply& reply) {
   }
   if (text.empty()) return;
   Drift& drift = state_.drifts.back();
-  if (reply.costs_stale == 0 && slowed.empty()) {
+  if (reply.costs_stale == 0 && slowed.empty() && links.levels.empty()) {
+    drift.stale = "what goes over these links alone is taken as probed (" + text +
+                  ") beside what was measured over their level, and all costs as they are";
+  } else if (reply.costs_stale == 0 && slowed.empty()) {
     drift.stale = "no measured cost is of links that have changed; what is estimated of them is taken as probed (" +
                   text + "), and the others as they are";
   } else {

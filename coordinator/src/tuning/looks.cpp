@@ -152,13 +152,13 @@ void Tuning::looked() {
   if (!is_calm() || state_.phase != Phase::kTraining) return;
   const std::vector<Finding> changes = history_.take_changes(state_.last_probes);
   looks_again_ = history_.may_be_faster() && looks_again_ < kLooksAtOnce ? looks_again_ + 1 : 0;
+  forget_slower(changes);
   if (changes.empty() || has_open_drift()) return;
   std::vector<Finding> recovered = changes;
   std::erase_if(recovered, [this](const Finding& one) { return !is_recovery(one); });
   if (!recovered.empty()) return take_recovery(recovered);
   const std::vector<Finding> slower = explaining(changes, true);
-  if (slower.empty()) return;
-  note("drift", "looks at the hardware agree: " + to_text(slower) + "; steps take what they took, and nothing is done");
+  if (!slower.empty()) take_slower(slower);
 }
 
 // The same path as where steps have changed: told, corrected, tuned again.

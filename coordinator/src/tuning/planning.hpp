@@ -13,6 +13,7 @@
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
 #include "tuning/diagnosis.hpp"
+#include "tuning/link_changes.hpp"
 
 namespace trimtab::coordinator {
 
@@ -54,10 +55,10 @@ struct SearchTask {
   std::string initial_plan_json;  // empty = the usual guess
   std::string incumbent_json;     // empty = the initial plan
   std::vector<MeasuredPlan> observations;
-  std::string calibration_json;                    // of earlier jobs: where learning from the observations begins
-  Shift shift;                                     // what may have changed since
-  std::map<std::string, LinkChange> link_changes;  // by level of links: what a drift has made of them
-  std::map<std::int32_t, double> slow_devices;     // their speed beside those that costs are of
+  std::string calibration_json;                 // of earlier jobs: where learning from the observations begins
+  Shift shift;                                  // what may have changed since
+  LinkChanges link_changes;                     // what a drift has made of them
+  std::map<std::int32_t, double> slow_devices;  // their speed beside those that costs are of
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;
@@ -102,7 +103,7 @@ struct SearchReply {
   std::string calibration_json;
   std::string explanation;
   std::int32_t costs_known = 0;
-  std::int32_t costs_stale = 0;         // of links that have changed: taken as these were probed
+  std::int32_t costs_stale = 0;         // of levels of links that have changed: taken as these were probed
   std::string initial_timeline_json;    // price_only: a list of {stage, kind, microbatch, begin_ms, end_ms}
   std::string incumbent_timeline_json;  // price_only
   std::uint64_t evaluations = 0;

@@ -154,7 +154,7 @@ void Tuning::request_search() {
   // Ranks may have told of them after the plan was measured.
   for (MeasuredPlan& seen : state_.observations) pass_times_.tell(seen);
   state_.doing = Doing::kSearching;
-  spare_search_ = growth_search_ = 0;  // their answers come too late
+  spare_search_ = growth_search_ = slower_search_ = 0;  // their answers come too late
   ++state_.searches;
   transition();
   act(SearchPlans{state_.searches});
@@ -166,6 +166,8 @@ SearchTask Tuning::task_for(SearchFor purpose) const {
       return spare_task();
     case SearchFor::kMoreNodes:
       return growth_task();
+    case SearchFor::kSlowerHardware:
+      return slower_task();
     case SearchFor::kJob:
       break;
   }

@@ -219,6 +219,7 @@ void Tuning::forget_measurements() {
     std::erase_if(*probes, [](const Probe& one) { return one.device >= 0; });
   }
   state_.probed_plan_hash.clear();
+  slower_.clear();
   for (Drift& drift : state_.drifts) drift.handled = true;
   first_looked_ = false;
   change_point_.reset();

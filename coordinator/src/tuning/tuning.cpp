@@ -47,6 +47,7 @@ void Tuning::on(const Tick&) {
   } else {
     tick_ranks();
     tick_looks();
+    search_around_slower();
   }
 }
 
@@ -81,6 +82,7 @@ void Tuning::on(const SearchFinished& search) {
   state_.search_seconds += search.reply.seconds;
   if (search.number == spare_search_) return take_spare(search.reply);
   if (search.number == growth_search_) return take_growth(search.reply);
+  if (search.number == slower_search_) return take_slower(search.reply);
   if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
   if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
 }

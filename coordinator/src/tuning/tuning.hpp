@@ -12,8 +12,8 @@
 // (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
 // trial), restart.cpp (changes by a new launch), learning.cpp (what they do to a restarted job's loss), submission.cpp
 // (launches in a scheduler's hands), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost),
-// drift.cpp, looks.cpp (at the hardware), spare.cpp (a node fewer), growth.cpp (more nodes), other_hardware.cpp (a node
-// that came back as another), ending.cpp.
+// drift.cpp, looks.cpp (at the hardware), slower.cpp (what they find slower), spare.cpp (a node fewer), growth.cpp
+// (more nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
 
 #include <cstdint>
 #include <map>
@@ -340,6 +340,18 @@ class Tuning {
   [[nodiscard]] bool is_recovery(const Finding& one) const;
   void looked();
   void take_recovery(const std::vector<Finding>& recovered);
+
+  // slower.cpp
+  void take_slower(const std::vector<Finding>& slower);
+  void forget_slower(const std::vector<Finding>& changes);
+  [[nodiscard]] bool changes_prices(const Finding& one) const;
+  void search_around_slower();
+  [[nodiscard]] bool may_search_around_slower() const;
+  [[nodiscard]] SearchTask slower_task() const;
+  [[nodiscard]] const Candidate* around_slower(const SearchReply& reply) const;
+  [[nodiscard]] Drift drift_of_slower() const;
+  void take_slower(const SearchReply& reply);
+  void leave_slower(const std::string& why);
   void take_device_shares(const std::vector<Finding>& findings);
   void take_device_speed(std::int32_t device, double share);
 
@@ -479,6 +491,9 @@ class Tuning {
   std::string submission_told_;                            // what people were last told of how the launch fares
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
   PassTimes pass_times_;                                   // the same
+  std::vector<Finding> slower_;                            // what looks agree has got slower, and nothing was made of
+  bool slower_is_new_ = false;                             // no search has had it
+  std::uint64_t slower_search_ = 0;                        // its number, while it is going on
 };
 
 }  // namespace trimtab::coordinator

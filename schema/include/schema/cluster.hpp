@@ -31,9 +31,20 @@ struct Node {
 
 struct Link {
   std::string level;  // "intra_node", "inter_node", or empty where `between` is given
+  // Of two nodes, in either order, or of one node twice: the links inside of it. It overrides the level for them.
   std::optional<std::pair<std::string, std::string>> between;
   double bandwidth_bytes_per_s = 0;  // 0 = unknown: only measured costs count
   double latency_us = 0;
+  // Of `between`, beside the links that the level's costs were measured on: the share of their bandwidth (0 = not said:
+  // as the two bandwidths are to each other), and what a message takes longer on its way, whatever its size (< 0:
+  // shorter).
+  double share = 0;
+  double added_latency_us = 0;
+
+  // In either order.
+  [[nodiscard]] bool is_between(std::string_view a, std::string_view b) const {
+    return between && ((between->first == a && between->second == b) || (between->first == b && between->second == a));
+  }
 };
 
 struct Cluster {

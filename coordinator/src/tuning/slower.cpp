@@ -1,0 +1,141 @@
+// What looks agree has got slower, though steps take what they took, or so little longer that it is no drift of theirs.
+// Another plan may be faster all the same: that is searched for beside the job, and tuning begins again where it may
+// be.
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/numbers.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+bool of_the_same(const Finding& a, const Finding& b) {
+  return same_subject(a.probe, b.probe) && a.latency == b.latency;
+}
+
+}  // namespace
+
+// What has changed since is told anew: a later change of the same is counted from there.
+void Tuning::forget_slower(const std::vector<Finding>& changes) {
+  std::erase_if(slower_, [&changes](const Finding& known) {
+    return std::ranges::any_of(changes, [&known](const Finding& one) { return of_the_same(one, known); });
+  });
+}
+
+// Nothing but links and devices' speed is in what plans are priced by.
+bool Tuning::changes_prices(const Finding& one) const {
+  return one.is_link() || !device_shares({one}, state_.cluster_json).empty();
+}
+
+void Tuning::take_slower(const std::vector<Finding>& slower) {
+  const std::size_t known = slower_.size();
+  std::ranges::copy_if(slower, std::back_inserter(slower_), [this](const Finding& one) { return changes_prices(one); });
+  slower_is_new_ = slower_is_new_ || slower_.size() > known;
+  std::string when;
+  if (slower_.size() == known || state_.job.mode == JobMode::kObserve || held()) {
+    when = "nothing is done";
+  } else if (waits_to_retune()) {
+    when = "whether another plan would be faster is looked into from step " +
+           std::to_string(state_.retuned_step + state_.retune_wait) + " on: the job was tuned again a short while ago";
+  } else {
+    when = "whether another plan would be faster is looked into";
+  }
+  note("drift", "looks at the hardware agree: " + to_text(slower) + "; steps take what they took, and " + when);
+  search_around_slower();
+}
+
+// Where a drift of the steps would be acted upon, and no other search is asked for.
+bool Tuning::may_search_around_slower() const {
+  const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
+  const bool trains = state_.phase == Phase::kTraining && is_calm() && running(state_.incumbent);
+  const std::uint64_t last = state_.searches;
+  const bool searches = last > 0 && (spare_search_ == last || growth_search_ == last || slower_search_ == last);
+  return allowed && trains && !searches && !has_open_drift() && !waits_to_retune() && enough_steps_for_trial();
+}
+
+void Tuning::search_around_slower() {
+  if (slower_search_ != 0 && slower_search_ != state_.searches) {  // another one was asked for since: it has no answer
+    slower_search_ = 0;
+    slower_is_new_ = true;
+  }
+  if (slower_.empty() || !slower_is_new_ || !may_search_around_slower()) return;
+  slower_is_new_ = false;
+  slower_search_ = ++state_.searches;
+  transition();
+  act(SearchPlans{slower_search_, SearchFor::kSlowerHardware});
+}
+
+Drift Tuning::drift_of_slower() const {
+  Drift drift;
+  drift.plan_hash = state_.incumbent.hash;
+  drift.since_step = drift.noticed_step = state_.step;
+  drift.before_ms = drift.after_ms = state_.incumbent_measured.mean_ms;
+  drift.by_look = true;
+  name_causes(slower_, drift);
+  return drift;
+}
+
+// As the job would be tuned again: what earlier trials measured is a prior, and what they tried may be tried again.
+SearchTask Tuning::slower_task() const {
+  Tuning after(state_);
+  after.accept(slower_);
+  after.take_device_shares(slower_);
+  after.state_.drifts = {drift_of_slower()};
+  after.state_.earlier_calibration_json = state_.calibration_json;
+  after.state_.observations.clear();
+  after.observe(state_.incumbent, state_.incumbent_measured);
+  after.state_.begin_trials_anew();
+  return after.search_task();
+}
+
+// The plan whose optimistic bound is best; null where none is worth a trial.
+const Candidate* Tuning::around_slower(const SearchReply& reply) const {
+  std::vector<KnownPlan> known;
+  const double error = state_.incumbent_measured.sigma_ms() / std::max(state_.incumbent_measured.mean_ms, 1e-9);
+  for (const Observed& one : reply.observed)
+    known.push_back({"the incumbent", one.layout, one.predicted.mean_ms, error});
+  const Candidate* best = nullptr;
+  for (const Candidate& one : reply.candidates) {
+    const bool failed = std::ranges::find(state_.failed_hashes, one.plan.hash) != state_.failed_hashes.end();
+    const bool runs = one.plan.hash == state_.incumbent.hash;
+    if (failed || runs || near_copy_of(one, known) != nullptr) continue;
+    if (best == nullptr || optimistic_ms(one) < optimistic_ms(*best)) best = &one;
+  }
+  return best != nullptr && optimistic_ms(*best) < worthwhile_ms() ? best : nullptr;
+}
+
+void Tuning::take_slower(const SearchReply& reply) {
+  slower_search_ = 0;
+  transition();
+  if (slower_.empty()) return;
+  if (!may_search_around_slower()) {
+    slower_is_new_ = true;
+    return;
+  }
+  if (!reply.error.empty()) return leave_slower("the search failed: " + reply.error);
+  const Candidate* const best = around_slower(reply);
+  if (best == nullptr) {
+    return leave_slower("no other plan may beat the incumbent by " +
+                        format_number(state_.job.trials.minimum_gain * 100) + " %");
+  }
+  if (const std::string spent = overhead_spent(*best); !spent.empty()) return leave_slower(spent);
+  const Drift drift = drift_of_slower();
+  add_drift(drift);
+  note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
+                    ": another plan may take " + format_ms(optimistic_ms(*best)) + " a step beside " +
+                    format_ms(state_.incumbent_measured.mean_ms));
+  const std::vector<Finding> slower = std::exchange(slower_, {});
+  history_.begin_anew();
+  accept(slower);
+  take_device_shares(slower);
+  retune();
+}
+
+void Tuning::leave_slower(const std::string& why) {
+  note("drift", "what looks have found slower changes nothing: " + why);
+}
+
+}  // namespace trimtab::coordinator
