@@ -4,5 +4,8 @@ target_link_libraries(bench_schema_types PRIVATE base schema_types benchmark::be
 add_executable(bench_schema_store cost_database_bench.cpp)
 target_link_libraries(bench_schema_store PRIVATE base schema_types schema_store benchmark::benchmark_main trimtab_warnings)
 
+add_executable(bench_frames frames_bench.cpp)
+target_link_libraries(bench_frames PRIVATE base schema_types schema_wire schema_frames benchmark::benchmark_main trimtab_warnings)
+
 add_executable(bench_base ring_bench.cpp)
 target_link_libraries(bench_base PRIVATE base Threads::Threads benchmark::benchmark_main trimtab_warnings)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "doctor_daemons.hpp"
@@ -40,12 +42,63 @@ Result<Page> read_page(const net::HttpEndpoint& endpoint) {
   return page;
 }
 
+std::string unit_of(const AgentPlace& place) {
+  return place.user.empty() ? "trimtab-agent" : "trimtab-agent@" + place.user;
+}
+
 Check absent(const AgentPlace& place, const std::string& why) {
-  return {
-      "agent", place.named ? Health::kFail : Health::kWarn,
-      "none answers at " + net::authority(place.host, place.port) + ": " + why,
-      "see 'systemctl status trimtab-agent' and docs/operating.md, 'An agent does not answer'; --metrics-port names "
-      "another's port"};
+  return {"agent", place.named ? Health::kFail : Health::kWarn,
+          "none answers at " + net::authority(place.host, place.port) + ": " + why,
+          "see 'systemctl status " + unit_of(place) +
+              "' and docs/operating.md, 'An agent does not answer'; --metrics-port names "
+              "another's port"};
+}
+
+// An agent that has shown its page once.
+struct Look {
+  AgentPlace place;
+  net::HttpEndpoint endpoint;
+  Page first;
+  Nanoseconds read_at{0};  // on the monotonic clock
+};
+// Or what is said at once; nothing of either where nobody expects an agent.
+struct Begun {
+  std::vector<Check> checks;
+  std::optional<Look> look;
+};
+
+Begun begin_look(const AgentPlace& place, const net::CredentialFiles& person, const Clock& clock) {
+  if (place.port == 0) return {};
+  net::HttpEndpoint endpoint{place.host, place.port, nullptr, "", net::CertificateKind::kNode};
+  if (place.under_tls && person.empty()) {
+    return {{{"agent", Health::kWarn, "its metrics at " + net::authority(place.host, place.port) + " are under TLS",
+              "say who you are: --tls-authority, --tls-certificate, --tls-key"}},
+            {}};
+  }
+  if (place.under_tls) {
+    auto credentials = net::Credentials::load(person, clock.wall());
+    if (!credentials.ok()) return {{absent(place, credentials.error().message)}, {}};
+    endpoint.tls = std::move(credentials).value();
+  }
+  auto first = read_page(endpoint);
+  if (!first.ok() && !place.named && !place.configured) return {};
+  if (!first.ok()) return {{absent(place, first.error().message)}, {}};
+  return {{}, Look{place, std::move(endpoint), std::move(first).value(), clock.monotonic()}};
+}
+
+std::vector<Check> end_look(const Look& look, const Clock& clock) {
+  const auto second = read_page(look.endpoint);
+  if (!second.ok()) return {absent(look.place, second.error().message)};
+  return agent_checks(*second, EarlierPage{look.first, clock.monotonic() - look.read_at});
+}
+
+// Of several agents each says whose it is: "agent ana: link".
+void append(std::vector<Check>& checks, const AgentPlace& place, std::vector<Check> more) {
+  constexpr std::string_view kWho = "agent";
+  for (Check& check : more) {
+    if (!place.user.empty() && check.name.starts_with(kWho)) check.name.insert(kWho.size(), " " + place.user);
+    checks.push_back(std::move(check));
+  }
 }
 
 }  // namespace
@@ -73,35 +126,53 @@ AgentPlace agent_place(const std::optional<agent::Configuration>& configured, co
   return place;
 }
 
-AgentPlace find_agent(const std::string& directory, std::optional<std::uint16_t> port) {
-  const std::string path = directory + "/agent.toml";
-  const auto text = read_file(path);
-  const auto configured = text.ok() ? agent_configuration(path, *text) : Result<agent::Configuration>(text.error());
-  if (!configured.ok()) return agent_place(std::nullopt, {}, port);
-  return agent_place(*configured, hosts_of(configured->tls.certificate), port);
+std::vector<AgentFile> agent_files(const std::string& directory) {
+  constexpr std::string_view kBegin = "agent-";
+  constexpr std::string_view kEnd = ".toml";
+  std::vector<AgentFile> files;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "agent.toml") files.push_back({entry.path().string(), ""});
+    const bool of_user = name.starts_with(kBegin) && name.ends_with(kEnd) && name.size() > kBegin.size() + kEnd.size();
+    if (!of_user) continue;
+    files.push_back({entry.path().string(), name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())});
+  }
+  std::ranges::sort(files, {}, &AgentFile::user);
+  return files;
 }
 
-std::vector<Check> running_agent_checks(const AgentPlace& place, const net::CredentialFiles& person, const Clock& clock,
-                                        const Pause& pause) {
-  if (place.port == 0) return {};
-  net::HttpEndpoint endpoint{place.host, place.port, nullptr, "", net::CertificateKind::kNode};
-  if (place.under_tls && person.empty()) {
-    return {{"agent", Health::kWarn, "its metrics at " + net::authority(place.host, place.port) + " are under TLS",
-             "say who you are: --tls-authority, --tls-certificate, --tls-key"}};
+std::vector<AgentPlace> find_agents(const std::string& directory, std::optional<std::uint16_t> port) {
+  std::vector<AgentPlace> places;
+  for (const AgentFile& file : agent_files(directory)) {
+    const auto text = read_file(file.path);
+    const auto configured =
+        text.ok() ? agent_configuration(file.path, *text) : Result<agent::Configuration>(text.error());
+    if (!configured.ok()) continue;
+    places.push_back(agent_place(*configured, hosts_of(configured->tls.certificate), std::nullopt));
+    places.back().user = file.user;
   }
-  if (place.under_tls) {
-    auto credentials = net::Credentials::load(person, clock.wall());
-    if (!credentials.ok()) return {absent(place, credentials.error().message)};
-    endpoint.tls = std::move(credentials).value();
+  if (places.empty()) return {agent_place(std::nullopt, {}, port)};
+  if (!port) return places;
+  const auto at_port = std::ranges::find(places, *port, &AgentPlace::port);
+  AgentPlace named = at_port == places.end() ? places.front() : *at_port;
+  named.port = *port;
+  named.named = true;
+  return {named};
+}
+
+std::vector<Check> running_agent_checks(const std::vector<AgentPlace>& places, const net::CredentialFiles& person,
+                                        const Clock& clock, const Pause& pause) {
+  std::vector<Check> checks;
+  std::vector<Look> looks;
+  for (const AgentPlace& place : places) {
+    Begun begun = begin_look(place, person, clock);
+    append(checks, place, std::move(begun.checks));
+    if (begun.look) looks.push_back(std::move(*begun.look));
   }
-  auto first = read_page(endpoint);
-  if (!first.ok() && !place.named && !place.configured) return {};
-  if (!first.ok()) return {absent(place, first.error().message)};
-  const Nanoseconds began = clock.monotonic();
-  pause(kBetweenLooks);
-  const auto second = read_page(endpoint);
-  if (!second.ok()) return {absent(place, second.error().message)};
-  return agent_checks(*second, EarlierPage{std::move(first).value(), clock.monotonic() - began});
+  if (!looks.empty()) pause(kBetweenLooks);
+  for (const Look& look : looks) append(checks, look.place, end_look(look, clock));
+  return checks;
 }
 
 }  // namespace trimtab::cli

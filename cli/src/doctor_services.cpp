@@ -1,72 +1,129 @@
 #include "doctor_services.hpp"
 
+#include <pwd.h>
+
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "coordinator/settings.hpp"
 #include "doctor_agent.hpp"
+#include "doctor_certificates.hpp"
 #include "doctor_daemons.hpp"
+#include "doctor_database.hpp"
 #include "files.hpp"
-#include "net/certificates.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
 constexpr Nanoseconds kPatience = std::chrono::seconds(5);
+constexpr const char* kPackaged = "/etc/trimtab";
 
+// What one file says, and what is wrong with it.
+template <typename Content>
 struct Read {
   Status problem;
-  net::CredentialFiles tls;
+  std::optional<Content> content;
 };
 
-Read read_agent(const std::string& path, const std::string& text) {
-  const auto read = agent_configuration(path, text);
-  return read.ok() ? Read{agent::check_configuration(*read), read->tls} : Read{read.error(), {}};
+Read<agent::Configuration> read_agent(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text.ok()) return {text.error(), {}};
+  auto read = agent_configuration(path, *text);
+  if (!read.ok()) return {read.error(), {}};
+  return {agent::check_configuration(*read), std::move(read).value()};
 }
 
-Read read_coordinator(const std::string& path, const std::string& text) {
+Read<coordinator::Settings> read_coordinator(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text.ok()) return {text.error(), {}};
   coordinator::Settings settings;
-  Status read = coordinator::apply_toml(settings, text, path);
-  if (!read.ok()) return {std::move(read), {}};
-  Read result{coordinator::check_settings(settings), settings.tls};
-  if (result.problem.ok() && !settings.tokens.empty() && !std::filesystem::exists(settings.tokens)) {
-    result.problem = bad_input(path + ": there is no file " + settings.tokens +
-                               ", which tokens names: 'trimtab token add NAME --role operate --tokens " +
-                               settings.tokens + "' makes it");
+  if (Status read = coordinator::apply_toml(settings, *text, path); !read.ok()) return {std::move(read), {}};
+  Status problem = coordinator::check_settings(settings);
+  if (problem.ok() && !settings.tokens.empty() && !std::filesystem::exists(settings.tokens)) {
+    problem = bad_input(path + ": there is no file " + settings.tokens +
+                        ", which tokens names: 'trimtab token add NAME --role operate --tokens " + settings.tokens +
+                        "' makes it");
   }
-  return result;
+  return {std::move(problem), std::move(settings)};
 }
 
-Check certificate_check(const std::string& path) {
-  const auto pem = read_file(path);
-  if (!pem.ok())
-    return {"certificate", Health::kFail, pem.error().message, "put it there, or change the configuration"};
-  const auto described = net::describe_certificate(*pem, path);
-  if (!described.ok()) return {"certificate", Health::kFail, described.error().message, "issue it anew"};
-  return check_certificate(path, described->owner.name, described->owner.expires, SystemClock().wall());
+Check file_check(const std::string& path, const Status& problem) {
+  return check_configuration_file(path, problem.ok() ? "" : problem.error().message);
+}
+
+void append(std::vector<Check>& checks, std::vector<Check> more) {
+  for (Check& check : more) checks.push_back(std::move(check));
+}
+
+// As whom its unit runs: agent-USER.toml is trimtab-agent@USER's, the others are those of the packages' users where
+// they are in the packages' place.
+std::string user_of(const AgentFile& file, const std::string& directory) {
+  if (!file.user.empty()) return file.user;
+  return directory == kPackaged ? "trimtab" : "";
+}
+
+std::vector<Check> agent_file_checks(const AgentFile& file, const Read<agent::Configuration>& read,
+                                     const std::string& directory) {
+  std::vector<Check> checks{file_check(file.path, read.problem)};
+  if (!file.user.empty() && ::getpwnam(file.user.c_str()) == nullptr) {
+    checks.push_back({"configuration", Health::kWarn, file.path + ": this machine has no user '" + file.user + "'",
+                      "the file is read by trimtab-agent@" + file.user + " alone: name it after a user"});
+  }
+  if (!read.content) return checks;
+  append(checks, certificate_checks(read.content->tls,
+                                    {net::CertificateKind::kNode, read.content->node, user_of(file, directory)},
+                                    SystemClock().wall()));
+  return checks;
+}
+
+// Agents of one machine that would be taken for one, or cannot both start: those with one value of the key. `places`:
+// files by value.
+void add_shared(const std::string& key, const std::multimap<std::string, std::string>& places,
+                std::vector<Check>& checks) {
+  for (auto at = places.begin(); at != places.end(); at = places.upper_bound(at->first)) {
+    if (places.count(at->first) < 2) continue;
+    std::string files;
+    for (auto [one, end] = places.equal_range(at->first); one != end; ++one) {
+      files += (files.empty() ? "" : ", ") + one->second;
+    }
+    checks.push_back({"agents", Health::kFail, "one " + key + ", " + at->first + ", in " + files,
+                      "give each agent of this machine a " + key + " of its own"});
+  }
+}
+
+std::vector<Check> agents_checks(const std::string& directory) {
+  std::vector<Check> checks;
+  std::multimap<std::string, std::string> nodes;
+  std::multimap<std::string, std::string> ports;
+  for (const AgentFile& file : agent_files(directory)) {
+    const auto read = read_agent(file.path);
+    append(checks, agent_file_checks(file, read, directory));
+    if (!read.content) continue;
+    nodes.emplace(read.content->node, file.path);
+    if (read.content->metrics_port != 0) ports.emplace(std::to_string(read.content->metrics_port), file.path);
+  }
+  add_shared("node", nodes, checks);
+  add_shared("metrics_port", ports, checks);
+  return checks;
 }
 
 }  // namespace
 
 std::vector<Check> configuration_checks(const std::string& directory) {
-  constexpr std::pair<const char*, Read (*)(const std::string&, const std::string&)> kFiles[] = {
-      {"agent.toml", read_agent}, {"coordinator.toml", read_coordinator}};
-  std::vector<Check> checks;
-  for (const auto& [name, reader] : kFiles) {
-    const std::string path = directory + "/" + name;
-    std::error_code failure;
-    if (!std::filesystem::exists(path, failure)) continue;
-    const auto text = read_file(path);
-    if (!text.ok()) {
-      checks.push_back(check_configuration_file(path, text.error().message));
-      continue;
-    }
-    const Read read = reader(path, *text);
-    checks.push_back(check_configuration_file(path, read.problem.ok() ? "" : read.problem.error().message));
-    if (!read.tls.certificate.empty()) checks.push_back(certificate_check(read.tls.certificate));
-    if (!read.tls.authority.empty()) checks.push_back(certificate_check(read.tls.authority));
-  }
+  std::vector<Check> checks = agents_checks(directory);
+  const std::string path = directory + "/coordinator.toml";
+  std::error_code failure;
+  if (!std::filesystem::exists(path, failure)) return checks;
+  const auto read = read_coordinator(path);
+  checks.push_back(file_check(path, read.problem));
+  if (!read.content) return checks;
+  const std::string user = directory == kPackaged ? "trimtab-coordinator" : "";
+  append(checks,
+         certificate_checks(read.content->tls, {net::CertificateKind::kCoordinator, "", user}, SystemClock().wall()));
+  append(checks, database_checks(*read.content));
   return checks;
 }
 

@@ -11,7 +11,8 @@
 
 namespace trimtab::cli {
 
-// Of agent.toml and coordinator.toml in `directory` where they are there, and of the certificates that they name.
+// Of agent.toml, each agent-USER.toml and coordinator.toml in `directory` where they are there, of the certificates
+// that they name, and of databases on a server.
 [[nodiscard]] std::vector<Check> configuration_checks(const std::string& directory);
 
 // `named`: somebody gave its address, so that its absence is worth a word.

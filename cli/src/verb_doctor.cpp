@@ -212,7 +212,7 @@ std::vector<Check> service_checks(const Arguments& arguments, std::optional<std:
   const auto append = [&checks](std::vector<Check> more) {
     for (Check& check : more) checks.push_back(std::move(check));
   };
-  append(running_agent_checks(find_agent(arguments.configuration, metrics_port), arguments.session.tls, SystemClock(),
+  append(running_agent_checks(find_agents(arguments.configuration, metrics_port), arguments.session.tls, SystemClock(),
                               [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
   const auto client = existing_coordinator(arguments.session);
   if (client.ok()) append(running_coordinator_checks(*client, !arguments.session.coordinator.empty()));
@@ -244,7 +244,8 @@ void add_doctor(CLI::App& root, Selection& selection) {
       "trimtab doctor --job job.toml");
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
   add_coordinator_flags(verb, arguments->session);
-  add_value(verb, "--configuration", arguments->configuration, "DIR", "Where agent.toml and coordinator.toml are")
+  add_value(verb, "--configuration", arguments->configuration, "DIR",
+            "Where agent.toml, agent-USER.toml and coordinator.toml are")
       ->capture_default_str();
   add_value(verb, "--metrics-port", arguments->metrics_port, "N",
             "Of this machine's agent (default: that of agent.toml, else 7421); 0 = do not ask it");

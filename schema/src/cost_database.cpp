@@ -14,6 +14,7 @@
 #include "cost_values.hpp"
 #include "origin_findings.hpp"
 #include "schema/database.hpp"
+#include "schema/server_inspection.hpp"
 
 namespace trimtab {
 
@@ -238,6 +239,10 @@ Result<std::optional<std::string>> CostDatabase::fact(const std::string& fingerp
               implementation_->database.query("SELECT json FROM facts WHERE fingerprint = ? AND name = ?",
                                               {fingerprint_hash, name}));
   return rows.empty() ? std::optional<std::string>() : std::optional(as_text(rows[0][0]));
+}
+
+Result<ServerInspection> inspect_cost_server(const std::string& name) {
+  return inspect_server(name, cost_tables::migrations(), false);
 }
 
 }  // namespace trimtab

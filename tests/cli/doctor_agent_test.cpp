@@ -22,7 +22,7 @@ agent::Configuration configured(const std::string& text) {
 
 std::vector<Check> checks_of(const AgentPlace& place) {
   ManualClock clock;
-  return running_agent_checks(place, {}, clock, [&clock](Nanoseconds time) { clock.advance(time); });
+  return running_agent_checks({place}, {}, clock, [&clock](Nanoseconds time) { clock.advance(time); });
 }
 
 // A port of loopback that answers so many requests with one page; with 0, where nobody answers.

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "postgres_session.hpp"
 #include "postgres_tables.hpp"
+#include "schema/server_inspection.hpp"
 
 namespace trimtab {
 
@@ -61,6 +62,7 @@ class PostgresDatabase : public DatabaseBackend {
         tables_(name_, migrations) {}
 
   Status open();
+  Result<ServerInspection> inspect();
 
   Result<Rows> change(const std::string& sql, const Row& arguments) override;
   Status change_each(const std::string& sql, const Rows& arguments) override;
@@ -143,6 +145,11 @@ Status PostgresDatabase::open() {
   if (!exclusive_) return {};
   TRIMTAB_TRY(owner_, tables_.own(*session_, 0));
   return {};
+}
+
+Result<ServerInspection> PostgresDatabase::inspect() {
+  TRIMTAB_TRY(PostgresSession session, connect());
+  return tables_.inspect(session, exclusive_);
 }
 
 Status PostgresDatabase::connected() {
@@ -291,6 +298,12 @@ Result<std::unique_ptr<DatabaseBackend>> open_postgres(const std::string& name, 
   auto database = std::make_unique<PostgresDatabase>(std::move(parsed), mode, migrations, exclusive);
   TRIMTAB_TRY_STATUS(database->open());
   return std::unique_ptr<DatabaseBackend>(std::move(database));
+}
+
+Result<ServerInspection> inspect_server(const std::string& name, const Migrations& migrations, bool exclusive) {
+  TRIMTAB_TRY(PostgresName parsed, parse_postgres_name(name));
+  TRIMTAB_ASSERT(!migrations.server_steps.empty(), "this kind of database is always a file");
+  return PostgresDatabase(std::move(parsed), DatabaseMode::kReadOnly, migrations, exclusive).inspect();
 }
 
 }  // namespace trimtab

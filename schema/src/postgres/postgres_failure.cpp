@@ -64,6 +64,10 @@ constexpr std::array kConnectionAdvice{
     ConnectionAdvice{"root certificate file",
                      "Needed is the certificate of the authority that signed the server's. Put it there, or name its "
                      "file with sslrootcert=/path"},
+    ConnectionAdvice{"too many",
+                     "Needed is a free connection. Close some, or raise max_connections or the role's limit"},
+    ConnectionAdvice{"connection slots are reserved",
+                     "Needed is a free connection. Close some, or raise max_connections"},
     ConnectionAdvice{"server does not support SSL",
                      "Needed is a server that encrypts. Turn it on there, with ssl = on and a certificate for this "
                      "host in its ssl_cert_file"},

@@ -109,7 +109,7 @@ Result<std::int64_t> PostgresTables::own(PostgresSession& session, std::int64_t 
   TRIMTAB_TRY(const bool locked, lock_as_owner(session));
   if (!locked) {
     TRIMTAB_TRY(const std::string other, owner_of(session));
-    return unavailable(name_ + " belongs to " + other +
+    return unavailable(name_ + " belongs to " + (other.empty() ? "another program" : other) +
                        ", which is still connected. Stop it first, or give this one a schema of its own");
   }
   TRIMTAB_TRY(const std::int64_t found, owner == 0 ? take(session) : last_owner(session));
@@ -149,7 +149,7 @@ Result<std::string> PostgresTables::owner_of(PostgresSession& session) {
                           "pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND "
                           "l.objsubid = 1 AND l.classid::int8 = ? AND l.objid::int8 = ? LIMIT 1",
                           {application(), schema_}));
-  if (rows.empty()) return std::string("another program");
+  if (rows.empty()) return std::string();
   return "a program on " + as_text(rows[0][1]) + " (server process " + std::to_string(as_integer(rows[0][0])) + ")";
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "postgres_session.hpp"
 #include "schema/database.hpp"
+#include "schema/server_inspection.hpp"
 
 namespace trimtab {
 
@@ -25,6 +26,8 @@ class PostgresTables {
   [[nodiscard]] const std::string& backup() const { return backup_; }
   // What a new connection must find: the same tables, of this release's version.
   [[nodiscard]] Status recognize(PostgresSession& session);
+  // Looks alone.
+  [[nodiscard]] Result<ServerInspection> inspect(PostgresSession& session, bool exclusive);
   // Owns the tables while the session lives. Refused when another owns them, or has since `owner` did (0: never owned).
   // Returns the number of this ownership.
   [[nodiscard]] Result<std::int64_t> own(PostgresSession& session, std::int64_t owner);
@@ -35,12 +38,15 @@ class PostgresTables {
 
  private:
   Result<std::int64_t> version(PostgresSession& session);  // 0: not there
+  // What keeps the role from opening the tables for writing.
+  Result<Status> missing_rights(PostgresSession& session, const ServerInspection& seen);
+  Result<Status> upgrade_rights(PostgresSession& session, const ServerInspection& seen, const std::string& foreign);
   Status upgrade(PostgresSession& session);
   Status run_steps(PostgresSession& session);
   Result<bool> lock_as_owner(PostgresSession& session);
   Result<std::int64_t> take(PostgresSession& session);
   Result<std::int64_t> last_owner(PostgresSession& session);
-  Result<std::string> owner_of(PostgresSession& session);
+  Result<std::string> owner_of(PostgresSession& session);  // empty: nobody
   [[nodiscard]] std::int64_t application() const { return migrations_.application_id; }
   [[nodiscard]] std::int64_t known() const { return static_cast<std::int64_t>(migrations_.server_steps.size()); }
 

@@ -1,8 +1,10 @@
-"""A real Prometheus scrapes both daemons while a job is tuned: pages as promtool wants them, and each query of the dashboard
-and the alerts evaluated. Needs prometheus and promtool."""
+"""A real Prometheus scrapes both daemons: while a job is tuned, pages as promtool wants them, and each query of the dashboard
+and the alerts evaluated; and under mutual TLS with a token, by the configuration as it is shipped. Needs prometheus and promtool."""
 
 import json
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -14,11 +16,13 @@ import yaml
 
 from installation import BUILD, ROOT, Installation, free_port, wait_until
 from metric_pages import ALERTS, DASHBOARD, dashboard_queries
+from test_security import Cluster
 
 # Panels that need a GPU or NCCL.
 EMPTY_HERE = {"Power", "SM clock", "Throttled", "Temperature", "Memory of the GPUs", "Uncorrected ECC errors",
               "Waiting for later ranks", "Collectives, median", "Late ranks"}
 TO_TUNE = 300
+SHIPPED = ROOT / "packaging/prometheus/trimtab.yml"
 
 
 def get(port, path):
@@ -26,36 +30,8 @@ def get(port, path):
         return answer.read().decode()
 
 
-@unittest.skipUnless(shutil.which("prometheus") and shutil.which("promtool"), "needs prometheus")
-class Scraped(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.trimtab = Installation()
-        cls.addClassCleanup(cls.trimtab.__exit__, None, None, None)
-        directory = cls.directory = cls.trimtab.directory
-        cls.start("coordinator", BUILD / "bin/trimtab-coordinator", "--listen", "127.0.0.1:0", "--port-file", directory / "port",
-                  "--state", directory / "c")
-        wait_until(lambda: (directory / "port").exists(), "the coordinator's port", 20)
-        cls.coordinator, cls.agent, cls.prometheus = int((directory / "port").read_text()), free_port(), free_port()
-        cls.start("agent", BUILD / "bin/trimtab-agent", "--coordinator", f"127.0.0.1:{cls.coordinator}", "--state", directory / "a",
-                  "--socket", directory / "a.sock", "--metrics-port", cls.agent, "--sample-period", "1s", "--devices", 2,
-                  "--memory", "2GiB", "--stop-ranks-on-exit")
-        cls.configure()
-        cls.start("prometheus", shutil.which("prometheus"), f"--config.file={directory}/prometheus.yml",
-                  f"--storage.tsdb.path={directory}/tsdb", f"--web.listen-address=127.0.0.1:{cls.prometheus}")
-        wait_until(cls.scrapes, "scrapes of both daemons", 60)
-
-    @classmethod
-    def configure(cls):
-        """The packaged configuration, with this machine's addresses and without TLS."""
-        settings = yaml.safe_load((ROOT / "packaging/prometheus/trimtab.yml").read_text())
-        for job, port in zip(settings["scrape_configs"], (cls.coordinator, cls.agent)):
-            for key in ("scheme", "tls_config", "authorization"):
-                job.pop(key, None)
-            job["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
-        settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-        shutil.copy(ALERTS, cls.directory)
-        (cls.directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
+class Prometheus:
+    """One that reads prometheus.yml in the class's `directory`, where its log goes too."""
 
     @classmethod
     def start(cls, name, *words):
@@ -66,6 +42,12 @@ class Scraped(unittest.TestCase):
         return process
 
     @classmethod
+    def start_prometheus(cls):
+        cls.prometheus = free_port()
+        cls.start("prometheus", shutil.which("prometheus"), f"--config.file={cls.directory}/prometheus.yml",
+                  f"--storage.tsdb.path={cls.directory}/tsdb", f"--web.listen-address=127.0.0.1:{cls.prometheus}")
+
+    @classmethod
     def query(cls, expression):
         text = expression.replace("$job", ".+").replace("$__rate_interval", "10s")
         answer = json.loads(get(cls.prometheus, "/api/v1/query?" + urllib.parse.urlencode({"query": text})))
@@ -73,11 +55,42 @@ class Scraped(unittest.TestCase):
         return answer["data"]["result"]
 
     @classmethod
-    def scrapes(cls):
+    def scrapes(cls, count=2):
         try:
-            return len(cls.query("up == 1")) == 2
+            return len(cls.query("up == 1")) == count
         except OSError:
             return False
+
+
+@unittest.skipUnless(shutil.which("prometheus") and shutil.which("promtool"), "needs prometheus")
+class Scraped(Prometheus, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.trimtab = Installation()
+        cls.addClassCleanup(cls.trimtab.__exit__, None, None, None)
+        directory = cls.directory = cls.trimtab.directory
+        cls.start("coordinator", BUILD / "bin/trimtab-coordinator", "--listen", "127.0.0.1:0", "--port-file", directory / "port",
+                  "--state", directory / "c")
+        wait_until(lambda: (directory / "port").exists(), "the coordinator's port", 20)
+        cls.coordinator, cls.agent = int((directory / "port").read_text()), free_port()
+        cls.start("agent", BUILD / "bin/trimtab-agent", "--coordinator", f"127.0.0.1:{cls.coordinator}", "--state", directory / "a",
+                  "--socket", directory / "a.sock", "--metrics-port", cls.agent, "--sample-period", "1s", "--devices", 2,
+                  "--memory", "2GiB", "--stop-ranks-on-exit")
+        cls.configure()
+        cls.start_prometheus()
+        wait_until(cls.scrapes, "scrapes of both daemons", 60)
+
+    @classmethod
+    def configure(cls):
+        """The packaged configuration, with this machine's addresses and without TLS."""
+        settings = yaml.safe_load(SHIPPED.read_text())
+        for job, port in zip(settings["scrape_configs"], (cls.coordinator, cls.agent)):
+            for key in ("scheme", "tls_config", "authorization"):
+                job.pop(key, None)
+            job["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
+        settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        shutil.copy(ALERTS, cls.directory)
+        (cls.directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
 
     def check_page(self, port):
         text = get(port, "/metrics")
@@ -128,10 +141,79 @@ class Scraped(unittest.TestCase):
             self.assertEqual(firing, [])
 
 
+@unittest.skipUnless(shutil.which("prometheus"), "needs prometheus")
+class ScrapedUnderTls(Prometheus, unittest.TestCase):
+    """The configuration as it is shipped, with the files that its head says how to make; only the targets are this machine's."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster().__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__)
+        cls.directory = cls.cluster.directory / "prometheus"
+        cls.directory.mkdir()
+        cls.follow_the_head()
+        cls.cluster.issue("node", "n0", "--host", "localhost")
+        cls.agent = free_port()
+        cls.cluster.start_agent("n0", "n0", cls.agent)
+        wait_until(lambda: cls.cluster.nodes() == ["n0"], "the agent's joining", 30)
+        cls.configure()
+        cls.start_prometheus()
+        wait_until(cls.scrapes, "scrapes of both daemons", 60)
+
+    @classmethod
+    def follow_the_head(cls):
+        head = SHIPPED.read_text().split("rule_files:")[0].replace("\n#", "")
+        commands = re.findall(r"`trimtab ([^`]+)`", head)
+        assert len(commands) == 2, commands
+        places = {"CA": cls.cluster.path("ca"), "TOKENS": cls.cluster.path("tokens"), "HERE": str(cls.directory)}
+        for command in commands:
+            words = shlex.split(re.sub(r"\b(CA|TOKENS|HERE)\b", lambda found: places[found[0]], command))
+            cls.cluster.run(*words)
+
+    @classmethod
+    def configure(cls):
+        settings = yaml.safe_load(SHIPPED.read_text())
+        jobs = settings["scrape_configs"]
+        for job, port in zip(jobs, (cls.cluster.port, cls.agent)):
+            job["static_configs"] = [{"targets": [f"localhost:{port}"]}]
+        without_token = {**jobs[0], "job_name": "without-token"}
+        del without_token["authorization"]
+        jobs.append(without_token)
+        for number, job in enumerate(jobs[:2]):
+            tls = {"ca_file": job["tls_config"]["ca_file"]}
+            jobs.append({**job, "job_name": f"without-certificate-{number}", "tls_config": tls})
+        settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        shutil.copy(ALERTS, cls.directory)
+        (cls.directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
+
+    def targets(self):
+        found = json.loads(get(self.prometheus, "/api/v1/targets"))["data"]["activeTargets"]
+        return {one["scrapePool"]: one for one in found}
+
+    def test_both_daemons_are_scraped_as_shipped(self):
+        targets = self.targets()
+        for name in ("trimtab-coordinator", "trimtab-agent"):
+            self.assertEqual((targets[name]["health"], targets[name]["lastError"]), ("up", ""))
+            self.assertTrue(targets[name]["scrapeUrl"].startswith("https://"), targets[name])
+        (connected,) = wait_until(lambda: self.query("trimtab_nodes{state='connected'} == 1"), "the coordinator's own figure", 20)
+        self.assertEqual(connected["metric"]["job"], "trimtab-coordinator")
+        (linked,) = self.query("trimtab_agent_coordinator_connected")
+        self.assertEqual((linked["value"][1], linked["metric"]["node"]), ("1", "localhost"))
+
+    def test_without_the_token_or_the_certificate_nothing_is_told(self):
+        wait_until(lambda: all(one["lastError"] for name, one in self.targets().items() if name.startswith("without")),
+                   "answers to who may not ask", 30)
+        targets = self.targets()
+        self.assertIn("401", targets["without-token"]["lastError"])
+        for number in range(2):
+            self.assertIn("tls", targets[f"without-certificate-{number}"]["lastError"])
+        self.assertEqual(self.query('{__name__=~"trimtab_.+", job=~"without.*"}'), [])
+
+
 class Checked(unittest.TestCase):
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
     def test_promtool_accepts_what_is_packaged(self):
-        for words in (("rules", ALERTS), ("config", "--syntax-only", ROOT / "packaging/prometheus/trimtab.yml")):
+        for words in (("rules", ALERTS), ("config", "--syntax-only", SHIPPED)):
             done = subprocess.run(["promtool", "check", *map(str, words)], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
