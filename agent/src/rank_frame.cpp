@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "printable_text.hpp"
+#include "schema/step_number.hpp"
 
 namespace trimtab::agent {
 
@@ -50,7 +51,7 @@ class Fields {
     return found == json_.end() || found->is_null() ? otherwise : checked(name, *found, low, high);
   }
   std::uint64_t epoch() { return static_cast<std::uint64_t>(integer("epoch", 0)); }
-  std::int64_t step() { return integer("step", 0); }
+  std::int64_t step() { return integer("step", 0, kLargestStep); }
 
   std::optional<double> number(const char* name) {
     const auto found = json_.find(name);
@@ -165,7 +166,7 @@ RankFrame read_report(Fields& f) {
 }
 
 RankFrame read_bye(Fields& f) {
-  return ByeFrame{f.integer_or("step", 0, 0)};
+  return ByeFrame{f.integer_or("step", 0, 0, kLargestStep)};
 }
 
 RankFrame read_slot(Fields& f) {

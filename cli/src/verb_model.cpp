@@ -9,6 +9,7 @@
 #include "documents.hpp"
 #include "files.hpp"
 #include "process.hpp"
+#include "progress.hpp"
 #include "schema/megatron_model.hpp"
 #include "verb.hpp"
 
@@ -40,7 +41,7 @@ Result<std::string> from_megatron(const Arguments& arguments, Console& console) 
   TRIMTAB_TRY(const MegatronModel found, model_from_megatron(words, arguments.name.empty() ? "gpt" : arguments.name));
   if (!found.ignored.empty()) {
     console.err << "not of the model, left out:";
-    for (const std::string& option : found.ignored) console.err << " " << option;
+    for (const std::string& option : found.ignored) console.err << " " << printable(option);
     console.err << "\n";
   }
   return to_json(found.model);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "schema/step_number.hpp"
+
 namespace trimtab::coordinator {
 
 namespace {
@@ -12,7 +14,6 @@ using nlohmann::json;
 
 constexpr int kMostStreams = 64;
 constexpr int kMostKernels = 16;
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 48;
 
 json stream_json(const wire::StreamActivity& stream) {
   return {{"stream", stream.stream()},
@@ -84,7 +85,7 @@ std::vector<LiveRanks::Computing> LiveRanks::computing(const std::string& job) c
   std::vector<Computing> all;
   for (auto rank = ranks_.lower_bound({job, {"", 0}}); rank != ranks_.end() && rank->first.first == job; ++rank) {
     const wire::RankActivity& one = rank->second.activity;
-    const bool counts = one.step() >= 0 && one.step() < kMostSteps;
+    const bool counts = is_step_number(one.step());
     const bool known = rank->first.second.first.empty() && one.steps_measured() > 0 && counts;
     const double ms = one.step_seconds() * one.computation() * 1e3;
     if (!known || !std::isfinite(ms) || ms <= 0) continue;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_nesting.hpp"
 #include "schema/plan.hpp"
 #include "schema/timeline.hpp"
 
@@ -14,6 +15,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxBars = 4096;
+// The longest kind's name and two numbers of 20 digits, with what stands around them.
+constexpr std::size_t kMaxBarBytes = 64;
+constexpr std::size_t kMaxBytes = kMaxBars * kMaxBarBytes;
+constexpr std::size_t kLevels = 2;
 // Beginnings of one step further apart than this are clocks of different nodes.
 constexpr std::uint64_t kSameClockNs = 10'000'000'000;
 
@@ -21,6 +26,12 @@ bool is_bar(const json& bar) {
   return bar.is_array() && bar.size() == 3 && bar[0].is_string() && bar[1].is_number_unsigned() &&
          bar[2].is_number_unsigned() && bar[1].get<std::uint64_t>() <= bar[2].get<std::uint64_t>() &&
          timeline_kind_named(bar[0].get_ref<const std::string&>());
+}
+
+// Its tree takes many times its bytes, so both bounds come before it is built.
+json parse_bars(const std::string& bars_json) {
+  if (bars_json.size() > kMaxBytes || !json_nested_within(bars_json, kLevels)) return json::value_t::discarded;
+  return json::parse(bars_json, nullptr, false);
 }
 
 double milliseconds(const json& nanoseconds) {
@@ -31,9 +42,10 @@ double milliseconds(const json& nanoseconds) {
 
 Status MeasuredTimelines::add(const std::string& hash, std::int32_t rank, std::uint64_t begin_ns,
                               const std::string& bars_json) {
-  const json bars = json::parse(bars_json, nullptr, false);
+  const json bars = parse_bars(bars_json);
   if (!bars.is_array() || bars.size() > kMaxBars || !std::ranges::all_of(bars, is_bar)) {
-    return bad_input("a timeline must be a list of at most 4096 [kind, begin_ns, end_ns]");
+    return bad_input("a timeline must be a list of at most 4096 [kind, begin_ns, end_ns], in at most " +
+                     std::to_string(kMaxBytes) + " bytes");
   }
   if (plans_.size() >= kMaxPlans && !plans_.contains(hash)) return {};
   Picture picture{begin_ns, {}};

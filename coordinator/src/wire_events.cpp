@@ -5,6 +5,7 @@
 
 #include "net/tokens.hpp"
 #include "peer_text.hpp"
+#include "schema/step_number.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -19,7 +20,7 @@ std::string not_finite(const std::string& told) {
 }
 
 std::optional<RankNews> step_news(const wire::Step& step) {
-  if (step.step() < 0 || step.wall_ns() < 0 || step.peak_bytes() < 0 || step.preparations() < 0) return std::nullopt;
+  if (step.wall_ns() < 0 || step.peak_bytes() < 0 || step.preparations() < 0) return std::nullopt;
   if (step.samples().size() > kLongestSamples) return std::nullopt;
   return RankStep{step.step(),         step.epoch(),         static_cast<double>(step.wall_ns()) / 1e6,
                   step.loss(),         step.samples(),       step.peak_bytes(),
@@ -44,7 +45,29 @@ RankActive active_news(const wire::PlanActive& active) {
            phase_ms(active.build_ns())}};
 }
 
+// The number of a step that the event speaks of: it is counted on from, and a plan is committed for it. 0 = it has
+// none.
+std::int64_t step_of(const wire::RankEvent& event) {
+  switch (event.body_case()) {
+    case Body::kConnected:
+      return event.connected().step();
+    case Body::kStep:
+      return event.step().step();
+    case Body::kPlanAck:
+      return event.plan_ack().step();
+    case Body::kPlanActive:
+      return event.plan_active().step();
+    case Body::kPlanFailed:
+      return event.plan_failed().step();
+    case Body::kBye:
+      return event.bye().step();
+    default:
+      return 0;
+  }
+}
+
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
+  if (!is_step_number(step_of(event))) return std::nullopt;
   switch (event.body_case()) {
     case Body::kConnected:
       return RankConnected{event.connected().epoch(), event.connected().step(), phase_ms(event.connected().groups_ns()),
@@ -52,8 +75,6 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
     case Body::kStep:
       return step_news(event.step());
     case Body::kPlanAck:
-      // A step that no job reaches would commit a plan for never.
-      if (event.plan_ack().step() < 0 || event.plan_ack().step() > std::int64_t{1} << 48) return std::nullopt;
       return RankAcknowledged{event.plan_ack().epoch(), event.plan_ack().step()};
     case Body::kPlanRefuse:
       return RankRefused{event.plan_refuse().epoch(), first_of(event.plan_refuse().reason(), kLongestReason),

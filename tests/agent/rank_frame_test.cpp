@@ -2,10 +2,12 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "../peak_memory.hpp"
 #include "base/random.hpp"
+#include "schema/step_number.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -100,6 +102,20 @@ TEST_CASE("wrong types, ranges and versions are refused with the field's name") 
   CHECK(refused("").find("JSON object") != std::string::npos);
   CHECK(refused(R"({"type":"plan_refuse","epoch":1,"message":")" + std::string(20000, 'x') + "\"}").find("at most") !=
         std::string::npos);
+}
+
+TEST_CASE("no frame speaks of a step that no job reaches") {
+  for (const char* before : {R"({"type":"hello","version":1,"pid":1,"job":"j","rank":0,"epoch":0,"step":)",
+                             R"({"type":"step","epoch":0,"wall_ns":1,"step":)",
+                             R"({"type":"plan_ack","epoch":0,"step":)", R"({"type":"plan_active","epoch":0,"step":)",
+                             R"({"type":"plan_failed","epoch":0,"reason":"r","step":)", R"({"type":"bye","step":)"}) {
+    const auto frame = [before](std::int64_t step) { return before + std::to_string(step) + "}"; };
+    INFO(before);
+    CHECK(parse_rank_frame(frame(kLargestStep)).ok());
+    CHECK(refused(frame(kLargestStep + 1)).find("'step' must be a whole number from 0 to 281474976710656") !=
+          std::string::npos);
+    CHECK_FALSE(parse_rank_frame(frame(std::numeric_limits<std::int64_t>::max())).ok());
+  }
 }
 
 TEST_CASE("deeply nested JSON is refused without harm") {

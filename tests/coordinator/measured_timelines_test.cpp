@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../peak_memory.hpp"
+#include "schema/timeline.hpp"
+
 using trimtab::coordinator::MeasuredTimelines;
 
 namespace {
@@ -48,5 +51,31 @@ TEST_CASE("malformed bars are refused") {
                            R"([["sideways",1,2]])", R"([["forward",1]])", R"([["forward",1.5,2]])"}) {
     INFO(bars);
     CHECK_FALSE(timelines.add("h", 0, 5, bars).ok());
+  }
+}
+
+TEST_CASE("as many bars as an agent sends are taken, however long their numbers") {
+  std::string bars;
+  for (int i = 0; i < 4096; ++i) bars += R"(,["gradient_sync",18446744073709551615,18446744073709551615])";
+  bars[0] = '[';
+  MeasuredTimelines timelines;
+  CHECK(timelines.add("h", 0, 5, bars + "]").ok());
+  CHECK_FALSE(timelines.add("h", 0, 5, bars + R"(,["forward",1,2]])").ok());
+  for (const auto kind : trimtab::kTimelineKinds) CHECK(to_string(kind).size() <= std::string("gradient_sync").size());
+}
+
+TEST_CASE("a timeline of a frame's size is refused before its values are made") {
+  constexpr std::size_t kFrame = std::size_t{8} << 20;
+  std::string lists = "[[]";
+  while (lists.size() < kFrame - 8) lists += ",[]";
+  std::string few = "[[[]";  // short enough, too deep
+  while (few.size() < (std::size_t{256} << 10) - 8) few += ",[]";
+  const std::string deep(kFrame, '[');
+  const std::string within(std::size_t{256} << 10, '[');
+  for (const std::string& bars : {lists + "]", few + "]]", deep, within}) {
+    MeasuredTimelines timelines;
+    const trimtab::test::PeakMemory memory;
+    CHECK_FALSE(timelines.add("h", 0, 5, bars).ok());
+    CHECK(memory.growth_bytes() < 1 << 20);
   }
 }

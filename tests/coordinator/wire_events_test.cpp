@@ -1,8 +1,12 @@
 #include "wire_events.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+#include <vector>
 
 #include "peer_text.hpp"
+#include "schema/step_number.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;
@@ -75,6 +79,29 @@ TEST_CASE("a rank's preparations come with its step, and are a count") {
   CHECK(news<RankStep>(event).preparations == 7);
   event.mutable_step()->set_preparations(-1);
   CHECK_FALSE(from_rank(event));
+}
+
+TEST_CASE("no event of a rank speaks of a step that no job reaches") {
+  using Set = std::function<void(wire::RankEvent&, std::int64_t)>;
+  const std::vector<Set> every{[](auto& event, auto step) { event.mutable_connected()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_step()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_plan_ack()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_plan_active()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_plan_failed()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_bye()->set_step(step); }};
+  for (const Set& set : every) {
+    wire::RankEvent event;
+    for (const std::int64_t step : {std::int64_t{0}, kLargestStep}) {
+      set(event, step);
+      CHECK(from_rank(event));
+    }
+    for (const std::int64_t step : {std::int64_t{-1}, kLargestStep + 1, std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min()}) {
+      set(event, step);
+      INFO(event.ShortDebugString());
+      CHECK_FALSE(from_rank(event));
+    }
+  }
 }
 
 TEST_CASE("what became no number comes with its step, where this release knows it") {

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
+
+#include "amount.hpp"
+#include "json_document.hpp"
 
 namespace trimtab {
 
@@ -101,7 +105,7 @@ Result<std::int64_t> number(const Options& options, std::string_view name, std::
   std::int64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value > 0 && value < kMost) return value;
-  return bad_input(option + ": expected one positive integer, found '" + text + "'");
+  return bad_input(option + ": expected one positive integer, found " + quoted_text(text));
 }
 
 Result<std::string> word(const Options& options, std::string_view name, std::string_view fallback,
@@ -112,7 +116,7 @@ Result<std::string> word(const Options& options, std::string_view name, std::str
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
   std::string list;
   for (const std::string_view choice : choices) list += (list.empty() ? "" : ", ") + std::string(choice);
-  return bad_input("--" + std::string(name) + ": expected one of " + list + ", found '" + text + "'");
+  return bad_input("--" + std::string(name) + ": expected one of " + list + ", found " + quoted_text(text));
 }
 
 struct Sizes {
@@ -136,6 +140,10 @@ Status read_shape(const Options& options, Sizes& sizes) {
   const bool two_thirds = options.contains("swiglu");
   const auto shrunk = static_cast<std::int64_t>(static_cast<double>(4 * sizes.hidden * 2) / 3 / 64) * 64;
   TRIMTAB_TRY(sizes.ffn, number(options, "ffn-hidden-size", two_thirds ? shrunk : 4 * sizes.hidden));
+  if (sizes.ffn < 1) {
+    return bad_input("--ffn-hidden-size: needed with --swiglu and --hidden-size " + std::to_string(sizes.hidden) +
+                     ", of which Megatron-LM's own rounding leaves nothing");
+  }
   if (!options.contains("kv-channels") && sizes.hidden % sizes.heads != 0) {
     return bad_input("--num-attention-heads: must divide --hidden-size " + std::to_string(sizes.hidden) + ", found " +
                      std::to_string(sizes.heads) + "; or give --kv-channels");
@@ -182,104 +190,157 @@ Status read_numerics(const Options& options, Sizes& sizes) {
   return {};
 }
 
+// Of one operator, or of all of them.
+struct Figures {
+  Amount parameter_bytes, activation_bytes, output_bytes, forward_flops, key_value_bytes;
+
+  [[nodiscard]] bool fit() const {
+    return parameter_bytes.fits() && activation_bytes.fits() && output_bytes.fits() && forward_flops.fits() &&
+           key_value_bytes.fits();
+  }
+  friend Figures operator+(const Figures& a, const Figures& b) {
+    return {a.parameter_bytes + b.parameter_bytes, a.activation_bytes + b.activation_bytes,
+            a.output_bytes + b.output_bytes, a.forward_flops + b.forward_flops, a.key_value_bytes + b.key_value_bytes};
+  }
+  friend Figures operator*(Amount n, const Figures& of) {
+    return {n * of.parameter_bytes, n * of.activation_bytes, n * of.output_bytes, n * of.forward_flops,
+            n * of.key_value_bytes};
+  }
+};
+
 class Counting {
  public:
   explicit Counting(const Sizes& sizes) : s_(sizes), width_(sizes.half ? 2 : 4) {}
 
-  [[nodiscard]] Operator embedding() const {
-    Operator op = named("embedding", "embedding", 0);
-    op.parameter_bytes = width_ * (s_.vocabulary + s_.positions) * s_.hidden;
-    op.activation_bytes = rows() + dropout();
-    op.output_bytes = rows();
-    op.tensor_all_reduces = 0;
-    return op;
+  [[nodiscard]] Figures embedding() const {
+    return {width_ * (vocabulary_ + s_.positions) * hidden_, rows() + dropout(), rows(), 0, 0};
   }
 
-  [[nodiscard]] Operator attention(std::int64_t layer) const {
-    Operator op = named("layer" + std::to_string(layer) + "-attention", "attention", layer);
-    const std::int64_t queries = s_.heads * s_.channels;
-    const std::int64_t mixed = queries + 2 * s_.groups * s_.channels;
-    op.parameter_bytes =
-        width_ * (norm(s_.hidden) + s_.hidden * mixed + (s_.qkv_bias ? mixed : 0) + queries * s_.hidden +
-                  (s_.bias ? s_.hidden : 0) + (s_.query_norm ? 2 * norm(s_.channels) : 0));
+  [[nodiscard]] Figures attention() const {
+    const Amount queries = Amount(s_.heads) * s_.channels;
+    const Amount key_values = Amount(2) * s_.groups * s_.channels;
+    const Amount mixed = queries + key_values;
+    Figures figures;
+    figures.parameter_bytes =
+        width_ * (norm(hidden_) + hidden_ * mixed + (s_.qkv_bias ? mixed : Amount(0)) + queries * hidden_ +
+                  (s_.bias ? hidden_ : Amount(0)) + (s_.query_norm ? 2 * norm(s_.channels) : Amount(0)));
     // Inputs of the norm, of both products and of the core, the mask behind, and the output.
-    op.activation_bytes = width_ * s_.sequence * (2 * s_.hidden + mixed + queries) + dropout() + rows();
-    op.output_bytes = rows();
-    op.forward_flops = 2 * s_.sequence * s_.hidden * (mixed + queries) + 4 * s_.sequence * s_.sequence * queries;
-    op.tensor_all_reduces = 1;
-    op.key_value_bytes = width_ * s_.sequence * 2 * s_.groups * s_.channels;
-    return op;
+    figures.activation_bytes = width_ * sequence_ * (2 * hidden_ + mixed + queries) + dropout() + rows();
+    figures.output_bytes = rows();
+    figures.forward_flops = 2 * sequence_ * hidden_ * (mixed + queries) + 4 * sequence_ * sequence_ * queries;
+    figures.key_value_bytes = width_ * sequence_ * key_values;
+    return figures;
   }
 
-  [[nodiscard]] Operator mlp(std::int64_t layer) const {
-    Operator op = named("layer" + std::to_string(layer) + "-mlp", "mlp", layer);
-    const std::int64_t wide = s_.gated ? 2 * s_.ffn : s_.ffn;
-    op.parameter_bytes =
-        width_ * (norm(s_.hidden) + s_.hidden * wide + s_.ffn * s_.hidden + (s_.bias ? wide + s_.hidden : 0));
-    op.activation_bytes = width_ * s_.sequence * (2 * s_.hidden + wide + s_.ffn) + dropout() + rows();
-    op.output_bytes = rows();
-    op.forward_flops = 2 * s_.sequence * s_.hidden * (wide + s_.ffn);
-    op.tensor_all_reduces = 1;
-    return op;
+  [[nodiscard]] Figures mlp() const {
+    const Amount narrow = s_.ffn;
+    const Amount wide = s_.gated ? 2 * narrow : narrow;
+    return {width_ * (norm(hidden_) + hidden_ * wide + narrow * hidden_ + (s_.bias ? wide + hidden_ : Amount(0))),
+            width_ * sequence_ * (2 * hidden_ + wide + narrow) + dropout() + rows(), rows(),
+            2 * sequence_ * hidden_ * (wide + narrow), 0};
   }
 
-  [[nodiscard]] Operator head() const {
-    Operator op = named("head", "head", s_.layers - 1);
-    op.parameter_bytes = width_ * (norm(s_.hidden) + s_.vocabulary * s_.hidden);
+  [[nodiscard]] Figures head() const {
     // The loss keeps the logits in float32.
-    op.activation_bytes = 2 * rows() + 4 * s_.sequence * s_.vocabulary;
-    op.output_bytes = 4;
-    op.forward_flops = 2 * s_.sequence * s_.hidden * s_.vocabulary;
-    op.tensor_all_reduces = 0;
-    return op;
+    return {width_ * (norm(hidden_) + vocabulary_ * hidden_), 2 * rows() + 4 * sequence_ * vocabulary_, 4,
+            2 * sequence_ * hidden_ * vocabulary_, 0};
   }
 
-  [[nodiscard]] Bytes shared() const { return width_ * s_.vocabulary * s_.hidden; }
+  [[nodiscard]] Amount shared() const { return width_ * vocabulary_ * hidden_; }
 
  private:
-  [[nodiscard]] Operator named(std::string name, const std::string& kind, std::int64_t layer) const {
-    Operator op;
-    op.name = std::move(name);
-    op.kind = kind;
-    op.layer = static_cast<std::int32_t>(layer);
-    op.cost_key = kind + "-h" + std::to_string(s_.hidden) + "-t" + std::to_string(s_.sequence);
-    if (kind == "attention") {
-      op.cost_key +=
-          "-a" + std::to_string(s_.heads) + "-g" + std::to_string(s_.groups) + "-c" + std::to_string(s_.channels);
-    } else if (kind == "mlp") {
-      op.cost_key += "-f" + std::to_string(s_.ffn) + (s_.gated ? "-gated" : "");
-    } else {
-      op.cost_key += "-v" + std::to_string(s_.vocabulary);
-    }
-    op.shape = {{"sequence", s_.sequence}, {"hidden", s_.hidden}};
-    return op;
-  }
-  [[nodiscard]] std::int64_t norm(std::int64_t elements) const { return s_.rms ? elements : 2 * elements; }
-  [[nodiscard]] Bytes rows() const { return width_ * s_.sequence * s_.hidden; }
-  [[nodiscard]] Bytes dropout() const { return s_.sequence * s_.hidden; }  // a byte for each element of the mask
+  [[nodiscard]] Amount norm(Amount elements) const { return s_.rms ? elements : 2 * elements; }
+  [[nodiscard]] Amount rows() const { return width_ * sequence_ * hidden_; }
+  [[nodiscard]] Amount dropout() const { return sequence_ * hidden_; }  // a byte for each element of the mask
 
   const Sizes& s_;
-  std::int64_t width_;
+  Amount width_;
+  Amount hidden_ = s_.hidden, sequence_ = s_.sequence, vocabulary_ = s_.vocabulary;
 };
 
-Model counted(const Sizes& sizes, const std::string& name) {
-  const Counting count(sizes);
+using Named = std::pair<const char*, std::int64_t>;
+
+// Sizes of which one is mistyped, most likely.
+Status check(const Figures& figures, const std::string& of, const std::vector<Named>& arguments) {
+  if (figures.fit()) return {};
+  std::string list;
+  for (const auto& [name, value] : arguments) {
+    list += (list.empty() ? "--" : ", --") + std::string(name) + " " + std::to_string(value);
+  }
+  return bad_input(list + ": " + of +
+                   " of these sizes has more bytes or operations than 64 bits can count; correct the " +
+                   "one that is mistyped");
+}
+
+// The parts that the operators of a model are of.
+struct Parts {
+  Figures embedding, attention, mlp, head;
+};
+
+Result<Parts> count(const Counting& counting, const Sizes& s) {
+  const Named hidden{"hidden-size", s.hidden};
+  const Named sequence{"seq-length", s.sequence};
+  const Named vocabulary{"vocab-size (padded)", s.vocabulary};
+  const Named heads{"num-attention-heads", s.heads};
+  const Named ffn{"ffn-hidden-size", s.ffn};
+  const Parts parts{counting.embedding(), counting.attention(), counting.mlp(), counting.head()};
+  TRIMTAB_TRY_STATUS(
+      check(parts.embedding, "an embedding", {hidden, sequence, vocabulary, {"max-position-embeddings", s.positions}}));
+  TRIMTAB_TRY_STATUS(check(parts.attention, "an attention",
+                           {hidden, sequence, heads, {"kv-channels", s.channels}, {"num-query-groups", s.groups}}));
+  TRIMTAB_TRY_STATUS(check(parts.mlp, "an mlp", {hidden, sequence, ffn}));
+  TRIMTAB_TRY_STATUS(check(parts.head, "a head", {hidden, sequence, vocabulary}));
+  const Figures whole = parts.embedding + Amount(s.layers) * (parts.attention + parts.mlp) + parts.head;
+  TRIMTAB_TRY_STATUS(check(whole, "a model", {{"num-layers", s.layers}, hidden, sequence, heads, ffn, vocabulary}));
+  return parts;
+}
+
+std::string cost_key(const Sizes& s, const std::string& kind) {
+  const std::string key = kind + "-h" + std::to_string(s.hidden) + "-t" + std::to_string(s.sequence);
+  if (kind == "attention") {
+    return key + "-a" + std::to_string(s.heads) + "-g" + std::to_string(s.groups) + "-c" + std::to_string(s.channels);
+  }
+  if (kind == "mlp") return key + "-f" + std::to_string(s.ffn) + (s.gated ? "-gated" : "");
+  return key + "-v" + std::to_string(s.vocabulary);
+}
+
+// REQUIRES: the figures fit.
+Operator operator_of(const Sizes& sizes, const std::string& kind, std::int64_t layer, const Figures& figures) {
+  const bool of_layer = kind == "attention" || kind == "mlp";
+  Operator op;
+  op.name = of_layer ? "layer" + std::to_string(layer) + "-" + kind : kind;
+  op.kind = kind;
+  op.layer = static_cast<std::int32_t>(layer);
+  op.cost_key = cost_key(sizes, kind);
+  op.shape = {{"sequence", sizes.sequence}, {"hidden", sizes.hidden}};
+  op.parameter_bytes = figures.parameter_bytes.value();
+  op.activation_bytes = figures.activation_bytes.value();
+  op.output_bytes = figures.output_bytes.value();
+  op.forward_flops = figures.forward_flops.value();
+  op.tensor_all_reduces = of_layer ? 1 : 0;
+  if (kind == "attention") op.key_value_bytes = figures.key_value_bytes.value();
+  return op;
+}
+
+Result<Model> counted(const Sizes& sizes, const std::string& name) {
+  const Counting counting(sizes);
+  TRIMTAB_TRY(const Parts parts, count(counting, sizes));
   Model model;
   model.name = name;
   model.global_batch = static_cast<std::int32_t>(sizes.batch);
   model.dtype = sizes.dtype;
   model.gradient_bytes_per_parameter_byte = sizes.gradient;
   model.optimizer_bytes_per_parameter_byte = sizes.optimizer;
-  model.operators.push_back(count.embedding());
+  model.operators.push_back(operator_of(sizes, "embedding", 0, parts.embedding));
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    model.operators.push_back(count.attention(layer));
-    model.operators.push_back(count.mlp(layer));
+    model.operators.push_back(operator_of(sizes, "attention", layer, parts.attention));
+    model.operators.push_back(operator_of(sizes, "mlp", layer, parts.mlp));
     model.operators.back().cut_before = false;  // stages begin with whole layers
   }
-  model.operators.push_back(count.head());
+  model.operators.push_back(operator_of(sizes, "head", sizes.layers - 1, parts.head));
   if (sizes.tied) {
     const auto last = static_cast<std::int32_t>(model.operators.size()) - 1;
-    model.tied_parameters.push_back({{0, last}, count.shared()});
+    model.tied_parameters.push_back({{0, last}, counting.shared().value()});
   }
   return model;
 }
@@ -292,7 +353,8 @@ Result<MegatronModel> model_from_megatron(const std::vector<std::string>& argume
   TRIMTAB_TRY_STATUS(read_shape(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_ends(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_numerics(sorted.read, sizes));
-  return MegatronModel{counted(sizes, name), std::move(sorted.ignored)};
+  TRIMTAB_TRY(Model model, counted(sizes, name));
+  return MegatronModel{std::move(model), std::move(sorted.ignored)};
 }
 
 }  // namespace trimtab

@@ -1,0 +1,55 @@
+// What `trimtab model extract --megatron` reads: a script's words, and the model that they describe as Megatron-LM's
+// arguments. What is accepted is a model that can be written and read, with no figure beyond 64 bits.
+
+#include <vector>
+
+#include "base/check.hpp"
+#include "schema/megatron_model.hpp"
+#include "target.hpp"
+
+using namespace trimtab;
+
+namespace {
+
+// Layers are alike: of very many only the model's own bounds are of interest.
+constexpr std::size_t kMostWritten = 1000;
+
+void check_words(const std::vector<std::string>& words, std::size_t size) {
+  std::size_t bytes = 0;
+  for (const std::string& word : words) bytes += word.size();
+  TRIMTAB_ASSERT(bytes <= size, "words are parts of the text");
+}
+
+void check_sums(const Model& model) {
+  Bytes parameters = 0;
+  Bytes activations = 0;
+  std::int64_t operations = 0;
+  for (const Operator& op : model.operators) {
+    TRIMTAB_ASSERT(op.parameter_bytes >= 0 && op.activation_bytes > 0 && op.output_bytes > 0 && op.forward_flops >= 0,
+                   "no figure is negative");
+    const bool overflows = __builtin_add_overflow(parameters, op.parameter_bytes, &parameters) ||
+                           __builtin_add_overflow(activations, op.activation_bytes, &activations) ||
+                           __builtin_add_overflow(operations, op.forward_flops, &operations);
+    TRIMTAB_ASSERT(!overflows, "a model's figures can be added up");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto words = shell_words(fuzz::text_of(data, size), "arguments.txt");
+  if (!words.ok()) {
+    fuzz::check_refusal(words.error());
+    return 0;
+  }
+  check_words(*words, size);
+  const auto found = model_from_megatron(*words, "gpt");
+  if (!fuzz::judge(found)) return 0;
+  check_sums(found->model);
+  if (found->model.operators.size() > kMostWritten) return 0;
+  const std::string written = to_json(found->model);
+  const auto again = parse_model(written, "model.json");
+  TRIMTAB_ASSERT(again.ok(), "a model that was counted can be written and read");
+  TRIMTAB_ASSERT(to_json(*again) == written, "writing and reading is a fixed point");
+  return 0;
+}
