@@ -322,6 +322,12 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   Fixture one;
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
+  // The initial plan is slow, every other one fast.
+  std::string initial;
+  agent.step_ms = [&initial](const std::string& plan) {
+    if (initial.empty()) initial = plan;
+    return plan == initial ? 50.0 : 20.0;
+  };
   agent.start();
   const net::HttpReply posted = one.http("POST", "/v1/jobs", submission(small_job()));
   INFO(posted.body);
@@ -339,12 +345,6 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   CHECK(refused.body.find("it differs in steps") != std::string::npos);
   CHECK(refused.body.find("/v1/jobs/small/stop") != std::string::npos);
   CHECK(one.http("POST", "/v1/profile", submission(small_job())).status == 409);
-  // The initial plan is slow, every other one fast.
-  std::string initial;
-  agent.step_ms = [&initial](const std::string& plan) {
-    if (initial.empty()) initial = plan;
-    return plan == initial ? 50.0 : 20.0;
-  };
   json job;
   const bool ended = one.until([&] {
     job = one.get("/v1/jobs/small");

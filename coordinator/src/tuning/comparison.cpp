@@ -6,79 +6,51 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/check.hpp"
-
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kTrim = 0.2;
 constexpr double kUnknown = 1e9;
+constexpr double kLeastReach = 1e-9;
+constexpr double kUntoldReach = 1.0;     // of a time's logarithm, when there is one step
+constexpr double kPriorDegrees = 2.0;    // of what blocks scatter by, where none has shown it
+constexpr double kPriorInflation = 2.0;  // of the variance that steps show
+constexpr double kLeastError = 0.005;    // of a time's logarithm, where its interval says nothing
+constexpr double kNormal = 1.96;
 
-std::vector<double> pooled(const Blocks& blocks) {
-  std::vector<double> values;
-  for (const auto& block : blocks) values.insert(values.end(), block.begin(), block.end());
-  return values;
+// 95 % to either side, as far as blocks say; `within` is what steps say of the variance of the mean.
+double reach_of_blocks(const Scatter& own, const PairNoise& noise, double within) {
+  const Spread spread = spread_of(own, noise);
+  if (spread.degrees <= 0) return student_t(kPriorDegrees) * std::sqrt(kPriorInflation * within);
+  return student_t(spread.degrees) * std::sqrt(spread.variance / std::max(own.count, 1));
 }
 
-std::vector<double> logs(std::vector<double> values) {
-  for (double& value : values) value = std::log(std::max(value, 1e-9));
-  return values;
+// Welch's, of the difference of two means.
+double degrees_of_steps(const LogCenter& a, const LogCenter& b) {
+  const double within = a.error_squared + b.error_squared;
+  if (within <= 0) return a.degrees + b.degrees;
+  return within * within /
+         (a.error_squared * a.error_squared / a.degrees + b.error_squared * b.error_squared / b.degrees);
 }
 
-// A trimmed mean and the square of its standard error.
-struct Trimmed {
-  double mean = 0;
-  double error_squared = 0;
-  double degrees = 0;  // 0 = the error is unknown
-};
-
-Trimmed trimmed(std::vector<double> values) {
-  TRIMTAB_ASSERT(!values.empty(), "a trimmed mean needs a value");
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  const auto cut = static_cast<std::size_t>(kTrim * static_cast<double>(n));
-  const std::size_t kept = n - 2 * cut;
-  Trimmed result;
-  for (std::size_t i = cut; i < n - cut; ++i) result.mean += values[i];
-  result.mean /= static_cast<double>(kept);
-  if (kept < 2) return result;
-  double winsorised_mean = 0;
-  for (std::size_t i = 0; i < n; ++i) winsorised_mean += values[std::clamp(i, cut, n - cut - 1)];
-  winsorised_mean /= static_cast<double>(n);
-  double squares = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double off = values[std::clamp(i, cut, n - cut - 1)] - winsorised_mean;
-    squares += off * off;
+std::vector<double> centers(const Blocks& blocks) {
+  std::vector<double> all;
+  for (const auto& block : blocks) {
+    if (!block.empty()) all.push_back(log_center(block).mean);
   }
-  const auto h = static_cast<double>(kept);
-  result.error_squared = squares / (h * (h - 1));
-  result.degrees = h - 1;
-  return result;
+  return all;
 }
 
-// The variance of the mean of the block differences; 0 with fewer than two pairs of blocks.
-double between_blocks(const Blocks& first, const Blocks& second) {
-  std::vector<double> differences;
-  for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    if (first[i].empty() || second[i].empty()) continue;
-    differences.push_back(trimmed(logs(first[i])).mean - trimmed(logs(second[i])).mean);
-  }
-  if (differences.size() < 2) return 0;
-  const auto n = static_cast<double>(differences.size());
-  double mean = 0;
-  for (const double d : differences) mean += d / n;
-  double squares = 0;
-  for (const double d : differences) squares += (d - mean) * (d - mean);
-  return squares / (n - 1) / n;
+// Half the interval of a measured time's logarithm.
+double log_reach(const Measured& measured) {
+  const bool known = measured.low_ms > 0 && measured.high_ms > measured.low_ms;
+  return known ? std::log(measured.high_ms / measured.low_ms) / 2 : kNormal * kLeastError;
+}
+
+Ratio ratio_of(double difference, double reach) {
+  return {std::exp(difference), std::exp(difference - reach), std::exp(difference + reach)};
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 double student_t(double degrees_of_freedom) {
   static constexpr std::array<std::pair<double, double>, 16> kTable = {{{1, 12.706},
@@ -109,33 +81,35 @@ double student_t(double degrees_of_freedom) {
   return kTable.back().second;
 }
 
-LogCenter log_center(const std::vector<double>& steps_ms) {
-  const Trimmed center = trimmed(logs(steps_ms));
-  return {center.mean, center.error_squared};
+Measured summarize(const Blocks& blocks, const PairNoise& noise) {
+  const LogCenter center = log_center(blocks);
+  double reach = kUntoldReach;
+  if (center.degrees > 0) {
+    const double of_steps = student_t(center.degrees) * std::sqrt(center.error_squared);
+    const double of_blocks = reach_of_blocks(Scatter(centers(blocks)), noise.of_one_block(), center.error_squared);
+    reach = std::max(of_steps, of_blocks);
+  }
+  std::size_t steps = 0;
+  for (const auto& block : blocks) steps += block.size();
+  return {std::exp(center.mean), std::exp(center.mean - reach), std::exp(center.mean + reach), static_cast<int>(steps)};
 }
 
-Measured summarize(const Blocks& blocks) {
-  const std::vector<double> values = pooled(blocks);
-  const Trimmed center = trimmed(logs(values));
-  const double mean = std::exp(center.mean);
-  const double reach = center.degrees > 0 ? student_t(center.degrees) * std::sqrt(center.error_squared) : 1.0;
-  return {mean, std::exp(center.mean - reach), std::exp(center.mean + reach), static_cast<int>(values.size())};
-}
-
-Ratio compare(const Blocks& first, const Blocks& second) {
-  const Trimmed a = trimmed(logs(pooled(first)));
-  const Trimmed b = trimmed(logs(pooled(second)));
+Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise) {
+  const LogCenter a = log_center(first);
+  const LogCenter b = log_center(second);
   const double difference = a.mean - b.mean;
   if (a.degrees <= 0 || b.degrees <= 0) return {std::exp(difference), 0, kUnknown};
   const double within = a.error_squared + b.error_squared;
-  const double error_squared = std::max({within, between_blocks(first, second), 1e-18});
-  double degrees = a.degrees + b.degrees;
-  if (within > 0) {
-    degrees = within * within /
-              (a.error_squared * a.error_squared / a.degrees + b.error_squared * b.error_squared / b.degrees);
-  }
-  const double reach = student_t(degrees) * std::sqrt(error_squared);
-  return {std::exp(difference), std::exp(difference - reach), std::exp(difference + reach)};
+  const double of_steps = student_t(degrees_of_steps(a, b)) * std::sqrt(within);
+  const double of_blocks = reach_of_blocks(Scatter(pair_differences(first, second)), noise, within);
+  return ratio_of(difference, std::max({of_steps, of_blocks, kLeastReach}));
+}
+
+Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise) {
+  if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknown};
+  const double own = std::hypot(log_reach(first), log_reach(second));
+  const double between = noise.degrees > 0 ? student_t(noise.degrees) * std::sqrt(noise.squares / noise.degrees) : 0;
+  return ratio_of(std::log(first.mean_ms / second.mean_ms), std::max(own, between));
 }
 
 bool surely_worse(const std::vector<double>& incumbent, const std::vector<double>& candidate) {

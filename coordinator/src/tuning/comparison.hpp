@@ -2,19 +2,20 @@
 
 // Two plans measured in turn, in blocks of steps: how much faster is the second, and how sure is that? Pure.
 //
-// Step times are right-skewed and now and then hit by something that is not the plan's (a snapshot, another process),
-// and there are few of them. So: logarithms (a ratio becomes a difference, the skew goes), 20 % trimmed means with
-// winsorised variances (Yuen 1974), Welch's degrees of freedom. Steps of one block share what the machine did
-// meanwhile, which the pooled variance does not see; the spread of the pairwise differences of neighbouring blocks
-// does, and the larger of the two standard errors counts. A bootstrap over blocks was the alternative: with two or
-// three blocks it cannot give 95 %.
+// Two intervals, of which the wider counts. One is what the scatter of single steps says, with Welch's degrees of
+// freedom (blocks.hpp). The other is what blocks say, which share what the machine did meanwhile: the variance of the
+// differences of neighbouring blocks, and what the job has shown of such differences before (pair_noise.hpp), with the
+// degrees of freedom that both have together. Where a job has shown nothing and one pair of blocks can show nothing,
+// blocks are taken to add as much again as steps show, on two degrees. Refused: Satterthwaite's degrees over the two
+// components, which a lucky pair of blocks makes those of the steps; a bootstrap over blocks, which with two or three
+// of them cannot give 95 %.
 
 #include <vector>
 
-namespace trimtab::coordinator {
+#include "tuning/blocks.hpp"
+#include "tuning/pair_noise.hpp"
 
-// Milliseconds of each measured step, block by block.
-using Blocks = std::vector<std::vector<double>>;
+namespace trimtab::coordinator {
 
 struct Measured {
   double mean_ms = 0;  // trimmed
@@ -31,22 +32,17 @@ struct Ratio {
   double high = 1.0;
 };
 
-// The 20 % trimmed mean of the logarithms and its squared standard error (0 where one step says nothing of it).
-struct LogCenter {
-  double mean = 0;
-  double error_squared = 0;
-};
-// REQUIRES: at least one step.
-[[nodiscard]] LogCenter log_center(const std::vector<double>& steps_ms);
+// One plan's steps; their interval is as wide as blocks scatter, too. `noise` is what the job has shown up to then,
+// without these blocks. REQUIRES: at least one step.
+[[nodiscard]] Measured summarize(const Blocks& blocks, const PairNoise& noise);
 
-// REQUIRES: at least one value.
-[[nodiscard]] double median(std::vector<double> values);
+// As for summarize(). REQUIRES: at least one step in each. With fewer than two steps on a side the interval is
+// [0, 1e9].
+[[nodiscard]] Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise);
 
-// REQUIRES: at least one step.
-[[nodiscard]] Measured summarize(const Blocks& blocks);
-
-// REQUIRES: at least one step in each. With fewer than two steps on a side the interval is [0, 1e9].
-[[nodiscard]] Ratio compare(const Blocks& first, const Blocks& second);
+// Two plans measured one after the other, not in turn: what passed between them is in the interval only as far as the
+// job's noise says. Their own intervals count with at least one percent where nothing is known.
+[[nodiscard]] Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise);
 
 // Whether a plan under trial is so much slower that more steps would be waste: three steps or more, their median
 // over 1.3 times the incumbent's, and not one of them as fast as the incumbent's median.

@@ -55,7 +55,7 @@ double Tuning::pace_ms() const {
   if (!state_.has_trial()) return incumbent_ms;
   const bool seen = interleaving_ && !interleaving_->second().empty() && !interleaving_->second().front().empty();
   const double candidate_ms =
-      seen ? summarize(interleaving_->second()).mean_ms : state_.trials.back().predicted.mean_ms;
+      seen ? summarize(interleaving_->second(), state_.noise).mean_ms : state_.trials.back().predicted.mean_ms;
   return candidate_ms > 0 ? std::min(incumbent_ms, candidate_ms) : incumbent_ms;
 }
 
@@ -91,7 +91,7 @@ void Tuning::stop_for_overhead() {
     fail_trial("overhead", "trials.overhead was used up before a step of its plan was measured", false);
     return roll_back();
   }
-  conclude_trial({RaceState::kUnsure, compare(interleaving_->first(), second)}, "overhead");
+  conclude_trial({RaceState::kUnsure, compare(interleaving_->first(), second, state_.noise)}, "overhead");
 }
 
 // Ranks stood still for nodes that joined, for the comparison and the way back from it, or for a trial that goes on or

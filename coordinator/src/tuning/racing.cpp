@@ -9,10 +9,8 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kMostDegrees = 24;  // of what earlier measurements teach
 constexpr double kUnknown = 1e9;
 constexpr double kLittleHope = 0.1;      // chance below which a trial is given up
-constexpr double kSuspicious = 3.0;      // own variance over the job's: the job's is not believed
 constexpr double kPriorDegrees = 2.0;    // weight of what the steps inside of blocks say, until pairs say more
 constexpr double kPriorInflation = 2.0;  // of variance: blocks share what single steps do not
 constexpr int kLeastPairs = 2;           // for an adoption: one block may have met a disturbance from end to end
@@ -40,63 +38,25 @@ double student_density(double t, double degrees) {
   return scale * std::pow(1 + t * t / degrees, -(degrees + 1) / 2);
 }
 
-struct Differences {
-  std::vector<double> of_pair;
-  double within = 0;  // variance of one difference, as the steps inside of the blocks say
-
-  [[nodiscard]] double mean() const {
-    double sum = 0;
-    for (const double one : of_pair) sum += one;
-    return sum / static_cast<double>(of_pair.size());
-  }
-  [[nodiscard]] double squares() const {
-    const double center = mean();
-    double sum = 0;
-    for (const double one : of_pair) sum += (one - center) * (one - center);
-    return sum;
-  }
-};
-
-Differences differences(const Blocks& first, const Blocks& second) {
-  Differences all;
+// The variance of one difference, as the steps inside of the blocks say. REQUIRES: one pair at least that has steps on
+// both sides.
+double within_blocks(const Blocks& first, const Blocks& second) {
+  double sum = 0;
+  int pairs = 0;
   for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i].empty() || second[i].empty()) continue;
-    const LogCenter a = log_center(first[i]);
-    const LogCenter b = log_center(second[i]);
-    all.of_pair.push_back(a.mean - b.mean);
-    all.within += a.error_squared + b.error_squared;
+    sum += log_center(first[i]).error_squared + log_center(second[i]).error_squared;
+    ++pairs;
   }
-  if (!all.of_pair.empty()) all.within /= static_cast<double>(all.of_pair.size());
-  return all;
+  return sum / pairs;
 }
 
-struct Spread {
-  double variance = 0;  // of one difference
-  double degrees = 0;
-};
-
-// The job's noise and the pairs' own together; the pairs' own alone where they say something else.
-Spread spread_of(const Differences& own, const PairNoise& noise) {
-  const double own_degrees = static_cast<double>(own.of_pair.size()) - 1;
-  const double own_squares = own.squares();
-  const double prior_squares = kPriorDegrees * kPriorInflation * own.within;
-  const double known_degrees = noise.degrees + kPriorDegrees;
-  const double known = (noise.squares + prior_squares) / known_degrees;
-  Spread spread{(noise.squares + prior_squares + own_squares) / (known_degrees + own_degrees),
-                known_degrees + own_degrees};
-  if (own_degrees >= 2 && own_squares / own_degrees > kSuspicious * known) {
-    spread = {own_squares / own_degrees, own_degrees};
-  }
-  spread.variance = std::max({spread.variance, own.within, 1e-18});
+// The job's noise and the pairs' own together, and a little of what the steps inside of blocks say.
+Spread spread_of_race(const Scatter& own, const PairNoise& noise, double within) {
+  const PairNoise known{noise.squares + kPriorDegrees * kPriorInflation * within, noise.degrees + kPriorDegrees};
+  Spread spread = spread_of(own, known);
+  spread.variance = std::max({spread.variance, within, 1e-18});
   return spread;
-}
-
-// The squared standard error of a measured time's logarithm.
-double log_error_squared(const Measured& measured) {
-  constexpr double kLeast = 0.005;  // where the interval says nothing
-  const bool known = measured.low_ms > 0 && measured.high_ms > measured.low_ms;
-  const double error = known ? std::log(measured.high_ms / measured.low_ms) / 3.92 : kLeast;
-  return error * error;
 }
 
 // The number of pairs at the first look after that of `pairs`.
@@ -147,50 +107,17 @@ double student_quantile(double share, double degrees) {
   return at;
 }
 
-void PairNoise::add(double more_squares, double more_degrees) {
-  squares += more_squares;
-  degrees += more_degrees;
-  if (degrees <= kMostDegrees) return;
-  squares *= kMostDegrees / degrees;
-  degrees = kMostDegrees;
-}
-
-// Neighbours that share no block, so that differences are independent.
-void PairNoise::learn_from_one_plan(const Blocks& blocks) {
-  for (std::size_t i = 0; i + 1 < blocks.size(); i += 2) {
-    if (blocks[i].empty() || blocks[i + 1].empty()) continue;
-    const double difference = log_center(blocks[i]).mean - log_center(blocks[i + 1]).mean;
-    add(difference * difference, 1);
-  }
-}
-
-void PairNoise::learn_from_pairs(const Blocks& first, const Blocks& second) {
-  const Differences pairs = differences(first, second);
-  if (pairs.of_pair.size() >= 2) add(pairs.squares(), static_cast<double>(pairs.of_pair.size()) - 1);
-}
-
-Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise) {
-  if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknown};
-  const double within = log_error_squared(first) + log_error_squared(second);
-  const double between = noise.degrees > 0 ? noise.squares / noise.degrees : 0;
-  const double degrees = between > within ? noise.degrees : std::min(first.steps, second.steps) - 1.0;
-  const double reach = student_t(degrees) * std::sqrt(std::max(within, between));
-  const double difference = std::log(first.mean_ms / second.mean_ms);
-  return {std::exp(difference), std::exp(difference - reach), std::exp(difference + reach)};
-}
-
 Race look(const Blocks& first, const Blocks& second, const PairNoise& noise, const RaceRules& rules) {
-  const Differences pairs = differences(first, second);
+  const Scatter pairs(pair_differences(first, second));
   Race race;
-  if (pairs.of_pair.empty()) return race;
-  const auto count = static_cast<int>(pairs.of_pair.size());
-  const Spread spread = spread_of(pairs, noise);
-  const double mean = pairs.mean();
-  const double error = std::sqrt(spread.variance / count);
+  if (pairs.count == 0) return race;
+  const Spread spread = spread_of_race(pairs, noise, within_blocks(first, second));
+  const double error = std::sqrt(spread.variance / pairs.count);
   const double reach = student_quantile(1 - kErrorRate / looks_of(rules.pairs), spread.degrees) * error;
-  const double hope = mean + student_quantile(1 - kLittleHope, spread.degrees) * error;
-  race.ratio = {std::exp(mean), std::exp(mean - reach), std::exp(mean + reach)};
-  race.state = verdict(mean - reach, mean + reach, hope, summarize(first).mean_ms, rules, count);
+  const double hope = pairs.mean + student_quantile(1 - kLittleHope, spread.degrees) * error;
+  race.ratio = {std::exp(pairs.mean), std::exp(pairs.mean - reach), std::exp(pairs.mean + reach)};
+  const double incumbent_ms = std::exp(log_center(first).mean);
+  race.state = verdict(pairs.mean - reach, pairs.mean + reach, hope, incumbent_ms, rules, pairs.count);
   return race;
 }
 

@@ -5,8 +5,8 @@
 // The two plans run in neighbouring blocks of steps, A B B A A B …: what drifts slowly meets both, and a linear drift
 // cancels. A pair of neighbouring blocks gives one difference of trimmed mean logarithms. What such a difference
 // scatters by is learnt over the whole job: from pairs of blocks of the initial plan alone and from every earlier trial
-// (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There is a
-// look after each of the first four pairs and then after half as many again each time, and each look is allowed an
+// (pair_noise.hpp), together with the pairs at hand; never less than what the steps inside of the blocks say. There is
+// a look after each of the first four pairs and then after half as many again each time, and each look is allowed an
 // equal part of the error rate (Bonferroni): whatever depends on what, a plan that is no faster is called faster with
 // at most kErrorRate, as long as blocks scatter as they have. What disturbs a whole block (a backup, a neighbour) does
 // not: so one pair never makes a plan the faster one, and the next ones, which differ from it, widen the interval.
@@ -18,19 +18,6 @@ namespace trimtab::coordinator {
 
 // One-sided, for a whole trial.
 inline constexpr double kErrorRate = 0.025;
-
-// The variance that differences of neighbouring blocks of this job have shown.
-struct PairNoise {
-  double squares = 0;  // sum of squared deviations
-  double degrees = 0;  // of freedom
-
-  // Older knowledge fades once there is enough, so that a machine that becomes noisier is believed.
-  void add(double more_squares, double more_degrees);
-  // Neighbouring blocks of one plan: pairs whose true difference is none.
-  void learn_from_one_plan(const Blocks& blocks);
-  // A trial that is over.
-  void learn_from_pairs(const Blocks& first, const Blocks& second);
-};
 
 enum class RaceState {
   kOpen,      // the next pair may tell
@@ -54,10 +41,6 @@ struct Race {
 
 // The looks of a race of at most so many pairs: after 1, 2, 3, 4, 6, 9, 14, … and the last.
 [[nodiscard]] int looks_of(int pairs);
-
-// Two plans measured one after the other, not in turn: what passed between them is in the interval only as far as the
-// job's noise says. Their own intervals count with at least one percent where nothing is known.
-[[nodiscard]] Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise);
 
 // After a pair is complete; kOpen where no look is due. REQUIRES: at least one step in each of the first blocks; a pair
 // counts when both sides have steps.

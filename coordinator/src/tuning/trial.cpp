@@ -134,14 +134,14 @@ void Tuning::judge_race() {
 void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   if (const std::string why = clock_check_.contradiction(); !why.empty()) return unbelievable("clock", why);
   Trial& trial = state_.trials.back();
-  trial.incumbent = summarize(interleaving_->first());
-  trial.measured = summarize(interleaving_->second());
+  trial.incumbent = summarize(interleaving_->first(), state_.noise);
+  trial.measured = summarize(interleaving_->second(), state_.noise);
   trial.ratio = race.ratio;
   trial.reason = reason;
   set_trial(TrialState::kMeasured);
   // A plan that was given up in its first block is known by that alone.
   const Blocks whole = interleaving_->whole_second();
-  observe(trial.plan, whole.empty() ? trial.measured : summarize(whole));
+  observe(trial.plan, whole.empty() ? trial.measured : summarize(whole, state_.noise));
   state_.incumbent_measured = trial.incumbent;
   state_.noise.learn_from_pairs(interleaving_->whole_first(), whole);
   interleaving_.reset();

@@ -138,7 +138,8 @@ void Tuning::measure_step(const JobStep& step) {
     return;
   }
   if (state_.phase == Phase::kTrials && !block_done && interleaving_->second_surely_worse()) {
-    return conclude_trial({RaceState::kSlower, compare(interleaving_->first(), interleaving_->second())}, "slower");
+    const Ratio ratio = compare(interleaving_->first(), interleaving_->second(), state_.noise);
+    return conclude_trial({RaceState::kSlower, ratio}, "slower");
   }
   if (!block_done && has_cost && overhead_left_ms() < 0) return stop_for_overhead();
   if (block_done) continue_interleaving();
@@ -182,8 +183,9 @@ void Tuning::tick_measuring() {
 }
 
 void Tuning::measured_initial() {
-  state_.initial_measured = summarize(interleaving_->first());
-  state_.noise.learn_from_one_plan(in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps));
+  const Blocks blocks = in_blocks(interleaving_->first().front(), state_.job.trials.measure_steps);
+  state_.initial_measured = summarize(blocks, state_.noise);
+  state_.noise.learn_from_one_plan(blocks);
   state_.incumbent_measured = state_.initial_measured;
   state_.measured_step = state_.step;
   interleaving_.reset();
@@ -266,9 +268,9 @@ void Tuning::give_up_comparison() {
 }
 
 void Tuning::conclude_comparison() {
-  const Measured other = summarize(interleaving_->first());
-  const Measured adopted = summarize(interleaving_->second());
-  const Ratio ratio = compare(interleaving_->first(), interleaving_->second());
+  const Measured other = summarize(interleaving_->first(), state_.noise);
+  const Measured adopted = summarize(interleaving_->second(), state_.noise);
+  const Ratio ratio = compare(interleaving_->first(), interleaving_->second(), state_.noise);
   interleaving_.reset();
   state_.incumbent_measured = adopted;
   if (compares_initial()) {
