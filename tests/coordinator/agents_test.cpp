@@ -25,7 +25,7 @@ using namespace trimtab::coordinator;
 using nlohmann::json;
 
 TEST_CASE("a node's clock is known by its heartbeats, and not that of another under its name") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   for (int i = 0; i < 3; ++i) world.heartbeat_ahead(1, std::chrono::seconds(90));
   const auto said = world.services.clocks.latest();
@@ -39,7 +39,7 @@ TEST_CASE("a node's clock is known by its heartbeats, and not that of another un
 }
 
 TEST_CASE("a node that was lost while its connection stood is back when it has introduced itself again") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.clock.advance(kNodeTimeout + Nanoseconds(1));
   world.agents.tick();
@@ -56,7 +56,7 @@ TEST_CASE("a node that was lost while its connection stood is back when it has i
 }
 
 TEST_CASE("a node whose message takes longer than the time-out to come is not lost, and one that stops half way is") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.hello("n1", 2);
   for (int second = 0; second < 60; ++second) {
@@ -71,7 +71,7 @@ TEST_CASE("a node whose message takes longer than the time-out to come is not lo
 }
 
 TEST_CASE("a connection is one node's, and has one hello") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   CHECK(world.closed.empty());
   const std::size_t before = world.told[1].size();
@@ -83,7 +83,7 @@ TEST_CASE("a connection is one node's, and has one hello") {
 }
 
 TEST_CASE("a kill switch that flips all the time is written once in a second, and its last state is taken") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   const auto rows = [&] { return world.store.audit("", 0, 100).value().size(); };
   const auto is_thrown = [&] { return world.members.by_node("n0")->kill_switch; };
@@ -112,7 +112,7 @@ TEST_CASE("a kill switch that flips all the time is written once in a second, an
 }
 
 TEST_CASE("a kill switch that was thrown a moment before its node was away is taken when it is back") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.switch_to(1, true);
   world.switch_to(1, false);
@@ -126,7 +126,7 @@ TEST_CASE("a kill switch that was thrown a moment before its node was away is ta
 }
 
 TEST_CASE("a trace does not wait for a node that has fallen silent") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   const std::uint64_t trace = world.half_done_trace();
   world.clock.advance(kNodeTimeout);
   world.heartbeat(1);
@@ -139,7 +139,7 @@ TEST_CASE("a trace does not wait for a node that has fallen silent") {
 }
 
 TEST_CASE("a trace does not wait for a node that comes again before its former connection has ended") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   const std::uint64_t trace = world.half_done_trace();
   world.hello("n1", 3);
   CHECK(world.closed == std::set<std::uint64_t>{2});
@@ -149,7 +149,7 @@ TEST_CASE("a trace does not wait for a node that comes again before its former c
 }
 
 TEST_CASE("what ranks waited for is forgotten when their job is over") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.hello("n1", 2);
   JobRun& job = world.submit("gpt");
@@ -169,7 +169,7 @@ TEST_CASE("what ranks waited for is forgotten when their job is over") {
 }
 
 TEST_CASE("agents are told which jobs are not over, at their hello and when that changes") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   JobRun& job = world.submit("gpt");
   world.hello("n0", 1);
   REQUIRE(world.unfinished(1).size() >= 1);
@@ -189,7 +189,7 @@ TEST_CASE("agents are told which jobs are not over, at their hello and when that
 }
 
 TEST_CASE("a node that introduces itself with another fingerprint is other hardware to its jobs") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.hello("n1", 2);
   JobRun& job = world.submit("gpt");
@@ -205,7 +205,7 @@ TEST_CASE("a node that introduces itself with another fingerprint is other hardw
 }
 
 TEST_CASE("the tables of a run that is over go with the next job") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   JobRun& first = world.submit("first");
   JobRun& second = world.submit("second");
   const auto none = [] { return std::vector<Cost>(); };
@@ -221,7 +221,7 @@ TEST_CASE("the tables of a run that is over go with the next job") {
 }
 
 TEST_CASE("plans are priced without what is kept of single kernels and ranges") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   const JobRun& job = world.submit("gpt");
   std::vector<Cost> all;
   for (const CostKind kind : {CostKind::kOperatorForward, CostKind::kStepTime, CostKind::kRange, CostKind::kKernel}) {
@@ -241,7 +241,7 @@ TEST_CASE("plans are priced without what is kept of single kernels and ranges") 
 }
 
 TEST_CASE("a coordinator that was set back says which acknowledged batches it lacks, and goes on without them") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
   for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
   CHECK_FALSE(world.told_to_renew(2, "n0", 4, 3));
@@ -255,7 +255,7 @@ TEST_CASE("a coordinator that was set back says which acknowledged batches it la
 }
 
 TEST_CASE("what another coordinator acknowledged is not lost") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
   from.mutable_hello()->set_held_from(9);
   from.mutable_hello()->set_last_batch(9);
@@ -266,7 +266,7 @@ TEST_CASE("what another coordinator acknowledged is not lost") {
 }
 
 TEST_CASE("an agent that was set back, and a copy of an agent, are given a new instance") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   for (const std::uint64_t number : {1, 2, 3}) world.batch(1, number);
   CHECK(world.told_to_renew(2, "n0", 2, 2));
@@ -294,7 +294,7 @@ void claim_instance_of_n0(World& world) {
 }  // namespace
 
 TEST_CASE("a node that claims another's instance folds, counts and keeps nothing of it") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
   world.batch(1, 1);
   const bool away = GENERATE(false, true);
@@ -315,7 +315,7 @@ TEST_CASE("a node that claims another's instance folds, counts and keeps nothing
 }
 
 TEST_CASE("before an instance has sent anything, neither of two nodes that claim it counts as lost") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   CHECK_FALSE(world.told_to_renew(1, "n0", 1, 0));
   claim_instance_of_n0(world);
   CHECK(world.welcome(2).renew_instance());
@@ -326,7 +326,7 @@ TEST_CASE("before an instance has sent anything, neither of two nodes that claim
 }
 
 TEST_CASE("an instance that is a part of another's name is refused") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.say(2, test::hello_of("n1", "of n0/passive", fingerprint_json()));
   CHECK(world.members.by_node("n1") == nullptr);
@@ -334,7 +334,7 @@ TEST_CASE("an instance that is a part of another's name is refused") {
 }
 
 TEST_CASE("what an agent says of launches does not use up their numbers") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   std::uint64_t peer = 0;
   const auto say = [&](std::uint64_t number) {
     wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
@@ -353,7 +353,7 @@ TEST_CASE("what an agent says of launches does not use up their numbers") {
 }
 
 TEST_CASE("a job that is over has no series of its own") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   JobRun& job = world.submit("gpt");
   for (const char* name : {"trimtab_job_step", "trimtab_job_step_seconds", "trimtab_job_halted", "trimtab_job_held",
                            "trimtab_job_overhead_ratio"}) {
@@ -365,7 +365,7 @@ TEST_CASE("a job that is over has no series of its own") {
 }
 
 TEST_CASE("a job that is handed in after the state was set back has a launch that no agent has had") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   wire::FromAgent from = test::hello_of("n0", "of n0", fingerprint_json());
   wire::JobLaunch& launch = *from.mutable_hello()->add_launches();
   launch.set_job("gpt");
@@ -381,7 +381,7 @@ TEST_CASE("a job that is handed in after the state was set back has a launch tha
 TEST_CASE("a job begins with what its own tenant's jobs of the name have taught, and no other's") {
   const auto [tenant, taught] =
       GENERATE(table<std::string, std::string>({{"*", R"({"of":"nobody"})"}, {"a", R"({"of":"a"})"}, {"b", ""}}));
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
   REQUIRE(world.costs.put_fact(hardware, "calibration/gpt", R"({"of":"nobody"})").ok());
   REQUIRE(world.costs.put_fact(hardware, "tenant/a/calibration/gpt", R"({"of":"a"})").ok());
@@ -414,7 +414,7 @@ std::vector<std::string> left_out(World& world, const std::string& model, std::i
 }
 
 TEST_CASE("a plan that failed an earlier job is not offered to a later one of the same model and limit") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   Model half = parse_model(small_input(1, 2).model_json, "test").value();
   const std::string model = to_json(half);
   half.operators.pop_back();
@@ -439,7 +439,7 @@ TEST_CASE("a hang rules a plan out in no later job, and a crash only when it is 
 }
 
 TEST_CASE("a job of another name begins with the factors that its hardware's latest job has learnt, far less sure") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   JobRun& job = world.submit("gpt", "a");
   tuner::Calibration learnt;
   learnt.computation = {1.3, 0.02};
@@ -479,19 +479,22 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
 }
 
 TEST_CASE("a command that the state has no room for is sent when there is room, in the same conversation") {
-  World world;
+  World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);
   world.hello("n1", 2);
   const auto described = [&] {
     return std::ranges::count_if(world.told[1], [](const wire::ToAgent& to) { return to.command().has_describe(); });
   };
-  Database raw = Database::open(world.directory + "/state.db", DatabaseMode::kReadWrite, state_migrations()).value();
-  REQUIRE(raw.execute("CREATE TRIGGER full BEFORE INSERT ON commands BEGIN SELECT RAISE(FAIL, 'no room'); END").ok());
+  Database raw = Database::open(world.name_of("state.db"), DatabaseMode::kReadWrite, state_migrations()).value();
+  const bool is_file = world.databases->backend() == test::Backend::kSqlite;
+  REQUIRE(raw.execute(is_file ? "CREATE TRIGGER full BEFORE INSERT ON commands BEGIN SELECT RAISE(FAIL, 'no room'); END"
+                              : "ALTER TABLE commands ADD CONSTRAINT no_room CHECK (false) NOT VALID")
+              .ok());
   JobRun& job = world.submit("gpt");
   world.jobs.tick();
   REQUIRE(job.state().phase == Phase::kDescribing);
   CHECK(described() == 0);
-  REQUIRE(raw.execute("DROP TRIGGER full").ok());
+  REQUIRE(raw.execute(is_file ? "DROP TRIGGER full" : "ALTER TABLE commands DROP CONSTRAINT no_room").ok());
   world.jobs.tick();
   CHECK(described() == 1);
   world.jobs.tick();

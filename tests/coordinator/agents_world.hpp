@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "fake_agent.hpp"
 #include "hello_message.hpp"
 #include "schema/nccl.hpp"
+#include "tested_backends.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -22,10 +24,11 @@ namespace trimtab::coordinator {
 struct World {
   TemporaryDirectory own;
   std::string directory;
+  std::optional<test::DatabasePlace> databases;  // nothing: files in `directory`
   ManualClock clock;
   net::EventLoop loop;
-  StateStore store = StateStore::open(directory + "/state.db").value();
-  CostDatabase costs = CostDatabase::open(directory + "/costs.db", OpenMode::kCreate).value();
+  StateStore store = StateStore::open(name_of("state.db")).value();
+  CostDatabase costs = CostDatabase::open(name_of("costs.db"), OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
   Membership members{clock};
   Services services{clock,
@@ -59,6 +62,13 @@ struct World {
   // Its databases are in `place`, or in a directory of its own.
   explicit World(const std::string& place = "") : directory(place.empty() ? own.path() : place) {
     spdlog::set_level(spdlog::level::off);
+  }
+  // They are new ones of this kind.
+  explicit World(test::Backend backend) : directory(own.path()), databases(std::in_place, backend) {
+    spdlog::set_level(spdlog::level::off);
+  }
+  [[nodiscard]] std::string name_of(const std::string& database) const {
+    return databases ? databases->name(database) : directory + "/" + database;
   }
 
   void hello(const std::string& node, std::uint64_t peer) {

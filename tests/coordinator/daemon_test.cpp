@@ -20,6 +20,7 @@
 #include "schema/job.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
+#include "tested_backends.hpp"
 #include "tuner/needed_costs.hpp"
 
 using namespace trimtab;
@@ -30,21 +31,29 @@ namespace {
 
 struct Fixture {
   TemporaryDirectory directory;
+  test::DatabasePlace databases;
   std::optional<test::SmallDisk> disk;  // goes after the daemon
   SystemClock clock;
   net::EventLoop loop;
   std::unique_ptr<Daemon> daemon;
   std::uint32_t max_message_rate = 10'000;
 
-  explicit Fixture(bool on_small_disk = false) {
+  explicit Fixture(test::Backend backend, bool on_small_disk = false) : databases(backend) {
     spdlog::set_level(spdlog::level::off);
     if (on_small_disk) disk.emplace(directory.path(), 4);
     start();
   }
+  // In the daemon's directory, or on the server.
+  void place_databases(Settings& settings) const {
+    settings.state_directory = directory.path();
+    if (databases.backend() == test::Backend::kSqlite) return;
+    settings.cost_database = databases.name("costs");
+    settings.state_database = databases.name("state");
+  }
   void start() {
     Settings settings;
     settings.port = 0;
-    settings.state_directory = directory.path();
+    place_databases(settings);
     settings.search_evaluations = 2000;
     settings.max_message_rate = max_message_rate;
     settings.max_request_rate = 100'000;  // it asks as fast as it can
@@ -168,7 +177,7 @@ std::string cost_key(int samples) {
 }  // namespace
 
 TEST_CASE("an agent joins, and is listed with its devices") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.start();
   REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
@@ -182,7 +191,7 @@ TEST_CASE("an agent joins, and is listed with its devices") {
 }
 
 TEST_CASE("an agent of another protocol version is refused, both versions are named, and what to do") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.protocol_version = 77;
   agent.start();
@@ -196,7 +205,7 @@ TEST_CASE("an agent of another protocol version is refused, both versions are na
 }
 
 TEST_CASE("who does not say hello first, or does not speak the protocol, is refused") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.hello_on_open = false;
   agent.start();
@@ -211,7 +220,7 @@ TEST_CASE("who does not say hello first, or does not speak the protocol, is refu
 }
 
 TEST_CASE("a batch that comes twice counts once, and is acknowledged each time") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.start();
   REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
@@ -229,7 +238,7 @@ TEST_CASE("a batch that comes twice counts once, and is acknowledged each time")
 }
 
 TEST_CASE("an entry that cannot be read is left out and the rest of its batch is kept") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.start();
   REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
@@ -240,7 +249,7 @@ TEST_CASE("an entry that cannot be read is left out and the rest of its batch is
 }
 
 TEST_CASE("a batch that can never be stored is answered with the reason, so that the agent need not send it for ever") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   agent.start();
   REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
@@ -261,7 +270,7 @@ TEST_CASE("a batch that can never be stored is answered with the reason, so that
 TEST_CASE(
     "an agent that floods the coordinator is read at its rate, one with too large a frame is closed, both are "
     "counted") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   one.daemon.reset();
   one.max_message_rate = 500;
   one.start();
@@ -286,7 +295,7 @@ TEST_CASE(
 }
 
 TEST_CASE("requests that cannot be answered say why") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   const auto error = [&](const std::string& method, const std::string& target, const std::string& body = "") {
     const net::HttpReply reply = one.http(method, target, body);
     REQUIRE(json::parse(reply.body).contains("error"));
@@ -308,7 +317,7 @@ TEST_CASE("requests that cannot be answered say why") {
 }
 
 TEST_CASE("the page, the metrics and the status are served") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   CHECK(one.http("GET", "/").body.rfind("<!doctype html>", 0) == 0);
   const std::string metrics = one.http("GET", "/metrics").body;
   for (const char* family : {"trimtab_nodes{state=\"lost\"} 0", "process_resident_memory_bytes", "trimtab_costs 0",
@@ -319,7 +328,7 @@ TEST_CASE("the page, the metrics and the status are served") {
 }
 
 TEST_CASE("a job is described, profiled, searched, tuned and reported through a real socket") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
   // The initial plan is slow, every other one fast.
@@ -378,7 +387,7 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
 }
 
 TEST_CASE("a job that ends before its tuning does keeps its timelines") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
   agent.start();
@@ -393,7 +402,7 @@ TEST_CASE("a job that ends before its tuning does keeps its timelines") {
 }
 
 TEST_CASE("a job that trains on after tuning has a whole report") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
   agent.start();
@@ -410,7 +419,7 @@ TEST_CASE("a job that trains on after tuning has a whole report") {
 }
 
 TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, and goes on") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   const std::uint16_t port = one.daemon->port();
   FakeAgent agent(one.loop, port, "n0", "i0");
   measure_everything(agent);
@@ -422,7 +431,7 @@ TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, an
   REQUIRE(run_until(one.loop, [&] { return agent.closes > 0; }));
   Settings settings;
   settings.port = port;  // the agent comes back by itself
-  settings.state_directory = one.directory.path();
+  one.place_databases(settings);
   auto again = Daemon::start(one.loop, one.clock, settings);
   REQUIRE(again.ok());
   one.daemon = std::move(again).value();
@@ -437,7 +446,7 @@ TEST_CASE("a coordinator that comes back finds its job and the agent's ranks, an
 }
 
 TEST_CASE("orders, refusals and what follows from them are in the audit log, and a kill switch holds the job") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
   agent.start();
@@ -484,19 +493,20 @@ TEST_CASE("orders, refusals and what follows from them are in the audit log, and
 }
 
 TEST_CASE("a second coordinator on the same state is refused") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   Settings settings;
   settings.port = 0;
-  settings.state_directory = one.directory.path();
+  one.place_databases(settings);
   const auto second = Daemon::start(one.loop, one.clock, settings);
   REQUIRE_FALSE(second.ok());
   CHECK(second.error().kind == ErrorKind::kUnavailable);
   INFO(second.error().message);
-  CHECK(second.error().message.find(std::to_string(getpid())) != std::string::npos);
+  const bool is_file = one.databases.backend() == test::Backend::kSqlite;
+  CHECK_THAT(second.error().message, Catch::Contains(is_file ? std::to_string(getpid()) : "belongs to a program on"));
 }
 
 TEST_CASE("a port that is taken is an error that names it") {
-  Fixture one;
+  Fixture one(GENERATE(from_range(test::backends())));
   TemporaryDirectory other;
   Settings settings;
   settings.port = one.daemon->port();
@@ -507,7 +517,7 @@ TEST_CASE("a port that is taken is an error that names it") {
 }
 
 TEST_CASE("a job stands still while the disk is full, says so, and goes on when there is room", "[needs:root]") {
-  Fixture one(true);
+  Fixture one(test::Backend::kSqlite, true);
   if (!one.disk->mounted()) return;
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
   measure_everything(agent);
