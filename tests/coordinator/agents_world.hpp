@@ -27,7 +27,8 @@ struct World {
   StateStore store = StateStore::open(directory + "/state.db").value();
   CostDatabase costs = CostDatabase::open(directory + "/costs.db", OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
-  Membership members{clock};
+  std::size_t most_nodes;
+  Membership members{clock, kNodeTimeout, most_nodes};
   Services services{clock,
                     store,
                     costs,
@@ -57,7 +58,8 @@ struct World {
                  [this](std::uint64_t peer) { return received_bytes[peer]; }}};
 
   // Its databases are in `place`, or in a directory of its own.
-  explicit World(const std::string& place = "") : directory(place.empty() ? own.path() : place) {
+  explicit World(const std::string& place = "", std::size_t known_nodes = kMostNodes)
+      : directory(place.empty() ? own.path() : place), most_nodes(known_nodes) {
     spdlog::set_level(spdlog::level::off);
   }
 
