@@ -18,6 +18,7 @@ Status Agent::Implementation::serve_metrics() {
   options.port = configuration.metrics_port;
   if (for_others) options.tls = tls;
   options.max_connections = 64;
+  options.max_connection_rate = MetricsPage::kConnectionsPerSecond;
   options.max_body_bytes = 0;  // A page is asked for without one; and no WebSocket: nobody hears messages here.
   const bool names_jobs = for_others || configuration.metrics_name_jobs;
   if (!names_jobs) {
@@ -27,13 +28,18 @@ Status Agent::Implementation::serve_metrics() {
         "shows their names)",
         configuration.metrics_address, configuration.metrics_port);
   }
-  const auto answer = [this, names_jobs](const net::HttpRequest& request) -> net::HttpResponse {
+  metrics_page.emplace(clock, [this, names_jobs] { return page(names_jobs); });
+  const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
-    return {200, "text/plain; version=0.0.4; charset=utf-8", net::render_metrics(page(names_jobs))};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_page->text()};
   };
   net::ServerHandlers handlers{answer, {}, {}, {}};
   // Another node's agent has no business here.
   handlers.admit = [this, for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+    if (auto why = metrics_page->too_often(head)) {
+      refuse_request("rate", head.address, *why);
+      return net::HttpResponse{429, "text/plain", *why + ": ask again in a second\n"};
+    }
     if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
     const std::string shown =
         head.peer ? "'" + head.peer->name + "' is another certificate" : "it shows no certificate";
@@ -62,10 +68,10 @@ void Agent::Implementation::refuse_request(std::string_view kind, const std::str
   spdlog::warn("metrics: refused ({}): {}: {}", kind, address, printable_text(reason.substr(0, kMost)));
 }
 
-std::vector<net::Metric> Agent::Implementation::page(bool names_jobs) const {
+std::string Agent::Implementation::page(bool names_jobs) const {
   std::vector<net::Metric> all = metrics();
   if (!names_jobs) opaque_jobs->hide(all);
-  return all;
+  return net::render_metrics(all);
 }
 
 Status Agent::Implementation::export_metrics() {

@@ -448,7 +448,8 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
       gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
             static_cast<double>(link.queued_bytes())),
       count("metrics_requests_refused",
-            "Requests for metrics that were refused: no TLS, no person's certificate, too large, too slow, malformed.",
+            "Requests for metrics that were refused: no TLS, no person's certificate, too many, too large, too slow, "
+            "malformed.",
             requests_refused),
       count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
       count("rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",

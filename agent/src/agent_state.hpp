@@ -25,6 +25,7 @@
 #include "job_retention.hpp"
 #include "kill_switch.hpp"
 #include "launched_ranks.hpp"
+#include "metrics_page.hpp"
 #include "net/link.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
@@ -73,7 +74,7 @@ struct Agent::Implementation {
   void refuse_request(std::string_view kind, const std::string& address, const std::string& reason);
   Status export_metrics();
   // What the machine's users may read where `names_jobs` is false.
-  [[nodiscard]] std::vector<net::Metric> page(bool names_jobs) const;
+  [[nodiscard]] std::string page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   [[nodiscard]] Bytes database_bytes() const;
   void add_budget_metrics(std::vector<net::Metric>& all) const;
@@ -102,7 +103,8 @@ struct Agent::Implementation {
   OwnUseWatch own_use;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
-  std::optional<OpaqueJobs> opaque_jobs;  // where there is a page that does not name them
+  std::optional<OpaqueJobs> opaque_jobs;    // where there is a page that does not name them
+  std::optional<MetricsPage> metrics_page;  // where somebody may ask for it
   std::unique_ptr<net::Server> metrics_server;
   std::unique_ptr<net::OtlpExporter> exporter;  // nothing: metrics are posted nowhere
   std::shared_ptr<net::Credentials> tls;

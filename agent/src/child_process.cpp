@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "process_identity.hpp"
@@ -26,6 +27,31 @@ constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
 // Of the process, as the mask itself is; nothing: children inherit what is there.
 std::optional<mode_t> mask_of_children;
+
+constexpr const char* kScorePath = "/proc/self/oom_score_adj";
+constexpr std::string_view kHighestScore = "1000";
+
+// Likewise, as the kernel writes it.
+std::optional<std::string> score_of_children;
+
+// Async-signal-safe.
+bool write_score(std::string_view score) {
+  const int file = ::open(kScorePath, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool written = std::cmp_equal(::write(file, score.data(), score.size()), score.size());
+  ::close(file);
+  return written;
+}
+
+std::optional<std::string> read_score() {
+  const int file = ::open(kScorePath, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char text[16];
+  const ssize_t count = ::read(file, text, sizeof text);
+  ::close(file);
+  if (count <= 0) return std::nullopt;
+  return std::string(text, static_cast<std::size_t>(count));
+}
 
 enum class Stage : int { kDirectory = 1, kDescriptors, kExecute };
 struct ChildFailure {
@@ -45,6 +71,7 @@ struct ChildPlan {
   int gate = -1;
   int failure = -1;
   std::optional<mode_t> file_mask;
+  std::string_view score;  // empty: as it is
   bool dies_with_agent = false;
 };
 
@@ -55,6 +82,7 @@ ChildPlan plan_child(const ProcessRequest& request, std::string program) {
   plan.output = request.output;
   plan.error = request.error;
   plan.file_mask = mask_of_children;
+  if (score_of_children) plan.score = *score_of_children;
   plan.dies_with_agent = request.dies_with_agent;
   for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
   plan.arguments.push_back(nullptr);
@@ -101,6 +129,7 @@ void close_all_but(int one, int other) {
   if (plan.dies_with_agent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_signals();
   if (plan.file_mask) ::umask(*plan.file_mask);
+  if (!plan.score.empty()) (void)write_score(plan.score);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const int output = plan.output >= 0 ? plan.output : null;
   const int error = plan.error >= 0 ? plan.error : null;
@@ -225,6 +254,14 @@ Status HeldProcess::failure_of_child() const {
 void keep_own_files_private() {
   const mode_t before = ::umask(S_IRWXG | S_IRWXO);
   if (!mask_of_children) mask_of_children = before;
+}
+
+bool end_before_ranks() {
+  if (score_of_children) return true;
+  auto before = read_score();
+  if (!before || !write_score(kHighestScore)) return false;
+  score_of_children = std::move(before);
+  return true;
 }
 
 std::map<std::string, std::string> own_environment() {

@@ -53,6 +53,12 @@ class HeldProcess final {
 // counts. Before the first thread.
 void keep_own_files_private();
 
+// Where memory runs out the kernel ends this process from now on, before any rank: its score for that (oom_score_adj,
+// proc(5)) is the highest. Children get the one that was there before: a process may lower its own again to what a
+// privileged one has set last, and raising it as another does not change that. The first call counts. False where
+// nothing could be read or raised. Before the first thread.
+bool end_before_ranks();
+
 // This process's environment as a map.
 [[nodiscard]] std::map<std::string, std::string> own_environment();
 

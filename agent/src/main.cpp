@@ -119,11 +119,13 @@ Result<std::optional<net::LogFile>> log_file(const Configuration& configuration)
 
 int run(const Configuration& configuration, const net::ServiceVariables& manager) {
   keep_own_files_private();  // its databases and logs name jobs, plans and commands; ranks' files are their jobs'
+  const bool ends_first = end_before_ranks();
   const auto log = log_file(configuration);
   if (!log.ok()) return fail(log.error());
   spdlog::set_default_logger(spdlog::stderr_logger_mt("trimtab-agent"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  if (!ends_first) spdlog::warn("/proc/self/oom_score_adj: not written; where memory runs out a rank may end first");
   net::EventLoop loop;
   net::ServiceNotice notice(loop, manager);
   if (!notice.problem().empty()) spdlog::warn("the service manager hears nothing of this agent: {}", notice.problem());

@@ -105,11 +105,12 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   if (!joined.ok()) return refuse(peer, joined.error().message);
   if (port_.introduced) port_.introduced(peer);
   services_.clocks.forget(hello.node());
-  if (*joined != 0) {
+  if (!joined->forgotten.empty()) forget(joined->forgotten);
+  if (joined->former != 0) {
     // When the former connection is reported closed it is no longer the node's.
     services_.traces.node_gone(hello.node());
     services_.probing.node_gone(hello.node());
-    port_.close(*joined);
+    port_.close(joined->former);
   }
   spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
                hello.release());
@@ -132,6 +133,12 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
     if (job->active()) tell_of_return(*job, hello, here, believed);
   }
   jobs_.tick();
+}
+
+// Whoever may connect can say any number of names: nothing is kept of one that nobody remembers.
+void Agents::forget(const std::string& node) {
+  services_.clocks.forget(node);
+  collectives_.forget(node);
 }
 
 void Agents::tell_unfinished() {

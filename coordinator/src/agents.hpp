@@ -80,6 +80,7 @@ class Agents {
   void take_launches(const wire::Hello& hello, std::uint64_t believed);
   void unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed);
   void end_strays(const wire::Hello& hello);
+  void forget(const std::string& node);
   // To all agents, where it has changed.
   void tell_unfinished();
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);

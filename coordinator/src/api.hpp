@@ -9,8 +9,8 @@
 #include "access.hpp"
 #include "base/clock.hpp"
 #include "job_table.hpp"
+#include "net/request_rate.hpp"
 #include "net/server.hpp"
-#include "request_rate.hpp"
 #include "services.hpp"
 
 namespace trimtab::coordinator {
@@ -30,7 +30,7 @@ class Api {
   Services& services_;
   JobTable& jobs_;
   const Access& access_;
-  RequestRate rate_;
+  net::RequestRate rate_;
   Nanoseconds begun_;
 };
 

@@ -75,7 +75,9 @@ CostKey key_of(const CollectiveFacts& facts) {
 std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp& said, const std::string& node) {
   if (!said.has_gpu_ahead_ns()) return std::nullopt;
   StampClock clock;
-  clock.node = nodes_.try_emplace(node, static_cast<std::uint32_t>(nodes_.size())).first->second;
+  const auto [known, is_new] = nodes_.try_emplace(node, next_node_);
+  if (is_new) ++next_node_;
+  clock.node = known->second;
   clock.gpu = {said.gpu_ahead_ns(), said.gpu_unsure_ns()};
   const std::uint64_t on_host = said.begin_ns() - static_cast<std::uint64_t>(said.gpu_ahead_ns());
   clock.host = services_.clocks.ahead(node, on_host);

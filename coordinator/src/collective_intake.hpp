@@ -33,6 +33,9 @@ class CollectiveIntake {
 
   // From `node`. `world_size` of the job that it names; 0 = no such job runs: its costs count, its ranks do not.
   void take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size);
+  // It is no node of this coordinator any more; under its name may come another machine.
+  void forget(const std::string& node) { nodes_.erase(node); }
+  [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
   // Gives up collectives whose stamps do not come, and stores costs when it is time.
   void tick();
   // What has been joined so far, now. False when the database does not take it; it is kept then.
@@ -57,6 +60,7 @@ class CollectiveIntake {
   Services& services_;
   CollectiveJoin join_;
   std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
+  std::uint32_t next_node_ = 0;                 // none is given twice: stamps of one that was forgotten may still wait
   std::map<std::string, Costs> costs_;          // by fingerprint
   std::size_t count_ = 0;
   std::optional<Batch> unstored_;

@@ -78,13 +78,13 @@ Bytes memory_of(const Member& member, const Job& job) {
 
 }  // namespace
 
-Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t peer) {
+Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   TRIMTAB_TRY_STATUS(check_texts(hello));
   TRIMTAB_TRY(const std::uint32_t version, common_version({"this coordinator", TRIMTAB_RELEASE, kSpokenVersions},
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
-  TRIMTAB_TRY_STATUS(make_room_for(hello.node));
+  TRIMTAB_TRY(std::string forgotten, make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
     return bad_input("node name " + hello.node + " is taken by another agent that is connected. Give each agent a " +
@@ -110,11 +110,12 @@ Result<std::uint64_t> Membership::join(const Introduction& hello, std::uint64_t 
                   hello.tenant,
                   hello.address,
                   hello.coordinator_address};
-  return former;
+  return Joined{former, std::move(forgotten)};
 }
 
-Status Membership::make_room_for(const std::string& node) {
-  if (members_.size() < most_nodes_ || members_.contains(node)) return {};
+// Who had to go; empty = nobody.
+Result<std::string> Membership::make_room_for(const std::string& node) {
+  if (members_.size() < most_nodes_ || members_.contains(node)) return std::string();
   auto oldest = members_.end();
   for (auto member = members_.begin(); member != members_.end(); ++member) {
     if (!may_be_forgotten(member->second)) continue;
@@ -124,8 +125,9 @@ Status Membership::make_room_for(const std::string& node) {
     return unavailable("this coordinator knows " + std::to_string(members_.size()) + " nodes, none of them lost, and " +
                        "has room for no more; node " + node + " needs another coordinator");
   }
+  std::string forgotten = oldest->first;
   members_.erase(oldest);
-  return {};
+  return forgotten;
 }
 
 Member* Membership::at(std::uint64_t peer) const {

@@ -79,6 +79,12 @@ struct LargerPlacement {
   std::string key;                // differs when other agents join
 };
 
+// What an agent's coming has put in the past.
+struct Joined {
+  std::uint64_t former = 0;  // the node's connection until now, for the caller to close; 0 = none
+  std::string forgotten;     // a node that had to make room: what else is known of it can go; empty = none
+};
+
 class Membership {
  public:
   explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout, std::size_t most_nodes = kMostNodes)
@@ -89,10 +95,10 @@ class Membership {
   [[nodiscard]] Nanoseconds node_timeout() const { return node_timeout_; }
 
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
-  // peer, whose id is returned (0 = none) for the caller to close; another live instance under a name that is taken is
-  // refused, and so is a live instance under a second name: a copy of its database. A peer is one node: that which it
-  // named last. Where there are too many names, the one that has been lost for longest is forgotten.
-  [[nodiscard]] Result<std::uint64_t> join(const Introduction& hello, std::uint64_t peer);
+  // peer; another live instance under a name that is taken is refused, and so is a live instance under a second name: a
+  // copy of its database. A peer is one node: that which it named last. Where there are too many names, the one that
+  // has been lost for longest is forgotten.
+  [[nodiscard]] Result<Joined> join(const Introduction& hello, std::uint64_t peer);
   void heard(std::uint64_t peer);
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
   void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
@@ -129,7 +135,7 @@ class Membership {
  private:
   [[nodiscard]] std::vector<std::pair<std::string, const Member*>> by_hardware(const std::string& tenant) const;
   [[nodiscard]] Member* at(std::uint64_t peer) const;
-  [[nodiscard]] Status make_room_for(const std::string& node);
+  [[nodiscard]] Result<std::string> make_room_for(const std::string& node);
 
   const Clock& clock_;
   Nanoseconds node_timeout_;

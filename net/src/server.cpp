@@ -9,6 +9,7 @@
 #include "context.hpp"
 #include "http_session.hpp"
 #include "net/host_text.hpp"
+#include "rate_limit.hpp"
 #include "server_core.hpp"
 
 namespace trimtab::net {
@@ -52,7 +53,8 @@ std::string_view to_string(Refusal::Kind kind) {
 }
 
 struct Server::Implementation : std::enable_shared_from_this<Server::Implementation> {
-  explicit Implementation(asio::io_context& io) : io_(io), acceptor_(io), pause_(io) {}
+  Implementation(asio::io_context& io, std::uint32_t connections_per_second)
+      : io_(io), acceptor_(io), pause_(io), rate_({connections_per_second, 0}) {}
 
   Status listen(const tcp::endpoint& endpoint) {
     error_code failure;
@@ -75,14 +77,20 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
     if (core_->stopped) return;
     if (failure == asio::error::no_descriptors || failure == asio::error::no_buffer_space ||
         failure == asio::error::no_memory) {
-      pause_.expires_after(kAcceptPause);
-      pause_.async_wait([self = shared_from_this()](error_code cancelled) {
-        if (!cancelled && !self->core_->stopped) self->accept();
-      });
-      return;
+      return accept_after(kAcceptPause);
     }
     if (!failure) start(std::move(socket));
+    const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), 0);
+    if (wait > Nanoseconds(0)) return accept_after(wait);
     accept();
+  }
+
+  // Until then they wait in the kernel's queue.
+  void accept_after(Nanoseconds wait) {
+    pause_.expires_after(wait);
+    pause_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled && !self->core_->stopped) self->accept();
+    });
   }
 
   void start(TcpSocket socket) {
@@ -118,6 +126,7 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
   asio::io_context& io_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
+  RateLimit rate_;  // of new connections
   std::shared_ptr<ServerCore> core_ = std::make_shared<ServerCore>();
   std::uint16_t port_ = 0;
 };
@@ -135,7 +144,7 @@ Result<std::unique_ptr<Server>> Server::start(EventLoop& loop, ServerOptions opt
                      " needs TLS, because others can reach it: give it certificates ('trimtab cert'), or listen on "
                      "127.0.0.1");
   }
-  auto implementation = std::make_shared<Implementation>(loop.context().io);
+  auto implementation = std::make_shared<Implementation>(loop.context().io, options.max_connection_rate);
   implementation->core_->options = std::move(options);
   implementation->core_->handlers = std::move(handlers);
   implementation->core_->on_loopback = address.is_loopback();

@@ -154,6 +154,31 @@ TEST_CASE("the port of an agent's metrics takes no WebSocket and no body") {
   CHECK(metrics_at(port).find("trimtab_agent_ranks_running 0\n") != std::string::npos);
 }
 
+TEST_CASE("whoever asks for an agent's metrics without end is turned away, and can ask again in a while") {
+  FakeCoordinator coordinator;
+  const std::uint16_t port = some_port();
+  coordinator.start_agent({{"--metrics-port", std::to_string(port)}});
+  coordinator.wait_for_hello();
+  std::string flood;
+  for (int i = 0; i < 500; ++i) flood += "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string answers = answer_at(port, flood);
+  std::size_t pages = 0;
+  for (auto at = answers.find("HTTP/1.1 200"); at != std::string::npos; at = answers.find("HTTP/1.1 200", at + 1)) {
+    ++pages;
+  }
+  CHECK(pages >= 100);
+  CHECK(pages < 300);
+  CHECK(answers.find("HTTP/1.1 429") != std::string::npos);
+  CHECK(answers.find("Retry-After: 1") != std::string::npos);
+  CHECK(answers.find("address 127.0.0.1 asks for metrics more often than 20 times a second") != std::string::npos);
+  std::string text;
+  coordinator.wait("a page that counts the refusal", [&] {
+    text = metrics_at(port);
+    return text.find("\ntrimtab_agent_metrics_requests_refused_total ") != std::string::npos &&
+           text.find("\ntrimtab_agent_metrics_requests_refused_total 0\n") == std::string::npos;
+  });
+}
+
 TEST_CASE("metrics on loopback tell of ranks without their job's name, unless the agent is told to name it") {
   for (const bool named : {false, true}) {
     FakeCoordinator coordinator;

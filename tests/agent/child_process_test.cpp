@@ -1,7 +1,9 @@
 #include "child_process.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +70,32 @@ TEST_CASE("what the agent makes is its user's alone, and a child has the file ma
   keep_own_files_private();
   CHECK(output_of(request_for({"sh", "-c", "umask"})) == "0027\n");
   CHECK(::umask(0022) == 0077);
+}
+
+TEST_CASE("where memory runs out the agent ends before its children, also when it has no rights") {
+  // In a process apart, since the score is this one's; as nobody, where the tests are root.
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    const bool has_rights = ::geteuid() == 0;
+    if (has_rights && (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(2);
+    ::prctl(PR_SET_DUMPABLE, 1);  // as after an exec: its own /proc is its own
+    const std::string before = text_of("/proc/self/oom_score_adj");
+    if (before.empty() || before == "1000\n") ::_exit(3);
+    if (!end_before_ranks() || !end_before_ranks()) ::_exit(4);
+    if (text_of("/proc/self/oom_score_adj") != "1000\n") ::_exit(5);
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) ::_exit(6);
+    ProcessRequest request = request_for({"cat", "/proc/self/oom_score_adj"});
+    request.output = ends[1];
+    auto process = HeldProcess::fork(request);
+    if (!process.ok() || !process->release().ok()) ::_exit(7);
+    char text[16] = {};
+    if (::read(ends[0], text, sizeof text - 1) <= 0) ::_exit(8);
+    ::_exit(text == before ? 0 : 9);
+  }
+  const int status = status_of(agent);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("its end is its exit code") {

@@ -38,6 +38,24 @@ TEST_CASE("a node's clock is known by its heartbeats, and not that of another un
   CHECK(world.services.clocks.latest().empty());
 }
 
+TEST_CASE("of nodes that come under ever new names no clock is kept beyond those that are remembered") {
+  constexpr std::size_t kKnown = 3;
+  World world("", kKnown);
+  for (std::uint64_t peer = 1; peer <= 20; ++peer) {
+    const std::string node = "n" + std::to_string(peer);
+    world.hello(node, peer);
+    for (int i = 0; i < 3; ++i) world.heartbeat_ahead(peer, std::chrono::seconds(90));
+    CHECK(world.services.clocks.latest().contains(node));
+    CHECK(world.services.clocks.latest().size() <= kKnown);
+    world.agents.closed(peer, "gone");
+    world.clock.advance(kNodeTimeout + std::chrono::seconds(1));
+    world.agents.tick();
+  }
+  const std::string page = metrics_text(world.services, world.jobs);
+  CHECK(page.find("trimtab_node_clock_ahead_seconds{node=\"n20\"}") != std::string::npos);
+  CHECK(page.find("node=\"n17\"") == std::string::npos);
+}
+
 TEST_CASE("a node that was lost while its connection stood is back when it has introduced itself again") {
   World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);

@@ -30,7 +30,8 @@ struct World {
   StateStore store = StateStore::open(name_of("state.db")).value();
   CostDatabase costs = CostDatabase::open(name_of("costs.db"), OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
-  Membership members{clock};
+  std::size_t most_nodes;
+  Membership members{clock, kNodeTimeout, most_nodes};
   Services services{clock,
                     store,
                     costs,
@@ -60,7 +61,8 @@ struct World {
                  [this](std::uint64_t peer) { return received_bytes[peer]; }}};
 
   // Its databases are in `place`, or in a directory of its own.
-  explicit World(const std::string& place = "") : directory(place.empty() ? own.path() : place) {
+  explicit World(const std::string& place = "", std::size_t known_nodes = kMostNodes)
+      : directory(place.empty() ? own.path() : place), most_nodes(known_nodes) {
     spdlog::set_level(spdlog::level::off);
   }
   // They are new ones of this kind.

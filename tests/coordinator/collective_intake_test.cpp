@@ -159,6 +159,21 @@ TEST_CASE("ranks on two nodes are called late when the nodes' clocks are known w
   CHECK(world.services.counters.collectives.joined == 20);
 }
 
+TEST_CASE("of nodes that are forgotten no number is kept, and none is given to another", "[nccl]") {
+  World world;
+  world.intake.take(world.said(0, 0, 1), "n0", 2);
+  world.intake.take(world.said(1, 0, 1), "n1", 2);
+  for (int i = 2; i < 100; ++i) {
+    world.intake.forget(i == 2 ? "n0" : "n" + std::to_string(i - 1));
+    world.intake.take(world.said(0, 100 * i, 10), "n" + std::to_string(i), 2);
+    world.intake.take(world.said(1, 100 * i, 10), "n1", 2);
+    CHECK(world.intake.nodes() == 2);
+  }
+  // Two nodes whose clocks nobody knows: taken for one, rank 1 would be late.
+  CHECK(world.services.counters.collectives.unsure == 98 * 10 + 1);
+  CHECK(world.services.counters.waiting.at({"gpt", 1}).late == 0);
+}
+
 TEST_CASE("a message that comes twice, and a rank beyond the job, count for nothing more", "[nccl]") {
   World world;
   for (int times = 0; times < 2; ++times) {

@@ -88,11 +88,13 @@ TEST_CASE("where there are too many names the one that is lost for longest is fo
   for (const std::uint64_t peer : {1, 2, 3}) members.disconnected(peer);
   clock.advance(std::chrono::seconds(30));
   REQUIRE(members.expire().size() == 3);
-  REQUIRE(members.join(hello("n3"), 4).ok());
+  const auto joined = members.join(hello("n3"), 4);
+  REQUIRE(joined.ok());
+  CHECK(joined->forgotten == "n1");
   CHECK(members.by_node("n0") != nullptr);  // its switch is thrown
   CHECK(members.by_node("n1") == nullptr);
   CHECK(members.by_node("n2") != nullptr);
-  REQUIRE(members.join(hello("n2"), 5).ok());  // known: needs no room
+  CHECK(members.join(hello("n2"), 5)->forgotten.empty());  // known: needs no room
   CHECK(members.by_node("n0") != nullptr);
 }
 
@@ -115,8 +117,8 @@ TEST_CASE("a jump of the wall clock loses nobody") {
 TEST_CASE("an agent that reconnects takes its former connection's place") {
   ManualClock clock;
   Membership members(clock);
-  CHECK(*members.join(hello("n0"), 1) == 0);
-  CHECK(*members.join(hello("n0"), 2) == 1);
+  CHECK(members.join(hello("n0"), 1)->former == 0);
+  CHECK(members.join(hello("n0"), 2)->former == 1);
   CHECK(members.by_peer(1) == nullptr);
   CHECK(members.by_peer(2)->node == "n0");
   members.disconnected(1);  // the former connection's late end
@@ -127,10 +129,10 @@ TEST_CASE("a peer is the node that it named last") {
   ManualClock clock;
   Membership members(clock);
   REQUIRE(members.join(hello("n0"), 1).ok());
-  CHECK(*members.join(hello("n1"), 1) == 0);
+  CHECK(members.join(hello("n1"), 1)->former == 0);
   CHECK(members.by_peer(1)->node == "n1");
   CHECK(members.by_node("n0")->peer == 0);
-  CHECK(*members.join(hello("n1"), 1) == 0);  // the same again
+  CHECK(members.join(hello("n1"), 1)->former == 0);  // the same again
   CHECK(members.by_peer(1)->node == "n1");
   CHECK(members.by_peer(0) == nullptr);
   members.heard(7);  // nobody

@@ -300,6 +300,26 @@ TEST_CASE("what all callers' bodies may take is bounded, and a request without o
   CHECK(request(all.loop, all.server->port(), "GET", "/v1/echo?q=a")->status == 200);
 }
 
+TEST_CASE("connections that come too fast are taken later, and every one is answered") {
+  EventLoop loop;
+  ServerOptions options;
+  options.max_connection_rate = 100;
+  const auto server = start(loop, options);
+  const auto began = std::chrono::steady_clock::now();
+  int answered = 0;
+  while_loop_runs(loop, [&] {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 150; ++i) {
+      clients.push_back(RawClient::tcp(server->port()));
+      clients.back().send("GET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    }
+    for (const RawClient& client : clients) answered += client.read_all().starts_with("HTTP/1.1 200") ? 1 : 0;
+  });
+  CHECK(answered == 150);
+  // A second's worth at once, and half a second for the others.
+  CHECK(std::chrono::steady_clock::now() - began >= 450ms);
+}
+
 TEST_CASE("a port in use is refused with its number and what to do") {
   EventLoop loop;
   const auto server = start(loop);

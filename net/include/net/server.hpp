@@ -58,6 +58,8 @@ struct ServerOptions {
   std::size_t max_frame_bytes_of_unknown = 1U << 20;
   Rate max_rate = {};  // of each WebSocket
   std::size_t max_connections = 4096;
+  // New ones a second; a second's worth may come at once, and what comes faster is taken later. 0 = no limit.
+  std::uint32_t max_connection_rate = 0;
   Nanoseconds idle_timeout = std::chrono::seconds(60);
   // A WebSocket ends that has not been introduced() so long after it was opened; 0 = none needs to be.
   Nanoseconds introduction_timeout{0};

@@ -1,9 +1,9 @@
-#include "request_rate.hpp"
+#include "net/request_rate.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace trimtab;
-using namespace trimtab::coordinator;
+using namespace trimtab::net;
 using namespace std::chrono_literals;
 
 TEST_CASE("of a caller five seconds' worth of requests are answered at once, then so many a second") {

@@ -10,7 +10,7 @@
 
 #include "base/clock.hpp"
 
-namespace trimtab::coordinator {
+namespace trimtab::net {
 
 class RequestRate {
  public:
@@ -33,4 +33,4 @@ class RequestRate {
   Nanoseconds others_paid_until_{0};
 };
 
-}  // namespace trimtab::coordinator
+}  // namespace trimtab::net

@@ -1,8 +1,8 @@
-#include "request_rate.hpp"
+#include "net/request_rate.hpp"
 
 #include <algorithm>
 
-namespace trimtab::coordinator {
+namespace trimtab::net {
 
 bool RequestRate::take(const std::string& caller, Nanoseconds now) {
   Nanoseconds& paid_until = account_of(caller, now);
@@ -21,4 +21,4 @@ Nanoseconds& RequestRate::account_of(const std::string& caller, Nanoseconds now)
   return paid_until_[caller];
 }
 
-}  // namespace trimtab::coordinator
+}  // namespace trimtab::net

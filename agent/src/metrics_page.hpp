@@ -1,0 +1,43 @@
+#pragma once
+
+// The page of metrics as requests get it: made anew at most every half second, and so many times a second for each
+// caller. Every user of the machine may ask for it, and making it reads /proc of each rank on the loop that also reads
+// the rings: however often it is asked for, it costs the training beside it nothing to speak of. The time comes in.
+// Loop thread only.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "net/request_rate.hpp"
+#include "net/server.hpp"
+
+namespace trimtab::agent {
+
+class MetricsPage {
+ public:
+  // How old what is answered may be.
+  static constexpr Nanoseconds kKept = std::chrono::milliseconds(500);
+  // Of each caller, five seconds' worth at once. Whoever scrapes asks once in some seconds.
+  static constexpr std::uint32_t kRequestsPerSecond = 20;
+  // Of all callers, of whom each request beyond theirs costs a connection. Those that come faster wait to be taken.
+  static constexpr std::uint32_t kConnectionsPerSecond = 100;
+
+  MetricsPage(const Clock& clock, std::function<std::string()> make) : clock_(clock), make_(std::move(make)) {}
+
+  // Of a request's head: why it is not answered now; nothing = it is. A caller is a certificate, else an address.
+  [[nodiscard]] std::optional<std::string> too_often(const net::HttpRequest& head);
+  // As it was kKept ago, or later.
+  [[nodiscard]] const std::string& text();
+
+ private:
+  const Clock& clock_;
+  std::function<std::string()> make_;
+  net::RequestRate rate_{kRequestsPerSecond};
+  std::optional<Nanoseconds> made_;
+  std::string text_;
+};
+
+}  // namespace trimtab::agent
