@@ -126,7 +126,7 @@ Status set_tenant(Configuration& c, const std::string& text) {
         "needs a tenant's name, 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', or '*' for all, but it is '" + text +
         "'");
   }
-  c.tenant = text == net::kEveryTenant ? "" : text;
+  c.tenant = text;
   return {};
 }
 
@@ -193,7 +193,10 @@ constexpr std::array kKeys{
     ConfigurationKey{"state", "DIR", "where the agent keeps its databases and the jobs' scratch",
                      [](C& c, Text text) { return set_path(c.state, text); }},
     ConfigurationKey{"node", "NAME", "this node's name, unique in the cluster", set_node},
-    ConfigurationKey{"tenant", "NAME", "whose jobs alone run here (default: everybody's)", set_tenant},
+    ConfigurationKey{
+        "tenant", "NAME",
+        "whose jobs alone run here, '*' everybody's (default: its certificate's or token's, else everybody's)",
+        set_tenant},
     ConfigurationKey{"run_as_root", "", "start an agent of root that serves every tenant: all their jobs are root here",
                      [](C& c, Text text) { return set_switch(c.run_as_root, text); }},
     ConfigurationKey{"address", "HOST",
@@ -393,7 +396,8 @@ Status check_configuration(const Configuration& configuration) {
 }
 
 Status check_user(const Configuration& configuration, bool is_root) {
-  if (!is_root || !configuration.tenant.empty() || configuration.run_as_root) return {};
+  const bool of_one = !configuration.tenant.empty() && configuration.tenant != net::kEveryTenant;
+  if (!is_root || of_one || configuration.run_as_root) return {};
   return bad_input(
       "this agent runs as root and so would every job that is handed in, but neither tenant nor run_as_root = true is "
       "set: run an agent as each user whose jobs are to run here (trimtab-agent@USER), name the one tenant whose jobs "

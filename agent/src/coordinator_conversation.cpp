@@ -11,6 +11,7 @@
 #include "printable_text.hpp"
 #include "schema/frame_bounds.hpp"
 #include "schema/protocol_version.hpp"
+#include "scratch.hpp"
 
 #ifndef TRIMTAB_RELEASE
 #define TRIMTAB_RELEASE "unknown"
@@ -52,6 +53,7 @@ wire::FromAgent CoordinatorConversation::hello() const {
   hello.set_memory_bytes(static_cast<std::uint64_t>(parts_.memory));
   hello.set_fingerprint_json(parts_.fingerprint_json);
   say_ranks(parts_.ranks.all(), hello);
+  say_kept(scratch_jobs(parts_.configuration.state), hello);
   if (const Status said = say_numbers(parts_.state.database, hello); !said.ok()) {
     spdlog::warn("the numbers of batches are not told: {}", said.error().message);
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "agent_database.hpp"
+#include "schema/frame_bounds.hpp"
 
 namespace trimtab::agent {
 
@@ -33,6 +35,15 @@ void say_ranks(const std::vector<LedgerRank>& ranks, wire::Hello& hello) {
     wire::JobLaunch& one = *hello.add_launches();
     one.set_job(job);
     one.set_launch(launch);
+  }
+}
+
+void say_kept(const std::set<std::string>& jobs, wire::Hello& hello) {
+  std::set<std::string> unnamed = jobs;
+  for (const wire::JobLaunch& one : hello.launches()) unnamed.erase(one.job());
+  for (const std::string& job : unnamed) {
+    if (!std::cmp_less(hello.launches_size(), kMostLaunches)) return;
+    hello.add_launches()->set_job(job);
   }
 }
 

@@ -28,11 +28,6 @@ std::int64_t changed_ns(const struct stat& found) {
   return std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec;
 }
 
-std::string job_of(const std::string& directory) {
-  const std::string name = fs::path(directory).filename().string();
-  return name.substr(0, name.find('@'));
-}
-
 }  // namespace
 
 void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
@@ -112,7 +107,7 @@ std::size_t JobRetention::look_on(Look& current, std::size_t entries) {
 
 void JobRetention::list_jobs() {
   for (const std::string& path : scratch_paths(parts_.state)) {
-    if (const std::string job = job_of(path); !is_kept(job)) to_look_at_[job].push_back(path);
+    if (const std::string job = job_of_scratch(path); !is_kept(job)) to_look_at_[job].push_back(path);
   }
 }
 

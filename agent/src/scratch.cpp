@@ -67,6 +67,17 @@ std::vector<std::string> scratch_paths(const std::string& state) {
   return paths;
 }
 
+std::string job_of_scratch(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.substr(0, name.find('@'));
+}
+
+std::set<std::string> scratch_jobs(const std::string& state) {
+  std::set<std::string> jobs;
+  for (const std::string& path : scratch_paths(state)) jobs.insert(job_of_scratch(path));
+  return jobs;
+}
+
 void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches) {
   std::error_code absent;
   for (const auto& entry : std::filesystem::directory_iterator(path, absent)) {

@@ -53,6 +53,10 @@ class Scratch {
 
 // The paths of all there are under the state.
 [[nodiscard]] std::vector<std::string> scratch_paths(const std::string& state);
+// Whose such a path is.
+[[nodiscard]] std::string job_of_scratch(const std::string& path);
+// All whose there are under the state.
+[[nodiscard]] std::set<std::string> scratch_jobs(const std::string& state);
 // Removes the tables of NCCL choices in a scratch's path but those of these launches. What cannot be removed is logged,
 // and tried again next time.
 void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches);

@@ -317,6 +317,11 @@ std::vector<Check> coordinator_checks(const Samples& page) {
   const std::string refused = where(page, "trimtab_refused_total", "reason", kManyRefusals);
   findings.add(!refused.empty(), "access", Health::kWarn, "many were turned away: " + refused,
                "the log names their addresses and why");
+  const double nodes_refused = value_of(page, "trimtab_refused_total", "reason=\"node\"").value_or(0);
+  findings.add(
+      nodes_refused > 0, "tenants", Health::kWarn,
+      counted(nodes_refused) + " times an agent's certificate or token did not show its node, or whose jobs it runs",
+      "the log names them and says what to do; docs/security.md, 'Whose jobs a node runs'");
   findings.add(
       value("frames_malformed_total") > 0, "protocol", Health::kWarn,
       counted(value("frames_malformed_total")) + " frames of agents were refused: no messages, or too many entries",

@@ -25,6 +25,7 @@ struct Arguments {
   std::string kind;
   std::string name;
   std::string cluster = "trimtab";
+  std::string tenant;
   std::vector<std::string> hosts;
   std::vector<std::string> files;
   std::string days;
@@ -103,6 +104,7 @@ Result<int> issue(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(net::CertificateRequest request, request_of(arguments));
   request.kind = *kind;
   request.name = arguments.name;
+  request.tenant = arguments.tenant;
   TRIMTAB_TRY(const net::Certificate made, net::issue_certificate(authority, request));
   const std::string out = arguments.out.empty() ? arguments.directory : arguments.out;
   TRIMTAB_TRY_STATUS(make_private_directory(out));
@@ -117,7 +119,7 @@ Result<int> issue(const Arguments& arguments, Console& console) {
 // 1 where one has expired.
 Result<int> show(const Arguments& arguments, Console& console) {
   const Nanoseconds now = SystemClock().wall();
-  TextTable table({{"certificate"}, {"of"}, {"kind"}, {"by"}, {"valid until"}, {"hosts"}});
+  TextTable table({{"certificate"}, {"of"}, {"kind"}, {"by"}, {"tenant"}, {"valid until"}, {"hosts"}});
   json list = json::array();
   bool all_valid = true;
   for (const std::string& file : arguments.files) {
@@ -128,12 +130,13 @@ Result<int> show(const Arguments& arguments, Console& console) {
     const std::string kind = one.owner.kind ? std::string(to_string(*one.owner.kind)) : "unknown";
     std::string hosts;
     for (const std::string& host : one.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
-    table.add({file, printable(one.owner.name), kind, printable(one.issuer),
+    table.add({file, printable(one.owner.name), kind, printable(one.issuer), printable(one.owner.tenant.value_or("")),
                date_of(one.owner.expires) + (expired ? " (expired)" : ""), printable(hosts)});
     list.push_back({{"file", file},
                     {"name", one.owner.name},
                     {"kind", kind},
                     {"issuer", one.issuer},
+                    {"tenant", one.owner.tenant ? json(*one.owner.tenant) : json()},
                     {"serial", one.serial},
                     {"expires", date_of(one.owner.expires)},
                     {"expired", expired},
@@ -188,6 +191,8 @@ void add_cert(CLI::App& root, Selection& selection) {
       ->allow_extra_args(false);
   add_value(verb, "--days", arguments->days, "N", "How long it is valid, at most as long as the authority")
       ->capture_default_str();
+  add_value(verb, "--tenant", arguments->tenant, "NAME",
+            "Whose jobs alone a node may run, '*' everybody's; needed where several tenants hand in jobs");
   add_value(verb, "-o,--out", arguments->out, "DIR", "Where to write NAME.crt, NAME.key and ca.crt (default: --dir)");
 
   arguments = std::make_shared<Arguments>();

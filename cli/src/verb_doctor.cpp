@@ -16,6 +16,7 @@
 #include "doctor_checks.hpp"
 #include "doctor_gpu.hpp"
 #include "doctor_services.hpp"
+#include "doctor_tenants.hpp"
 #include "embedded.hpp"
 #include "host/fingerprint_probe.hpp"
 #include "host/profiling_facts.hpp"
@@ -212,6 +213,7 @@ std::vector<Check> service_checks(const Arguments& arguments, std::optional<std:
   const auto append = [&checks](std::vector<Check> more) {
     for (Check& check : more) checks.push_back(std::move(check));
   };
+  append(tenant_checks(arguments.configuration));
   append(running_agent_checks(find_agents(arguments.configuration, metrics_port), arguments.session.tls, SystemClock(),
                               [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
   const auto client = existing_coordinator(arguments.session);

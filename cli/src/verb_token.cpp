@@ -32,13 +32,23 @@ Result<net::Tokens> read_tokens(const std::string& path, bool may_be_missing) {
 Result<int> add(const Arguments& arguments, Console& console) {
   const auto role = net::parse_role(arguments.role);
   if (!role) return bad_input("--role: expected view, operate or agent, but found '" + arguments.role + "'");
+  if (*role == net::Role::kAgent && arguments.tenant.empty()) {
+    return bad_input(
+        "--tenant: an agent's token says whose jobs its node may run: name the tenant, or '*' where it runs "
+        "everybody's");
+  }
   TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, true));
+  const bool several = tokens.has_several_tenants();
   TRIMTAB_TRY(const std::string token, net::new_token());
   const std::string tenant = arguments.tenant.empty() ? arguments.name : arguments.tenant;
   TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant}, token));
   // The token first: one that nobody has is worse than one that is not known yet.
   if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
   TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
+  if (!several && tokens.has_several_tenants()) {
+    console.err << "several tenants hand in jobs from now on: each node must show whose it runs (docs/security.md, "
+                   "\"Whose jobs a node runs\"), and until it does it is given no further one\n";
+  }
   if (!arguments.out.empty()) {
     console.err << "wrote the token of " << arguments.name << " to " << arguments.out << "\n";
   } else if (arguments.json) {
@@ -99,7 +109,8 @@ void add_token(CLI::App& root, Selection& selection) {
   add_value(verb, "name", arguments->name, "NAME", "Whose it is; under TLS also the name in the certificate")
       ->required();
   add_value(verb, "--role", arguments->role, "view|operate|agent", "What it may")->capture_default_str();
-  add_value(verb, "--tenant", arguments->tenant, "NAME", "Whose jobs it sees: '*' all (default: those of NAME)");
+  add_value(verb, "--tenant", arguments->tenant, "NAME",
+            "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none)");
   add_value(verb, "-o,--out", arguments->out, "FILE", "Write the token there and do not print it");
   arguments = std::make_shared<Arguments>();
   verb = add_part(group, selection, arguments, remove, "remove", "Make a token worthless");

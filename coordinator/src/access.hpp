@@ -1,8 +1,9 @@
 #pragma once
 
 // Who asks, and what they may. People and scripts show a token (net/tokens.hpp), under TLS also a person's certificate
-// of the same name; agents show a node's certificate, or without TLS a token of the role agent. Without a file of
-// tokens, which only a loopback port may lack, everybody may everything. Event loop's thread only.
+// of the same name; agents show a node's certificate, or without TLS a token of the role agent, which also say whose
+// jobs the node may run. Without a file of tokens, which only a loopback port may lack, everybody may everything. Event
+// loop's thread only.
 
 #include <memory>
 #include <optional>
@@ -42,13 +43,27 @@ class Access {
   };
   [[nodiscard]] Answer person(const net::HttpRequest& request, Need need) const;
   [[nodiscard]] std::optional<Denial> agent(const net::HttpRequest& request) const;
-  // Whether the agent that said hello is the node that its certificate names.
-  [[nodiscard]] Status check_node(const std::optional<net::PeerIdentity>& peer, const std::string& node) const;
+  // What the connection of an agent has shown.
+  struct AgentProof {
+    std::optional<net::PeerIdentity> peer;
+    std::string token;
+  };
+  // Of an agent whose hello names this node and this tenant (net::kEveryTenant: everybody; empty: it does not say):
+  // whose jobs run there, empty = everybody's. Refused where its certificate, or without TLS its token, is for another
+  // node or tenant, and where several tenants hand in jobs and nothing says which of them the node is for.
+  [[nodiscard]] Result<std::string> check_node(const AgentProof& shown, const std::string& node,
+                                               const std::string& tenant) const;
 
   // The file's reload(); false where there is none.
   [[nodiscard]] Result<bool> reload(bool in_any_case);
 
  private:
+  [[nodiscard]] Result<std::string> tenant_by_certificate(const std::optional<std::string>& named,
+                                                          const std::string& node, const std::string& said) const;
+  [[nodiscard]] Result<std::string> tenant_by_token(const std::string& token, const std::string& node,
+                                                    const std::string& said) const;
+  [[nodiscard]] bool has_several_tenants() const { return tokens_ && tokens_->tokens().has_several_tenants(); }
+
   bool under_tls_;
   std::unique_ptr<net::TokenFile> tokens_;
 };

@@ -95,9 +95,12 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   if (const Member* known = services_.members.by_peer(peer)) {
     return refuse(peer, "this connection is node " + known->node + "'s already: a connection has one hello");
   }
-  const Status named = port_.check_node ? port_.check_node(peer, hello.node()) : Status{};
-  if (!named.ok()) return refuse(peer, named.error().message);
   Introduction said = introduction(hello);
+  if (port_.check_node) {
+    auto tenant = port_.check_node(peer, hello.node(), hello.tenant());
+    if (!tenant.ok()) return refuse(peer, tenant.error().message, "node");
+    said.tenant = std::move(tenant).value();
+  }
   const net::PeerAddresses seen = port_.addresses ? port_.addresses(peer) : net::PeerAddresses();
   if (said.address.empty()) said.address = seen.remote;
   said.coordinator_address = seen.local;
@@ -123,8 +126,9 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   answer.mutable_welcome()->set_renew_instance(numbers == Numbers::kClash);
   answer.mutable_welcome()->set_costs_wait(numbers == Numbers::kUnknown);
   reply(peer, answer);
+  unfinished_.introduced(*services_.members.by_peer(peer), hello);
   tell_unfinished();
-  (void)port_.send(peer, unfinished_.frame());
+  tell_unfinished(*services_.members.by_peer(peer));
   const std::uint64_t believed = launches_believed();
   take_launches(hello, believed);
   end_strays(hello);
@@ -144,7 +148,29 @@ void Agents::forget(const std::string& node) {
 void Agents::tell_unfinished() {
   if (!unfinished_.look()) return;
   for (const auto& [node, member] : services_.members.members()) {
-    if (member.peer != 0) (void)port_.send(member.peer, unfinished_.frame());
+    if (member.peer != 0) tell_unfinished(member);
+  }
+}
+
+void Agents::tell_unfinished(const Member& member) {
+  if (const auto news = unfinished_.news_for(member)) (void)port_.send(member.peer, *news);
+}
+
+// Ranks of jobs that are there already go on: nobody knows better where. They end when the node comes again, as
+// others' do that a node does not serve.
+void Agents::check_nodes() {
+  if (!port_.check_node) return;
+  for (const auto& [node, member] : services_.members.members()) {
+    if (member.peer == 0) continue;
+    const auto tenant = port_.check_node(member.peer, node, member.said_tenant);
+    const bool as_before = tenant.ok() && *tenant == member.tenant;
+    if (!services_.members.bar(member.peer, !as_before)) continue;
+    if (as_before) {
+      spdlog::info("node {} is given jobs again", node);
+      continue;
+    }
+    const std::string why = tenant.ok() ? "it serves another tenant by now: restart its agent" : tenant.error().message;
+    services_.refusals.refused("node", "node " + node, "no further job is placed there: " + why);
   }
 }
 
@@ -454,8 +480,8 @@ void Agents::refuse_frame(std::uint64_t peer, const std::string& reason) {
                    " is spoken here. See what runs as this node's agent");
 }
 
-void Agents::refuse(std::uint64_t peer, const std::string& reason) {
-  services_.refusals.refused("agent", name_of(peer), reason);
+void Agents::refuse(std::uint64_t peer, const std::string& reason, const char* kind) {
+  services_.refusals.refused(kind, name_of(peer), reason);
   wire::ToAgent answer;
   answer.mutable_refused()->set_reason(reason);
   reply(peer, answer);
@@ -476,6 +502,7 @@ void Agents::closed(std::uint64_t peer, const std::string& reason) {
   }
   services_.members.disconnected(peer);
   uncompared_.erase(peer);
+  unfinished_.gone(peer);
 }
 
 void Agents::tick() {

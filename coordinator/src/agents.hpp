@@ -37,8 +37,10 @@ namespace trimtab::coordinator {
 struct PeerPort {
   std::function<bool(std::uint64_t peer, std::string frame)> send;
   std::function<void(std::uint64_t peer)> close;
-  // Why this peer cannot be that node; unset: it can.
-  std::function<Status(std::uint64_t peer, const std::string& node)> check_node = {};
+  // Whose jobs run there ("": everybody's) of an agent that says it is this node and serves this tenant, or why it can
+  // be neither (Access::check_node); unset: as it says.
+  std::function<Result<std::string>(std::uint64_t peer, const std::string& node, const std::string& tenant)>
+      check_node = {};
   // Calls commit() within some milliseconds, so that costs of other agents come meanwhile; unset: nothing waits.
   std::function<void()> commit_soon = {};
   // What has come from it so far, read or not; unset: only whole messages show that a node lives.
@@ -61,6 +63,8 @@ class Agents {
   // Nodes that have been silent for too long are lost to their jobs and traces; what ranks of jobs that are over waited
   // for is forgotten.
   void tick();
+  // Tokens have changed: nodes that would be refused now are given no further job.
+  void check_nodes();
   // Stores the costs that wait for it, and acknowledges them.
   void commit() { costs_.commit(); }
   // The last costs are stored.
@@ -83,6 +87,7 @@ class Agents {
   void forget(const std::string& node);
   // To all agents, where it has changed.
   void tell_unfinished();
+  void tell_unfinished(const Member& member);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void said_kill_switch(const Member& member, bool thrown);
   void take_kill_switches();
@@ -102,7 +107,7 @@ class Agents {
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
   void disconnect(const std::string& node);
   void refuse_frame(std::uint64_t peer, const std::string& reason);
-  void refuse(std::uint64_t peer, const std::string& reason);
+  void refuse(std::uint64_t peer, const std::string& reason, const char* kind = "agent");
   [[nodiscard]] std::string name_of(std::uint64_t peer) const;  // for the log
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 

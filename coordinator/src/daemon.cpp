@@ -123,8 +123,8 @@ struct Daemon::Implementation {
              [this](std::uint64_t peer) {
                if (server) server->close(peer);
              },
-             [this](std::uint64_t peer, const std::string& node) {
-               return access.check_node(server->identity(peer), node);
+             [this](std::uint64_t peer, const std::string& node, const std::string& tenant) {
+               return access.check_node({server->identity(peer), server->token(peer)}, node, tenant);
              },
              [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
              [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
@@ -189,7 +189,9 @@ struct Daemon::Implementation {
       if (*fresh) spdlog::info("the {} have been read again", what);
     };
     if (tls) tell("certificates", tls->reload(clock.wall(), in_any_case));
-    tell("tokens", access.reload(in_any_case));
+    const auto tokens = access.reload(in_any_case);
+    tell("tokens", tokens);
+    if (tokens.ok() && *tokens) agents.check_nodes();
   }
 
   void tick() {

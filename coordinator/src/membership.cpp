@@ -67,6 +67,10 @@ bool is_live(const Member& member) {
   return !member.lost && member.peer != 0;
 }
 
+bool takes_jobs(const Member& member, const std::string& tenant) {
+  return is_live(member) && !member.barred && member.serves(tenant);
+}
+
 bool may_be_forgotten(const Member& member) {
   return member.lost && member.peer == 0 && !member.kill_switch;
 }
@@ -109,7 +113,9 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
                   member.kill_switch,
                   hello.tenant,
                   hello.address,
-                  hello.coordinator_address};
+                  hello.coordinator_address,
+                  hello.said_tenant,
+                  false};
   return Joined{former, std::move(forgotten)};
 }
 
@@ -150,6 +156,11 @@ void Membership::listen(const std::function<std::uint64_t(std::uint64_t peer)>& 
 void Membership::stood_still(Nanoseconds time) {
   const Nanoseconds now = clock_.monotonic();
   for (auto& [name, member] : members_) member.heard = std::min(member.heard + time, now);
+}
+
+bool Membership::bar(std::uint64_t peer, bool barred) {
+  Member* member = at(peer);
+  return member != nullptr && std::exchange(member->barred, barred) != barred;
 }
 
 bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
@@ -205,12 +216,13 @@ std::string Membership::kept_from(const Job& job, const std::string& tenant) con
   std::int64_t open = 0;
   std::int64_t others = 0;
   for (const auto& [name, member] : members_) {
-    if (is_live(member)) (member.serves(tenant) ? open : others) += member.devices;
+    if (is_live(member)) (takes_jobs(member, tenant) ? open : others) += member.devices;
   }
   if (others == 0 || open >= job.world_size) return "";
   return "it needs " + std::to_string(job.world_size) + " devices, and nodes that serve tenant " + tenant + " have " +
-         std::to_string(open) + "; " + std::to_string(others) + " more are on nodes that serve other tenants alone. " +
-         "It waits for an agent that serves its tenant (the key `tenant` of agent.toml) or everybody";
+         std::to_string(open) + "; " + std::to_string(others) + " more are on nodes that serve other tenants alone, " +
+         "or do not show whose jobs they run. It waits for an agent that serves its tenant (the key `tenant` of " +
+         "agent.toml) or everybody";
 }
 
 std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::string& tenant,
@@ -227,7 +239,7 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   }
   for (const auto& [name, member] : members_) {
     if (wanted <= 0) break;
-    if (own.contains(name) || !is_live(member) || !member.serves(tenant)) continue;
+    if (own.contains(name) || !takes_jobs(member, tenant)) continue;
     const std::int32_t ranks = std::min(member.devices, wanted);
     larger.joined.push_back({name, job.world_size - wanted, ranks});
     larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
@@ -264,7 +276,7 @@ std::vector<std::pair<std::string, const Member*>> Membership::by_hardware(const
   std::vector<std::pair<std::string, const Member*>> nodes;
   std::map<std::string, std::int64_t> devices;
   for (const auto& [name, member] : members_) {
-    if (!is_live(member) || !member.serves(tenant)) continue;
+    if (!takes_jobs(member, tenant)) continue;
     nodes.emplace_back(name, &member);
     devices[member.fingerprint] += member.devices;
   }

@@ -46,6 +46,8 @@ struct Member {
   std::string tenant;               // whose jobs alone run there; empty = everybody's
   std::string address;              // where other nodes' ranks reach its ranks; empty = not known
   std::string coordinator_address;  // where it reaches this coordinator
+  std::string said_tenant;          // as its hello has it: "*" is everybody's, empty: it did not say
+  bool barred = false;              // what it has shown is not enough any more: no further job is placed there
 
   [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
 };
@@ -62,6 +64,7 @@ struct Introduction {
   std::string tenant;
   std::string address;
   std::string coordinator_address;  // of its connection, as this side sees it
+  std::string said_tenant = {};     // what the hello has, where `tenant` is what it may
 };
 
 // The devices that a job gets, and the cluster document that describes them; the fingerprint is its first node's.
@@ -103,6 +106,8 @@ class Membership {
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
   void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
   void disconnected(std::uint64_t peer);
+  // Whether no further job is placed on the node of this peer; true where that has changed.
+  bool bar(std::uint64_t peer, bool barred);
   // For so long nobody listened: that is no silence of theirs.
   void stood_still(Nanoseconds time);
   // True where that is news.

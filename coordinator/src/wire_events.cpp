@@ -114,7 +114,8 @@ Introduction introduction(const wire::Hello& hello) {
           hello.fingerprint_json(),
           hello.tenant() == net::kEveryTenant ? "" : hello.tenant(),
           hello.address(),
-          ""};
+          "",
+          hello.tenant()};
 }
 
 NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed) {

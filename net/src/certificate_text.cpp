@@ -11,6 +11,8 @@ namespace trimtab::net {
 
 namespace {
 
+constexpr std::string_view kTenantUri = "trimtab:tenant:";
+
 constexpr std::array<std::pair<CertificateKind, std::string_view>, 4> kKinds{
     {{CertificateKind::kAuthority, "authority"},
      {CertificateKind::kCoordinator, "coordinator"},
@@ -29,6 +31,14 @@ std::string subject_part(const X509* certificate, int part) {
   std::string text(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
   OPENSSL_free(bytes);
   return text;
+}
+
+// The first, where somebody's own authority has given several.
+std::optional<std::string> tenant_among(const GENERAL_NAMES* names) {
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names); ++i) {
+    if (auto tenant = tenant_of(*sk_GENERAL_NAME_value(names, i))) return tenant;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -66,11 +76,32 @@ Result<OpensslHandle<EVP_PKEY>> read_key(std::string_view pem, const std::string
   return bad_input(source + ": a PEM key without a passphrase is needed, but it cannot be read: " + openssl_error());
 }
 
+OpensslHandle<GENERAL_NAMES> alternative_names(const X509* certificate) {
+  OpensslHandle<GENERAL_NAMES> names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(const_cast<X509*>(certificate), NID_subject_alt_name, nullptr, nullptr)));
+  if (!names) ERR_clear_error();
+  return names;
+}
+
+std::string tenant_uri(std::string_view tenant) {
+  return std::string(kTenantUri) + std::string(tenant);
+}
+
+std::optional<std::string> tenant_of(const GENERAL_NAME& name) {
+  if (name.type != GEN_URI) return std::nullopt;
+  const ASN1_IA5STRING* uri = name.d.uniformResourceIdentifier;
+  const std::string_view text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                              static_cast<std::size_t>(ASN1_STRING_length(uri)));
+  if (!text.starts_with(kTenantUri) || text.size() == kTenantUri.size()) return std::nullopt;
+  return std::string(text.substr(kTenantUri.size()));
+}
+
 PeerIdentity identity_of(const X509* certificate) {
   PeerIdentity identity;
   identity.name = subject_part(certificate, NID_commonName);
   identity.kind = parse_certificate_kind(subject_part(certificate, NID_organizationalUnitName));
   identity.expires = time_of(X509_get0_notAfter(certificate));
+  identity.tenant = tenant_among(alternative_names(certificate).get());
   return identity;
 }
 

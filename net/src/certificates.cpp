@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "certificate_text.hpp"
+#include "net/tokens.hpp"
 
 namespace trimtab::net {
 
@@ -60,6 +61,13 @@ Status check(const CertificateRequest& request) {
   if (request.kind == CertificateKind::kCoordinator && request.hosts.empty()) {
     return bad_input("a coordinator's certificate needs the hosts that agents and people connect to");
   }
+  if (!request.tenant.empty() && request.kind != CertificateKind::kNode) {
+    return bad_input("a tenant is named in a node's certificate alone: a person's is in the line of their token");
+  }
+  if (!request.tenant.empty() && request.tenant != kEveryTenant && !is_tenant_name(request.tenant)) {
+    return bad_input("a tenant has 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', or is '*' for all, but it is '" +
+                     request.tenant + "'");
+  }
   if (request.valid_for < kDay || request.valid_for > kLongest) {
     return bad_input("a certificate is valid for 1 to 36500 days");
   }
@@ -90,9 +98,9 @@ bool add_extension(X509* certificate, X509* issuer, int kind, const std::string&
   return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-std::string alternative_names(const std::vector<std::string>& hosts) {
-  std::string text;
-  for (const std::string& host : hosts) {
+std::string asked_names(const CertificateRequest& request) {
+  std::string text = request.tenant.empty() ? "" : "URI:" + tenant_uri(request.tenant);
+  for (const std::string& host : request.hosts) {
     text += (text.empty() ? "" : ",") + std::string(is_address(host) ? "IP:" : "DNS:") + host;
   }
   return text;
@@ -119,6 +127,7 @@ struct Issuer {
 bool fill(X509* certificate, EVP_PKEY* key, const CertificateRequest& request, const Issuer& issuer, Nanoseconds end) {
   X509* signer = issuer.certificate != nullptr ? issuer.certificate : certificate;
   X509_NAME* subject = X509_get_subject_name(certificate);
+  const std::string names = asked_names(request);
   return X509_set_version(certificate, kX509v3) == 1 && set_serial(certificate) && set_part(subject, "O", "trimtab") &&
          set_part(subject, "OU", to_string(request.kind)) && set_part(subject, "CN", request.name) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(signer)) == 1 &&
@@ -126,8 +135,7 @@ bool fill(X509* certificate, EVP_PKEY* key, const CertificateRequest& request, c
          set_time(X509_getm_notAfter(certificate), end) && X509_set_pubkey(certificate, key) == 1 &&
          add_extension(certificate, signer, NID_subject_key_identifier, "hash") &&
          add_purpose(certificate, signer, request) &&
-         (request.hosts.empty() ||
-          add_extension(certificate, signer, NID_subject_alt_name, alternative_names(request.hosts))) &&
+         (names.empty() || add_extension(certificate, signer, NID_subject_alt_name, names)) &&
          X509_sign(certificate, issuer.key, EVP_sha256()) > 0;
 }
 
@@ -159,10 +167,10 @@ Result<Certificate> make(const CertificateRequest& request, Issuer issuer, Nanos
 
 std::vector<std::string> hosts_of(const X509* certificate) {
   std::vector<std::string> hosts;
-  const OpensslHandle<GENERAL_NAMES> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(const_cast<X509*>(certificate), NID_subject_alt_name, nullptr, nullptr)));
+  const auto names = alternative_names(certificate);
   for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (tenant_of(*name)) continue;
     const OpensslHandle<BIO> text(BIO_new(BIO_s_mem()));
     if (!text || GENERAL_NAME_print(text.get(), const_cast<GENERAL_NAME*>(name)) != 1) continue;
     const std::string printed = taken(text.get());  // "DNS:host", "IP Address:10.0.0.1"

@@ -185,7 +185,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     if (request_.path != core_->options.websocket_path) {
       return turn_down(plain(404, "there is no WebSocket at " + request_.path));
     }
-    accept_websocket(core_, std::move(stream_), std::move(request), {address_, peer_});
+    accept_websocket(core_, std::move(stream_), std::move(request), {address_, peer_, request_.token});
     core_->sessions.erase(id_);
   }
 

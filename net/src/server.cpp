@@ -184,6 +184,11 @@ std::optional<PeerIdentity> Server::identity(PeerId peer) const {
   return found == implementation_->core_->peers.end() ? std::nullopt : found->second->identity();
 }
 
+std::string Server::token(PeerId peer) const {
+  const auto found = implementation_->core_->peers.find(peer);
+  return found == implementation_->core_->peers.end() ? "" : found->second->token();
+}
+
 std::uint64_t Server::received_bytes(PeerId peer) const {
   const auto found = implementation_->core_->peers.find(peer);
   return found == implementation_->core_->peers.end() ? 0 : found->second->received_bytes();

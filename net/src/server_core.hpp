@@ -48,6 +48,7 @@ class WebSocketPeer {
   // Drops the connection now, and reports it as closed.
   virtual void give_way(const std::string& reason) = 0;
   [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
+  [[nodiscard]] virtual const std::string& token() const = 0;
   [[nodiscard]] virtual std::uint64_t received_bytes() = 0;
   [[nodiscard]] virtual PeerAddresses addresses() = 0;
 };

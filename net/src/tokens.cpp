@@ -152,6 +152,16 @@ std::vector<TokenOwner> Tokens::owners() const {
   return owners;
 }
 
+bool Tokens::has_several_tenants() const {
+  const std::string* first = nullptr;
+  for (const Entry& entry : entries_) {
+    if (!may(entry.owner.role, Role::kOperate)) continue;
+    if (first != nullptr && *first != entry.owner.tenant) return true;
+    first = &entry.owner.tenant;
+  }
+  return false;
+}
+
 Result<std::string> new_token() {
   std::string bytes(kTokenBytes, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1) {

@@ -107,6 +107,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void give_way(const std::string& reason) override { finish(reason); }
 
   [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
+  [[nodiscard]] const std::string& token() const override { return origin_.token; }
 
   [[nodiscard]] std::uint64_t received_bytes() override {
     return transport_progress(beast::get_lowest_layer(socket_).socket().native_handle()).received;

@@ -18,6 +18,7 @@ using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_bo
 struct PeerOrigin {
   std::string address;
   std::optional<PeerIdentity> identity;  // by certificate
+  std::string token;                     // as the request showed it; never to be logged
 };
 
 // Answers the upgrade request; the peer is reported as opened when the handshake is done.

@@ -45,7 +45,7 @@ TEST_CASE("the period of the machine's metrics is 0 or sensible") {
 TEST_CASE("an agent serves everybody's jobs, or those of the tenant that it names") {
   CHECK(from_file("")->tenant.empty());
   CHECK(from_file("tenant = \"ana\"\n")->tenant == "ana");
-  CHECK(from_file("tenant = \"*\"\n")->tenant.empty());
+  CHECK(from_file("tenant = \"*\"\n")->tenant == "*");
   CHECK_THAT(error_of(from_file("tenant = \"a b\"\n")), Catch::Contains("agent.toml:1: tenant: needs a tenant's name"));
   CHECK_FALSE(from_file("tenant = \"\"\n").ok());
 }

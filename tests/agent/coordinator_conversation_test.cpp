@@ -3,11 +3,15 @@
 #include "coordinator_conversation.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "hello_facts.hpp"
 #include "run_loop.hpp"
 #include "schema/protocol_version.hpp"
+#include "scratch.hpp"
 #include "temporary_directory.hpp"
 
 using namespace trimtab;
@@ -190,4 +194,30 @@ TEST_CASE("an agent that stops begins nothing new") {
   CHECK(rig.traces.running() == 0);
   CHECK(rig.answered().empty());
   CHECK(rig.sent.back().has_heartbeat());  // and no refusal of the probe
+}
+
+TEST_CASE("a hello names every job that has files here, so that they are kept whoever the node serves by then") {
+  Rig rig;
+  rig.configuration.state = rig.directory.path();
+  const auto named = [&] {
+    rig.conversation.opened();
+    std::map<std::string, std::uint64_t> launches;
+    for (const wire::JobLaunch& one : rig.sent.back().hello().launches()) {
+      CHECK(launches.emplace(one.job(), one.launch()).second);
+    }
+    return launches;
+  };
+  CHECK(named().empty());
+  for (const auto& [job, variant] : {std::pair("described", ""), std::pair("tried", ""), std::pair("tried", "trial")}) {
+    REQUIRE(Scratch(rig.directory.path(), job, variant).create().ok());
+  }
+  CHECK(named() == std::map<std::string, std::uint64_t>{{"described", 0}, {"tried", 0}});
+  wire::FromAgent hello;
+  hello.mutable_hello()->add_launches()->set_job("launched");
+  hello.mutable_hello()->mutable_launches(0)->set_launch(7);
+  std::set<std::string> many{"launched"};
+  for (int i = 0; i < 5000; ++i) many.insert("job" + std::to_string(i));
+  say_kept(many, *hello.mutable_hello());
+  CHECK(hello.hello().launches_size() == 4096);
+  CHECK(hello.hello().launches(0).launch() == 7);
 }

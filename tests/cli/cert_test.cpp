@@ -70,6 +70,49 @@ TEST_CASE("an authority is not overwritten, and names that are paths are refused
   CHECK(trimtab_program({"cert", "issue", "node", "n0", "--dir", ca, "--days", "0"}).exit_code == 2);
 }
 
+TEST_CASE("a node's certificate names a tenant, which cert show tells and OpenSSL accepts") {
+  const Scratch scratch;
+  const std::string ca = scratch.path("ca");
+  REQUIRE(trimtab_program({"cert", "init", "--dir", ca}).exit_code == 0);
+  REQUIRE(trimtab_program({"cert", "issue", "node", "n0", "--dir", ca, "--tenant", "ana"}).exit_code == 0);
+  REQUIRE(trimtab_program({"cert", "issue", "node", "n1", "--dir", ca, "--tenant", "*"}).exit_code == 0);
+  REQUIRE(trimtab_program({"cert", "issue", "node", "n2", "--dir", ca}).exit_code == 0);
+  for (const char* node : {"n0", "n1"}) {
+    CHECK(shell("openssl verify -x509_strict -purpose sslclient -CAfile " + ca + "/ca.crt " + ca + "/" + node +
+                ".crt") == 0);
+  }
+  const Outcome shown = trimtab_program({"cert", "show", ca + "/n0.crt", ca + "/n1.crt", ca + "/n2.crt", "--json"});
+  REQUIRE(shown.exit_code == 0);
+  const json list = json::parse(shown.out)["certificates"];
+  CHECK(list[0]["tenant"] == "ana");
+  CHECK(list[0]["hosts"].empty());
+  CHECK(list[1]["tenant"] == "*");
+  CHECK(list[2]["tenant"].is_null());
+  CHECK(trimtab_program({"cert", "issue", "node", "n3", "--dir", ca, "--tenant", "a b"}).exit_code == 2);
+  const Outcome person = trimtab_program({"cert", "issue", "person", "ana", "--dir", ca, "--tenant", "ana"});
+  CHECK(person.exit_code == 2);
+  CHECK(contains(person.err, "in a node's certificate alone"));
+}
+
+TEST_CASE("an agent's token says whose jobs it is for, and who adds a second tenant is told what that means") {
+  const Scratch scratch;
+  const std::string tokens = scratch.path("tokens");
+  const auto add = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"token", "add", "--tokens", tokens};
+    words.insert(words.end(), more.begin(), more.end());
+    return trimtab_program(words);
+  };
+  const Outcome untold = add({"n0", "--role", "agent"});
+  CHECK(untold.exit_code == 2);
+  CHECK(contains(untold.err, "whose jobs its node may run"));
+  CHECK(add({"n0", "--role", "agent", "--tenant", "ana"}).exit_code == 0);
+  CHECK_FALSE(contains(add({"ana", "--role", "operate"}).err, "several tenants"));
+  CHECK_FALSE(contains(add({"eve", "--role", "operate", "--tenant", "ana"}).err, "several tenants"));
+  CHECK_FALSE(contains(add({"wall", "--tenant", "*"}).err, "several tenants"));
+  CHECK(contains(add({"bob", "--role", "operate"}).err, "several tenants hand in jobs from now on"));
+  CHECK_FALSE(contains(add({"dan", "--role", "operate"}).err, "several tenants"));  // said already
+}
+
 TEST_CASE("a token is shown once, and the coordinator's file keeps its hash alone") {
   const Scratch scratch;
   const std::string tokens = scratch.path("tokens");

@@ -70,6 +70,7 @@ void FakeAgent::send_hello() {
   hello.set_protocol_version(protocol_version);
   hello.set_release("9.9");
   hello.set_devices(2);
+  hello.set_tenant(tenant);
   for (const std::uint32_t rank : ranks_) {
     wire::RunningRank& running = *hello.add_running();
     running.set_job(job_);

@@ -45,6 +45,7 @@ class FakeAgent {
   void send_batch(std::uint64_t number, const std::string& key_json, int value, const std::string& job = "");
 
   bool hello_on_open = true;
+  std::string tenant;  // as its hello has it
   std::uint32_t protocol_version = 1;
   std::function<double(const std::string& plan_json)> step_ms = [](const std::string&) { return 10.0; };
   // Costs that a benchmark "measures", as key documents.

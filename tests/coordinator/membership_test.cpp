@@ -175,6 +175,25 @@ TEST_CASE("names that would spoil a log, or that are too long, are refused in wo
   CHECK(refusal([](Introduction& one) { one.node = "n\xc3\xb6rd"; }) == "taken");
 }
 
+TEST_CASE("no further job is placed on a node that is barred, until it is not or comes again") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0"), 1).ok());
+  REQUIRE(members.place(job(2), "ana"));
+  CHECK(members.bar(1, true));
+  CHECK_FALSE(members.bar(1, true));
+  CHECK_FALSE(members.place(job(2), "ana"));
+  CHECK_FALSE(members.place_more(job(4), "ana", {}));
+  CHECK(members.serves("n0", "ana"));  // what is there already
+  CHECK_THAT(members.kept_from(job(2), "ana"), Catch::Contains("do not show whose jobs they run"));
+  CHECK(members.bar(1, false));
+  CHECK(members.place(job(2), "ana"));
+  CHECK(members.bar(1, true));
+  REQUIRE(members.join(hello("n0"), 2).ok());
+  CHECK(members.place(job(2), "ana"));
+  CHECK_FALSE(members.bar(7, true));  // nobody's
+}
+
 TEST_CASE("a tenant's agent runs its jobs alone, and an agent of nobody's everybody's") {
   ManualClock clock;
   Membership members(clock);

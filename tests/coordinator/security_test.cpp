@@ -246,6 +246,7 @@ TEST_CASE("an agent without TLS needs an agent's token") {
   CHECK(contains(one.log.text(), "an agent needs a token of the role agent, but chief has the role operate"));
   CHECK_FALSE(contains(one.log.text(), "tt_"));
   FakeAgent agent(one.loop, one.daemon->port(), "n1", "i1", link_with(Fixture::token("agents")));
+  agent.tenant = net::kEveryTenant;
   agent.start();
   REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
 }
@@ -259,6 +260,7 @@ TEST_CASE("silent connections up to the limit keep neither a person nor an agent
   });
   CHECK(one.status("wall", "GET", "/v1/jobs") == 200);
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0", link_with(Fixture::token("agents")));
+  agent.tenant = net::kEveryTenant;
   agent.start();
   REQUIRE(coordinator::run_until(one.loop, [&] { return agent.welcomes == 1; }));
   // Not even with WebSockets that never say hello, of which an agent's token may open as many as it likes.
@@ -293,7 +295,7 @@ TEST_CASE("under TLS a node is who its certificate says, and a person needs cert
   const net::TestAuthority authority(directory, "ca");
   (void)authority.credentials(CertificateKind::kCoordinator, "c0");
   Fixture one(authority.files("c0"));
-  const auto node = authority.credentials(CertificateKind::kNode, "n0");
+  const auto node = authority.node("n0", "research");
   const auto ana = authority.credentials(CertificateKind::kPerson, "ana");
 
   FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0", link_with("", node));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "agents_world.hpp"
 #include "job_documents.hpp"
@@ -23,6 +24,25 @@ struct Tenants : World {
     std::vector<std::string> nodes;
     for (const NodeShare& share : jobs.find(name)->state().nodes) nodes.push_back(share.node);
     return nodes;
+  }
+  // That the node is told now, and whether those are all.
+  using Told = std::pair<std::set<std::string>, bool>;
+  [[nodiscard]] Told kept(std::uint64_t peer) {
+    REQUIRE_FALSE(unfinished(peer).empty());
+    const wire::UnfinishedJobs last = unfinished(peer).back();
+    return {{last.jobs().begin(), last.jobs().end()}, last.complete()};
+  }
+  void come_with(const std::string& node, std::uint64_t peer, const std::string& tenant,
+                 const std::vector<std::string>& has) {
+    wire::FromAgent hello = test::hello_of(node, "of " + node, fingerprint_json());
+    hello.mutable_hello()->set_tenant(tenant);
+    for (const std::string& job : has) hello.mutable_hello()->add_launches()->set_job(job);
+    say(peer, hello);
+  }
+  void stop(const std::string& name) {
+    jobs.find(name)->feed(Order::kStop);
+    REQUIRE_FALSE(jobs.find(name)->active());
+    agents.tick();
   }
   [[nodiscard]] int commands(std::uint64_t peer) const {
     const auto all = told.find(peer);
@@ -102,4 +122,62 @@ TEST_CASE("a node that comes back for another tenant begins nothing for the job 
   CHECK(world.commands(2) == 0);  // would be sent again to a node that is back
   world.come("n0", 3, "ana");
   CHECK(world.commands(3) == 1);
+}
+
+TEST_CASE("a node is told of unfinished jobs that may run there, and no other's") {
+  Tenants world;
+  for (const char* name : {"hers", "also-hers"}) world.submit(name, "ana");
+  world.submit("his", "bob");
+  world.submit("chiefs");
+  world.come("n0", 1, "eve");  // no job is hers: all wait
+  world.come("n1", 2, "");
+  CHECK(world.kept(1) == Tenants::Told{{}, true});
+  CHECK(world.kept(2) == Tenants::Told{{"also-hers", "chiefs", "hers", "his"}, true});
+  world.submit("eves", "eve");
+  world.submit("his-too", "bob");
+  world.agents.tick();
+  CHECK(world.kept(1) == Tenants::Told{{"eves"}, true});
+  const std::size_t before = world.unfinished(1).size();
+  for (int i = 0; i < 3; ++i) world.submit("more" + std::to_string(i), "bob");
+  world.agents.tick();
+  CHECK(world.unfinished(1).size() == before);  // not even that there is something
+  for (const wire::UnfinishedJobs& told : world.unfinished(1)) {
+    for (const std::string& name : told.jobs()) CHECK(name == "eves");
+  }
+}
+
+TEST_CASE("a node that does not show any more whose jobs it runs is told of none, and removes nothing") {
+  Tenants world;
+  world.come("n0", 1, "");
+  world.submit("hers", "ana");
+  world.agents.tick();
+  CHECK(world.kept(1) == Tenants::Told{{"hers"}, true});
+  REQUIRE(world.members.bar(1, true));
+  world.submit("his", "bob");
+  world.agents.tick();
+  CHECK(world.kept(1) == Tenants::Told{{}, false});
+}
+
+TEST_CASE("what a node has of another tenant's job is kept until that job is over, whoever the node serves by then") {
+  Tenants world;
+  for (const char* name : {"hers", "over"}) world.submit(name, "ana");
+  world.submit("his", "bob");
+  world.stop("over");
+  // It ran everybody's jobs before; nobody knows of "gone" any more.
+  world.come_with("n0", 1, "bob", {"gone", "hers", "over"});
+  CHECK(world.kept(1) == Tenants::Told{{"hers", "his"}, true});
+  world.submit("hers-too", "ana");
+  world.agents.tick();
+  CHECK(world.kept(1) == Tenants::Told{{"hers", "his"}, true});
+  world.stop("hers");
+  CHECK(world.kept(1) == Tenants::Told{{"his"}, true});
+  // A hello has no room for more than it names: nobody knows what else is there.
+  std::vector<std::string> many;
+  for (int i = 0; i < 4096; ++i) many.push_back("job" + std::to_string(i));
+  world.come_with("n0", 2, "bob", many);
+  CHECK_FALSE(world.kept(2).second);
+  world.come_with("n0", 3, "", many);
+  CHECK(world.kept(3) == Tenants::Told{{"hers-too", "his"}, true});
+  world.come_with("n0", 4, "bob", {});
+  CHECK(world.kept(4) == Tenants::Told{{"his"}, true});
 }

@@ -132,6 +132,7 @@ TEST_CASE("a hello names so many ranks and no more, and the tenant of all is non
   CHECK_FALSE(node_back(hello, "a", 9).ranks[1].of_job);
   hello.set_tenant("*");
   CHECK(introduction(hello).tenant.empty());
+  CHECK(introduction(hello).said_tenant == "*");
   hello.set_tenant("ana");
   CHECK(introduction(hello).tenant == "ana");
 }

@@ -40,6 +40,36 @@ TEST_CASE("a certificate says whose it is, what for, by whom, where and until wh
   CHECK(issued->key.find("BEGIN PRIVATE KEY") != std::string::npos);
 }
 
+TEST_CASE("a node's certificate names the tenant whose jobs it may run, beside the hosts that it is asked under") {
+  const Certificate authority = an_authority();
+  const auto issued = [&](CertificateKind kind, const std::string& tenant, std::vector<std::string> hosts = {}) {
+    CertificateRequest request = request_for(kind, "n0", std::move(hosts));
+    request.tenant = tenant;
+    return issue_certificate(authority, request);
+  };
+  for (const std::string& tenant : {std::string("ana"), std::string("*"), std::string("a@b.c_d-1"),
+                                    std::string("@section"), std::string(64, 'a')}) {
+    INFO(tenant);
+    const auto made = issued(CertificateKind::kNode, tenant, {"n0.lab", "10.0.0.1"});
+    REQUIRE(made.ok());
+    const auto described = describe_certificate(made->certificate, "n0.crt");
+    REQUIRE(described.ok());
+    CHECK(described->owner.tenant == tenant);
+    CHECK(described->hosts == std::vector<std::string>{"n0.lab", "10.0.0.1"});
+  }
+  const auto alone = describe_certificate(issued(CertificateKind::kNode, "ana")->certificate, "n0.crt");
+  CHECK(alone->owner.tenant == "ana");
+  CHECK(alone->hosts.empty());
+  CHECK_FALSE(describe_certificate(issued(CertificateKind::kNode, "")->certificate, "n0.crt")->owner.tenant);
+  for (const std::string& tenant : {std::string("a b"), std::string("a,URI:trimtab:tenant:*"), std::string("a:b"),
+                                    std::string("**"), std::string(65, 'a'), std::string("a\n")}) {
+    INFO(tenant);
+    CHECK_FALSE(issued(CertificateKind::kNode, tenant).ok());
+  }
+  CHECK_FALSE(issued(CertificateKind::kPerson, "ana").ok());
+  CHECK_FALSE(issued(CertificateKind::kCoordinator, "ana", {"c0.lab"}).ok());
+}
+
 TEST_CASE("no two certificates have one serial number or one key") {
   const Certificate authority = an_authority();
   const auto one = issue_certificate(authority, request_for(CertificateKind::kNode, "n0"));

@@ -28,8 +28,8 @@ class TestAuthority {
   }
 
   CredentialFiles write(CertificateKind kind, const std::string& name, Nanoseconds now, Nanoseconds valid_for,
-                        const std::vector<std::string>& hosts = {}) const {
-    const auto issued = issue_certificate(authority_, {kind, name, hosts, now, valid_for});
+                        const std::vector<std::string>& hosts = {}, const std::string& tenant = "") const {
+    const auto issued = issue_certificate(authority_, {kind, name, hosts, now, valid_for, tenant});
     REQUIRE(issued.ok());
     store(files(name).certificate, issued->certificate);
     store(files(name).key, issued->key);
@@ -53,6 +53,14 @@ class TestAuthority {
     if (!trusted_file.empty()) given.authority = trusted_file;
     auto loaded = Credentials::load(given, now);
     INFO((loaded.ok() ? "" : loaded.error().message));
+    REQUIRE(loaded.ok());
+    return std::move(loaded).value();
+  }
+
+  // A node's that names the tenant; empty: it names none.
+  [[nodiscard]] std::shared_ptr<Credentials> node(const std::string& name, const std::string& tenant) const {
+    const Nanoseconds now = SystemClock().wall();
+    auto loaded = Credentials::load(write(CertificateKind::kNode, name, now, std::chrono::hours(24), {}, tenant), now);
     REQUIRE(loaded.ok());
     return std::move(loaded).value();
   }

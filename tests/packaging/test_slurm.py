@@ -100,6 +100,17 @@ class Hooks(unittest.TestCase):
         wait_until(lambda: arguments.exists() and "--stop-ranks-on-exit" in arguments.read_text(), "the agent's arguments", 10)
         said = arguments.read_text().splitlines()
         self.assertEqual(said[said.index("--tenant") + 1], USER)
+        self.assertEqual(said[said.index("--config") + 1], str(self.root / "etc/trimtab/agent.toml"))
+
+    def test_the_agent_reads_the_file_of_its_user_where_there_is_one(self):
+        own = self.root / "etc/trimtab" / f"agent-{USER}.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text("")
+        self.start()
+        arguments = self.own / "arguments"
+        wait_until(lambda: arguments.exists() and "--stop-ranks-on-exit" in arguments.read_text(), "the agent's arguments", 10)
+        said = arguments.read_text().splitlines()
+        self.assertEqual(said[said.index("--config") + 1], str(own))
 
     @staticmethod
     def is_zombie(pid):

@@ -67,10 +67,10 @@ class Cluster:
                                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         return self.started[-1]
 
-    def start_agent(self, certificate, node, metrics_port=0):
+    def start_agent(self, certificate, node, metrics_port=0, *more):
         return self.start("agent", "--coordinator", f"127.0.0.1:{self.port}", "--node", node, "--state", self.path(node),
                           "--socket", self.path(f"{node}.sock"), "--metrics-address", "0.0.0.0", "--metrics-port",
-                          str(metrics_port), "--sample-period", "0s", "--memory", "1GiB", *self.tls(certificate), name=node)
+                          str(metrics_port), "--sample-period", "0s", "--memory", "1GiB", *self.tls(certificate), *more, name=node)
 
     def ask(self, person, *arguments, token=None, code=0):
         return self.run(*arguments, "--coordinator", f"127.0.0.1:{self.port}", "--state", self.path("none"),
@@ -143,6 +143,16 @@ class Security(unittest.TestCase):
                 impostor = cluster.start_agent("n0", "n1")
                 self.assertEqual(impostor.wait(timeout=20), 2)
                 self.assertIn("must be the certificate of node n1", cluster.log("n1"))
+            with self.subTest("who has a node's key is no node of another tenant"):
+                cluster.issue("node", "n2", "--tenant", "ana")
+                for said, refused in (("*", "all tenants"), ("bob", "tenant 'bob'")):
+                    thief = cluster.start_agent("n2", "n2", 0, "--tenant", said, "--run-as-root")
+                    words = f"node n2 says that it runs jobs of {refused}, but its certificate is for those of tenant 'ana'"
+                    wait_until(lambda: words in cluster.log("n2"), "the refusal", 20)
+                    self.assertIn(words, cluster.log())
+                    thief.kill()
+                    thief.wait(timeout=20)
+                self.assertEqual(cluster.nodes(), ["n0"])
             with self.subTest("a viewer gives no order, and a token is of use to its owner alone"):
                 self.assertEqual(cluster.status_of("wall", "POST", "/v1/jobs/any/stop"), 403)
                 self.assertEqual(cluster.status_of("ana", "POST", "/v1/jobs/any/stop"), 404)

@@ -23,7 +23,7 @@ struct Configuration {
   std::string socket;  // absolute
   std::string state;   // absolute: a directory
   std::string node;
-  std::string tenant;        // whose jobs alone run here; empty = everybody's
+  std::string tenant;        // whose jobs alone run here; "*" = everybody's; empty = not said
   bool run_as_root = false;  // an agent of root serves every tenant only when it is told to
   std::string address;       // where other nodes' ranks reach those here; empty = as the coordinator sees this agent
   std::uint32_t devices = 1;

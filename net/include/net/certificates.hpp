@@ -25,6 +25,7 @@ struct CertificateRequest {
   std::vector<std::string> hosts;  // DNS names and IP addresses that it may be asked under; a coordinator needs one
   Nanoseconds now{0};              // since the Unix epoch
   Nanoseconds valid_for{0};        // whole days; an authority's end ends it, too
+  std::string tenant = {};         // of a node: whose jobs it may run, "*" everybody's; empty: it does not say
 };
 
 // Signs itself and others, but no other authority.
@@ -37,7 +38,7 @@ struct CertificateDescription {
   std::string issuer;
   std::string serial;  // hexadecimal
   Nanoseconds valid_from{0};
-  std::vector<std::string> hosts;
+  std::vector<std::string> hosts;  // and what else it may be asked under, but no tenant
 };
 // Of the first certificate in `pem`; `source` is named in the error.
 [[nodiscard]] Result<CertificateDescription> describe_certificate(std::string_view pem, const std::string& source);

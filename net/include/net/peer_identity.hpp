@@ -1,6 +1,7 @@
 #pragma once
 
-// Who a certificate of the cluster's authority belongs to: the subject's CN is the name, its OU the kind. Plain values.
+// Who a certificate of the cluster's authority belongs to: the subject's CN is the name, its OU the kind; of a node's,
+// a URI "trimtab:tenant:NAME" among the alternative names says whose jobs the node may run. Plain values.
 
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ struct PeerIdentity {
   std::string name;
   std::optional<CertificateKind> kind;  // nothing: made by somebody who does not know these kinds
   Nanoseconds expires{0};               // since the Unix epoch
+  // Of a node: "*" is everybody's; nothing where the certificate does not say. Not checked: compare it, no more.
+  std::optional<std::string> tenant = {};
 };
 
 }  // namespace trimtab::net

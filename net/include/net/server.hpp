@@ -102,6 +102,8 @@ class Server final {
   void introduced(PeerId peer);
   // By certificate; nothing without TLS, or when the peer is gone.
   [[nodiscard]] std::optional<PeerIdentity> identity(PeerId peer) const;
+  // That it showed when it became a WebSocket, never to be logged; empty without one, or when the peer is gone.
+  [[nodiscard]] std::string token(PeerId peer) const;
   // What has come from the peer so far, by the kernel's account: grows while a frame is on its way that nobody has read
   // yet. 0 when the peer is gone.
   [[nodiscard]] std::uint64_t received_bytes(PeerId peer) const;

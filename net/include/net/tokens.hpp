@@ -29,7 +29,7 @@ inline constexpr const char* kEveryTenant = "*";
 struct TokenOwner {
   std::string name;
   Role role = Role::kView;
-  std::string tenant;  // whose jobs it sees and owns; kEveryTenant: all
+  std::string tenant;  // whose jobs it sees and owns, of an agent: whose it may run; kEveryTenant: all
 };
 
 // One line each: NAME ROLE TENANT sha256:HEX; '#' begins a comment. Plain values.
@@ -46,6 +46,8 @@ class Tokens final {
   // False when there is none of that name.
   bool remove(std::string_view name);
   [[nodiscard]] std::vector<TokenOwner> owners() const;
+  // Whether those who may hand in jobs are of more than one tenant; kEveryTenant counts as one.
+  [[nodiscard]] bool has_several_tenants() const;
 
  private:
   struct Entry {

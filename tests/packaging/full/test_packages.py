@@ -116,7 +116,7 @@ class Packages(unittest.TestCase):
         self.assertIn("/usr/lib/trimtab/libtrimtab-inject.so", report)
         self.assertIn("there is no file /etc/trimtab/tokens", report)
         self.inside("bash", "-c", "umask 027; trimtab token add ana --role operate --tenant '*' --tokens /etc/trimtab/tokens"
-                                  " -o /root/token && trimtab token add n0 --role agent --tokens /etc/trimtab/tokens"
+                                  " -o /root/token && trimtab token add n0 --role agent --tenant '*' --tokens /etc/trimtab/tokens"
                                   " -o /etc/trimtab/agent.token")
         self.inside("bash", "-c", "chgrp trimtab-coordinator /etc/trimtab/tokens && chmod 640 /etc/trimtab/tokens"
                                   " && chgrp trimtab /etc/trimtab/agent.token && chmod 640 /etc/trimtab/agent.token")
