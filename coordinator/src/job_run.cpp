@@ -10,7 +10,6 @@
 
 #include "cost_needs.hpp"
 #include "earlier_failures.hpp"
-#include "joining_nodes.hpp"
 #include "nccl_tables.hpp"
 #include "net/tokens.hpp"
 #include "rendezvous.hpp"
@@ -18,6 +17,7 @@
 #include "schema/hash64.hpp"
 #include "schema/model.hpp"
 #include "tuner/calibration.hpp"
+#include "tuning/joining_nodes.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 

@@ -20,6 +20,7 @@
 #include "schema/job.hpp"
 #include "schema/protocol_version.hpp"
 #include "tuning/event.hpp"
+#include "tuning/joining_nodes.hpp"
 
 namespace trimtab::coordinator {
 
@@ -72,14 +73,6 @@ struct Placement {
   std::vector<NodeShare> nodes;
   Cluster cluster;
   std::string fingerprint;
-};
-
-// A job's nodes as they are, and others behind them.
-struct LargerPlacement {
-  std::vector<NodeShare> nodes;
-  Cluster cluster;
-  std::vector<NodeShare> joined;  // the others among them
-  std::string key;                // differs when other agents join
 };
 
 // What an agent's coming has put in the past.

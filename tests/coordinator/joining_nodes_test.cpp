@@ -1,4 +1,4 @@
-#include "joining_nodes.hpp"
+#include "tuning/joining_nodes.hpp"
 
 #include <catch2/catch.hpp>
 

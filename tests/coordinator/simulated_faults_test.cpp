@@ -170,10 +170,87 @@ TEST_CASE("a device at half of its speed is named, and its costs are taken as pr
     INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
     CHECK(job.lives());
     CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
-    const bool said = job.says("drift: what has changed: device 1 of node n0 is at ");
+    const bool said = job.says("drift: what has changed: device 1 of node n0 runs at ");
     named += said ? 1 : 0;
     if (said)
       CHECK(job.says("all operators' on slow devices; until trials measure, they are taken as probed (device 1 at"));
   }
   CHECK(named >= 3);
+}
+
+TEST_CASE(
+    "a second change soon after the job was tuned again is waited for until it may be tuned once more, seeds 1 to 4",
+    "[simulation][faults]") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed);
+    input.job.trials.max_trials = 2;
+    input.scenario.drift.push_back({1500, "device", "", "", 0, 0.5, 0, ""});
+    input.scenario.drift.push_back({1600, "device", "", "", 2, 0.4, 0, ""});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.says("drift: the job is not tuned again for it before step "));
+    CHECK(job.says("what has changed: device 2 of node n0"));
+    CHECK(job.verdict["regret"].get<double>() <= 0.02);
+  }
+}
+
+TEST_CASE("a lost node that joins again is offered, planned for and run on, seeds 1 to 4", "[simulation][faults]") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.job.trials.overhead = 1;
+    input.scenario.drift.push_back({2000, "lost", "", "n1", 0, 1, 1e9, ""});
+    input.scenario.drift.push_back({4000, "joined", "", "n1", 0, 1, 0, ""});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.says("the job goes on without, on 4 devices"));
+    CHECK(job.says("ranks: node n1 has joined: a plan for 6 devices is searched"));
+    CHECK(job.says("ranks: node n1 stays with the job: "));
+    CHECK(job.verdict["devices_left"] == 6);
+    CHECK(job.verdict["resizes"] == 2);
+    CHECK(job.lives());
+    CHECK(job.verdict["regret"].get<double>() <= 0.1);
+  }
+}
+
+TEST_CASE("a node that nobody knew takes the place of a lost one, with slower devices as they are probed, seeds 1 to 4",
+          "[simulation][faults]") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.job.trials.overhead = 1;
+    input.scenario.drift.push_back({1000, "joined", "", "n7", 0, 0.6, 0, ""});
+    input.scenario.drift.push_back({2000, "lost", "", "n1", 0, 1, 1e9, ""});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.says("ranks: node n7 has joined (of another hardware fingerprint, probed at "));
+    CHECK(job.lives());
+    CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
+    CHECK(job.verdict["regret"].get<double>() <= 0.1);
+  }
+}
+
+TEST_CASE("a lost node that comes back as slower hardware is measured anew and tuned for, seeds 1 to 4",
+          "[simulation][faults]") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulationInput input = small_input(seed, 3);
+    input.job.trials.overhead = 1;
+    input.scenario.drift.push_back({2000, "lost", "", "n1", 0, 0.5, 20, ""});
+    const Simulated job = run(input);
+    INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
+    CHECK(job.says("drift: node n1 came back as other hardware: fingerprint n1-since-step-2000 instead of "));
+    CHECK(job.says(
+        "drift: node n1, which is of other hardware, computes, beside what costs were measured on: device 2 at "));
+    CHECK(job.says("drift: the running plan is measured anew, with node n1 as it is now"));
+    CHECK(job.verdict["devices_left"] == 6);
+    CHECK(job.lives());
+    CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
+    CHECK(job.verdict["regret"].get<double>() <= 0.05);
+  }
+}
+
+TEST_CASE("a node that is there cannot join", "[simulation][faults]") {
+  SimulationInput input = small_input(2, 3);
+  input.scenario.drift.push_back({10, "joined", "", "n1", 0, 1, 0, ""});
+  const auto outcome = simulate(input, [](double, const std::string&, const std::string&) {});
+  REQUIRE_FALSE(outcome.ok());
+  CHECK(outcome.error().message.find("node 'n1' cannot join at step 10: it is there already") != std::string::npos);
 }

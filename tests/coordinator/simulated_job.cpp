@@ -38,6 +38,7 @@ SimulationInput small_input(std::uint64_t seed, int nodes) {
   input.costs = world.costs;
   input.seed = seed;
   input.evaluations = 2000;
+  input.scenario.truth.way = input.scenario.truth.plan = 0;
   input.job.name = "simulated";
   input.job.mode = JobMode::kAuto;
   input.job.steps = 20'000;

@@ -10,7 +10,8 @@
 
 namespace trimtab::coordinator {
 
-// Devices are on `nodes` nodes, four in all or two on each of more.
+// Devices are on `nodes` nodes, four in all or two on each of more. Plans take what their costs say: how near a job
+// comes to the best is then a matter of learning those.
 [[nodiscard]] SimulationInput small_input(std::uint64_t seed, int nodes = 1);
 
 struct Simulated {

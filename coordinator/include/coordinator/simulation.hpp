@@ -27,6 +27,10 @@ struct TruthSettings {
   // What no factor explains: of each operator's times together, and of each single time.
   double operators = 0.08;
   double spread = 0.03;
+  // What no cost explains of a step: of all operators that are run in one way (count of stages, samples, split,
+  // sharding, schedule) together, and of each plan alone. Standard deviations, in logarithms.
+  double way = 0.045;
+  double plan = 0.01;
   double step_overhead_ms = 0;  // per step, owned by nothing
 };
 
@@ -63,7 +67,9 @@ struct FaultSettings {
 // Something changes at a step. kind "link": links of `level` deliver `share` of their bandwidth and take `latency_us`
 // longer: all of them, or that of `node` to `peer`, which then decides what collectives over the level take. "device":
 // device `device` computes at `share` of its speed. "lost": `node` is away for `seconds` and its ranks are dead when it
-// is back. "coordinator": it dies, and another goes on from what was stored.
+// is back; a `share` other than 1: it comes back as other hardware, whose devices compute at it. "joined": an agent on
+// `node` is there, which nobody knew or which was lost; with devices of `share`, too. "coordinator": it dies, and
+// another goes on from what was stored.
 struct DriftSettings {
   std::int64_t at_step = 0;
   std::string kind;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "schema/hash64.hpp"
 #include "tuner/cost_table.hpp"
 
 namespace trimtab::coordinator {
@@ -84,6 +85,37 @@ Cost wronged(const Cost& cost, const TrueFactors& factors, double spread, Operat
 
 constexpr const char* kSlow = "@slow";
 
+// A standard normal number for a text, the same for a seed whenever it is asked for.
+double drawn_for(std::string_view text, std::uint64_t seed) {
+  return Random(seed ^ hash64(text)).normal();
+}
+
+// How a plan runs the operators of a segment: what the model gets wrong about it holds for all that are run so.
+std::string way_of(const Plan& plan, const Segment& segment) {
+  std::string text;
+  for (const std::int64_t number :
+       {static_cast<std::int64_t>(plan.stages.size()), std::int64_t{plan.microbatch}, std::int64_t{segment.dp},
+        std::int64_t{segment.tp}, std::int64_t{segment.cp}, static_cast<std::int64_t>(segment.sharded),
+        std::int64_t{segment.sharded_degree}, static_cast<std::int64_t>(plan.schedule.kind),
+        std::int64_t{plan.schedule.sliced_microbatches}, std::int64_t{plan.schedule.sub_batches}}) {
+    text += std::to_string(number) + " ";
+  }
+  return text;
+}
+
+// The mean over operators, each by the way that it is run.
+double drawn_for_ways(const Plan& plan, std::uint64_t seed) {
+  double sum = 0;
+  double operators = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const Segment& segment : stage.segments) {
+      sum += segment.operators.size() * drawn_for(way_of(plan, segment), seed);
+      operators += segment.operators.size();
+    }
+  }
+  return operators > 0 ? sum / operators : 0;
+}
+
 }  // namespace
 
 Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster, const std::vector<Cost>& costs,
@@ -92,6 +124,9 @@ Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster
   truth.model_ = model;
   truth.cluster_ = cluster;
   truth.step_overhead_ms_ = settings.step_overhead_ms;
+  truth.way_scatter_ = settings.way;
+  truth.plan_scatter_ = settings.plan;
+  truth.scatter_seed_ = seed ^ 0x5ca77e4;
   Random random(seed);
   truth.factors_ = {
       drawn(settings.computation, settings.error, random), drawn(settings.communication, settings.error, random),
@@ -117,8 +152,12 @@ Status GroundTruth::rebuild() {
   current_.emplace(std::move(table));
   slowed_.reset();
   prices_.clear();
-  if (std::ranges::all_of(device_share_, [](const auto& one) { return one.second == 1; })) return {};
-  slow_devices(device_share_, cluster);
+  std::map<std::int32_t, double> slow;
+  for (std::int32_t device = 0; device < cluster_.devices(); ++device) {
+    if (device_share(device) != 1) slow[device] = device_share(device);
+  }
+  if (slow.empty()) return {};
+  slow_devices(slow, cluster);
   TRIMTAB_TRY(tuner::CostTable slowed, tuner::CostTable::build(model_, cluster, current_costs_, {true}));
   slowed_.emplace(std::move(slowed));
   return {};
@@ -149,25 +188,35 @@ Status GroundTruth::set_device(std::int32_t device, double share) {
     return bad_input("drift of devices: the cluster has devices 0 to " + std::to_string(cluster_.devices() - 1) +
                      ", not " + std::to_string(device));
   }
-  device_share_[device] = share;
+  device_share_[subject_of(device)] = share;
   return rebuild();
 }
 
+GroundTruth::Device GroundTruth::subject_of(std::int32_t device) const {
+  for (const Node& node : cluster_.nodes) {
+    if (device < node.devices) return {node.name, device};
+    device -= node.devices;
+  }
+  TRIMTAB_ASSERT(false, "a device of the job's nodes");
+  return {};
+}
+
 double GroundTruth::device_share(std::int32_t device) const {
-  const auto found = device_share_.find(device);
+  const Device subject = subject_of(device);
+  return device_share(subject.first, subject.second);
+}
+
+double GroundTruth::device_share(const std::string& node, std::int32_t device_of_node) const {
+  const auto found = device_share_.find({node, device_of_node});
   return found == device_share_.end() ? 1 : found->second;
 }
 
-Status GroundTruth::remove_nodes(const std::set<std::string>& nodes) {
-  std::map<std::int32_t, double> left;
-  std::int32_t next = 0;
-  for (std::int32_t device = 0; device < cluster_.devices(); ++device) {
-    if (nodes.contains(cluster_.nodes[cluster_.node_of(device)].name)) continue;
-    if (device_share_.contains(device)) left[next] = device_share_[device];
-    ++next;
-  }
-  device_share_ = std::move(left);
-  std::erase_if(cluster_.nodes, [&](const Node& node) { return nodes.contains(node.name); });
+void GroundTruth::set_hardware(const std::string& node, std::int32_t devices, double share) {
+  for (std::int32_t i = 0; i < devices; ++i) device_share_[{node, i}] = share;
+}
+
+Status GroundTruth::set_nodes(const std::vector<Node>& nodes) {
+  cluster_.nodes = nodes;
   return rebuild();
 }
 
@@ -202,11 +251,17 @@ double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
   return tuner::NativeCostModel(*table).evaluate(plan).iteration_ms;
 }
 
-TruePrice GroundTruth::evaluate(const Plan& plan) const {
+// What no cost explains, whose cost it may be: a plan keeps it whatever becomes of the cluster.
+double GroundTruth::scatter_of(const Plan& plan, const std::string& hash) const {
+  return std::exp(way_scatter_ * drawn_for_ways(plan, scatter_seed_) + plan_scatter_ * drawn_for(hash, ~scatter_seed_));
+}
+
+TruePrice GroundTruth::evaluate(const Plan& plan, const std::string& hash) const {
   const Prediction prediction = current_->evaluate(plan);
   TruePrice price;
   const double healthy = prediction.iteration_ms;
-  price.ms = (device_share_.empty() ? healthy : throttled_ms(plan, healthy)) + step_overhead_ms_;
+  const double of_costs = slowed_ ? throttled_ms(plan, healthy) : healthy;
+  price.ms = of_costs * scatter_of(plan, hash) + step_overhead_ms_;
   price.fits = prediction.feasible;
   price.peak_bytes.assign(static_cast<std::size_t>(cluster_.devices()), 0.0);
   price.pass_ms = price.peak_bytes;
@@ -224,7 +279,7 @@ TruePrice GroundTruth::evaluate(const Plan& plan) const {
 
 const TruePrice& GroundTruth::price(const Plan& plan, const std::string& hash) {
   const auto found = prices_.find(hash);
-  return found != prices_.end() ? found->second : prices_.emplace(hash, evaluate(plan)).first->second;
+  return found != prices_.end() ? found->second : prices_.emplace(hash, evaluate(plan, hash)).first->second;
 }
 
 }  // namespace trimtab::coordinator

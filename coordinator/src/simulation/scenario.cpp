@@ -23,7 +23,7 @@ struct NumberKey {
 };
 
 constexpr double kMany = 1e12;
-constexpr std::array<NumberKey<TruthSettings>, 8> kTruth{
+constexpr std::array<NumberKey<TruthSettings>, 10> kTruth{
     {{"computation", &TruthSettings::computation, 0, 100},
      {"communication", &TruthSettings::communication, 0, 100},
      {"overlap", &TruthSettings::overlap, 0, 100},
@@ -31,6 +31,8 @@ constexpr std::array<NumberKey<TruthSettings>, 8> kTruth{
      {"error", &TruthSettings::error, 0, 2},
      {"operators", &TruthSettings::operators, 0, 2},
      {"spread", &TruthSettings::spread, 0, 2},
+     {"way", &TruthSettings::way, 0, 2},
+     {"plan", &TruthSettings::plan, 0, 2},
      {"step_overhead_ms", &TruthSettings::step_overhead_ms, 0, kMany}}};
 constexpr std::array<NumberKey<NoiseSettings>, 6> kNoise{
     {{"step", &NoiseSettings::step, 0, 2},
@@ -171,9 +173,11 @@ Status read_drift(Section in, DriftSettings& drift) {
     return in.refuse("a drift of one link needs both its nodes: node = \"n3\", peer = \"n4\"");
   }
   if (drift.kind == "lost" && drift.node.empty()) return in.refuse("a lost node needs its name: node = \"n1\"");
-  static const std::vector<std::string_view> kKinds = {"link", "device", "lost", "coordinator"};
+  if (drift.kind == "joined" && drift.node.empty()) return in.refuse("a node that joins needs a name: node = \"n9\"");
+  static const std::vector<std::string_view> kKinds = {"link", "device", "lost", "joined", "coordinator"};
   if (std::find(kKinds.begin(), kKinds.end(), drift.kind) != kKinds.end()) return {};
-  return in.refuse("drift.kind is '" + drift.kind + "'; \"link\", \"device\", \"lost\" or \"coordinator\" is needed");
+  return in.refuse("drift.kind is '" + drift.kind +
+                   "'; \"link\", \"device\", \"lost\", \"joined\" or \"coordinator\" is needed");
 }
 
 Status read_drifts(const toml::node& node, std::string_view source, std::vector<DriftSettings>& drifts) {

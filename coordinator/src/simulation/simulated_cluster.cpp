@@ -14,6 +14,7 @@ constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
 constexpr Nanoseconds kSilence = std::chrono::seconds(1);
 constexpr std::int64_t kSnapshotEvery = 20;  // steps
 constexpr double kProbeMs = 10;
+constexpr const char* kDeviceWork = "clock";  // as agents probe GPUs
 constexpr double kRoundTripMs = 0.1;
 constexpr double kProbeNoise = 0.02;
 // Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/step_passes.hpp).
@@ -37,7 +38,7 @@ SimulatedCluster::HashedPlan SimulatedCluster::parsed(const std::string& plan_js
 
 SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario,
                                    std::int64_t steps, std::uint64_t seed)
-    : cluster_(cluster),
+    : nodes_(cluster),
       truth_(truth),
       scenario_(scenario),
       noise_(scenario.noise, seed),
@@ -46,16 +47,6 @@ SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, c
       job_steps_(steps) {
   std::stable_sort(scenario_.drift.begin(), scenario_.drift.end(),
                    [](const DriftSettings& a, const DriftSettings& b) { return a.at_step < b.at_step; });
-}
-
-std::vector<NodeShare> SimulatedCluster::nodes() const {
-  std::vector<NodeShare> shares;
-  std::int32_t first = 0;
-  for (const Node& node : cluster_.nodes) {
-    shares.push_back({node.name, first, node.devices});
-    first += node.devices;
-  }
-  return shares;
 }
 
 std::optional<Event> SimulatedCluster::next_event() {
@@ -70,7 +61,8 @@ void SimulatedCluster::set_incumbent(const PlanText& plan) {
 }
 
 void SimulatedCluster::tell(std::int32_t rank, RankNews news) {
-  const bool heard = away_.empty() || !away_.contains(cluster_.nodes[cluster_.node_of(rank)].name);
+  const Cluster& cluster = nodes_.job();
+  const bool heard = !nodes_.next_return() || !nodes_.is_away(cluster.nodes[cluster.node_of(rank)].name);
   if (heard) events_.emplace_back(FromRank{rank, launch_, std::move(news)});
 }
 
@@ -83,7 +75,7 @@ Status SimulatedCluster::carry_out(const Action& action) {
   if (const auto* wanted = std::get_if<LaunchOn>(&action)) return launch(*wanted);
   if (const auto* wanted = std::get_if<KillOn>(&action)) kill(*wanted);
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) propose(*proposed);
-  if (std::holds_alternative<ProbeHardware>(action)) probe();
+  if (std::holds_alternative<ProbeHardware>(action)) events_.emplace_back(probed(nodes_.job()));
   if (const auto* commit = std::get_if<CommitPlan>(&action)) {
     const auto found = proposals_.find(commit->epoch);
     if (found != proposals_.end()) found->second.commit_step = commit->step;
@@ -93,20 +85,13 @@ Status SimulatedCluster::carry_out(const Action& action) {
   return {};
 }
 
-// A launch for fewer devices than there were: the job goes on without the nodes that are away.
-Status SimulatedCluster::leave_lost_nodes() {
-  std::int32_t devices = 0;
-  for (const Stage& stage : running_.plan.stages) devices += static_cast<std::int32_t>(stage.devices.size());
-  if (devices >= cluster_.devices()) return {};
-  std::set<std::string> lost;
-  for (const auto& [node, until] : away_) lost.insert(node);
-  std::erase_if(cluster_.nodes, [&](const Node& node) { return lost.contains(node.name); });
-  TRIMTAB_ASSERT(devices == cluster_.devices(), "a plan is for the nodes that are there");
-  return truth_.remove_nodes(lost);
+Status SimulatedCluster::run_on(const std::vector<NodeShare>& nodes) {
+  if (!nodes_.run_on(nodes)) return {};
+  return truth_.set_nodes(nodes_.job().nodes);
 }
 
 Status SimulatedCluster::launch(const LaunchOn& wanted) {
-  if (away_.contains(wanted.node)) return {};
+  if (nodes_.is_away(wanted.node)) return {};
   if (wanted.launch != launch_) {
     launch_ = wanted.launch;
     launched_on_.clear();
@@ -117,7 +102,6 @@ Status SimulatedCluster::launch(const LaunchOn& wanted) {
     last_step_ = wanted.steps > 0 ? wanted.steps : job_steps_;
     epoch_ = wanted.epoch;
     running_ = parsed(wanted.plan_json);
-    TRIMTAB_TRY_STATUS(leave_lost_nodes());
     steps_on_plan_ = preparations_ = 0;
     starts_ = launch_ == 1;
     const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
@@ -126,13 +110,13 @@ Status SimulatedCluster::launch(const LaunchOn& wanted) {
     clock_.advance(nanoseconds(ms));
   }
   launched_on_.insert(wanted.node);
-  alive_ = launched_on_.size() == cluster_.nodes.size();
+  alive_ = launched_on_.size() == nodes_.job().nodes.size();
   events_.emplace_back(CommandFinished{wanted.tag, true, "", ""});
   return {};
 }
 
 void SimulatedCluster::kill(const KillOn& wanted) {
-  if (away_.contains(wanted.node)) return;
+  if (nodes_.is_away(wanted.node)) return;
   if (wanted.launch == launch_) {
     launched_on_.erase(wanted.node);
     alive_ = false;
@@ -153,7 +137,7 @@ void SimulatedCluster::stand_still(double ms) {
 
 Status SimulatedCluster::advance() {
   TRIMTAB_TRY_STATUS(meet_drift());
-  return_nodes();
+  TRIMTAB_TRY_STATUS(return_nodes());
   if (!alive_ || silent_) {
     clock_.advance(kSilence);
     spent_.changes_ms += 1e3 * std::chrono::duration<double>(kSilence).count();
@@ -289,19 +273,20 @@ Probe SimulatedCluster::link_probe(const std::string& level, const std::string& 
 }
 
 // Each device, the links inside of each node, and those between neighbours in the order of the cluster.
-void SimulatedCluster::probe() {
+HardwareProbed SimulatedCluster::probed(const Cluster& cluster) {
   HardwareProbed answer;
   std::int32_t device = 0;
-  for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
-    const Node& node = cluster_.nodes[i];
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const Node& node = cluster.nodes[i];
     for (std::int32_t k = 0; k < node.devices; ++k, ++device) {
-      answer.probes.push_back({device, node.name, "", "", probed_ms(kProbeMs / truth_.device_share(device))});
+      const double ms = probed_ms(kProbeMs / truth_.device_share(node.name, k));
+      answer.probes.push_back({device, node.name, "", "", ms, kDeviceWork});
     }
     if (node.devices > 1) answer.probes.push_back(link_probe("intra_node", node.name, ""));
-    if (i + 1 == cluster_.nodes.size()) continue;
-    answer.probes.push_back(link_probe("inter_node", node.name, cluster_.nodes[i + 1].name));
+    if (i + 1 == cluster.nodes.size()) continue;
+    answer.probes.push_back(link_probe("inter_node", node.name, cluster.nodes[i + 1].name));
   }
-  events_.emplace_back(std::move(answer));
+  return answer;
 }
 
 void SimulatedCluster::draw_lies(bool is_new) {
@@ -325,8 +310,8 @@ bool SimulatedCluster::coordinator_died() {
 
 void SimulatedCluster::introduce_nodes() {
   for (const NodeShare& share : nodes()) {
-    if (away_.contains(share.node)) continue;
-    NodeBack back{share.node, {}};
+    if (nodes_.is_away(share.node)) continue;
+    NodeBack back = nodes_.introduction(share.node);
     for (std::int32_t i = 0; alive_ && i < share.ranks; ++i) {
       back.ranks.push_back({share.first_rank + i, launch_, epoch_});
     }
@@ -345,6 +330,7 @@ void SimulatedCluster::end_ranks(int exit_code, const std::string& last_output) 
 Status SimulatedCluster::meet_drift() {
   while (drift_next_ < scenario_.drift.size() && scenario_.drift[drift_next_].at_step <= step_) {
     const DriftSettings& drift = scenario_.drift[drift_next_++];
+    drifted_at_ = clock_.monotonic();
     if (drift.kind == "link") {
       const LinkChange change{drift.share, drift.latency_us * 1e-3};
       const bool alone = !drift.node.empty() && drift.level == "inter_node";
@@ -354,31 +340,55 @@ Status SimulatedCluster::meet_drift() {
     }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));
     if (drift.kind == "coordinator") coordinator_died_ = true;
-    if (drift.kind != "lost") continue;
-    const bool known = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
-                                   [&](const Node& node) { return node.name == drift.node; });
-    if (!known) return bad_input("drift: the cluster has no node '" + drift.node + "'");
-    lose(drift);
+    TRIMTAB_TRY_STATUS(meet_drift_of_nodes(drift));
   }
   return {};
 }
 
-void SimulatedCluster::lose(const DriftSettings& drift) {
-  away_[drift.node] = clock_.monotonic() + nanoseconds(drift.seconds * 1e3);
-  launched_on_.erase(drift.node);
-  alive_ = false;
-  events_.emplace_back(NodeLost{drift.node});
+Status SimulatedCluster::meet_drift_of_nodes(const DriftSettings& drift) {
+  if (drift.kind == "joined") return join(drift);
+  if (drift.kind != "lost") return {};
+  if (!nodes_.is_known(drift.node)) return bad_input("drift: the cluster has no node '" + drift.node + "'");
+  lose(drift);
+  return {};
 }
 
-void SimulatedCluster::return_nodes() {
-  for (auto it = away_.begin(); it != away_.end();) {
-    if (clock_.monotonic() < it->second) {
-      ++it;
-      continue;
-    }
-    events_.emplace_back(NodeBack{it->first, {}});
-    it = away_.erase(it);
+void SimulatedCluster::lose(const DriftSettings& drift) {
+  nodes_.leave(drift.node, clock_.monotonic() + nanoseconds(drift.seconds * 1e3));
+  if (drift.share != 1) replacements_[drift.node] = drift.share;
+  events_.emplace_back(NodeLost{drift.node});
+  if (!nodes_.has_ranks(drift.node)) return;
+  launched_on_.erase(drift.node);
+  alive_ = false;
+}
+
+// An agent that nobody knew, or one that is away: it is back before its time.
+Status SimulatedCluster::join(const DriftSettings& drift) {
+  const bool is_new = !nodes_.is_known(drift.node);
+  if (!is_new && !nodes_.is_away(drift.node)) {
+    return bad_input("drift: node '" + drift.node + "' cannot join at step " + std::to_string(drift.at_step) +
+                     ": it is there already");
   }
+  if (is_new) nodes_.add(drift.node);
+  if (drift.share != 1) replacements_[drift.node] = drift.share;
+  nodes_.leave(drift.node, clock_.monotonic());
+  return return_nodes();
+}
+
+// Other devices are in the node from here on.
+void SimulatedCluster::replace(const std::string& node, double share) {
+  nodes_.replace(node, node + "-since-step-" + std::to_string(step_));
+  truth_.set_hardware(node, nodes_.introduction(node).devices, share);
+}
+
+Status SimulatedCluster::return_nodes() {
+  for (const std::string& node : nodes_.take_returns(clock_.monotonic())) {
+    const auto other = replacements_.extract(node);
+    if (other) replace(node, other.mapped());
+    events_.emplace_back(nodes_.introduction(node));
+    if (other && nodes_.has_ranks(node)) TRIMTAB_TRY_STATUS(truth_.set_nodes(nodes_.job().nodes));
+  }
+  return {};
 }
 
 }  // namespace trimtab::coordinator

@@ -17,6 +17,7 @@
 #include "coordinator/simulation.hpp"
 #include "schema/cluster.hpp"
 #include "simulation/ground_truth.hpp"
+#include "simulation/simulated_nodes.hpp"
 #include "simulation/step_noise.hpp"
 #include "tuning/action.hpp"
 #include "tuning/event.hpp"
@@ -35,10 +36,11 @@ class SimulatedCluster {
   SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario, std::int64_t steps,
                    std::uint64_t seed);
 
-  [[nodiscard]] std::vector<NodeShare> nodes() const;
-  // Actions of preparation and searches are not the cluster's: the caller answers them. Fails where the cluster that a
-  // lost node leaves cannot be priced.
+  [[nodiscard]] std::vector<NodeShare> nodes() const { return nodes_.shares(); }
+  // Actions of preparation and searches are not the cluster's: the caller answers them.
   [[nodiscard]] Status carry_out(const Action& action);
+  // The job's launches are on these nodes from here on. Fails where that cluster cannot be priced.
+  [[nodiscard]] Status run_on(const std::vector<NodeShare>& nodes);
   // A training step, or a second of silence. Fails where a drift event names what the cluster does not have.
   [[nodiscard]] Status advance();
   [[nodiscard]] std::optional<Event> next_event();
@@ -52,7 +54,17 @@ class SimulatedCluster {
   [[nodiscard]] bool coordinator_died();
   // What the agents tell the next one: every node that is there, with its running ranks.
   void introduce_nodes();
+  // The agents beside the job's that could join it, and a probe of all of them.
+  [[nodiscard]] std::optional<LargerPlacement> place_more(std::int32_t world_size,
+                                                          const std::vector<NodeShare>& present) const {
+    return nodes_.place_more(world_size, present);
+  }
+  [[nodiscard]] HardwareProbed probed(const Cluster& cluster);
+  // When the next node that is away comes back.
+  [[nodiscard]] std::optional<Nanoseconds> next_return() const { return nodes_.next_return(); }
   [[nodiscard]] bool drift_to_come() const { return drift_next_ < scenario_.drift.size(); }
+  // When the latest drift began.
+  [[nodiscard]] Nanoseconds drifted_at() const { return drifted_at_; }
 
  private:
   struct HashedPlan {
@@ -74,11 +86,12 @@ class SimulatedCluster {
   void tell_passes(const TruePrice& price, double warmup);
   void spend(double true_ms, double ms, double noise);
   [[nodiscard]] Status meet_drift();
+  [[nodiscard]] Status meet_drift_of_nodes(const DriftSettings& drift);
   void lose(const DriftSettings& drift);
-  void return_nodes();
+  [[nodiscard]] Status join(const DriftSettings& drift);
+  void replace(const std::string& node, double share);
+  [[nodiscard]] Status return_nodes();
   void stand_still(double ms);
-  [[nodiscard]] Status leave_lost_nodes();
-  void probe();
   [[nodiscard]] double probed_ms(double true_ms);
   [[nodiscard]] DriftSettings link_drift(const std::string& level, const std::string& node,
                                          const std::string& peer) const;
@@ -88,11 +101,11 @@ class SimulatedCluster {
   void end_ranks(int exit_code, const std::string& last_output);
   void tell(std::int32_t rank, RankNews news);
   void tell_all(const RankNews& news);
-  [[nodiscard]] std::int32_t ranks() const { return cluster_.devices(); }
+  [[nodiscard]] std::int32_t ranks() const { return nodes_.job().devices(); }
   [[nodiscard]] const TruePrice& price_of(const HashedPlan& plan) { return truth_.price(plan.plan, plan.hash); }
   [[nodiscard]] static HashedPlan parsed(const std::string& plan_json);
 
-  Cluster cluster_;
+  SimulatedNodes nodes_;
   GroundTruth& truth_;
   Scenario scenario_;
   StepNoise noise_;
@@ -102,6 +115,7 @@ class SimulatedCluster {
   std::deque<Event> events_;
   TimeSpent spent_;
   std::size_t drift_next_ = 0;
+  Nanoseconds drifted_at_{0};
   HashedPlan incumbent_;
 
   std::int64_t job_steps_ = 0;
@@ -117,12 +131,12 @@ class SimulatedCluster {
   double clock_speed_ = 1;
   std::vector<DriftSettings> slow_links_;  // so far, the last of a link counts
   std::set<std::string> launched_on_;
-  std::map<std::string, Nanoseconds> away_;  // until when, by node
+  std::map<std::string, double> replacements_;  // of nodes that are away: the speed of what comes in their place
   std::uint64_t epoch_ = 0;
   HashedPlan running_;
   std::int64_t steps_on_plan_ = 0;
   std::int64_t preparations_ = 0;  // of this launch; the last rank tells of them
-  bool starts_ = false;  // no plan has been changed since the first launch
+  bool starts_ = false;            // no plan has been changed since the first launch
   std::map<std::uint64_t, Proposal> proposals_;
   std::set<std::string> ran_;  // plans that have worked once
 };

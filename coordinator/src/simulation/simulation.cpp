@@ -8,19 +8,31 @@
 
 #include "report.hpp"
 #include "simulation/ground_truth.hpp"
+#include "simulation/initial_plan.hpp"
 #include "simulation/simulated_cluster.hpp"
+#include "simulation/true_best.hpp"
 #include "simulation/unmodelled_planner.hpp"
 #include "simulation/verdict.hpp"
-#include "tuner/search.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
 constexpr std::array<std::string_view, 6> kPlanners = {"tuner", "random", "hill-climb", "grid", "grid-fast", "sweep"};
-constexpr std::int64_t kStepsAfterDrift = 400;     // that a job may take to notice and to retune
+constexpr std::int64_t kStepsToNotice = 400;       // that steps may need to tell of a drift
+constexpr int kLooksToNotice = 4;                  // that looks may need, where steps do not tell
 constexpr std::uint64_t kMostRounds = 50'000'000;  // of the loop: more is a machine that stands still
 constexpr std::size_t kStepsKept = 20'000;         // measured steps of the report
+
+// Than it was: the steps of a plan that avoids it do not tell.
+bool recovers(const DriftSettings& drift, const std::vector<DriftSettings>& all) {
+  return std::ranges::any_of(all, [&drift](const DriftSettings& before) {
+    const bool same = before.kind == drift.kind && before.device == drift.device && before.level == drift.level &&
+                      before.node == drift.node && before.peer == drift.peer;
+    const bool faster = before.share < drift.share || before.latency_us > drift.latency_us;
+    return same && before.at_step < drift.at_step && faster;
+  });
+}
 
 class Simulation {
  public:
@@ -31,9 +43,11 @@ class Simulation {
         cluster_(cluster, truth_, input.scenario, input.job.steps, input.seed * 2 + 1),
         verdict_(truth_),
         tuning_(begin_state(input, cluster.devices())),
-        cluster_json_(to_json(cluster)) {
+        cluster_json_(to_json(cluster)),
+        fingerprint_(cluster.nodes.front().fingerprint) {
     for (const DriftSettings& drift : input.scenario.drift) {
       last_drift_ = std::max(last_drift_, drift.at_step);
+      recovers_ = recovers_ || recovers(drift, input.scenario.drift);
       saves_ = saves_ || drift.kind == "coordinator";
     }
   }
@@ -41,8 +55,8 @@ class Simulation {
   [[nodiscard]] Status run();
   [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
   [[nodiscard]] std::string report() const { return report_json(state(), "", measured_); }
-  [[nodiscard]] std::string judged(double best_ms, const std::string& best_json) const {
-    return verdict_.json(input_, state(), cluster_.spent(), best_ms, best_json);
+  [[nodiscard]] std::string judged(const TrueBest& best) const {
+    return verdict_.json(input_, state(), cluster_.spent(), best);
   }
   [[nodiscard]] GroundTruth& truth() { return truth_; }
   [[nodiscard]] std::uint64_t searches() const { return searches_; }
@@ -65,6 +79,9 @@ class Simulation {
   [[nodiscard]] Status carry_out(const Action& action);
   [[nodiscard]] SearchReply plans(const SearchTask& task) const;
   void search(const SearchPlans& wanted);
+  [[nodiscard]] bool offer_nodes();
+  [[nodiscard]] bool node_to_come() const;
+  [[nodiscard]] bool past_drift() const;
   [[nodiscard]] bool over() const;
 
   const SimulationInput& input_;
@@ -76,10 +93,13 @@ class Simulation {
   std::string saved_;  // what a coordinator would have stored; only where one is to die
   bool saves_ = false;
   std::string cluster_json_;
+  std::string fingerprint_;
   std::deque<Action> actions_;
   std::deque<Event> events_;
   std::vector<MeasuredStep> measured_;
   std::int64_t last_drift_ = 0;
+  std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
+  bool recovers_ = false;  // something gets faster
   double planning_seconds_ = 0;
   double longest_search_seconds_ = 0;
   std::uint64_t searches_ = 0;
@@ -145,23 +165,61 @@ Status Simulation::carry_out(const Action& action) {
     search(*wanted);
     return {};
   }
+  if (const auto* launch = std::get_if<LaunchOn>(&action)) {
+    // Of an earlier one the job has changed its mind since.
+    if (launch->launch != state().launch) return {};
+    TRIMTAB_TRY_STATUS(cluster_.run_on(state().nodes));
+  }
   if (!std::holds_alternative<CountCosts>(action)) return cluster_.carry_out(action);
   const auto known = static_cast<std::int32_t>(input_.costs.size());
   events_.emplace_back(CostsCounted{known, 0, {}, {}, "", ""});
   return {};
 }
 
+// The last drift could have been noticed by now, and whatever was noticed has been answered: a job that was tuned again
+// a short while ago waits before it is once more.
+bool Simulation::past_drift() const {
+  if (last_drift_ == 0) return true;
+  const std::vector<Drift>& noticed = state().drifts;
+  const bool waits = state().job.mode != JobMode::kObserve && !noticed.empty() && !noticed.back().handled;
+  const Nanoseconds looks = recovers_ ? kLooksToNotice * state().job.trials.look_every : Nanoseconds{0};
+  return !waits && cluster_.step() > last_drift_ + kStepsToNotice &&
+         cluster_.clock().monotonic() > cluster_.drifted_at() + looks;
+}
+
+// As JobRun::offer_nodes. False where there was nothing to offer.
+bool Simulation::offer_nodes() {
+  if (!tuning_->takes_nodes()) return false;
+  const auto larger = cluster_.place_more(state().job.world_size, state().nodes);
+  if (!larger || larger->key == offered_) return false;
+  offered_ = larger->key;
+  const std::string& hardware = state().costs_hardware;
+  feed(describe_joining(*larger, hardware.empty() ? larger->cluster.nodes.front().fingerprint : hardware,
+                        cluster_.probed(larger->cluster).probes));
+  return true;
+}
+
+// A node that the job lacks may yet come, while it trains.
+bool Simulation::node_to_come() const {
+  const TuningState& now = state();
+  if (!now.job.elastic || now.world_size() >= now.job.world_size) return false;
+  const auto larger = cluster_.place_more(now.job.world_size, now.nodes);
+  if (larger && larger->key != offered_) return true;
+  const double left_ms = static_cast<double>(now.job.steps - now.step) * now.incumbent_measured.mean_ms;
+  const auto next = cluster_.next_return();
+  return next && milliseconds(*next - cluster_.clock().monotonic()) < left_ms;
+}
+
 // Nothing more is decided: the rest of the job is only steps.
 bool Simulation::over() const {
   if (is_final(state().phase) || state().doing == Doing::kHalted) return true;
-  if (state().phase != Phase::kTraining || cluster_.drift_to_come()) return false;
-  return last_drift_ == 0 || cluster_.step() > last_drift_ + kStepsAfterDrift;
+  return state().phase == Phase::kTraining && !cluster_.drift_to_come() && past_drift() && !node_to_come();
 }
 
 Status Simulation::run() {
   take(tuning_->begin(now()));
   tuning_->set_calibration(input_.calibration_json);
-  feed(NodesReady{cluster_.nodes(), cluster_json_, "simulated"});
+  feed(NodesReady{cluster_.nodes(), cluster_json_, fingerprint_});
   for (std::uint64_t round = 0; !over(); ++round) {
     if (round > kMostRounds)
       return unavailable("the simulated job stands still in phase " + std::string(to_string(state().phase)) +
@@ -176,70 +234,12 @@ Status Simulation::run() {
       feed(event);
     } else if (const auto event = cluster_.next_event()) {
       feed(*event);
-    } else {
+    } else if (!offer_nodes()) {
       TRIMTAB_TRY_STATUS(cluster_.advance());
       if (cluster_.coordinator_died()) TRIMTAB_TRY_STATUS(restart());
     }
   }
   return {};
-}
-
-constexpr double kCautious = 0.92;      // of a device's memory: what people leave free
-constexpr std::uint64_t kByHand = 300;  // plans that somebody may have looked at
-constexpr std::size_t kPlansByHand = 20;
-
-// What a short search on devices with less memory finds, the worst first.
-Result<std::vector<Plan>> plans_by_hand(const SimulationInput& input, const Model& model, Cluster cluster) {
-  for (Node& node : cluster.nodes) {
-    node.memory_bytes = static_cast<Bytes>(kCautious * static_cast<double>(node.memory_bytes));
-  }
-  TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(model, cluster, input.costs, {true}));
-  tuner::SearchOptions options;
-  options.seed = input.seed;
-  options.max_evaluations = kByHand;
-  options.plans = kPlansByHand;
-  TRIMTAB_TRY(const tuner::SearchOutcome outcome,
-              tuner::search(tuner::NativeCostModel(std::move(table)), input.job.knobs, options));
-  std::vector<Plan> plans;
-  for (const RankedPlan& ranked : outcome.result.plans) plans.insert(plans.begin(), ranked.plan);
-  return plans;
-}
-
-// A job that is to be tuned runs, so the plan that it begins with fits.
-Result<std::string> initial_plan(const SimulationInput& input, const Model& model, const Cluster& cluster,
-                                 GroundTruth& truth) {
-  if (!input.job.initial_plan_json.empty()) return input.job.initial_plan_json;
-  std::vector<Plan> plans = plain_plans(model, cluster, input.job.knobs, input.seed);
-  TRIMTAB_TRY(const std::vector<Plan> by_hand, plans_by_hand(input, model, cluster));
-  plans.insert(plans.end(), by_hand.begin(), by_hand.end());
-  for (const Plan& plan : plans) {
-    if (truth.price(plan).fits) return to_json(plan);
-  }
-  return no(
-      "no plan to begin with was found that truly fits into memory; name one in the job file: initial_plan = ...");
-}
-
-struct TrueBest {
-  double ms = 0;
-  std::string plan_json;
-};
-
-// By the strategies that may find it, on the true costs.
-Result<TrueBest> true_best(const SimulationInput& input, GroundTruth& truth, const TuningState& state) {
-  TrueBest best{truth.price(*parse_plan(state.incumbent.json, "the incumbent")).ms, state.incumbent.json};
-  for (const char* strategy : {"aceso", "unified"}) {
-    tuner::SearchOptions options;
-    options.strategy = strategy;
-    options.seed = input.seed;
-    options.max_evaluations = input.best_evaluations > 0 ? input.best_evaluations : 4 * input.evaluations;
-    options.plans = 1;
-    TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(truth.cost_model(), input.job.knobs, options));
-    if (outcome.result.plans.empty()) continue;
-    const Plan& plan = outcome.result.plans.front().plan;
-    const double ms = truth.price(plan).ms;
-    if (ms < best.ms) best = {ms, to_json(plan)};
-  }
-  return best;
 }
 
 }  // namespace
@@ -255,7 +255,10 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
                      "'; there are tuner, random, hill-climb, grid, grid-fast and sweep");
   }
   TRIMTAB_TRY(const Model model, parse_model(input.model_json, "the model"));
-  TRIMTAB_TRY(const Cluster cluster, parse_cluster(input.cluster_json, "the cluster"));
+  TRIMTAB_TRY(Cluster cluster, parse_cluster(input.cluster_json, "the cluster"));
+  for (Node& node : cluster.nodes) {
+    if (node.fingerprint.empty()) node.fingerprint = "simulated";  // a replaced one's is another
+  }
   auto truth = GroundTruth::make(model, cluster, input.costs, input.scenario.truth, input.seed);
   if (!truth.ok()) return wrap("the simulated cluster", truth.error());
   TRIMTAB_TRY(input.job.initial_plan_json, initial_plan(input, model, cluster, *truth));
@@ -266,7 +269,7 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
   if (state.doing == Doing::kHalted) return no("the simulated job was halted: " + state.failure);
   TRIMTAB_TRY(const TrueBest best, true_best(input, simulation.truth(), state));
   return SimulationOutcome{simulation.planning_seconds(), simulation.longest_search_seconds(), simulation.searches(),
-                           simulation.judged(best.ms, best.plan_json), simulation.report()};
+                           simulation.judged(best), simulation.report()};
 }
 
 }  // namespace trimtab::coordinator

@@ -112,13 +112,9 @@ nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) c
 }
 
 std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
-                          double best_ms, const std::string& best_json) const {
+                          const TrueBest& known) const {
   const double adopted_ms = true_ms(state.incumbent.json);
-  double best = std::min(best_ms, adopted_ms);
-  // What was measured before the cluster changed is no plan for it, or not its time.
-  for (const JudgedTrial& one : trials_) {
-    if (one.measured && one.id > state.trials_before_drift) best = std::min(best, one.true_ms);
-  }
+  const double best = known.ms;
   int adoptions = 0, false_adoptions = 0, worse = 0, measured = 0, covered = 0, ratios_covered = 0, too_big = 0;
   int to_goal = true_ms(state.initial.json) <= kGoal * best ? 0 : -1;
   std::int64_t trial_steps = 0;
@@ -159,6 +155,8 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"resizes", state.resizes.size()},
                              {"devices_left", state.world_size()},
                              {"best_true_ms", best},
+                             {"best_of_costs_ms", known.of_costs_ms},
+                             {"lower_bound_of_costs_ms", known.lower_bound_ms},
                              {"initial_true_ms", true_ms(state.initial.json)},
                              {"adopted_true_ms", adopted_ms},
                              {"regret", adopted_ms / best - 1},
@@ -177,7 +175,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
                              {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
                              {"evaluations", state.evaluations},
-                             {"best_plan", nlohmann::json::parse(best_json, nullptr, false)}};
+                             {"best_plan", nlohmann::json::parse(known.plan_json, nullptr, false)}};
   if (model_alone_) {
     document["model_alone"] = {
         {"true_ms", model_alone_->ms}, {"fits", model_alone_->fits}, {"regret", model_alone_->ms / best - 1}};

@@ -10,6 +10,7 @@
 
 #include "simulation/ground_truth.hpp"
 #include "simulation/simulated_cluster.hpp"
+#include "simulation/true_best.hpp"
 #include "tuning/state.hpp"
 
 namespace trimtab::coordinator {
@@ -46,7 +47,7 @@ class Verdict {
   void first_answer(const SearchReply& reply);
 
   [[nodiscard]] std::string json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
-                                 double best_ms, const std::string& best_json) const;
+                                 const TrueBest& known) const;
 
  private:
   [[nodiscard]] nlohmann::json changes_json(const TuningState& state, double best_ms) const;
