@@ -30,7 +30,7 @@ struct World {
   StateStore store = StateStore::open(name_of("state.db")).value();
   CostDatabase costs = CostDatabase::open(name_of("costs.db"), OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
-  std::size_t most_nodes;
+  std::size_t most_nodes = kMostNodes;
   Membership members{clock, kNodeTimeout, most_nodes};
   Services services{clock,
                     store,
