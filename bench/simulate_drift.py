@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes the cluster under simulated jobs over the published Aceso profiles and writes bench/results/simulate_drift.md.
 
-Usage: bench/simulate_drift.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 8] [--jobs 2]
+Usage: bench/simulate_drift.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 8] [--jobs 2] [--only NAME]
                                [--out bench/results/simulate_drift.md]
 
 Every run is `trimtab simulate` with a scenario of one change, or of one and its end: after tuning, or in the middle of it; of a
@@ -118,7 +118,7 @@ def table(arguments, results):
         "| change | runs | noticed | rightly named | told beyond it | moved to the nodes there are | steps until noticed | regret of the plan that ran | regret of what was adopted | overhead |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
-    lines += [row_of(name, changes, cause, resizes, results[name]) for name, changes, _, cause, resizes in EVENTS]
+    lines += [row_of(name, changes, cause, resizes, results[name]) for name, changes, _, cause, resizes in EVENTS if results[name]]
     return "\n".join(lines) + "\n"
 
 
@@ -128,6 +128,7 @@ def main():
     parser.add_argument("--peers", default="../shared/peers/aceso_v100")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="changes whose name has this")
     parser.add_argument("--out", default="bench/results/simulate_drift.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
@@ -141,15 +142,20 @@ def main():
             laboratory.cluster(setting)
         pending = {}
         for name, _, settings, *_ in EVENTS:
-            for setting in settings:
+            for setting in settings if arguments.only in name else ():
                 for seed in range(1, arguments.seeds + 1):
                     pending[pool.submit(simulate, laboratory, scenarios, setting, name, seed)] = (name, setting, seed)
         results = {name: [] for name, *_ in EVENTS}
+        failed = []
         for done in concurrent.futures.as_completed(pending):
             name, setting, seed = pending[done]
             print(name, setting, seed, file=sys.stderr)
-            results[name].append(done.result())
-    pathlib.Path(arguments.out).write_text(table(arguments, results))
+            try:
+                results[name].append(done.result())
+            except RuntimeError as refusal:
+                failed.append(f"- {name}, {setting[0]} on {setting[1]} x {setting[2]}, seed {seed}: {refusal}")
+    text = table(arguments, results) + ("\nFailed:\n\n" + "\n".join(failed) + "\n" if failed else "")
+    pathlib.Path(arguments.out).write_text(text)
 
 
 if __name__ == "__main__":

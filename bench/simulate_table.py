@@ -60,8 +60,8 @@ describe = ["true"]
 benchmark = ["true"]
 train = ["true"]
 """
-# Stages, microbatches, replicas and recompute are open in any job. The profiles have no costs for the host's memory, which
-# memory switches need, nor for a microbatch in halves, which slices and sub-batches do.
+# Stages, microbatches, replicas and recompute are open in any job. The profiles have no costs of what sub-batches and memory
+# switches do: computing beside collectives, optimizers and copies on the host. Slices are left to the target that has them.
 OPEN = JOB + """[knobs]
 tensor_parallel = true
 sharded = true
