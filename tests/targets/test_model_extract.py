@@ -100,7 +100,7 @@ class FromMegatron(ProgramTest):
     def test_what_cannot_be_counted_is_named(self):
         good = ("--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
                 "--vocab-size 100 --global-batch-size 4").split()
-        for words, named in ((["--num-experts", "8"], "--num-experts"), (["--hidden-size", "big"], "'big'"),
+        for words, named in ((["--num-experts", "8"], "--num-experts"), (["--hidden-size", "big"], '--hidden-size: expected one positive integer, found "big"'),
                              (["--position-embedding-type", "yarn"], "yarn"), (["--fp16", "--bf16"], "--bf16"),
                              (["--num-attention-heads", "3"], "must divide")):
             done = run("model", "extract", "--", *good, *words)
