@@ -209,7 +209,7 @@ TEST_CASE("waiting for another's lock ends with an error that says so", "[postgr
 TEST_CASE("a statement that takes too long is stopped", "[postgresql]") {
   if (absent()) return;
   const Place place;
-  const Database database = Place::open_as(place.name + "%20-cstatement_timeout%3D20ms").value();
+  const Database database = Place::open_as(place.name + "%20-cstatement_timeout%3D500ms").value();
   const auto stopped = database.query("SELECT pg_sleep(20)");
   REQUIRE_FALSE(stopped.ok());
   CHECK_THAT(stopped.error().message, Catch::Contains("statement_timeout"));
