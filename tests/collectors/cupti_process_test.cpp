@@ -139,8 +139,8 @@ TEST_CASE("a libcupti that the process has loaded comes before all others") {
   CHECK(count_kind(records_of(job, {"init", "launch:10"}), record::kKernel) == 10);
 }
 
-// Whether a program that looks for the library finds it. Asked in a process of its own: the vendor's library brings threads and
-// storage of its own, and stays loaded; a leak check at this process's end would have to walk them.
+// Whether a program that looks for the library finds it. Asked in a process of its own: the vendor's library brings
+// threads and storage of its own, and stays loaded; a leak check at this process's end would have to walk them.
 static bool is_installed(const char* library) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
