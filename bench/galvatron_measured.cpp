@@ -162,7 +162,7 @@ std::map<std::int32_t, Calibration> other_systems() {
     const Plan plan = system_plan(row, whole);
     const Prediction prediction = native_on(whole, cluster_of(row.model, row.devices, row.gib))->evaluate(plan);
     for (const std::string& name : prediction.missing_costs) std::fprintf(stderr, "missing: %s\n", name.c_str());
-    seen[row.devices].push_back({plan, prediction, row.batch / row.rate * 1000, 0, {}, {}});
+    seen[row.devices].push_back({plan, prediction, row.batch / row.rate * 1000, 0, {}, {}, 0.02, {}});
   }
   std::map<std::int32_t, Calibration> calibrations;
   for (const auto& [devices, observations] : seen) calibrations[devices] = calibrate(observations);

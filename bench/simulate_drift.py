@@ -114,7 +114,8 @@ def table(arguments, results):
         f"jobs that links bound are {', '.join(f'{m} on {n} x {d}' for m, n, d in BOUND)}, all links of {BOUND_BANDWIDTH / 1e9:.2f} GB/s;",
         "5,000 steps, wrong costs and noise as by default (docs/simulation.md), a look at the hardware each 60 s. Regret is against the best",
         "plan that longer searches with the true costs find on the cluster as it is in the end. Medians and largest. What costs a step less",
-        "than 8 % is no drift, and nothing is done about it: as of links that plans hardly wait for.", "",
+        "than 8 % is no drift of its own: where looks agree that hardware is slower another plan is searched, and the change is told only",
+        "where one may be faster.", "",
         "| change | runs | noticed | rightly named | told beyond it | moved to the nodes there are | steps until noticed | regret of the plan that ran | regret of what was adopted | overhead |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip

@@ -271,6 +271,14 @@ void RankSessions::passed(Peer peer, const TimedStep& step) {
   passes.set_epoch(step.epoch);
   passes.set_step(step.step);
   passes.set_busy_ns(step.busy_ns);
+  if (step.terms) {
+    wire::StepTerms& terms = *passes.mutable_terms();
+    terms.set_computation_ns(step.terms->computation_ns);
+    terms.set_collectives_ns(step.terms->collectives_ns);
+    terms.set_gradients_ns(step.terms->gradients_ns);
+    terms.set_transfers_ns(step.terms->transfers_ns);
+    terms.set_idle_ns(step.terms->idle_ns);
+  }
   tell(found->second, std::move(event));
 }
 

@@ -17,33 +17,45 @@ void StepPasses::begin_epoch(std::uint64_t epoch) {
   epoch_ = epoch;
   steps_ = 0;
   overlapped_ = false;
-  passes_.clear();
+  forget_intervals();
+}
+
+void StepPasses::forget_intervals() {
+  intervals_.clear();
+  passes_ = waits_ = 0;
 }
 
 void StepPasses::add(const RangeRecord& record) {
   if (record.domain != "trimtab" || record.kind != record::kRange) return;
   if (record.name == "switch") return begin_epoch(static_cast<std::uint64_t>(record.payload));
   if (record.name == "step") return end_step(record);
-  if (!record.name.starts_with("op/")) return;
-  if (!is_pass(record.name)) {
+  const auto work = step_work(record.name);
+  if (!work || !times_next()) return;
+  if (*work == StepWork::kPass && !is_pass(record.name)) {
     overlapped_ = true;
-  } else if (passes_.size() < kMostPasses) {
-    passes_.push_back({record.begin_ns, record.end_ns - record.begin_ns});
+    return;
   }
+  std::size_t& of_kind = *work == StepWork::kPass ? passes_ : waits_;
+  if (of_kind >= kMostIntervals) return;
+  ++of_kind;
+  intervals_.push_back({record.begin_ns, record.end_ns, *work, record.thread});
 }
 
 void StepPasses::end_step(const RangeRecord& step) {
-  Step ended{{epoch_, step.payload, 0}, step.begin_ns, step.end_ns};
-  for (const Pass& pass : passes_) {
-    if (pass.begin_ns < step.begin_ns) continue;
-    ended.timed.busy_ns += pass.duration_ns;
+  Step ended{{epoch_, step.payload, 0, std::nullopt}, step.begin_ns, step.end_ns};
+  for (const StepInterval& one : intervals_) {
+    if (one.work != StepWork::kPass || one.begin_ns < step.begin_ns) continue;
+    ended.timed.busy_ns += one.end_ns - one.begin_ns;
     ++ended.passes;
   }
-  const bool whole = !overlapped_ && ended.passes > 0 && passes_.size() < kMostPasses;
-  passes_.clear();
+  const bool whole = times_next() && !overlapped_ && ended.passes > 0 && passes_ < kMostIntervals;
+  if (whole && !on_device_ && waits_ < kMostIntervals) {
+    ended.timed.terms = step_terms(intervals_, step.begin_ns, step.end_ns, step.thread);
+  }
+  forget_intervals();
   overlapped_ = false;
-  const bool timed = ++steps_ >= kFirst && steps_ < kFirst + kSteps;
-  if (!timed || !whole) return;
+  ++steps_;
+  if (!whole) return;
   if (!on_device_) return done_.push_back(ended.timed);
   waiting_.push_back(ended);
   if (waiting_.size() > kMostWaiting) waiting_.pop_front();

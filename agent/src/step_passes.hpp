@@ -1,16 +1,18 @@
 #pragma once
 
 // What one rank spent in its operators' passes in each of an epoch's first warm steps: what its stage of the plan
-// really costs, without waiting for other stages. On a host the ranges themselves; on a device the kernels that they
-// launched. A step with passes that overlap others, or of which some are lost, is left out. Pure; memory is bounded.
-// Single-threaded.
+// really costs, without waiting for other stages; and where the rest of the step went. On a host the ranges themselves;
+// on a device the kernels that the passes launched, and nothing of the rest. A step with passes that overlap others, or
+// of which some are lost, is left out. Pure; memory is bounded. Single-threaded.
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "ring_reader.hpp"
+#include "step_terms.hpp"
 
 namespace trimtab::agent {
 
@@ -18,6 +20,7 @@ struct TimedStep {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
   std::uint64_t busy_ns = 0;
+  std::optional<StepTermTimes> terms;  // none on a device
 };
 
 class StepPasses final {
@@ -45,20 +48,20 @@ class StepPasses final {
     std::size_t device_passes = 0;
     std::uint64_t device_ns = 0;
   };
-  struct Pass {
-    std::uint64_t begin_ns = 0;
-    std::uint64_t duration_ns = 0;
-  };
-  static constexpr std::size_t kMostWaiting = 64;  // steps, for their kernels
-  static constexpr std::size_t kMostPasses = 1 << 16;
+  static constexpr std::size_t kMostWaiting = 64;         // steps, for their kernels
+  static constexpr std::size_t kMostIntervals = 1 << 16;  // of a step's passes, and of the rest
 
+  [[nodiscard]] bool times_next() const { return steps_ + 1 >= kFirst && steps_ + 1 < kFirst + kSteps; }
   void end_step(const RangeRecord& step);
+  void forget_intervals();
 
   std::uint64_t epoch_ = 0;
   int steps_ = 0;  // of this epoch
   bool on_device_ = false;
   bool overlapped_ = false;  // some pass since the last step
-  std::vector<Pass> passes_;
+  std::vector<StepInterval> intervals_;
+  std::size_t passes_ = 0;  // of them
+  std::size_t waits_ = 0;
   std::deque<Step> waiting_;
   std::vector<TimedStep> done_;
 };

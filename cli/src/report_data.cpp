@@ -171,6 +171,26 @@ SwitchPhases read_phases(Reader& reader, const json& cost, const std::string& pa
   return phases;
 }
 
+std::optional<StepTerms> read_terms(Reader& reader, const json& stage, const char* field, const std::string& path) {
+  const json* value = reader.object(stage, field, path);
+  if (value == nullptr) return std::nullopt;
+  const auto ms = [&](const char* term) { return reader.number(*value, term, path + "." + field).value_or(0); };
+  return StepTerms{ms("computation_ms"), ms("collectives_ms"), ms("gradients_ms"), ms("transfers_ms"), ms("idle_ms")};
+}
+
+std::vector<ReportStage> read_stages(Reader& reader, const json& trial, const std::string& trial_path) {
+  std::vector<ReportStage> stages;
+  const json* values = reader.array(trial, "stages", trial_path);
+  if (values == nullptr) return stages;
+  for (const json& value : *values) {
+    const std::string path = trial_path + ".stages[" + std::to_string(stages.size()) + "]";
+    if (!value.is_object()) reader.fail(path, "expected an object");
+    if (reader.error()) return stages;
+    stages.push_back({read_terms(reader, value, "predicted", path), read_terms(reader, value, "measured", path)});
+  }
+  return stages;
+}
+
 std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
   std::vector<ReportTrial> trials;
   const json* values = reader.array(root, "trials", "$");
@@ -193,6 +213,7 @@ std::vector<ReportTrial> read_trials(Reader& reader, const json& root) {
     }
     if (trial.run.measured) trial.speedup = read_ratio(reader, value, "speedup", path);
     trial.break_even_steps = read_integer(reader, value, "break_even_steps", path);
+    trial.stages = read_stages(reader, value, path);
     trials.push_back(std::move(trial));
   }
   return trials;

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "schema/plan.hpp"
+#include "schema/prediction.hpp"
 #include "switch_phases.hpp"
 #include "tuner/cost_model.hpp"
 
@@ -40,6 +41,12 @@ struct Interval {
   std::optional<double> high;
 };
 
+// Where a step of one stage went.
+struct ReportStage {
+  std::optional<StepTerms> predicted;  // before the trial
+  std::optional<StepTerms> measured;   // a mean over its ranks
+};
+
 struct ReportTrial {
   std::string id;
   ReportRun run;
@@ -52,6 +59,7 @@ struct ReportTrial {
   std::optional<Interval> speedup;    // over the incumbent beside it, where it was measured
   std::optional<double> overhead_ms;  // what it cost beyond the incumbent's steps
   std::int64_t break_even_steps = 0;  // of an adopted one; 0 = not known
+  std::vector<ReportStage> stages;    // empty = nobody told
 };
 
 // What trials cost beyond the incumbent's steps, and what they might.

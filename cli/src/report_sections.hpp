@@ -19,6 +19,8 @@ namespace trimtab::cli {
 [[nodiscard]] std::string plans_section(const ReportData& report);
 [[nodiscard]] std::string timelines_section(const ReportData& report);
 [[nodiscard]] std::string trials_section(const ReportData& report);
+// A part of it: what each stage spent its steps on, trial by trial, beside what was predicted; "" where nobody told.
+[[nodiscard]] std::string attribution_details(const ReportData& report);
 [[nodiscard]] std::string charts_section(const ReportData& report);
 [[nodiscard]] std::string loss_section(const ReportData& report);
 [[nodiscard]] std::string explanation_section(const ReportData& report);

@@ -63,7 +63,7 @@ std::string trials_section(const ReportData& report) {
       "<th scope=\"col\" class=\"number\">Speed-up</th><th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
       "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < report.trials.size(); ++i) body += change_rows(report, i) + row(report.trials[i]);
-  body += "</tbody></table></div>\n";
+  body += "</tbody></table></div>\n" + attribution_details(report);
   if (!report.not_tried.empty()) {
     body += "<details>\n<summary>Not tried: " + std::to_string(report.not_tried.size()) +
             (report.not_tried.size() == 1 ? " plan" : " plans") + "</summary>\n<ul>\n";

@@ -6,6 +6,7 @@
 #include "net/tokens.hpp"
 #include "report.hpp"
 #include "request_body.hpp"
+#include "trial_stages.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -92,6 +93,7 @@ json trial_summary(const Trial& trial) {
           {"predicted_ms", trial.predicted.mean_ms},
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
           {"measured_ms", trial.measured.mean_ms},
+          {"stages", trial_stages(trial)},
           {"incumbent_ms", trial.incumbent.mean_ms},
           {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
           {"switch_ms", trial.switch_ms},

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trial_stages.hpp"
+
 namespace trimtab::coordinator {
 namespace {
 
@@ -55,6 +57,7 @@ json trial_json(const Trial& trial) {
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
           {"predicted_before_calibration_ms", trial.predicted.raw_ms},
           {"measured_ms", measured_json(trial.measured)},
+          {"stages", trial_stages(trial)},
           {"incumbent_ms", measured_json(trial.incumbent)},
           {"speedup", ratio_json(trial.ratio)},
           {"break_even_steps", trial.break_even_steps},

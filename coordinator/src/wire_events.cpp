@@ -66,6 +66,20 @@ std::int64_t step_of(const wire::RankEvent& event) {
   }
 }
 
+double ms_of(std::uint64_t told_ns) {
+  return static_cast<double>(told_ns) / 1e6;
+}
+
+// An agent of an earlier release tells of passes alone.
+RankPasses passes_news(const wire::Passes& passes) {
+  RankPasses news{passes.epoch(), ms_of(passes.busy_ns())};
+  if (!passes.has_terms()) return news;
+  const wire::StepTerms& terms = passes.terms();
+  news.terms = {ms_of(terms.computation_ns()), ms_of(terms.collectives_ns()), ms_of(terms.gradients_ns()),
+                ms_of(terms.transfers_ns()), ms_of(terms.idle_ns())};
+  return news;
+}
+
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
   if (!is_step_number(step_of(event))) return std::nullopt;
   switch (event.body_case()) {
@@ -92,7 +106,7 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
     case Body::kSubmission:
       return submission_news(event.submission());
     case Body::kPasses:
-      return RankPasses{event.passes().epoch(), static_cast<double>(event.passes().busy_ns()) / 1e6};
+      return passes_news(event.passes());
     case Body::kTimeline:  // no news: taken apart before
     case Body::BODY_NOT_SET:
       return std::nullopt;

@@ -32,6 +32,16 @@ StageMemory read_memory(const JsonReader& in) {
   return memory;
 }
 
+StepTerms read_terms(const JsonReader& in) {
+  StepTerms terms;
+  terms.computation_ms = read_ms_or_zero(in.at("computation_ms"));
+  terms.collectives_ms = read_ms_or_zero(in.at("collectives_ms"));
+  terms.gradients_ms = read_ms_or_zero(in.at("gradients_ms"));
+  terms.transfers_ms = read_ms_or_zero(in.at("transfers_ms"));
+  terms.idle_ms = read_ms_or_zero(in.at("idle_ms"));
+  return terms;
+}
+
 StagePrediction read_stage(const JsonReader& in) {
   StagePrediction stage;
   stage.forward_ms = read_ms_or_zero(in.at("forward_ms"));
@@ -41,9 +51,18 @@ StagePrediction read_stage(const JsonReader& in) {
   stage.gradient_sync_ms = read_ms_or_zero(in.at("gradient_sync_ms"));
   stage.optimizer_ms = read_ms_or_zero(in.at("optimizer_ms"));
   stage.bubble_ms = read_ms_or_zero(in.at("bubble_ms"));
+  stage.terms = read_terms(in.at("terms"));
   stage.memory_bytes = in.at("memory_bytes").integer_or(0, kNonNegative);
   stage.memory = read_memory(in.at("memory"));
   return stage;
+}
+
+OrderedJson write_terms(const StepTerms& terms) {
+  return {{"computation_ms", write_ms(terms.computation_ms)},
+          {"collectives_ms", write_ms(terms.collectives_ms)},
+          {"gradients_ms", write_ms(terms.gradients_ms)},
+          {"transfers_ms", write_ms(terms.transfers_ms)},
+          {"idle_ms", write_ms(terms.idle_ms)}};
 }
 
 OrderedJson write_stage(const StagePrediction& stage) {
@@ -54,6 +73,7 @@ OrderedJson write_stage(const StagePrediction& stage) {
           {"gradient_sync_ms", write_ms(stage.gradient_sync_ms)},
           {"optimizer_ms", write_ms(stage.optimizer_ms)},
           {"bubble_ms", write_ms(stage.bubble_ms)},
+          {"terms", write_terms(stage.terms)},
           {"memory_bytes", stage.memory_bytes},
           {"memory",
            {{"states", stage.memory.states},
@@ -68,6 +88,10 @@ OrderedJson write_prediction(const Prediction& prediction) {
                    {"interval_ms", {write_ms(prediction.interval_low_ms), write_ms(prediction.interval_high_ms)}},
                    {"computation_share_ms", write_ms(prediction.computation_share_ms)},
                    {"communication_share_ms", write_ms(prediction.communication_share_ms)},
+                   {"communication_shares_ms",
+                    {{"collectives", write_ms(prediction.communication_shares.collectives)},
+                     {"gradients", write_ms(prediction.communication_shares.gradients)},
+                     {"transfers", write_ms(prediction.communication_shares.transfers)}}},
                    {"feasible", prediction.feasible}};
   if (!prediction.infeasible_reason.empty()) json["infeasible_reason"] = prediction.infeasible_reason;
   json["stages"] = OrderedJson::array();
@@ -97,6 +121,9 @@ Result<Prediction> parse_prediction(std::string_view json, std::string_view sour
   }
   prediction.computation_share_ms = read_ms_or_zero(root.at("computation_share_ms"));
   prediction.communication_share_ms = read_ms_or_zero(root.at("communication_share_ms"));
+  const JsonReader shares = root.at("communication_shares_ms");
+  prediction.communication_shares = {read_ms_or_zero(shares.at("collectives")), read_ms_or_zero(shares.at("gradients")),
+                                     read_ms_or_zero(shares.at("transfers"))};
   prediction.feasible = root.at("feasible").flag_or(true);
   prediction.infeasible_reason = root.at("infeasible_reason").text_or("");
   root.at("stages").each([&](const JsonReader& in) { prediction.stages.push_back(read_stage(in)); });

@@ -80,9 +80,11 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   const std::string page = page_of(report);
   CHECK(contains(page, "What was slow"));
   CHECK(contains(page, "The largest loss was"));
-  CHECK(contains(page, "The longest change of plan took " + format_ms(214.5) + ", of which the snapshot 90.0 ms, communicators 20.5 ms"));
+  CHECK(contains(page, "The longest change of plan took " + format_ms(214.5) +
+                           ", of which the snapshot 90.0 ms, communicators 20.5 ms"));
   CHECK(contains(page, "building modules 50.0 ms"));
-  CHECK(contains(page, "trials and comparisons cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
+  CHECK(
+      contains(page, "trials and comparisons cost 1500 ms, 1.2 % of the time that the job takes (2.0 % are allowed)"));
   CHECK(contains(page,
                  "The change to trial " + report["trials"][0]["id"].dump() + "&#39;s plan has paid after 17 steps"));
   CHECK(contains(page, "From step 120 on a step took 95.0 ms instead of 80.0 ms"));
@@ -102,7 +104,8 @@ TEST_CASE("the page says what was slow, what trials cost and what changed on the
   CHECK(contains(page_of(report), "noticed at step 131 in trial 3: node n3"));
   report["drifts"][0]["after_ms"] = 80.0;
   report["drifts"][0]["what"] = "recovered: a link";
-  CHECK(contains(page_of(report), "At step 131 a look at the hardware found, while steps took what they took, recovered: a link"));
+  CHECK(contains(page_of(report),
+                 "At step 131 a look at the hardware found, while steps took what they took, recovered: a link"));
   report["drifts"][0]["before_ms"] = "fast";
   CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
 }
@@ -112,7 +115,8 @@ TEST_CASE("trials on either side of a change of the machine are told apart") {
   report["compared"] = false;
   REQUIRE(report["trials"].size() > 1);
   const auto first_id = report["trials"][0]["id"].get<int>();
-  report["drifts"] = json::array({{{"since_step", 120}, {"noticed_step", 131}, {"before_ms", 80.0}, {"after_ms", 95.0}}});
+  report["drifts"] =
+      json::array({{{"since_step", 120}, {"noticed_step", 131}, {"before_ms", 80.0}, {"after_ms", 95.0}}});
   const std::string words = "From step 120 on a step took 95.0 ms instead of 80.0 ms";
   const auto text_of = [](const json& document) { return report_text(*parse_report(document.dump(), "report.json")); };
   CHECK_FALSE(contains(text_of(report), words));  // nothing was tried since
@@ -163,6 +167,25 @@ TEST_CASE("a report without its optional fields is still a page") {
     less[field] = nullptr;
     CHECK(contains(page_of(less), "</html>"));
   }
+}
+
+TEST_CASE("a trial's stages show what was measured of each term beside what was predicted") {
+  json report = fixture();
+  CHECK_FALSE(contains(page_of(report), "Where a step of each stage went"));
+  const json told = {
+      {"computation_ms", 41}, {"collectives_ms", 1}, {"gradients_ms", 12}, {"transfers_ms", 23}, {"idle_ms", 3}};
+  const json predicted = {
+      {"computation_ms", 40}, {"collectives_ms", 2}, {"gradients_ms", 11}, {"transfers_ms", 17}, {"idle_ms", 4}};
+  report["trials"][0]["stages"] =
+      json::array({{{"predicted", predicted}, {"measured", told}}, {{"predicted", predicted}, {"measured", nullptr}}});
+  const std::string page = page_of(report);
+  CHECK(contains(page, "Where a step of each stage went"));
+  CHECK(contains(page, ">23.0 ms (17.0 ms)<"));
+  CHECK(contains(page, ">– (17.0 ms)<"));
+  report["trials"][0]["stages"][0]["measured"] = nullptr;  // nobody told
+  CHECK_FALSE(contains(page_of(report), "Where a step of each stage went"));
+  report["trials"][0]["stages"][0]["measured"] = {{"idle_ms", "x"}};
+  CHECK_FALSE(parse_report(report.dump(), "report.json").ok());
 }
 
 TEST_CASE("a plan that was not tried is named with the reason, on the page and in the terminal") {

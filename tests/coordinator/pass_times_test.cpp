@@ -2,8 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "fake_world.hpp"
+#include <nlohmann/json.hpp>
 
+#include "fake_world.hpp"
+#include "trial_stages.hpp"
+
+using namespace trimtab;
 using namespace trimtab::coordinator;
 
 TEST_CASE("a plan's pass times are means by rank, of the fewest steps that a rank told of", "[passes]") {
@@ -44,4 +48,82 @@ TEST_CASE("what ranks spend in their passes goes with the plan that they ran, an
   CHECK(stored->observations[0].pass_ms == std::vector<double>{40, 60});
   CHECK(stored->observations[0].pass_steps == 1);
   CHECK(one.tuning().search_task().observations[0].pass_ms.size() == 2);
+}
+
+namespace {
+
+Plan plan_of(const std::vector<std::vector<std::int32_t>>& devices) {
+  Plan plan;
+  plan.global_batch = plan.microbatch = 1;
+  std::int32_t at = 0;
+  for (const auto& of : devices) {
+    Segment segment;
+    segment.operators = {at, at + 1};
+    segment.dp = static_cast<std::int32_t>(of.size());
+    plan.stages.push_back({of, {segment}});
+    ++at;
+  }
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("where steps went is a mean by rank, and of a stage by its ranks that told of it", "[passes]") {
+  PassTimes times;
+  MeasuredPlan measured;
+  measured.plan = {to_json(plan_of({{0, 1}, {2}})), "a"};
+  times.add("a", 0, 3, 10);
+  times.tell(measured);
+  CHECK(measured.terms.empty());  // an agent of an earlier release
+  times.add_terms("a", 0, 3, {10, 0, 1, 2, 3});
+  times.add_terms("a", 0, 3, {20, 0, 3, 4, 5});
+  times.add_terms("a", 1, 3, {25, 0, 4, 0, 4});
+  times.tell(measured);
+  CHECK(measured.terms == std::vector<StepTerms>{{20, 0, 3, 1.5, 4}, {}});
+  const std::vector<StepTerms> by_rank{{15, 0, 2, 3, 4}, {25, 0, 4, 0, 4}, {}};
+  CHECK(stage_terms(plan_of({{0, 1}, {2}}), {}).empty());
+  CHECK(stage_terms(plan_of({{0, 7}}), by_rank) == std::vector<StepTerms>{{15, 0, 2, 3, 4}});  // more ranks than told
+  // A device's step is all of its stages'.
+  CHECK(stage_terms(plan_of({{0}, {1}, {0}}), by_rank) == std::vector<StepTerms>{{}, {25, 0, 4, 0, 4}, {}});
+}
+
+TEST_CASE("where steps went is stored with the plan and with its trial, and nonsense is not", "[passes]") {
+  const std::string initial = to_json(plan_of({{0}, {1}}));
+  const std::string best = to_json(plan_of({{1}, {0}}));
+  FakeWorld one(fake_job(), {{initial, 100, 110}, {best, 70, 80}}, 3, 0.02);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kMeasuring; }));
+  const std::uint64_t launch = one.state().launch;
+  const std::uint64_t epoch = one.state().launch_epoch;
+  one.feed(FromRank{0, launch, RankPasses{epoch, 40, StepTerms{40, 0, 10, 20, 30}}});
+  one.feed(FromRank{0, launch, RankPasses{epoch, 40, StepTerms{40, 0, 1e12, 20, 30}}});  // cannot be
+  one.feed(FromRank{1, launch, RankPasses{epoch, 60}});
+  REQUIRE(one.run([&] { return !one.state().trials.empty(); }));
+  const std::vector<StepTerms> wanted{{40, 0, 10, 20, 30}, {}};
+  REQUIRE(!one.state().observations.empty());
+  CHECK(one.state().observations[0].terms == wanted);
+  const auto stored = parse_tuning_state(to_json(one.state()));
+  REQUIRE(stored.ok());
+  CHECK(stored->observations[0].terms == wanted);
+
+  REQUIRE(one.run([&] { return one.running_plan() == best; }));
+  const std::uint64_t tried = one.state().committed_epoch;
+  one.feed(FromRank{0, launch, RankPasses{tried, 30, StepTerms{30, 0, 5, 15, 20}}});
+  REQUIRE(one.run([&] { return one.state().trials.back().state == TrialState::kAdopted; }));
+  const std::vector<StepTerms> of_trial{{}, {30, 0, 5, 15, 20}};
+  CHECK(one.state().trials.back().measured_terms == of_trial);
+  CHECK(parse_tuning_state(to_json(one.state()))->trials.back().measured_terms == of_trial);
+}
+
+TEST_CASE("a trial's stages show what was predicted beside what was measured", "[passes]") {
+  Trial trial;
+  CHECK(trial_stages(trial).empty());
+  trial.predicted_terms = {{40, 0, 10, 20, 30}, {50, 1, 2, 3, 4}};
+  trial.measured_terms = {{41, 0, 11, 21, 31}, {}};
+  const nlohmann::json stages = trial_stages(trial);
+  REQUIRE(stages.size() == 2);
+  CHECK(stages[0]["predicted"]["transfers_ms"] == 20);
+  CHECK(stages[0]["measured"]["transfers_ms"] == 21);
+  CHECK(stages[1]["predicted"]["collectives_ms"] == 1);
+  CHECK(stages[1]["measured"].is_null());
 }

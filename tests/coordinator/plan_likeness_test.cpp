@@ -35,6 +35,7 @@ Prediction predicted(double ms, double communication = 0) {
 tuner::Calibration sure() {
   tuner::Calibration one;
   one.computation.log_sigma = one.communication.log_sigma = 0;
+  for (tuner::Factor& factor : one.classes) factor.log_sigma = 0;
   return one;
 }
 

@@ -237,7 +237,7 @@ TEST_CASE("measured plans come back with their layout and the calibrated predict
   SearchTask task = task_of(world);
   const Plan plan = make_plan(world.model, 2, {3, 6}, {1, 1}, {{{0, 3}}, {}});
   const double raw = reply_to(task).initial.predicted.raw_ms;
-  task.observations = {{{to_json(plan), semantic_hash(plan)}, raw * 2, raw * 0.01, {}, {}}};
+  task.observations = {{{to_json(plan), semantic_hash(plan)}, raw * 2, raw * 0.01, {}, {}, 0, {}}};
   const SearchReply reply = reply_to(task);
   REQUIRE(reply.observed.size() == 1);
   CHECK(reply.observed[0].layout == semantic_hash(layout_of(plan)));

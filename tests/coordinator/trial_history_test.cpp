@@ -40,7 +40,7 @@ TrialState fate(std::int32_t id) {
 void end_trial(TuningState& state, std::int32_t id) {
   state.trials.back() = trial(id, fate(id), id % 3 == 0 ? "out_of_memory" : "");
   const Trial& ended = state.trials.back();
-  state.observations.push_back({ended.plan, 1000, 1, {}, {}});
+  state.observations.push_back({ended.plan, 1000, 1, {}, {}, 0, {}});
   state.passed_over.push_back({{kPlanJson, "passed" + std::to_string(id)}, 1, "why"});
   state.convergence.push_back({static_cast<double>(id), 1, id, 1, 1});
   if (ended.state == TrialState::kFailed) state.failed_hashes.push_back(ended.plan.hash);
@@ -54,7 +54,7 @@ TuningState state_of_a_job() {
   TuningState state;
   state.job = fake_job();
   state.initial = state.incumbent = {kPlanJson, "initial"};
-  state.observations.push_back({state.initial, 1000, 1, {}, {}});
+  state.observations.push_back({state.initial, 1000, 1, {}, {}, 0, {}});
   return state;
 }
 

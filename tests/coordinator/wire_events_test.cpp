@@ -136,3 +136,19 @@ TEST_CASE("a hello names so many ranks and no more, and the tenant of all is non
   hello.set_tenant("ana");
   CHECK(introduction(hello).tenant == "ana");
 }
+
+TEST_CASE("where a step went comes with its passes, and not from an agent of an earlier release") {
+  wire::RankEvent event;
+  event.mutable_passes()->set_epoch(3);
+  event.mutable_passes()->set_busy_ns(5'000'000);
+  CHECK(news<RankPasses>(event).ms == 5);
+  CHECK_FALSE(news<RankPasses>(event).terms);
+  wire::StepTerms& terms = *event.mutable_passes()->mutable_terms();
+  terms.set_computation_ns(6'000'000);
+  terms.set_collectives_ns(1'000'000);
+  terms.set_gradients_ns(2'000'000);
+  terms.set_transfers_ns(3'000'000);
+  terms.set_idle_ns(4'000'000);
+  CHECK(news<RankPasses>(event).terms == StepTerms{6, 1, 2, 3, 4});
+  CHECK(news<RankPasses>(event).epoch == 3);
+}

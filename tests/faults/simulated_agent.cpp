@@ -365,7 +365,8 @@ void SimulatedAgent::told_step(SimulatedRanks::Peer peer, const std::string& fra
   const auto step = said.value("step", std::int64_t{0});
   if (said.value("type", "") != "step" || step % 16 != 0 || machine_.disk.is_cut()) return;
   const auto epoch = said.value("epoch", std::uint64_t{0});
-  life_->sessions.passed(peer, {epoch, step, static_cast<std::uint64_t>(random_.between(1'000'000, 90'000'000))});
+  const auto passes_ns = static_cast<std::uint64_t>(random_.between(1'000'000, 90'000'000));
+  life_->sessions.passed(peer, {epoch, step, passes_ns, agent::StepTermTimes{passes_ns, 0, 1000, 2000, 3000}});
   if (step % 64 != 0) return;
   life_->sessions.pictured(peer, {epoch, step, static_cast<std::uint64_t>(clock_.wall().count()), "[]"});
 }

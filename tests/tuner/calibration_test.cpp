@@ -19,7 +19,7 @@ struct Truth {
 Prediction prediction_of(double computation_ms, double communication_ms, double fixed_ms) {
   Prediction prediction;
   prediction.computation_share_ms = computation_ms;
-  prediction.communication_share_ms = communication_ms;
+  prediction.communication_share_ms = prediction.communication_shares.gradients = communication_ms;
   prediction.iteration_ms = computation_ms + communication_ms + fixed_ms;
   return prediction;
 }
@@ -59,16 +59,12 @@ struct Interval {
 
 Interval calibrated(const Calibration& calibration, const Prediction& prediction) {
   const double a = calibration.computation.value * prediction.computation_share_ms;
-  const double b = calibration.communication.value * prediction.communication_share_ms;
+  const double b = calibration.moving(CommunicationClass::kGradients) * prediction.communication_share_ms;
   const double fixed = prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms;
   const double mean = a + b + fixed + calibration.fixed_ms;
-  const double sa = a * calibration.computation.log_sigma;
-  const double sb = b * calibration.communication.log_sigma;
-  const double sc = calibration.fixed_sigma_ms;
-  const auto& [ab, ac, bc] = calibration.correlations;
+  const TimeSlopes slopes{a, b, 1, 0, b, 0};
   const double residual = calibration.residual_sigma * mean;
-  return {mean, std::sqrt(sa * sa + sb * sb + sc * sc + 2 * (ab * sa * sb + ac * sa * sc + bc * sb * sc) +
-                          residual * residual)};
+  return {mean, std::sqrt(covariance(calibration, slopes, slopes) + residual * residual)};
 }
 
 Prediction random_prediction(Random& random) {
@@ -120,8 +116,9 @@ TEST_CASE("what was observed is attributed to the term that it scales with") {
   const Calibration calibration = calibrate(observations);
   CHECK(calibration.computation.value == Approx(1.25).epsilon(0.06));
   // Shrunk towards 1, and more than half of the way to the truth.
-  CHECK(calibration.communication.value < 0.9);
-  CHECK(calibration.communication.value > 0.78);
+  CHECK(calibration.moving(CommunicationClass::kGradients) < 0.9);
+  CHECK(calibration.moving(CommunicationClass::kGradients) > 0.78);
+  CHECK(calibration.communication.value < 1);
   CHECK(calibration.observations == 5);
 }
 
@@ -239,9 +236,9 @@ TEST_CASE("a broken calibration document is refused with the field") {
   CHECK_FALSE(parse_calibration("{").ok());
   CHECK_THAT(parse_calibration("{}").error().message, Catch::Contains("schema"));
   std::string json = to_json(Calibration{});
-  const std::string::size_type at = json.find("\"log_sigma\":0.15");
+  const std::string::size_type at = json.find("\"communication\":{\"log_sigma\":0.12");
   REQUIRE(at != std::string::npos);
-  json.replace(at, 16, "\"log_sigma\":\"x\"");
+  json.replace(at, 33, "\"communication\":{\"log_sigma\":\"x\"");
   CHECK_THAT(parse_calibration(json).error().message, Catch::Contains("communication.log_sigma"));
 }
 

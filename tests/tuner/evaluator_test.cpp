@@ -1,7 +1,9 @@
 // The native evaluator: its price is evaluate()'s, for every kind of candidate, and it does not allocate.
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <functional>
 #include <new>
 
 #include "allocations.hpp"
@@ -119,6 +121,15 @@ std::optional<Candidate> random_candidate(Random& random, const PlanSpace& space
   return candidate;
 }
 
+// Each class of communication by its own.
+Calibration unequal(Random& random) {
+  Calibration calibration;
+  calibration.computation.value = 0.7 + 0.6 * random.uniform();
+  calibration.communication.value = 0.7 + 0.6 * random.uniform();
+  for (Factor& factor : calibration.classes) factor.value = 0.5 + random.uniform();
+  return calibration;
+}
+
 TEST_CASE("the evaluator's price is the cost model's, for every kind of candidate") {
   const std::uint64_t seed = 4242;
   INFO("seed " << seed);
@@ -126,7 +137,7 @@ TEST_CASE("the evaluator's price is the cost model's, for every kind of candidat
   int priced = 0;
   for (int i = 0; i < 400; ++i) {
     const test::World world = linked_world(random);
-    const NativeCostModel model(world.table(true));
+    const NativeCostModel model(world.table(true), i % 2 == 0 ? Calibration{} : unequal(random));
     const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 1).value();
     const std::unique_ptr<Evaluator> evaluator = model.evaluator(space);
     for (int k = 0; k < 10; ++k) {
@@ -159,6 +170,7 @@ TEST_CASE("the evaluator's price is the cost model's, for every kind of candidat
             plan.microbatches() * (of.forward_ms + of.backward_ms + of.recompute_ms + of.exposed_communication_ms) +
             of.gradient_sync_ms + of.optimizer_ms + of.bubble_ms;
         REQUIRE(sum == Approx(prediction.iteration_ms).epsilon(1e-9));
+        REQUIRE(of.terms.total_ms() == Approx(prediction.iteration_ms).epsilon(1e-9));
       }
       std::optional<Candidate> again = candidate_of(plan, space);
       REQUIRE(again);
@@ -177,6 +189,7 @@ TEST_CASE("communication shares are the step's derivative by the factor of commu
   const std::uint64_t seed = 99;
   INFO("seed " << seed);
   Random random(seed);
+  std::array<int, kCommunicationClasses> used{};
   int agreed = 0;
   int compared = 0;
   for (int i = 0; i < 200; ++i) {
@@ -189,19 +202,32 @@ TEST_CASE("communication shares are the step's derivative by the factor of commu
     if (!candidate || !evaluator->price(*candidate).priced) continue;
     const Plan plan = evaluator->plan(*candidate);
     const Prediction prediction = model.evaluate(plan);
-    const auto slope = [&](double step) {
-      Calibration changed;
-      changed.communication.value = 1 + step;
-      return (NativeCostModel(table, changed).evaluate(plan).iteration_ms - prediction.iteration_ms) / step;
-    };
     // Of equal paths of different make-up the share is one's: between the slopes on either side.
-    const auto [least, most] = std::minmax({slope(-1e-6), slope(1e-6)});
-    const double share = prediction.communication_share_ms;
+    const auto is_slope = [&](double share, const std::function<void(Calibration&, double)>& change) {
+      const auto slope = [&](double step) {
+        Calibration changed;
+        change(changed, step);
+        return (NativeCostModel(table, changed).evaluate(plan).iteration_ms - prediction.iteration_ms) / step;
+      };
+      const auto [least, most] = std::minmax({slope(-1e-6), slope(1e-6)});
+      return share >= least * 0.99 - 1e-2 && share <= most * 1.01 + 1e-2;
+    };
     ++compared;
-    if (share >= least * 0.99 - 1e-2 && share <= most * 1.01 + 1e-2) ++agreed;
+    if (is_slope(prediction.communication_share_ms,
+                 [](Calibration& all, double step) { all.communication.value = 1 + step; })) {
+      ++agreed;
+    }
+    const CommunicationShares& of = prediction.communication_shares;
+    const std::array<double, kCommunicationClasses> shares{of.collectives, of.gradients, of.transfers};
+    for (std::size_t c = 0; c < shares.size(); ++c) {
+      INFO("class " << c << ", plan " << to_json(plan));
+      used[c] += shares[c] > 1e-3 ? 1 : 0;
+      CHECK(is_slope(shares[c], [c](Calibration& all, double step) { all.classes[c].value = 1 + step; }));
+    }
   }
   CHECK(compared > 100);
   CHECK(agreed == compared);
+  for (const int count : used) CHECK(count > 10);
 }
 
 TEST_CASE("a price allocates nothing once everything has been seen") {

@@ -12,6 +12,7 @@ Calibration certain() {
   Calibration calibration;
   calibration.computation.log_sigma = 0;
   calibration.communication.log_sigma = 0;
+  for (Factor& factor : calibration.classes) factor.log_sigma = 0;
   calibration.residual_sigma = 0;
   return calibration;
 }

@@ -127,6 +127,7 @@ TEST_CASE("no plan takes less than the bound, whatever its operators and links t
     }
     Calibration calibration;
     calibration.communication.value = 0.4 + random.uniform();
+    for (Factor& factor : calibration.classes) factor.value = 0.5 + random.uniform();
     const NativeCostModel model(world.table(true), calibration);
     SearchOptions options;
     options.strategy = "exhaustive";

@@ -4,63 +4,73 @@
 #include <cmath>
 
 // Maximum a posteriori by Gauss and Newton. A step is modelled as
-//   measured = e^a * computation share + e^b * communication share + fixed share + g + noise,
-// with normal priors on a, b (around 0) and g; noise is the measurement's own and a relative residual, itself shrunk
-// towards its prior. The shares are the prediction's critical path: what the step would scale with.
+//   measured = e^a * computation share + e^b * sum over classes c of e^u_c * share of c + fixed share + g + noise,
+// with normal priors on a, b, u (around 0) and g; noise is the measurement's own and a relative residual, itself shrunk
+// towards its prior. The shares are the prediction's critical path: what the step would scale with. What a stage waited
+// for (term_rows.hpp) is modelled alike.
 
 #include "operator_factors.hpp"
+#include "term_rows.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
-constexpr int kParameters = 3;              // a, b, g
 constexpr double kFixedPrior = 0.05;        // of the mean measured step
 constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
 constexpr int kRounds = 30;
 constexpr int kLinearizations = 4;    // shares taken anew
-constexpr double kLinksShift = 3;     // how much more a link may have changed than the step
+constexpr double kFarSigmas = 3;      // by which a stage's wait is off that counts for half
 constexpr double kMemoryStep = 0.02;  // of the factor: for slopes
 constexpr double kAging = 0.05;       // of a factor: what may have changed since an earlier job
 constexpr double kOtherJob = 0.1;     // of a factor: what another job's operators and messages may differ by
 
-using Vector = std::array<double, kParameters>;
-using Matrix = std::array<Vector, kParameters>;
+constexpr std::size_t kFixed = 2;  // of the parameters, the one that is no logarithm
 
-struct Row {
-  double computation = 0;
-  double communication = 0;
-  double fixed = 0;
-  double measured = 0;
-  double noise = 0;  // standard error of the measurement
-
-  [[nodiscard]] double model(const Vector& at) const {
-    return computation * std::exp(at[0]) + communication * std::exp(at[1]) + fixed + at[2];
-  }
-  [[nodiscard]] Vector slope(const Vector& at) const {
-    return {computation * std::exp(at[0]), communication * std::exp(at[1]), 1.0};
-  }
-};
+using Vector = TimeSlopes;
+using Matrix = TimeCovariance;
 
 // Gauss and Jordan; a sum of a positive diagonal and outer products is never singular.
 Matrix inverse(Matrix m) {
   Matrix result{};
-  for (int i = 0; i < kParameters; ++i) result[i][i] = 1;
-  for (int i = 0; i < kParameters; ++i) {
+  for (std::size_t i = 0; i < kTimeParameters; ++i) result[i][i] = 1;
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
     const double pivot = m[i][i];
-    for (int k = 0; k < kParameters; ++k) {
+    for (std::size_t k = 0; k < kTimeParameters; ++k) {
       m[i][k] /= pivot;
       result[i][k] /= pivot;
     }
-    for (int j = 0; j < kParameters; ++j) {
+    for (std::size_t j = 0; j < kTimeParameters; ++j) {
       if (j == i) continue;
       const double factor = m[j][i];
-      for (int k = 0; k < kParameters; ++k) {
+      for (std::size_t k = 0; k < kTimeParameters; ++k) {
         m[j][k] -= factor * m[i][k];
         result[j][k] -= factor * result[i][k];
       }
     }
   }
+  return result;
+}
+
+// Of a covariance: Cholesky on the correlations.
+bool is_positive_definite(const Matrix& of) {
+  constexpr double kLeast = 1e-9;
+  Matrix root{};
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double left = of[i][j] / std::sqrt(of[i][i] * of[j][j]);
+      for (std::size_t k = 0; k < j; ++k) left -= root[i][k] * root[j][k];
+      if (i == j && !(left > kLeast)) return false;
+      root[i][j] = i == j ? std::sqrt(left) : left / root[j][j];
+    }
+  }
+  return true;
+}
+
+// What is known of each parameter alone. REQUIRES: each is unsure.
+Matrix diagonal_of(const Matrix& of) {
+  Matrix result{};
+  for (std::size_t i = 0; i < kTimeParameters; ++i) result[i][i] = of[i][i];
   return result;
 }
 
@@ -70,85 +80,110 @@ struct Fit {
   double residual = 0;
 };
 
-double variance_of(const Row& row, double residual) {
-  return row.noise * row.noise + residual * residual * row.measured * row.measured;
-}
-
 struct Prior {
   Vector mean{};
-  Vector sigma{};
+  Matrix covariance{};
+  Matrix precision{};
   double residual = 0;
 };
 
-void newton_step(const std::vector<Row>& rows, const Prior& prior, Fit& fit) {
+double spread(const Vector& slope, const Matrix& covariance) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    for (std::size_t j = 0; j < kTimeParameters; ++j) sum += slope[i] * covariance[i][j] * slope[j];
+  }
+  return sum;
+}
+
+// A step time has the residual. What a stage waited for has all of its noise, and counts for the less the farther it is
+// off what it may be (Cauchy's weights): something else is wrong there than a factor.
+double variance_of(const TimeRow& row, const Vector& at, const Prior& prior, double residual) {
+  const double noise = row.noise * row.noise;
+  if (row.is_step) return noise + residual * residual * row.measured * row.measured;
+  const double off = row.measured - row.model(at);
+  const double may_be = noise + spread(row.slope(prior.mean), prior.covariance);
+  return noise * (1 + off * off / (kFarSigmas * kFarSigmas * may_be));
+}
+
+void newton_step(const std::vector<TimeRow>& rows, const Prior& prior, Fit& fit) {
   Matrix information{};
   Vector gradient{};
-  for (int i = 0; i < kParameters; ++i) {
-    const double precision = 1 / (prior.sigma[i] * prior.sigma[i]);
-    information[i][i] = precision;
-    gradient[i] = -precision * (fit.at[i] - prior.mean[i]);
+  information = prior.precision;
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    for (std::size_t j = 0; j < kTimeParameters; ++j) {
+      gradient[i] -= prior.precision[i][j] * (fit.at[j] - prior.mean[j]);
+    }
   }
-  for (const Row& row : rows) {
-    const double weight = 1 / variance_of(row, fit.residual);
+  for (const TimeRow& row : rows) {
+    const double weight = 1 / variance_of(row, fit.at, prior, fit.residual);
     const double left = row.measured - row.model(fit.at);
     const Vector slope = row.slope(fit.at);
-    for (int i = 0; i < kParameters; ++i) {
+    for (std::size_t i = 0; i < kTimeParameters; ++i) {
       gradient[i] += weight * left * slope[i];
-      for (int j = 0; j < kParameters; ++j) information[i][j] += weight * slope[i] * slope[j];
+      for (std::size_t j = 0; j < kTimeParameters; ++j) information[i][j] += weight * slope[i] * slope[j];
     }
   }
   fit.covariance = inverse(information);
-  for (int i = 0; i < kParameters; ++i) {
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
     double step = 0;
-    for (int j = 0; j < kParameters; ++j) step += fit.covariance[i][j] * gradient[j];
-    const double longest = i < 2 ? 0.5 : std::abs(step);  // a factor moves by at most e^0.5 at once
+    for (std::size_t j = 0; j < kTimeParameters; ++j) step += fit.covariance[i][j] * gradient[j];
+    const double longest = i == kFixed ? std::abs(step) : 0.5;  // a factor moves by at most e^0.5 at once
     fit.at[i] += std::clamp(step, -longest, longest);
   }
 }
 
-// Of what the model leaves, what the measurements' own noise does not explain; parameters that the data decided count.
-double residual_of(const std::vector<Row>& rows, const Prior& prior, const Fit& fit) {
+// Of what the model leaves of step times, what the measurements' own noise does not explain; parameters that these
+// times decided count.
+double residual_of(const std::vector<TimeRow>& rows, const Prior& prior, const Fit& fit) {
   double decided = 0;
-  for (int i = 0; i < kParameters; ++i) decided += 1 - fit.covariance[i][i] / (prior.sigma[i] * prior.sigma[i]);
+  double steps = 0;
   double sum = kResidualPriorWeight * prior.residual * prior.residual;
-  for (const Row& row : rows) {
+  for (const TimeRow& row : rows) {
+    if (!row.is_step) continue;
     const double left = (row.measured - row.model(fit.at)) / row.measured;
     const double noise = row.noise / row.measured;
     sum += std::max(0.0, left * left - noise * noise);
+    decided += spread(row.slope(fit.at), fit.covariance) / variance_of(row, fit.at, prior, fit.residual);
+    ++steps;
   }
-  const double freedom = std::max(0.0, static_cast<double>(rows.size()) - decided);
-  return std::sqrt(sum / (kResidualPriorWeight + freedom));
+  return std::sqrt(sum / (kResidualPriorWeight + std::max(0.0, steps - decided)));
 }
 
 // A prediction's shares are its slopes by the logarithms of the factors that it was made with, `at`. One that lacks
 // costs says nothing of the factors: what is missing counts as no time at all.
-std::vector<Row> rows_of(const std::vector<Observation>& observations, const std::vector<Prediction>& predictions,
-                         const Calibration& at) {
-  std::vector<Row> rows;
+std::vector<TimeRow> step_rows(const std::vector<Observation>& observations, const std::vector<Prediction>& predictions,
+                               const Calibration& at) {
+  std::vector<TimeRow> rows;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& seen = observations[i];
     const Prediction& prediction = predictions[i];
-    const double fixed =
-        prediction.iteration_ms - prediction.computation_share_ms - prediction.communication_share_ms - at.fixed_ms;
     if (!std::isfinite(seen.measured_ms) || seen.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
     if (!prediction.missing_costs.empty()) continue;
-    rows.push_back({prediction.computation_share_ms / at.computation.value,
-                    prediction.communication_share_ms / at.communication.value, fixed, seen.measured_ms,
-                    std::max(0.0, seen.measured_sigma_ms)});
+    const double noise = std::max(0.0, seen.measured_sigma_ms);
+    rows.push_back(step_row(at, prediction.iteration_ms, time_slopes(prediction), {seen.measured_ms, noise}));
   }
   return rows;
 }
 
-Prior prior_of(const std::vector<Row>& rows, const Calibration& prior) {
-  double mean = 0;
-  for (const Row& row : rows) mean += row.measured / static_cast<double>(rows.size());
-  const double fixed_sigma = prior.fixed_sigma_ms > 0 ? prior.fixed_sigma_ms : kFixedPrior * mean;
-  return {{std::log(prior.computation.value), std::log(prior.communication.value), prior.fixed_ms},
-          {prior.computation.log_sigma, prior.communication.log_sigma, fixed_sigma},
-          prior.residual_sigma};
+Prior prior_of(const std::vector<TimeRow>& rows, const Calibration& prior) {
+  double sum = 0;
+  double steps = 0;
+  for (const TimeRow& row : rows) {
+    if (!row.is_step) continue;
+    sum += row.measured;
+    ++steps;
+  }
+  Prior result;
+  result.mean = parameters(prior);
+  result.covariance = time_covariance(prior);
+  if (!(prior.fixed_sigma_ms > 0)) result.covariance[kFixed][kFixed] = std::pow(kFixedPrior * sum / steps, 2);
+  if (!is_positive_definite(result.covariance)) result.covariance = diagonal_of(result.covariance);
+  result.precision = inverse(result.covariance);
+  result.residual = prior.residual_sigma;
+  return result;
 }
 
-Fit fit_time(const std::vector<Row>& rows, const Calibration& from) {
+Fit fit_time(const std::vector<TimeRow>& rows, const Calibration& from) {
   const Prior prior = prior_of(rows, from);
   Fit fit;
   fit.at = prior.mean;
@@ -161,13 +196,11 @@ Fit fit_time(const std::vector<Row>& rows, const Calibration& from) {
 }
 
 void take(const Fit& fit, Calibration& calibration) {
-  const auto sigma = [&fit](int i) { return std::sqrt(fit.covariance[i][i]); };
-  const auto correlation = [&](int i, int j) { return fit.covariance[i][j] / (sigma(i) * sigma(j)); };
-  calibration.computation = {std::exp(fit.at[0]), sigma(0)};
-  calibration.communication = {std::exp(fit.at[1]), sigma(1)};
-  calibration.fixed_ms = fit.at[2];
-  calibration.fixed_sigma_ms = sigma(2);
-  calibration.correlations = {correlation(0, 1), correlation(0, 2), correlation(1, 2)};
+  calibration.computation.value = std::exp(fit.at[0]);
+  calibration.communication.value = std::exp(fit.at[1]);
+  calibration.fixed_ms = fit.at[kFixed];
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(fit.at[3 + k]);
+  set_time_covariance(fit.covariance, calibration);
   calibration.residual_sigma = fit.residual;
 }
 
@@ -262,7 +295,7 @@ Calibration calibrate(const std::vector<Observation>& observations) {
   const Calibration prior;
   std::vector<Prediction> predictions;
   for (const Observation& seen : observations) predictions.push_back(seen.prediction);
-  const std::vector<Row> rows = rows_of(observations, predictions, prior);
+  const std::vector<TimeRow> rows = step_rows(observations, predictions, prior);
   calibration.observations = static_cast<int>(rows.size());
   if (!rows.empty()) take(fit_time(rows, prior), calibration);
   fit_memory(memory_rows(observations), prior, calibration);
@@ -279,10 +312,11 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
     const NativeCostModel model(table, calibration);
     std::vector<Prediction> predictions;
     for (const Observation& seen : observations) predictions.push_back(model.evaluate(seen.plan));
-    const std::vector<Row> rows = rows_of(observations, predictions, calibration);
+    std::vector<TimeRow> rows = step_rows(observations, predictions, calibration);
     if (rows.empty()) return prior;
-    take(fit_time(rows, prior), calibration);
     calibration.observations = static_cast<int>(rows.size());
+    add_term_rows(model, observations, predictions, rows);
+    take(fit_time(rows, prior), calibration);
   }
   const bool tells_memory = std::ranges::any_of(observations, [](const Observation& seen) {
     return !seen.measured_memory_bytes.empty() && seen.prediction.missing_costs.empty();
@@ -293,25 +327,34 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
   return calibration;
 }
 
-Calibration aged(Calibration calibration, double shift) {
-  calibration.computation.log_sigma = std::hypot(calibration.computation.log_sigma, shift);
-  calibration.communication.log_sigma = std::hypot(calibration.communication.log_sigma, kLinksShift * shift);
-  for (Factor* const factor : {&calibration.computation, &calibration.communication, &calibration.memory}) {
-    factor->log_sigma = std::hypot(factor->log_sigma, kAging);
-  }
+Calibration aged(Calibration calibration, double computation_shift, double communication_shift) {
+  const auto square = [](double of) { return of * of; };
+  TimeCovariance covariance = time_covariance(calibration);
+  covariance[0][0] += square(kAging) + square(computation_shift);
+  // A class's factor is the product of two: half the change each.
+  const double moving = square(kAging) + square(communication_shift);
+  covariance[1][1] += moving / 2;
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) covariance[3 + k][3 + k] += moving / 2;
+  covariance[kFixed][kFixed] += square(kAging * calibration.fixed_ms);
+  set_time_covariance(covariance, calibration);
+  calibration.memory.log_sigma = std::hypot(calibration.memory.log_sigma, kAging);
   for (auto& [key, factor] : calibration.operators) factor.log_sigma = std::hypot(factor.log_sigma, kAging);
-  calibration.fixed_sigma_ms = std::hypot(calibration.fixed_sigma_ms, kAging * std::abs(calibration.fixed_ms));
-  calibration.correlations = {};
   return calibration;
 }
 
 Calibration of_another_job(const Calibration& calibration) {
+  const Calibration unknown;
+  // Never less sure than where nothing is known.
+  const auto less_sure = [](const Factor& learnt, const Factor& nothing) {
+    return Factor{learnt.value, std::min(std::hypot(learnt.log_sigma, kOtherJob), nothing.log_sigma)};
+  };
   Calibration prior;
   for (Factor Calibration::*const factor :
        {&Calibration::computation, &Calibration::communication, &Calibration::memory}) {
-    const Factor& learnt = calibration.*factor;
-    // Never less sure than where nothing is known.
-    (prior.*factor) = {learnt.value, std::min(std::hypot(learnt.log_sigma, kOtherJob), Factor{}.log_sigma)};
+    prior.*factor = less_sure(calibration.*factor, unknown.*factor);
+  }
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
+    prior.classes[k] = less_sure(calibration.classes[k], unknown.classes[k]);
   }
   return prior;
 }

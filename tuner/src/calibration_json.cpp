@@ -1,7 +1,12 @@
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "tuner/calibration.hpp"
 
@@ -16,6 +21,21 @@ Json factor_json(const Factor& factor) {
   return {{"value", factor.value}, {"log_sigma", factor.log_sigma}};
 }
 
+constexpr std::array<const char*, kCommunicationClasses> kClasses{"collectives", "gradients", "transfers"};
+constexpr std::size_t kNamedCorrelations = 3;  // that have fields of their own
+
+Json classes_json(const std::array<Factor, kCommunicationClasses>& classes) {
+  Json all = Json::object();
+  for (std::size_t k = 0; k < classes.size(); ++k) all[kClasses[k]] = factor_json(classes[k]);
+  return all;
+}
+
+// Of the parameters of classes.
+Json correlations_json(const Calibration& calibration) {
+  return Json(
+      std::vector<double>(calibration.correlations.begin() + kNamedCorrelations, calibration.correlations.end()));
+}
+
 Json operators_json(const std::map<std::string, Factor>& operators) {
   Json all = Json::object();
   for (const auto& [key, factor] : operators) all[key] = factor_json(factor);
@@ -27,10 +47,10 @@ class Numbers {
  public:
   Numbers(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  double take(const char* name, double least) {
+  double take(const char* name, double least, double most = std::numeric_limits<double>::max()) {
     const auto found = object_.find(name);
     const bool good = found != object_.end() && found->is_number() && std::isfinite(found->get<double>()) &&
-                      found->get<double>() >= least;
+                      found->get<double>() >= least && found->get<double>() <= most;
     if (!good && broken_.empty()) broken_ = path_ + name;
     return good ? found->get<double>() : 0;
   }
@@ -56,6 +76,19 @@ class Numbers {
     if (broken_.empty()) broken_ = inside.broken_;
     return factor;
   }
+  // The last `count` of `into`, none beyond -most to most.
+  template <std::size_t kSize>
+  void last(const char* name, std::size_t count, double most, std::array<double, kSize>& into) {
+    const auto found = object_.find(name);
+    const bool is_list = found != object_.end() && found->is_array() && found->size() == count;
+    for (std::size_t i = 0; i < count && is_list; ++i) {
+      const Json& one = (*found)[i];
+      const bool good = one.is_number() && std::isfinite(one.get<double>()) && std::abs(one.get<double>()) <= most;
+      if (good) into[kSize - count + i] = one.get<double>();
+      if (!good && broken_.empty()) broken_ = path_ + name;
+    }
+    if (!is_list && broken_.empty()) broken_ = path_ + name;
+  }
   [[nodiscard]] const std::string& broken() const { return broken_; }
 
  private:
@@ -70,12 +103,14 @@ std::string to_json(const Calibration& calibration) {
   return Json{{"schema", kSchema},
               {"computation", factor_json(calibration.computation)},
               {"communication", factor_json(calibration.communication)},
+              {"classes", classes_json(calibration.classes)},
               {"memory", factor_json(calibration.memory)},
               {"fixed_ms", calibration.fixed_ms},
               {"fixed_sigma_ms", calibration.fixed_sigma_ms},
               {"correlation_computation_communication", calibration.correlations[0]},
               {"correlation_computation_fixed", calibration.correlations[1]},
               {"correlation_communication_fixed", calibration.correlations[2]},
+              {"correlations_of_classes", correlations_json(calibration)},
               {"residual_sigma", calibration.residual_sigma},
               {"memory_sigma", calibration.memory_sigma},
               {"observations", calibration.observations},
@@ -90,6 +125,7 @@ Result<Calibration> parse_calibration(std::string_view text) {
     return bad_input(std::string("calibration: schema must be ") + kSchema);
   }
   constexpr double kAny = -1e300;
+  constexpr double kCorrelation = 1.001;  // rounding
   Numbers numbers(json, "calibration.");
   Calibration calibration;
   calibration.computation = numbers.factor("computation");
@@ -97,13 +133,22 @@ Result<Calibration> parse_calibration(std::string_view text) {
   calibration.memory = numbers.factor("memory");
   calibration.fixed_ms = numbers.take("fixed_ms", kAny);
   calibration.fixed_sigma_ms = numbers.take("fixed_sigma_ms", 0);
-  calibration.correlations = {numbers.take("correlation_computation_communication", -1.001),
-                              numbers.take("correlation_computation_fixed", -1.001),
-                              numbers.take("correlation_communication_fixed", -1.001)};
+  calibration.correlations = {numbers.take("correlation_computation_communication", -kCorrelation, kCorrelation),
+                              numbers.take("correlation_computation_fixed", -kCorrelation, kCorrelation),
+                              numbers.take("correlation_communication_fixed", -kCorrelation, kCorrelation)};
   calibration.residual_sigma = numbers.take("residual_sigma", 0);
   calibration.observations = static_cast<int>(numbers.take("observations", 0));
   // Documents from before these were learnt lack them.
   if (json.contains("memory_sigma")) calibration.memory_sigma = numbers.take("memory_sigma", 0);
+  if (json.contains("classes")) {
+    const auto classes = numbers.factors("classes");
+    for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
+      const auto found = classes.find(kClasses[k]);
+      if (found != classes.end()) calibration.classes[k] = found->second;
+    }
+    constexpr std::size_t kRest = std::tuple_size_v<decltype(calibration.correlations)> - kNamedCorrelations;
+    numbers.last("correlations_of_classes", kRest, kCorrelation, calibration.correlations);
+  }
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
   return calibration;

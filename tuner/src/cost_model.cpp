@@ -35,8 +35,29 @@ double sliced_ms(const PricedPlan& priced, std::size_t s) {
   return halved * (2 * priced.halves[s].forward - priced.pipeline[s].forward);
 }
 
+// As a rank measures them, who sees its last pass computing for longer where gradients are summed beside it.
+StepTerms terms_of(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
+                   const StagePrediction& stage, std::size_t s) {
+  const StageTimes& times = priced.times[s];
+  const StageInputs& inputs = priced.inputs[s];
+  const double waits = std::max(0.0, priced.microbatches * (times.forward_wait + times.backward_wait));
+  double changes = 0;
+  for (const double ms : inputs.change_forward) changes += ms;
+  for (const double ms : inputs.change_backward) changes += ms;
+  changes *= priced.microbatches * calibration.moving(CommunicationClass::kCollectives);
+  const double slowed = std::max(0.0, times.last_backward - times.backward_pass());
+  StepTerms terms;
+  terms.computation_ms =
+      priced.microbatches * (stage.forward_ms + stage.backward_ms + stage.recompute_ms) + stage.optimizer_ms + slowed;
+  terms.collectives_ms = priced.sub_batches && !inputs.gathers ? waits : std::min(waits, changes);
+  terms.gradients_ms = waits - terms.collectives_ms + std::max(0.0, stage.gradient_sync_ms - slowed);
+  terms.transfers_ms = step.received[s];
+  return terms;
+}
+
 // Every millisecond of the step belongs to one term of each stage; what is left is bubble.
-StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step, std::size_t s) {
+StagePrediction predict_stage(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
+                              std::size_t s) {
   const StageTimes& times = priced.times[s];
   const double microbatches = priced.microbatches;
   StagePrediction stage;
@@ -47,6 +68,7 @@ StagePrediction predict_stage(const PricedPlan& priced, const RecordedStep& step
   stage.exposed_communication_ms = step.exposed[s] / microbatches + times.forward_wait + times.backward_wait;
   stage.gradient_sync_ms = std::max(0.0, times.exposed_sync()) + priced.straggler_waits[s] + tied_ms(priced, step, s);
   stage.optimizer_ms = times.optimizer;
+  stage.terms = terms_of(calibration, priced, step, stage, s);
   set_memory(priced.bytes[s], stage);
   stage.memory_bytes = static_cast<Bytes>(std::llround(priced.device_bytes[s]));
   return stage;
@@ -181,6 +203,12 @@ std::unique_ptr<CostModel> NativeCostModel::on(const Cluster& cluster) const {
   return model;
 }
 
+NativeCostModel NativeCostModel::under(const Calibration& times) const {
+  NativeCostModel model = *this;
+  model.calibration_ = times;
+  return model;
+}
+
 std::vector<std::string> NativeCostModel::unpriced(const Plan& plan) const {
   return unpriced_features(plan);
 }
@@ -195,10 +223,15 @@ Prediction NativeCostModel::evaluate(const Plan& plan) const {
   prediction.iteration_ms = step.end_ms + tables.step_overhead_ms + calibration_.fixed_ms;
   prediction.computation_share_ms = shares.computation_ms;
   prediction.communication_share_ms = shares.communication_ms;
+  prediction.communication_shares = shares.by_class;
   const double sigma = step_sigma(tables, calibration_, priced, path, shares, prediction.iteration_ms);
   prediction.interval_low_ms = std::max(0.0, prediction.iteration_ms - kSigmasOf95Percent * sigma);
   prediction.interval_high_ms = prediction.iteration_ms + kSigmasOf95Percent * sigma;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) prediction.stages.push_back(predict_stage(priced, step, s));
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    prediction.stages.push_back(predict_stage(calibration_, priced, step, s));
+    StepTerms& terms = prediction.stages.back().terms;
+    terms.idle_ms = std::max(0.0, prediction.iteration_ms - terms.total_ms());
+  }
   set_bubbles(priced, step, prediction.stages);
   prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());
   prediction.estimated_costs.assign(priced.names.estimated.begin(), priced.names.estimated.end());

@@ -33,6 +33,7 @@ namespace trimtab::tuner {
   Calibration result;
   result.computation = {calibration.computation.value * slowest, calibration.computation.log_sigma};
   result.communication = calibration.communication;
+  result.classes = calibration.classes;
   return result;
 }
 

@@ -281,7 +281,8 @@ double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, 
   const TransferSide left{devices_.data() + first_device, from.dp, from.tp};
   const TransferSide right{devices_.data() + first_device + sender.devices, to.dp, to.tp};
   const Value value = transfer_time(*tables_, node_of_, left, right, tables_->output[sender.end - 1], microbatch);
-  const double ms = value.quality == Quality::kMissing ? kNever : value.mean * calibration_->communication.value;
+  const double moving = calibration_->moving(CommunicationClass::kTransfers);
+  const double ms = value.quality == Quality::kMissing ? kNever : value.mean * moving;
   return transfers_.emplace(key_, ms).first->second;
 }
 

@@ -31,7 +31,8 @@ void take_most(const OperatorPrice& price, OperatorPrice& most) {
 void NativeStageProgram::place(const StageSite& site, const Calibration& calibration) {
   site_ = site;
   computing_ = calibration.computation.value;
-  moving_ = calibration.communication.value;
+  moving_ = calibration.moving(CommunicationClass::kGradients);
+  changing_ = calibration.moving(CommunicationClass::kCollectives);
   ways_.clear();
   layout_of_.clear();
   layouts_.clear();
@@ -88,7 +89,7 @@ void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide&
 double NativeStageProgram::change_ms(const Way& before, const Way& after, double bytes_per_sample) const {
   const LayoutChange change =
       layout_change(before.shape, before.alternate, after.shape, after.alternate, bytes_per_sample);
-  return tuner::change_ms(tables_.links, change) * moving_;
+  return tuner::change_ms(tables_.links, change) * changing_;
 }
 
 void NativeStageProgram::put_changes(StageTerms& terms) const {

@@ -69,7 +69,7 @@ class NativeStageProgram {
   const std::vector<std::int32_t>& node_of_;
   SplitCatalog& catalog_;
   StageSite site_;
-  double computing_ = 1, moving_ = 1;  // calibration
+  double computing_ = 1, moving_ = 1, changing_ = 1;  // calibration: passes, gradients, layouts
   std::vector<Way> ways_;
   std::vector<std::size_t> layout_of_;  // by way
   std::vector<std::size_t> layouts_;    // a way of each

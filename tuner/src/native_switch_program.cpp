@@ -69,7 +69,7 @@ std::optional<NativeSwitchProgram::Way> NativeSwitchProgram::way_of(const Split&
 
 void NativeSwitchProgram::place(const StageSite& site, const Calibration& calibration) {
   site_ = site;
-  moving_ = calibration.communication.value;
+  changing_ = calibration.moving(CommunicationClass::kCollectives);
   ranges_ = layers_inside(tables_.model, site.operators);
   of_split_.clear();
   for (const Split& split : space_.splits(tables_.model, site.microbatch, site.devices)) {
@@ -141,7 +141,7 @@ void NativeSwitchProgram::put_changes(StageTerms& terms) const {
     for (std::size_t from = 0; from < splits; ++from) {
       for (std::size_t to = 0; to < splits; ++to) {
         const LayoutChange change = layout_change(of_split_[from].shape, false, of_split_[to].shape, false, bytes);
-        terms.change[(layer * splits + from) * splits + to] = moving_ * change_ms(tables_.links, change);
+        terms.change[(layer * splits + from) * splits + to] = changing_ * change_ms(tables_.links, change);
       }
     }
   }

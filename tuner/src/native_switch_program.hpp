@@ -61,7 +61,7 @@ class NativeSwitchProgram {
   SplitCatalog& catalog_;
   SwitchStage& pricing_;
   StageSite site_;
-  double moving_ = 1;          // calibration
+  double changing_ = 1;        // calibration, of layouts
   std::vector<Range> ranges_;  // of the layers
   std::vector<Way> of_split_;
 };

@@ -31,20 +31,6 @@ struct Row {
   std::size_t observation = 0;
 };
 
-bool is_simple_sum(const Plan& plan) {
-  if (plan.schedule.sub_batches > 1 || plan.schedule.sliced_microbatches > 0) return false;
-  std::set<std::int32_t> devices;
-  for (const Stage& stage : plan.stages) {
-    for (const std::int32_t device : stage.devices) {
-      if (!devices.insert(device).second) return false;
-    }
-    for (const Segment& segment : stage.segments) {
-      if (segment.switches != Switches{}) return false;
-    }
-  }
-  return true;
-}
-
 bool inside(const std::vector<Range>& ranges, std::int32_t i) {
   return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
 }
@@ -190,6 +176,20 @@ Calibration Filter::run() {
 }
 
 }  // namespace
+
+bool is_simple_sum(const Plan& plan) {
+  if (plan.schedule.sub_batches > 1 || plan.schedule.sliced_microbatches > 0) return false;
+  std::set<std::int32_t> devices;
+  for (const Stage& stage : plan.stages) {
+    for (const std::int32_t device : stage.devices) {
+      if (!devices.insert(device).second) return false;
+    }
+    for (const Segment& segment : stage.segments) {
+      if (segment.switches != Switches{}) return false;
+    }
+  }
+  return true;
+}
 
 Calibration learn_operators(const CostTable& table, const std::vector<Observation>& observations,
                             const Calibration& prior) {

@@ -15,9 +15,12 @@
 
 namespace trimtab::tuner {
 
+// Whether the plan's passes follow each other on devices of their own: no sub-batches, sliced microbatches, memory
+// switches, or several stages on one device.
+[[nodiscard]] bool is_simple_sum(const Plan& plan);
+
 // `prior` with its common factor of computation and its operators' as the observations say; unchanged where none has
-// pass times. Plans whose passes are not simple sums (sub-batches, sliced microbatches, memory switches, several stages
-// on one device) teach nothing here.
+// pass times. Plans whose passes are not simple sums teach nothing here.
 [[nodiscard]] Calibration learn_operators(const CostTable& table, const std::vector<Observation>& observations,
                                           const Calibration& prior);
 

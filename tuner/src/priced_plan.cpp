@@ -188,8 +188,8 @@ class Pricing {
     if (value.quality != Quality::kMeasured) {
       name_transfer_costs(tables_, node_of_, from, to, output, microbatch, priced_.names);
     }
-    value.mean *= calibration_.communication.value;
-    value.error *= calibration_.communication.value;
+    value.mean *= calibration_.moving(CommunicationClass::kTransfers);
+    value.error *= calibration_.moving(CommunicationClass::kTransfers);
     return value;
   }
 

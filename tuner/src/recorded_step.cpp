@@ -19,7 +19,9 @@ struct Recorder {
     const std::size_t at = second ? step.at_half(s, k) : step.at(s, k);
     (second ? step.second_begin : step.forward_begin)[at] = std::max(ready, arrival);
     (second ? step.second_waited : step.forward_waited)[at] = arrival > ready ? 1 : 0;
-    if (arrival > ready) step.exposed[s] += std::min(arrival - ready, priced.halves[s - 1].transfer);
+    if (arrival <= ready) return;
+    step.received[s] += arrival - ready;
+    step.exposed[s] += std::min(arrival - ready, priced.halves[s - 1].transfer);
   }
   void backward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
     const std::size_t at = step.at(s, k);
@@ -30,6 +32,7 @@ struct Recorder {
  private:
   std::uint8_t waited(std::int32_t s, std::int32_t boundary, double ready, double arrival) {
     if (arrival <= ready) return 0;
+    step.received[s] += arrival - ready;
     step.exposed[s] += std::min(arrival - ready, priced.pipeline[boundary].transfer);
     return 1;
   }
@@ -151,6 +154,7 @@ class GraphRecorder {
     step_.forward_waited.resize(passes);
     step_.backward_waited.resize(passes);
     step_.exposed.assign(stages_, 0.0);
+    step_.received.assign(stages_, 0.0);
     if (!priced_.transfers_meet) find_free();
     take(graph_.forwards, step_.forward_begin, step_.forward_waited, step_.forward_inputs);
     take(graph_.backwards, step_.backward_begin, step_.backward_waited, step_.backward_inputs);
@@ -178,6 +182,7 @@ class GraphRecorder {
   // A pass that waited for its input waited for the wire at most as long as that was busy.
   void expose(std::int32_t pass, const StepNode& input) {
     const StepNode& node = graph_.nodes[pass];
+    step_.received[node.stage] += node.begin - free_[pass];
     step_.exposed[node.stage] += std::min(node.begin - free_[pass], input.end - input.begin);
   }
 
@@ -197,6 +202,7 @@ class GraphRecorder {
       step_.exposed[node.stage] += node.end - node.begin;
       step_.exposed[node.stage + 1] += node.end - node.begin;
     }
+    step_.received = step_.exposed;
   }
 
   // What a stage still sends after its last backward waits for its seat's stages before it; the optimizer waits for
@@ -289,6 +295,7 @@ RecordedStep record_step(const PricedPlan& priced) {
   step.forward_waited.resize(actions);
   step.backward_waited.resize(actions);
   step.exposed.assign(priced.pipeline.size(), 0.0);
+  step.received.assign(priced.pipeline.size(), 0.0);
   step.sliced = priced.sliced().microbatches;
   step.second_begin.resize(step.at_half(stages, 0));
   step.second_waited.resize(step.at_half(stages, 0));

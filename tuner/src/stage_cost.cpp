@@ -128,7 +128,8 @@ class Pass {
       : inputs_(inputs),
         gathers_(inputs.gathers && gathers),
         computing_(calibration.computation.value),
-        moving_(calibration.communication.value),
+        changing_(calibration.moving(CommunicationClass::kCollectives)),
+        moving_(calibration.moving(CommunicationClass::kGradients)),
         pass_(inputs.overlap) {}
 
   // Before the first operator of the pass.
@@ -150,7 +151,7 @@ class Pass {
     pass_.block(on_link * computing_);
   }
   void change(const std::vector<double>& changes, std::size_t i) {
-    if (!changes.empty()) pass_.block(changes[i] * moving_);
+    if (!changes.empty()) pass_.block(changes[i] * changing_);
   }
   // Waits for what was fetched before.
   void fetch_next(const std::vector<double>& gathers, std::size_t& next) {
@@ -164,7 +165,8 @@ class Pass {
   const StageInputs& inputs_;
   bool gathers_;
   double computing_;
-  double moving_;
+  double changing_;  // of layouts
+  double moving_;    // of gradients and parameters
   OverlappedPass pass_;
 };
 
@@ -207,7 +209,7 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
 double gather_delay(const Calibration& calibration, const StageInputs& inputs, double forward) {
   std::vector<double> gathers;
   for (const double ms : inputs.buckets.after) {
-    if (ms > 0) gathers.push_back(ms * calibration.communication.value);
+    if (ms > 0) gathers.push_back(ms * calibration.moving(CommunicationClass::kGradients));
   }
   Pass pass(calibration, inputs, false);
   std::size_t next = 0;
@@ -297,7 +299,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.backward *= calibration.computation.value;
   times.recompute *= calibration.computation.value;
   times.optimizer *= calibration.computation.value;
-  times.gather_after *= calibration.communication.value;
+  times.gather_after *= calibration.moving(CommunicationClass::kGradients);
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
   if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;

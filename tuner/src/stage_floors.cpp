@@ -92,7 +92,8 @@ double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space
 
 HalvedParts halved_parts(const NativeCostModel& cost_model, const OperatorCosts& half, double reduces) {
   const Calibration& calibration = cost_model.calibration();
-  const double cheaper = std::min(1.0, calibration.communication.value / calibration.computation.value);
+  const double cheaper =
+      std::min(1.0, calibration.moving(CommunicationClass::kCollectives) / calibration.computation.value);
   HalvedParts parts;
   parts.forward = std::max(0.0, half.forward.mean - reduces);
   parts.backward = std::max(0.0, half.backward.mean - reduces);
@@ -385,7 +386,7 @@ double TransferFloors::least(std::int32_t cut, std::int32_t boundary, std::int32
       const TransferSide to{devices_.data() + boundary, to_dp, to_tp};
       const Value value = transfer_time(tables_, node_of_, from, to, tables_.output[cut - 1], microbatch_);
       if (value.quality == Quality::kMissing) continue;
-      least = std::min(least, value.mean * cost_model_.calibration().communication.value);
+      least = std::min(least, value.mean * cost_model_.calibration().moving(CommunicationClass::kTransfers));
     }
   }
   return least;

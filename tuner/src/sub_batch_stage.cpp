@@ -20,7 +20,7 @@ Parts parts_of(const Calibration& calibration, const OperatorPrice& price) {
   parts.forward = std::max(0.0, price.forward - all) * calibration.computation.value;
   parts.backward = std::max(0.0, price.backward - all) * calibration.computation.value;
   const double most = std::min({all, price.forward, price.backward});
-  if (price.reduces > 0) parts.reduce = most / price.reduces * calibration.communication.value;
+  if (price.reduces > 0) parts.reduce = most / price.reduces * calibration.moving(CommunicationClass::kCollectives);
   return parts;
 }
 
@@ -50,7 +50,7 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
   spans_.clear();
   recomputed_.clear();
   on_link_.clear();
-  const double moving = calibration.communication.value;
+  const double moving = calibration.moving(CommunicationClass::kCollectives);
   bool open = false;
   bool recomputed_before = false;
   const auto open_block = [&](std::size_t begin, std::size_t ended, bool begins_unit) {
@@ -135,7 +135,7 @@ void SubBatchStage::run_block(std::size_t b, OverlappedPass& pass) const {
 
 StageTimes SubBatchStage::times(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
                                 const RecomputeFlags& recompute, const SubBatchSchedule& schedule) {
-  const double moving = calibration.communication.value;
+  const double moving = calibration.moving(CommunicationClass::kGradients);
   make_blocks(calibration, whole, half, recompute);
   StageTimes times;
   for (const Block& block : blocks_) {

@@ -41,7 +41,7 @@ h3t::LayerSwitches switches_of(const Switches& switches, bool recomputed, std::i
 
 // Of layouts, between layers.
 void add_changes(const Calibration& calibration, const StageInputs& inputs, StageTimes& times) {
-  const double moving = calibration.communication.value;
+  const double moving = calibration.moving(CommunicationClass::kCollectives);
   for (const double ms : inputs.change_forward) times.forward_wait += ms * moving;
   for (const double ms : inputs.change_backward) times.backward_wait += ms * moving;
 }
@@ -91,7 +91,8 @@ class SwitchStage::Layers {
       const Bytes received = layer.gathered_parameters - layer.partitioned_parameters;
       if (received <= 0 || layer.gather_parameters == 0) continue;
       const Value alone = tables_.links.host_copy(HostCopy::kHostToDevice, received);
-      const double copy_ms = alone.mean * calibration_.communication.value;
+      // By what was measured of either: which links there are is no matter of what trials have taught.
+      const double copy_ms = alone.mean * calibration_.moving(CommunicationClass::kGradients);
       if (static_cast<double>(layer.gather_parameters) >= copy_ms * kTicksPerMs) return h3t::Fabric::kPcie;
     }
     return h3t::Fabric::kNvlink;
@@ -139,7 +140,7 @@ class SwitchStage::Layers {
     key.group_size = split_->split.dp;
     key.placement = to_string(split_->replicas.placement);
     note(value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks");
-    return whole(value.mean * calibration_.communication.value * kTicksPerMs);
+    return whole(value.mean * calibration_.moving(CommunicationClass::kGradients) * kTicksPerMs);
   }
 
   // All that share the link copy as much at the same time.

@@ -49,7 +49,7 @@ Quality tied_reductions(const CostTable::Tables& tables, const Calibration& cali
     const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.route);
     worst = std::max(worst, value.quality);
     ties.reductions.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(ties.members.size()),
-                               value.mean * calibration.communication.value});
+                               value.mean * calibration.moving(CommunicationClass::kGradients)});
   }
   return worst;
 }

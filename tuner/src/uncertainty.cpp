@@ -21,24 +21,53 @@ struct Slopes {
   double after = 0;  // of the tail, what follows the reduction of tied parameters
 };
 
-double half_slope_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
+double half_slope_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
   if (priced.halves.empty() || !priced.half_inputs[s].communicates()) return 0;
-  Calibration slower = calibration;
-  slower.communication.value *= 1 + kSlopeStep;
   const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute);
   return (times.forward_pass() - priced.halves[s].forward) / kSlopeStep;
 }
 
-Slopes slopes_of(const Calibration& calibration, const PricedPlan& priced, std::size_t s) {
+Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
   if (!priced.inputs[s].communicates() && !priced.sub_batches && !priced.switched[s]) return {};
-  Calibration slower = calibration;
-  slower.communication.value *= 1 + kSlopeStep;
   const StageTimes times = priced.times_under(slower, s);
   const StageTimes& now = priced.times[s];
   return {(times.forward_pass() - now.forward_pass()) / kSlopeStep,
           (times.backward_pass() - now.backward_pass()) / kSlopeStep,
           (times.last_backward - now.last_backward) / kSlopeStep, (times.tail() - now.tail()) / kSlopeStep,
           (times.gather_after - now.gather_after) / kSlopeStep};
+}
+
+// What the path has of a stage's own communication that is slower under `slower`.
+double on_path(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, std::size_t s) {
+  const Slopes slopes = slopes_of(slower, priced, s);
+  double ms = path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
+              path.last_backwards[s] * slopes.last_backward;
+  if (path.end_stage == static_cast<std::int32_t>(s)) ms += slopes.tail - slopes.after;
+  if (path.last_stage == static_cast<std::int32_t>(s)) ms += slopes.after;
+  if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s);
+  return ms;
+}
+
+Calibration slower_by(Calibration calibration, CommunicationClass of) {
+  calibration.classes[static_cast<std::size_t>(of)].value *= 1 + kSlopeStep;
+  return calibration;
+}
+
+// Adds a stage's own communication. A stage mostly has one class of it, and then nothing more is to be found out.
+void add_stage(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path, std::size_t s,
+               Shares& shares) {
+  Calibration slower = calibration;
+  slower.communication.value *= 1 + kSlopeStep;
+  const double all = on_path(slower, priced, path, s);
+  shares.communication_ms += all;
+  const bool synchronizes = priced.inputs[s].synchronizes;
+  const bool changes = priced.sub_batches || !priced.inputs[s].change_forward.empty();
+  const auto of_class = [&](CommunicationClass of) { return on_path(slower_by(calibration, of), priced, path, s); };
+  const bool several =
+      static_cast<int>(synchronizes) + static_cast<int>(changes) + static_cast<int>(priced.switched[s].has_value()) > 1;
+  const auto share = [&](CommunicationClass of) { return std::max(0.0, several ? of_class(of) : all); };
+  if (synchronizes) shares.by_class.gradients += share(CommunicationClass::kGradients);
+  if (changes) shares.by_class.collectives += share(CommunicationClass::kCollectives);
 }
 
 // A reduction of tied parameters that stands on the path.
@@ -146,33 +175,22 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
   }
 }
 
-// Factors and the fixed term are known with a covariance.
-double calibration_variance(const Calibration& calibration, const Shares& shares) {
-  const double a = shares.computation_ms * calibration.computation.log_sigma;
-  const double b = shares.communication_ms * calibration.communication.log_sigma;
-  const double c = calibration.fixed_sigma_ms;
-  const auto& [ab, ac, bc] = calibration.correlations;
-  return std::max(0.0, a * a + b * b + c * c + 2 * (ab * a * b + ac * a * c + bc * b * c));
-}
-
 }  // namespace
 
 Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
                        const CriticalPath& path) {
-  double communication = tied_ms(priced, step, path);
+  Shares shares;
+  shares.communication_ms = shares.by_class.gradients = tied_ms(priced, step, path);
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
-    communication += path.transfers[s] * priced.pipeline[s].transfer;
-    const bool ends = path.end_stage == static_cast<std::int32_t>(s);
-    const Slopes slopes = slopes_of(calibration, priced, s);
-    communication += path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
-                     path.last_backwards[s] * slopes.last_backward;
-    if (ends) communication += slopes.tail - slopes.after;
-    if (path.last_stage == static_cast<std::int32_t>(s)) communication += slopes.after;
-    if (path.half_forwards[s] > 0) communication += path.half_forwards[s] * half_slope_of(calibration, priced, s);
-    if (path.half_transfers[s] > 0) communication += path.half_transfers[s] * priced.halves[s].transfer;
+    double sent = path.transfers[s] * priced.pipeline[s].transfer;
+    if (path.half_transfers[s] > 0) sent += path.half_transfers[s] * priced.halves[s].transfer;
+    shares.communication_ms += sent;
+    shares.by_class.transfers += sent;
+    add_stage(calibration, priced, path, s, shares);
   }
-  communication = std::clamp(communication, 0.0, step.end_ms);
-  return {step.end_ms - communication, communication};
+  shares.communication_ms = std::clamp(shares.communication_ms, 0.0, step.end_ms);
+  shares.computation_ms = step.end_ms - shares.communication_ms;
+  return shares;
 }
 
 double step_sigma(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
@@ -188,7 +206,9 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   const auto end = static_cast<std::size_t>(path.end_stage);
   errors.add_alone(priced.times[end].exposed_sync() * relative_error(priced.inputs[end]));
   errors.add_alone(calibration.residual_sigma * iteration_ms);
-  return std::sqrt(errors.variance() + calibration_variance(calibration, shares));
+  const TimeSlopes slopes{shares.computation_ms,       shares.communication_ms,   1,
+                          shares.by_class.collectives, shares.by_class.gradients, shares.by_class.transfers};
+  return std::sqrt(errors.variance() + std::max(0.0, covariance(calibration, slopes, slopes)));
 }
 
 }  // namespace trimtab::tuner

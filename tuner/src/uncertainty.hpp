@@ -8,10 +8,12 @@
 namespace trimtab::tuner {
 
 // What of the critical path is computing and what is communicating; their sum is the step's time. Both are the exact
-// derivatives of the step's time by the logarithm of the term's factor.
+// derivatives of the step's time by the logarithm of the term's factor. Copies to and from hosts are communication of
+// no class.
 struct Shares {
   double computation_ms = 0;
   double communication_ms = 0;
+  CommunicationShares by_class;  // of communication
 };
 
 [[nodiscard]] Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,

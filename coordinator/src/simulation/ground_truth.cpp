@@ -221,7 +221,7 @@ Status GroundTruth::set_nodes(const std::vector<Node>& nodes) {
 }
 
 // A stage is as slow as the slowest of its devices: its operators get costs of their own.
-double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
+Prediction GroundTruth::throttled(const Plan& plan, const Prediction& healthy) const {
   Model model = model_;
   std::vector<Cost> costs = current_costs_;
   bool slower = false;
@@ -245,10 +245,10 @@ double GroundTruth::throttled_ms(const Plan& plan, double healthy_ms) const {
       costs.push_back(std::move(slow));
     }
   }
-  if (!slower) return healthy_ms;
+  if (!slower) return healthy;
   const auto table = tuner::CostTable::build(model, current_->cluster(), costs, {true});
   TRIMTAB_ASSERT(table.ok(), "a table of the same costs under more names");
-  return tuner::NativeCostModel(*table).evaluate(plan).iteration_ms;
+  return tuner::NativeCostModel(*table).evaluate(plan);
 }
 
 // What no cost explains, whose cost it may be: a plan keeps it whatever becomes of the cluster.
@@ -259,9 +259,8 @@ double GroundTruth::scatter_of(const Plan& plan, const std::string& hash) const 
 TruePrice GroundTruth::evaluate(const Plan& plan, const std::string& hash) const {
   const Prediction prediction = current_->evaluate(plan);
   TruePrice price;
-  const double healthy = prediction.iteration_ms;
-  const double of_costs = slowed_ ? throttled_ms(plan, healthy) : healthy;
-  price.ms = of_costs * scatter_of(plan, hash) + step_overhead_ms_;
+  const Prediction now = slowed_ ? throttled(plan, prediction) : prediction;
+  price.ms = now.iteration_ms * scatter_of(plan, hash) + step_overhead_ms_;
   price.fits = prediction.feasible;
   price.peak_bytes.assign(static_cast<std::size_t>(cluster_.devices()), 0.0);
   price.pass_ms = price.peak_bytes;
@@ -272,8 +271,12 @@ TruePrice GroundTruth::evaluate(const Plan& plan, const std::string& hash) const
       price.peak_bytes[device] = static_cast<double>(stage.memory_bytes);
       price.pass_ms[device] += passes / device_share(device);
     }
+    price.terms.resize(price.pass_ms.size());
+    for (const std::int32_t device : plan.stages[s].devices) price.terms[device] = now.stages[s].terms;
     price.state_bytes = std::max(price.state_bytes, static_cast<double>(stage.memory.states));
   }
+  // What no cost explains is nobody's.
+  for (StepTerms& terms : price.terms) terms.idle_ms = std::max(0.0, terms.idle_ms + price.ms - terms.total_ms());
   return price;
 }
 

@@ -34,6 +34,7 @@ struct TruePrice {
   bool fits = true;
   std::vector<double> peak_bytes;  // by device
   std::vector<double> pass_ms;     // by device: of a step, in its operators' passes
+  std::vector<StepTerms> terms;    // by device: where a step goes
   double state_bytes = 0;          // of the device that holds most
 };
 
@@ -71,7 +72,7 @@ class GroundTruth {
   [[nodiscard]] Status rebuild();
   [[nodiscard]] TruePrice evaluate(const Plan& plan, const std::string& hash) const;
   [[nodiscard]] double scatter_of(const Plan& plan, const std::string& hash) const;
-  [[nodiscard]] double throttled_ms(const Plan& plan, double healthy_ms) const;
+  [[nodiscard]] Prediction throttled(const Plan& plan, const Prediction& healthy) const;
 
   Model model_;
   Cluster cluster_;

@@ -237,7 +237,10 @@ double SimulatedCluster::warm_up() {
 void SimulatedCluster::tell_passes(const TruePrice& price, double warmup) {
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
     if (mute_ && rank == 0) continue;
-    tell(rank, RankPasses{epoch_, told_ms(price.pass_ms[rank] * warmup * noise_.rank_factor(ranks()))});
+    const double noise = told_ms(warmup * noise_.rank_factor(ranks()));
+    RankPasses passes{epoch_, price.pass_ms[rank] * noise};
+    if (!price.terms.empty()) passes.terms = price.terms[rank] * noise;
+    tell(rank, passes);
   }
 }
 

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "schema/prediction.hpp"
 #include "tuning/diagnosis.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/step_assembly.hpp"
@@ -91,6 +93,7 @@ struct RankConnected {
 struct RankPasses {
   std::uint64_t epoch = 0;
   double ms = 0;
+  std::optional<StepTerms> terms = std::nullopt;  // of the whole step
 };
 struct RankAcknowledged {
   std::uint64_t epoch = 0;

@@ -161,14 +161,19 @@ void Tuning::looked() {
   if (!slower.empty()) take_slower(slower);
 }
 
-// The same path as where steps have changed: told, corrected, tuned again.
-void Tuning::take_recovery(const std::vector<Finding>& recovered) {
+Drift Tuning::drift_by_look(const std::vector<Finding>& findings) const {
   Drift drift;
   drift.plan_hash = state_.incumbent.hash;
   drift.since_step = drift.noticed_step = state_.step;
   drift.before_ms = drift.after_ms = state_.incumbent_measured.mean_ms;
   drift.by_look = true;
-  name_causes(recovered, drift);
+  name_causes(findings, drift);
+  return drift;
+}
+
+// The same path as where steps have changed: told, corrected, tuned again.
+void Tuning::take_recovery(const std::vector<Finding>& recovered) {
+  const Drift drift = drift_by_look(recovered);
   add_drift(drift);
   note("drift", "a look at the hardware finds, though steps take what they took, " + drift.what);
   if (waits_to_retune()) return note_wait();

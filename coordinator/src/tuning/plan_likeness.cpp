@@ -36,10 +36,11 @@ std::vector<Way> ways_of(const Plan& plan) {
   return ways;
 }
 
-// How the logarithm of a plan's time follows from the logarithms of both factors and from the fixed time.
-std::array<double, 3> slopes(const Prediction& of) {
-  const double ms = std::max(of.iteration_ms, 1e-9);
-  return {of.computation_share_ms / ms, of.communication_share_ms / ms, 1 / ms};
+// How the logarithm of a plan's time follows from what calibration learns of time.
+tuner::TimeSlopes slopes(const Prediction& of) {
+  tuner::TimeSlopes all = tuner::time_slopes(of);
+  for (double& slope : all) slope /= std::max(of.iteration_ms, 1e-9);
+  return all;
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -83,17 +84,7 @@ Residuals::Residuals(std::vector<Residual> known, tuner::Calibration calibration
 }
 
 double Residuals::of_factors(const Prediction& a, const Prediction& b) const {
-  const std::array<double, 3> sigma{calibration_.computation.log_sigma, calibration_.communication.log_sigma,
-                                    calibration_.fixed_sigma_ms};
-  const auto& [ab, ac, bc] = calibration_.correlations;
-  const std::array<std::array<double, 3>, 3> correlation{{{1, ab, ac}, {ab, 1, bc}, {ac, bc, 1}}};
-  const std::array<double, 3> of_a = slopes(a);
-  const std::array<double, 3> of_b = slopes(b);
-  double sum = 0;
-  for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t j = 0; j < 3; ++j) sum += of_a[i] * sigma[i] * correlation[i][j] * sigma[j] * of_b[j];
-  }
-  return sum;
+  return tuner::covariance(calibration_, slopes(a), slopes(b));
 }
 
 double Residuals::covariance(const Plan& a, const Prediction& of_a, const Plan& b, const Prediction& of_b) const {

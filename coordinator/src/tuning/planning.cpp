@@ -1,6 +1,7 @@
 #include "tuning/planning.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -106,7 +107,7 @@ Result<std::vector<tuner::Observation>> observations(const SearchTask& task, con
     auto peaks = stage_peaks(plan, measured.peak_bytes);
     auto passes = stage_passes(plan, measured.pass_ms);
     all.push_back({std::move(plan), std::move(prediction), measured.measured_ms, measured.sigma_ms, std::move(peaks),
-                   std::move(passes), kPassNoise / std::sqrt(std::max(measured.pass_steps, 1))});
+                   std::move(passes), kPassNoise / std::sqrt(std::max(measured.pass_steps, 1)), measured.terms});
   }
   return all;
 }
@@ -115,10 +116,7 @@ Result<std::vector<tuner::Observation>> observations(const SearchTask& task, con
 Result<tuner::Calibration> earlier_calibration(const SearchTask& task) {
   if (task.calibration_json.empty()) return tuner::Calibration{};
   TRIMTAB_TRY(const tuner::Calibration earlier, tuner::parse_calibration(task.calibration_json));
-  tuner::Calibration aged = tuner::aged(earlier);
-  aged.computation.log_sigma = std::hypot(aged.computation.log_sigma, task.shift.computation);
-  aged.communication.log_sigma = std::hypot(aged.communication.log_sigma, task.shift.communication);
-  return aged;
+  return tuner::aged(earlier, task.shift.computation, task.shift.communication);
 }
 
 Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
@@ -126,12 +124,20 @@ Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
           calibrated.feasible};
 }
 
+std::vector<StepTerms> terms_of(const Prediction& prediction) {
+  std::vector<StepTerms> terms;
+  if (!std::isfinite(prediction.iteration_ms)) return terms;
+  for (const StagePrediction& stage : prediction.stages) terms.push_back(stage.terms);
+  return terms;
+}
+
 Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
   return {{to_json(plan), semantic_hash(plan)},
           semantic_hash(layout_of(plan)),
           predicted(raw.evaluate(plan), prediction),
-          to_json(prediction)};
+          to_json(prediction),
+          terms_of(prediction)};
 }
 
 std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, const tuner::CostModel& calibrated) {
@@ -212,14 +218,21 @@ constexpr double kMatters = 0.02;         // of a factor: less uncertainty leads
 constexpr double kExtraTime = 0.2;        // of the time, for each search with other factors
 constexpr std::uint64_t kExtraShare = 3;  // of the evaluations, in each search with other factors
 
-// The factors as they are best known, and as they may be: what is best then may be worth a trial now.
+// The factors as they are best known, and as they may be: what is best then may be worth a trial now. All classes of
+// communication are dear, or all are cheap; copies to and from hosts with them.
 std::vector<tuner::Calibration> possible_calibrations(const tuner::Calibration& calibration) {
   std::vector<tuner::Calibration> all{calibration};
-  const double sigma = calibration.communication.log_sigma;
-  if (calibration.observations == 0 || sigma < kMatters) return all;
+  std::array<double, tuner::kCommunicationClasses> sigmas{};
+  for (std::size_t k = 0; k < sigmas.size(); ++k) {
+    sigmas[k] = tuner::log_sigma(calibration, static_cast<tuner::CommunicationClass>(k));
+  }
+  if (calibration.observations == 0 || std::ranges::max(sigmas) < kMatters) return all;
+  const double common = calibration.communication.log_sigma;
   for (const double luck : {-kLuck, kLuck}) {
     all.push_back(calibration);
-    all.back().communication.value *= std::exp(luck * sigma);
+    all.back().communication.value *= std::exp(luck * common);
+    for (std::size_t k = 0; k < sigmas.size(); ++k)
+      all.back().classes[k].value *= std::exp(luck * (sigmas[k] - common));
   }
   return all;
 }

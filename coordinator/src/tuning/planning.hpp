@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
+#include "schema/prediction.hpp"
 #include "tuning/diagnosis.hpp"
 #include "tuning/link_changes.hpp"
 
@@ -31,6 +32,7 @@ struct MeasuredPlan {
   std::vector<double> peak_bytes;  // by rank; empty = unknown
   std::vector<double> pass_ms;     // by rank: of a step, in its operators' passes; 0 = unknown; empty = of all
   std::int32_t pass_steps = 0;     // that they are means of, of the rank that told least
+  std::vector<StepTerms> terms;    // by stage: where a step went; of no time = unknown; empty = of all
 };
 
 // A plan that ran out of memory.
@@ -81,6 +83,7 @@ struct Candidate {
   std::string layout;  // hash of the plan without its recompute ranges
   Predicted predicted;
   std::string prediction_json;
+  std::vector<StepTerms> terms = {};  // as predicted, by stage
   // The logarithm of incumbent over candidate as predicted, and how far that may be off: errors that both share cancel.
   // Less than 0 = unknown.
   double log_gain = 0;

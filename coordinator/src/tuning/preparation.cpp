@@ -152,7 +152,7 @@ void Tuning::profiled() {
 
 void Tuning::request_search() {
   // Ranks may have told of them after the plan was measured.
-  for (MeasuredPlan& seen : state_.observations) pass_times_.tell(seen);
+  for (MeasuredPlan& seen : state_.observations) take_passes(seen);
   state_.doing = Doing::kSearching;
   spare_search_ = growth_search_ = slower_search_ = 0;  // their answers come too late
   ++state_.searches;

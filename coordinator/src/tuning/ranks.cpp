@@ -317,6 +317,9 @@ void Tuning::news(std::int32_t rank, const RankPasses& passes) {
   const auto plan = state_.epoch_hashes.find(passes.epoch);
   if (plan == state_.epoch_hashes.end() || !believable(passes.ms)) return;
   pass_times_.add(plan->second, rank, world_size(), passes.ms);
+  if (passes.terms && believable(passes.terms->total_ms())) {
+    pass_times_.add_terms(plan->second, rank, world_size(), *passes.terms);
+  }
 }
 
 // A goodbye comes before the exit, which is what counts.

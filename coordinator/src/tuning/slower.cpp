@@ -68,22 +68,12 @@ void Tuning::search_around_slower() {
   act(SearchPlans{slower_search_, SearchFor::kSlowerHardware});
 }
 
-Drift Tuning::drift_of_slower() const {
-  Drift drift;
-  drift.plan_hash = state_.incumbent.hash;
-  drift.since_step = drift.noticed_step = state_.step;
-  drift.before_ms = drift.after_ms = state_.incumbent_measured.mean_ms;
-  drift.by_look = true;
-  name_causes(slower_, drift);
-  return drift;
-}
-
 // As the job would be tuned again: what earlier trials measured is a prior, and what they tried may be tried again.
 SearchTask Tuning::slower_task() const {
   Tuning after(state_);
   after.accept(slower_);
   after.take_device_shares(slower_);
-  after.state_.drifts = {drift_of_slower()};
+  after.state_.drifts = {drift_by_look(slower_)};
   after.state_.earlier_calibration_json = state_.calibration_json;
   after.state_.observations.clear();
   after.observe(state_.incumbent, state_.incumbent_measured);
@@ -122,7 +112,7 @@ void Tuning::take_slower(const SearchReply& reply) {
                         format_number(state_.job.trials.minimum_gain * 100) + " %");
   }
   if (const std::string spent = overhead_spent(*best); !spent.empty()) return leave_slower(spent);
-  const Drift drift = drift_of_slower();
+  const Drift drift = drift_by_look(slower_);
   add_drift(drift);
   note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
                     ": another plan may take " + format_ms(optimistic_ms(*best)) + " a step beside " +

@@ -43,6 +43,9 @@ struct Trial {
   std::string reason;   // of failed and rejected: "out_of_memory", "refused", "crash", "hang", "slower", …
   std::string message;  // for people
   Predicted predicted;
+  // Where its steps went, by stage; empty = not known.
+  std::vector<StepTerms> predicted_terms;
+  std::vector<StepTerms> measured_terms;
   Measured incumbent;
   Measured measured;
   Ratio ratio;

@@ -2,9 +2,16 @@
 #include <string>
 #include <utility>
 
+#include "schema/prediction.hpp"
 #include "tuning/state.hpp"
 
 // The JSON form of the persisted state: private to the coordinator's database, so field names follow the struct.
+namespace trimtab {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTerms, computation_ms, collectives_ms, gradients_ms, transfers_ms, idle_ms)
+
+}  // namespace trimtab
+
 namespace trimtab::coordinator {
 
 using nlohmann::json;
@@ -23,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairNoise, squares, degrees)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes, pass_ms,
-                                                pass_steps)
+                                                pass_steps, terms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
                                                 by_look, during, handled, links, devices, what, stale, trials_before)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
@@ -66,6 +73,8 @@ static void to_json(json& to, const Trial& trial) {
         {"reason", trial.reason},
         {"message", trial.message},
         {"predicted", trial.predicted},
+        {"predicted_terms", trial.predicted_terms},
+        {"measured_terms", trial.measured_terms},
         {"incumbent", trial.incumbent},
         {"measured", trial.measured},
         {"ratio", trial.ratio},
@@ -91,6 +100,8 @@ static void from_json(const json& from, Trial& trial) {
   from.at("ratio").get_to(trial.ratio);
   from.at("switch_ms").get_to(trial.switch_ms);
   from.at("steps").get_to(trial.steps);
+  trial.predicted_terms = from.value("predicted_terms", std::vector<StepTerms>{});
+  trial.measured_terms = from.value("measured_terms", std::vector<StepTerms>{});
   trial.switch_phases = from.value("switch_phases", SwitchPhases{});
   trial.begun_step = from.value("begun_step", std::int64_t{0});
   trial.peak_bytes = from.value("peak_bytes", 0.0);

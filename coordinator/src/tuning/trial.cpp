@@ -30,6 +30,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   trial.id = state_.trials_begun() + 1;
   trial.plan = candidate.plan;
   trial.predicted = candidate.predicted;
+  trial.predicted_terms = candidate.terms;
   trial.begun_step = state_.step;
   state_.trials.push_back(trial);
   transition();

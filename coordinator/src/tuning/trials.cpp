@@ -313,7 +313,14 @@ void Tuning::observe(const PlanText& plan, const Measured& measured) {
   std::vector<double> peak_bytes = peak_bytes_[plan.hash];
   // A peak of 0 says that the rank does not report one.
   if (std::find(peak_bytes.begin(), peak_bytes.end(), 0.0) != peak_bytes.end()) peak_bytes.clear();
-  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes), {}, 0});
+  state_.observations.push_back({plan, measured.mean_ms, measured.sigma_ms(), std::move(peak_bytes), {}, 0, {}});
+  take_passes(state_.observations.back());
+}
+
+void Tuning::take_passes(MeasuredPlan& seen) {
+  pass_times_.tell(seen);
+  if (state_.trials.empty() || state_.trials.back().plan.hash != seen.plan.hash) return;
+  state_.trials.back().measured_terms = seen.terms;
 }
 
 void Tuning::add_convergence(std::int32_t trial) {

@@ -264,6 +264,8 @@ class Tuning {
   void conclude_comparison();
   void give_up_comparison();
   void observe(const PlanText& plan, const Measured& measured);
+  // What ranks have told of the plan by now.
+  void take_passes(MeasuredPlan& seen);
   void take_peak(std::int32_t rank, const RankStep& step);
   void add_convergence(std::int32_t trial);
   [[nodiscard]] const PlanText& second_plan() const;
@@ -339,6 +341,8 @@ class Tuning {
   void accept(const std::vector<Finding>& findings);
   [[nodiscard]] bool is_recovery(const Finding& one) const;
   void looked();
+  // What looks found while steps take what they took.
+  [[nodiscard]] Drift drift_by_look(const std::vector<Finding>& findings) const;
   void take_recovery(const std::vector<Finding>& recovered);
 
   // slower.cpp
@@ -349,7 +353,6 @@ class Tuning {
   [[nodiscard]] bool may_search_around_slower() const;
   [[nodiscard]] SearchTask slower_task() const;
   [[nodiscard]] const Candidate* around_slower(const SearchReply& reply) const;
-  [[nodiscard]] Drift drift_of_slower() const;
   void take_slower(const SearchReply& reply);
   void leave_slower(const std::string& why);
   void take_device_shares(const std::vector<Finding>& findings);

@@ -22,6 +22,32 @@ struct StageMemory {
   Bytes working = 0;   // the part of `reserved` that operators hold while they run
 };
 
+// Where the time of one stage, or of one of its ranks, goes in a step; ms. They add up to the step.
+struct StepTerms {
+  double computation_ms = 0;  // operators' passes with their own tensor-parallel collectives, and the optimizer
+  double collectives_ms = 0;  // waiting for changes of layout inside the stage, and for what sub-batches reduce
+  double gradients_ms = 0;    // waiting for sums of gradients, and for what is sharded
+  double transfers_ms = 0;    // waiting for what another stage sends: for that stage, or for the wire
+  double idle_ms = 0;         // the rest
+
+  [[nodiscard]] double total_ms() const {
+    return computation_ms + collectives_ms + gradients_ms + transfers_ms + idle_ms;
+  }
+  StepTerms& operator+=(const StepTerms& other) {
+    computation_ms += other.computation_ms;
+    collectives_ms += other.collectives_ms;
+    gradients_ms += other.gradients_ms;
+    transfers_ms += other.transfers_ms;
+    idle_ms += other.idle_ms;
+    return *this;
+  }
+  [[nodiscard]] StepTerms operator*(double factor) const {
+    return {computation_ms * factor, collectives_ms * factor, gradients_ms * factor, transfers_ms * factor,
+            idle_ms * factor};
+  }
+  bool operator==(const StepTerms&) const = default;
+};
+
 struct StagePrediction {
   // Per microbatch.
   double forward_ms = 0;
@@ -32,6 +58,7 @@ struct StagePrediction {
   double gradient_sync_ms = 0;  // exposed
   double optimizer_ms = 0;
   double bubble_ms = 0;
+  StepTerms terms;  // the same as a rank measures it; all 0 where a model does not say
   Bytes memory_bytes = 0;
   StageMemory memory;
 };
@@ -41,6 +68,13 @@ struct Bottleneck {
   std::string resource;  // "computation", "communication" or "memory"
 };
 
+// Of communication, in ms.
+struct CommunicationShares {
+  double collectives = 0;
+  double gradients = 0;
+  double transfers = 0;
+};
+
 struct Prediction {
   double iteration_ms = 0;
   double interval_low_ms = 0;  // 95 %
@@ -48,6 +82,7 @@ struct Prediction {
   // What of iteration_ms the critical path spends computing and communicating; the rest is fixed per step.
   double computation_share_ms = 0;
   double communication_share_ms = 0;
+  CommunicationShares communication_shares;  // by class, parts of that; all 0 where a model does not say
   bool feasible = true;
   std::string infeasible_reason;  // which stage, which resource, by how much; empty when feasible
   std::vector<StagePrediction> stages;

@@ -3,9 +3,13 @@
 // What trials teach the cost model: factors on terms, not on totals, shrunk towards 1 so that a few noisy trials cannot
 // swing them (a normal prior on log factors; the posterior gives the interval). The time that each stage spent in its
 // operators' passes teaches a factor for each operator: where stages are cut hangs on them, and a step's time tells of
-// the slowest stage alone. What an earlier job learnt is the prior of the next, once it is aged. Pure; plain values.
+// the slowest stage alone. What else a stage spent its step on teaches a factor for each class of communication: a
+// step's time alone cannot tell them apart. What an earlier job learnt is the prior of the next, once it is aged. Pure;
+// plain values.
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,21 +26,49 @@ struct Factor {
   double log_sigma = 0.15;  // posterior standard deviation of log(value)
 };
 
+// Classes of communication are measured in other ways, and so are wrong in other ways.
+enum class CommunicationClass : std::uint8_t {
+  kCollectives,  // inside a stage, apart from its operators' passes: changes of layout, what sub-batches reduce
+  kGradients,    // their sums, tied parameters' too; what is sharded, gathered and scattered
+  kTransfers,    // from stage to stage
+};
+inline constexpr std::size_t kCommunicationClasses = 3;
+// What is learnt of time: log computation, log communication, the fixed time, and the logarithm of each class's factor.
+inline constexpr std::size_t kTimeParameters = 3 + kCommunicationClasses;
+
 struct Calibration {
   Factor computation;
-  Factor communication;
+  // Of all communication, and of each class beside that: together as unsure as computation before anything is known.
+  Factor communication{1.0, 0.12};
+  std::array<Factor, kCommunicationClasses> classes{{{1.0, 0.09}, {1.0, 0.09}, {1.0, 0.09}}};
   Factor memory;              // on memory that was measured: what operators store, and what they work with
   double fixed_ms = 0;        // per iteration, owned by no term
   double fixed_sigma_ms = 0;  // posterior standard deviation of fixed_ms
-  // Posterior correlations of (log computation, log communication), (log computation, fixed), (log communication,
-  // fixed).
-  std::array<double, 3> correlations{};
+  // Posterior correlations of each two parameters of time i < j, at j (j - 1) / 2 + i.
+  std::array<double, kTimeParameters*(kTimeParameters - 1) / 2> correlations{};
   double residual_sigma = 0.05;  // relative, of what is left unexplained
   double memory_sigma = 0.015;   // the same, of stages' peaks
   int observations = 0;
   // Of an operator's passes, by cost key, beside `computation`; absent = 1.
   std::map<std::string, Factor> operators;
+
+  // What communication of the class is multiplied by.
+  [[nodiscard]] double moving(CommunicationClass of) const {
+    return communication.value * classes[static_cast<std::size_t>(of)].value;
+  }
 };
+
+// How a step's time follows from the parameters of time, in their order.
+using TimeSlopes = std::array<double, kTimeParameters>;
+using TimeCovariance = std::array<TimeSlopes, kTimeParameters>;
+// Of the parameters: what their log_sigma, fixed_sigma_ms and correlations say.
+[[nodiscard]] TimeCovariance time_covariance(const Calibration& calibration);
+void set_time_covariance(const TimeCovariance& covariance, Calibration& calibration);
+[[nodiscard]] TimeSlopes time_slopes(const Prediction& prediction);
+// Of two times with these slopes, by what the parameters may be off.
+[[nodiscard]] double covariance(const Calibration& calibration, const TimeSlopes& a, const TimeSlopes& b);
+// How far log moving(class) may be off.
+[[nodiscard]] double log_sigma(const Calibration& calibration, CommunicationClass of);
 
 // One measured plan: the uncalibrated prediction and what happened.
 struct Observation {
@@ -50,6 +82,9 @@ struct Observation {
   // unknown; empty = unknown of all.
   std::vector<double> measured_pass_ms;
   double measured_pass_sigma = 0.02;  // standard error of each, relative
+  // Of a step, by stage: where its ranks' time went. Without any time = unknown; empty = unknown of all. A term of 0
+  // is one that nobody measures.
+  std::vector<StepTerms> measured_terms;
 };
 
 [[nodiscard]] Calibration calibrate(const std::vector<Observation>& observations);
@@ -61,9 +96,9 @@ class CostTable;
 [[nodiscard]] Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations,
                                     const Calibration& prior);
 
-// An earlier job's, as a prior: the same factors, less sure. `shift`: the logarithm by which step times have changed
-// since, of which nobody knows what caused it; links change by more than the step that they are a part of.
-[[nodiscard]] Calibration aged(Calibration calibration, double shift = 0);
+// An earlier job's, as a prior: the same factors, less sure. How they hang together stays known. The shifts: the
+// logarithms by which computation, and any class of communication, may have changed since besides.
+[[nodiscard]] Calibration aged(Calibration calibration, double computation_shift = 0, double communication_shift = 0);
 
 // What a job on the same hardware has learnt, as a prior for another one that is not it: the factors of its classes of
 // costs, far less sure. Operators' factors and the fixed time are its own.

@@ -78,6 +78,9 @@ class NativeCostModel final : public CostModel {
   [[nodiscard]] std::unique_ptr<CostModel> on(const Cluster& cluster) const override;
   [[nodiscard]] std::unique_ptr<Evaluator> evaluator(const PlanSpace& space) const override;
 
+  // The same with other factors of time than this calibration's; those of operators and memory stay.
+  [[nodiscard]] NativeCostModel under(const Calibration& times) const;
+
   // With the calibration's factors of operators and of memory; the others stand apart.
   [[nodiscard]] const CostTable& table() const { return table_; }
   [[nodiscard]] const Calibration& calibration() const { return calibration_; }

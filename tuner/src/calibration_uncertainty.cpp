@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tuner/calibration.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+// Whether in front of the diagonal or behind it.
+double correlation(const Calibration& calibration, std::size_t i, std::size_t j) {
+  if (i == j) return 1;
+  if (i > j) std::swap(i, j);
+  return calibration.correlations[j * (j - 1) / 2 + i];
+}
+
+TimeSlopes sigmas(const Calibration& calibration) {
+  TimeSlopes all{calibration.computation.log_sigma, calibration.communication.log_sigma, calibration.fixed_sigma_ms};
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
+    all[kTimeParameters - kCommunicationClasses + k] = calibration.classes[k].log_sigma;
+  }
+  return all;
+}
+
+}  // namespace
+
+TimeSlopes time_slopes(const Prediction& prediction) {
+  const CommunicationShares& of_class = prediction.communication_shares;
+  return {prediction.computation_share_ms,
+          prediction.communication_share_ms,
+          1,
+          of_class.collectives,
+          of_class.gradients,
+          of_class.transfers};
+}
+
+TimeCovariance time_covariance(const Calibration& calibration) {
+  const TimeSlopes sigma = sigmas(calibration);
+  TimeCovariance all{};
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    for (std::size_t j = 0; j < kTimeParameters; ++j) all[i][j] = sigma[i] * correlation(calibration, i, j) * sigma[j];
+  }
+  return all;
+}
+
+void set_time_covariance(const TimeCovariance& covariance, Calibration& calibration) {
+  const auto sigma = [&covariance](std::size_t i) { return std::sqrt(std::max(0.0, covariance[i][i])); };
+  calibration.computation.log_sigma = sigma(0);
+  calibration.communication.log_sigma = sigma(1);
+  calibration.fixed_sigma_ms = sigma(2);
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
+    calibration.classes[k].log_sigma = sigma(kTimeParameters - kCommunicationClasses + k);
+  }
+  std::size_t pair = 0;
+  for (std::size_t j = 1; j < kTimeParameters; ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      const double product = sigma(i) * sigma(j);
+      calibration.correlations[pair++] = product > 0 ? std::clamp(covariance[i][j] / product, -1.0, 1.0) : 0;
+    }
+  }
+}
+
+double covariance(const Calibration& calibration, const TimeSlopes& a, const TimeSlopes& b) {
+  const TimeCovariance of = time_covariance(calibration);
+  double sum = 0;
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    for (std::size_t j = 0; j < kTimeParameters; ++j) sum += a[i] * of[i][j] * b[j];
+  }
+  return sum;
+}
+
+double log_sigma(const Calibration& calibration, CommunicationClass of) {
+  TimeSlopes slopes{0, 1, 0};
+  slopes[kTimeParameters - kCommunicationClasses + static_cast<std::size_t>(of)] = 1;
+  return std::sqrt(std::max(0.0, covariance(calibration, slopes, slopes)));
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,43 @@
+#pragma once
+
+// What was measured of time, as rows of one fit: a step's time, and what its stages waited for, each linear in the
+// factors around those that it was predicted with. A stage's waits say which class of communication was wrong; what
+// computed is left to operator_factors.hpp. Pure.
+
+#include <vector>
+
+#include "tuner/calibration.hpp"
+#include "tuner/cost_model.hpp"
+
+namespace trimtab::tuner {
+
+// The calibration's parameters of time, in their order.
+[[nodiscard]] TimeSlopes parameters(const Calibration& calibration);
+
+struct Measurement {
+  double ms = 0;
+  double noise = 0;  // its standard error
+};
+
+struct TimeRow {
+  double computation = 0;                                // ms at a factor of 1, as the rest
+  double unclassed = 0;                                  // communication
+  std::array<double, kCommunicationClasses> of_class{};  // less than 0 where a wait shrinks as others grow
+  double constant = 0;
+  double measured = 0;
+  double noise = 0;
+  bool is_step = false;  // else it has no part in the fixed time
+
+  [[nodiscard]] double model(const TimeSlopes& at) const;
+  [[nodiscard]] TimeSlopes slope(const TimeSlopes& at) const;
+};
+
+// A prediction of `ms` with these slopes, made at `at`.
+[[nodiscard]] TimeRow step_row(const Calibration& at, double ms, const TimeSlopes& slopes, const Measurement& measured);
+
+// Adds what stages waited for, where observations tell of it. `model` has made the predictions. Plans whose passes are
+// no simple sums (operator_factors.hpp), and those that lack costs, teach nothing.
+void add_term_rows(const NativeCostModel& model, const std::vector<Observation>& observations,
+                   const std::vector<Prediction>& predictions, std::vector<TimeRow>& rows);
+
+}  // namespace trimtab::tuner
