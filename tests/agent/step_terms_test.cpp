@@ -80,3 +80,18 @@ TEST_CASE("a timed step tells its terms, and none on a device, where ranges are 
     }
   }
 }
+
+TEST_CASE("more waits than there is room for cost the terms, and not what passes took") {
+  StepPasses passes;
+  for (int step = 1; step <= StepPasses::kFirst; ++step) {
+    const std::uint64_t begin = 1'000'000 * static_cast<std::uint64_t>(step);
+    passes.add(range("op/a/forward", begin + 10, begin + 30));
+    for (std::uint64_t i = 0; i < 70'000; ++i) passes.add(range("comm/all_reduce/2", begin + 40 + i, begin + 41 + i));
+    passes.add(range("op/a/backward", begin + 80'000, begin + 80'050));
+    passes.add(range("step", begin, begin + 90'000, step));
+  }
+  const auto timed = passes.take();
+  REQUIRE(timed.size() == 1);
+  CHECK(timed.front().busy_ns == 70);
+  CHECK_FALSE(timed.front().terms);
+}

@@ -319,6 +319,9 @@ TEST_CASE("factors of classes survive the document, and a document from before t
           R"("correlation_communication_fixed":0.125,"residual_sigma":0.03,"observations":4})")
           .value();
   for (const Class of : {Class::kCollectives, Class::kGradients, Class::kTransfers}) CHECK(old.moving(of) == 1.3);
+  for (const Class of : {Class::kCollectives, Class::kGradients, Class::kTransfers}) {
+    CHECK(log_sigma(old, of) == Approx(0.05));
+  }
   CHECK(old.correlations[1] == -0.25);
   CHECK(old.correlations[2] == 0.125);
   CHECK(old.correlations[3] == 0);
@@ -342,6 +345,12 @@ TEST_CASE("an earlier job's factors of classes are a little less sure, and what 
     CHECK(log_sigma(aged(learnt), of) > log_sigma(learnt, of));
     CHECK(log_sigma(aged(learnt), of) <= std::hypot(log_sigma(learnt, of), 0.0501));
     CHECK(log_sigma(aged(learnt, 0, 0.3), of) > 0.3);  // a link of that class may have changed
+  }
+  // However many jobs follow that use one class alone, the others are no less sure than where nothing is known.
+  Calibration job = learnt;
+  for (int i = 0; i < 100; ++i) job = aged(calibrate(table, without_terms(seen), job));
+  for (const Class of : {Class::kCollectives, Class::kGradients, Class::kTransfers}) {
+    CHECK(log_sigma(job, of) <= log_sigma({}, of) + 0.05);
   }
   // Said again it is believed the more.
   const Calibration again = calibrate(table, seen, aged(learnt));

@@ -288,6 +288,20 @@ std::vector<MemoryRow> memory_rows_at(const CostTable& table, const std::vector<
   return rows;
 }
 
+// However often it ages, a factor is not less sure than where nothing is known and the change is new.
+void limit(const Vector& changed, Matrix& covariance) {
+  const Matrix unknown = time_covariance({});
+  for (std::size_t i = 0; i < kTimeParameters; ++i) {
+    const double most = unknown[i][i] + changed[i];
+    if (i == kFixed || covariance[i][i] <= most) continue;
+    const double shrink = std::sqrt(most / covariance[i][i]);
+    for (std::size_t j = 0; j < kTimeParameters; ++j) {
+      covariance[i][j] *= shrink;
+      covariance[j][i] *= shrink;
+    }
+  }
+}
+
 }  // namespace
 
 Calibration calibrate(const std::vector<Observation>& observations) {
@@ -329,13 +343,13 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
 
 Calibration aged(Calibration calibration, double computation_shift, double communication_shift) {
   const auto square = [](double of) { return of * of; };
-  TimeCovariance covariance = time_covariance(calibration);
-  covariance[0][0] += square(kAging) + square(computation_shift);
-  // A class's factor is the product of two: half the change each.
   const double moving = square(kAging) + square(communication_shift);
-  covariance[1][1] += moving / 2;
-  for (std::size_t k = 0; k < kCommunicationClasses; ++k) covariance[3 + k][3 + k] += moving / 2;
-  covariance[kFixed][kFixed] += square(kAging * calibration.fixed_ms);
+  // A class's factor is the product of two: half the change each.
+  Vector changed{square(kAging) + square(computation_shift), moving / 2, square(kAging * calibration.fixed_ms)};
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) changed[3 + k] = moving / 2;
+  TimeCovariance covariance = time_covariance(calibration);
+  for (std::size_t i = 0; i < kTimeParameters; ++i) covariance[i][i] += changed[i];
+  limit(changed, covariance);
   set_time_covariance(covariance, calibration);
   calibration.memory.log_sigma = std::hypot(calibration.memory.log_sigma, kAging);
   for (auto& [key, factor] : calibration.operators) factor.log_sigma = std::hypot(factor.log_sigma, kAging);

@@ -36,6 +36,13 @@ Json correlations_json(const Calibration& calibration) {
       std::vector<double>(calibration.correlations.begin() + kNamedCorrelations, calibration.correlations.end()));
 }
 
+// How unsure one factor was of all communication, as the product of the common factor and a class's; 0.8 and 0.6 as
+// where nothing is known.
+void share_out(Factor& common, std::array<Factor, kCommunicationClasses>& classes) {
+  for (Factor& one : classes) one.log_sigma = 0.6 * common.log_sigma;
+  common.log_sigma *= 0.8;
+}
+
 Json operators_json(const std::map<std::string, Factor>& operators) {
   Json all = Json::object();
   for (const auto& [key, factor] : operators) all[key] = factor_json(factor);
@@ -149,6 +156,7 @@ Result<Calibration> parse_calibration(std::string_view text) {
     constexpr std::size_t kRest = std::tuple_size_v<decltype(calibration.correlations)> - kNamedCorrelations;
     numbers.last("correlations_of_classes", kRest, kCorrelation, calibration.correlations);
   }
+  if (!json.contains("classes")) share_out(calibration.communication, calibration.classes);
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
   return calibration;

@@ -34,6 +34,7 @@ void PassTimes::tell(MeasuredPlan& plan) const {
     plan.pass_ms[i] = ranks.sum_ms[i] / ranks.steps[i];
     plan.pass_steps = plan.pass_steps == 0 ? ranks.steps[i] : std::min(plan.pass_steps, ranks.steps[i]);
   }
+  if (ranks.sum_of_terms.empty()) return;
   std::vector<StepTerms> by_rank = ranks.sum_of_terms;
   for (std::size_t i = 0; i < by_rank.size(); ++i) {
     if (ranks.steps_with_terms[i] > 0) by_rank[i] = by_rank[i] * (1.0 / ranks.steps_with_terms[i]);

@@ -320,7 +320,10 @@ void Tuning::observe(const PlanText& plan, const Measured& measured) {
 void Tuning::take_passes(MeasuredPlan& seen) {
   pass_times_.tell(seen);
   if (state_.trials.empty() || state_.trials.back().plan.hash != seen.plan.hash) return;
-  state_.trials.back().measured_terms = seen.terms;
+  // Launched anew, a few ranks may have told of a step or two by now.
+  const auto told = [](const StepTerms& of_stage) { return of_stage.total_ms() > 0; };
+  std::vector<StepTerms>& known = state_.trials.back().measured_terms;
+  if (known.empty() || (!seen.terms.empty() && std::ranges::all_of(seen.terms, told))) known = seen.terms;
 }
 
 void Tuning::add_convergence(std::int32_t trial) {
