@@ -323,6 +323,13 @@ Jobs of the usual knobs, searches of {arguments.scale_budget}, the best by as ma
     return text
 
 
+# Without files of this machine's.
+def command():
+    words = sys.argv[1:]
+    kept = [word for at, word in enumerate(words) if word not in ("--raw", "--from") and words[at - 1 : at] not in (["--raw"], ["--from"])]
+    return " ".join(["bench/simulate_table.py", *kept])
+
+
 def report(arguments, runs):
     large = {name_of(setting) for setting in SCALE}
     scale = [run for run in runs if "error" not in run and run["setting"] in large]
@@ -335,7 +342,7 @@ def report(arguments, runs):
     false = sum(run["false_adoptions"] for run in tuner)
     text = f"""# Simulated tuning over the published Aceso profiles
 
-Made by `{' '.join(['bench/simulate_table.py', *sys.argv[1:]])}`. {len(tuner)} runs of the tuner: {len({run["setting"] for run in tuner})} settings, seeds
+Made by `{command()}`. {len(tuner)} runs of the tuner: {len({run["setting"] for run in tuner})} settings, seeds
 {arguments.first_seed} to {arguments.first_seed + arguments.seeds - 1}; searches of {arguments.budget}, the true best by two strategies on the true costs with
 {arguments.best_budget} each (or any plan a run met, if faster). Truth, noise and switching are the defaults of `trimtab simulate` unless
 a scenario is named above: what plans truly take differs from the true costs, too, by the way they run operators and by plan. Every job has 5,000
