@@ -154,6 +154,22 @@ TEST_CASE("a link that got slower and changes no step has another plan tried tha
   CHECK(one.state().drifts.size() == 1);
 }
 
+TEST_CASE("hardware that is slower and steps that are longer for it are one drift, told by the steps", "[look]") {
+  FakeWorld one = training_world(std::chrono::milliseconds(300));  // looks find it first
+  REQUIRE(run_steps(one, 600));
+  one.faults.probes = hardware(0.4);
+  one.faults.slowdown = 1.3;
+  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  REQUIRE(run_steps(one, 1500));
+  INFO(one.history());
+  CHECK(tells(
+      one,
+      "looks at the hardware agree: the link of node n0 to n1 is at 40 % of its bandwidth; unless steps take longer"));
+  REQUIRE(one.state().drifts.size() == 1);
+  CHECK_FALSE(one.state().drifts.back().by_look);
+  CHECK(one.state().drifts.back().what == "the link of node n0 to n1 is at 40 % of its bandwidth");
+}
+
 TEST_CASE("what gets slower shortly after the job was tuned again waits as a drift of its steps does", "[look]") {
   FakeWorld one = training_world();
   REQUIRE(run_steps(one, 600));

@@ -496,6 +496,7 @@ class Tuning {
   PassTimes pass_times_;                                   // the same
   std::vector<Finding> slower_;                            // what looks agree has got slower, and nothing was made of
   bool slower_is_new_ = false;                             // no search has had it
+  std::int64_t slower_told_step_ = 0;                      // by which steps would have told of it
   std::uint64_t slower_search_ = 0;                        // its number, while it is going on
 };
 
