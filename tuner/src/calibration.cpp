@@ -20,6 +20,7 @@ constexpr double kFixedPrior = 0.05;        // of the mean measured step
 constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
 constexpr int kRounds = 30;
 constexpr int kLinearizations = 4;    // shares taken anew
+constexpr int kWaitsRound = 1;        // in which waits are linearized: five predictions of each plan, once
 constexpr double kFarSigmas = 3;      // by which a stage's wait is off that counts for half
 constexpr double kMemoryStep = 0.02;  // of the factor: for slopes
 constexpr double kAging = 0.05;       // of a factor: what may have changed since an earlier job
@@ -322,6 +323,7 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
   Calibration calibration = prior;
   calibration.observations = 0;
   if (observations.empty()) return calibration;
+  std::vector<TimeRow> waits;
   for (int round = 0; round < kLinearizations; ++round) {
     const NativeCostModel model(table, calibration);
     std::vector<Prediction> predictions;
@@ -329,7 +331,8 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
     std::vector<TimeRow> rows = step_rows(observations, predictions, calibration);
     if (rows.empty()) return prior;
     calibration.observations = static_cast<int>(rows.size());
-    add_term_rows(model, observations, predictions, rows);
+    if (round == kWaitsRound) add_term_rows(model, observations, predictions, waits);
+    rows.insert(rows.end(), waits.begin(), waits.end());
     take(fit_time(rows, prior), calibration);
   }
   const bool tells_memory = std::ranges::any_of(observations, [](const Observation& seen) {
