@@ -11,6 +11,7 @@
 
 #include "operator_factors.hpp"
 #include "term_rows.hpp"
+#include "time_parameters.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
@@ -20,13 +21,11 @@ constexpr double kFixedPrior = 0.05;        // of the mean measured step
 constexpr double kResidualPriorWeight = 4;  // observations that the prior of the residual counts for
 constexpr int kRounds = 30;
 constexpr int kLinearizations = 4;    // shares taken anew
-constexpr int kWaitsRound = 1;        // in which waits are linearized: five predictions of each plan, once
+constexpr int kWaitsRound = 1;        // in which waits are linearized: four predictions more of each plan
 constexpr double kFarSigmas = 3;      // by which a stage's wait is off that counts for half
 constexpr double kMemoryStep = 0.02;  // of the factor: for slopes
 constexpr double kAging = 0.05;       // of a factor: what may have changed since an earlier job
 constexpr double kOtherJob = 0.1;     // of a factor: what another job's operators and messages may differ by
-
-constexpr std::size_t kFixed = 2;  // of the parameters, the one that is no logarithm
 
 using Vector = TimeSlopes;
 using Matrix = TimeCovariance;
@@ -68,7 +67,7 @@ bool is_positive_definite(const Matrix& of) {
   return true;
 }
 
-// What is known of each parameter alone. REQUIRES: each is unsure.
+// What is known of each parameter alone.
 Matrix diagonal_of(const Matrix& of) {
   Matrix result{};
   for (std::size_t i = 0; i < kTimeParameters; ++i) result[i][i] = of[i][i];
@@ -89,11 +88,7 @@ struct Prior {
 };
 
 double spread(const Vector& slope, const Matrix& covariance) {
-  double sum = 0;
-  for (std::size_t i = 0; i < kTimeParameters; ++i) {
-    for (std::size_t j = 0; j < kTimeParameters; ++j) sum += slope[i] * covariance[i][j] * slope[j];
-  }
-  return sum;
+  return shared(slope, covariance, slope);
 }
 
 // A step time has the residual. What a stage waited for has all of its noise, and counts for the less the farther it is
@@ -107,9 +102,8 @@ double variance_of(const TimeRow& row, const Vector& at, const Prior& prior, dou
 }
 
 void newton_step(const std::vector<TimeRow>& rows, const Prior& prior, Fit& fit) {
-  Matrix information{};
+  Matrix information = prior.precision;
   Vector gradient{};
-  information = prior.precision;
   for (std::size_t i = 0; i < kTimeParameters; ++i) {
     for (std::size_t j = 0; j < kTimeParameters; ++j) {
       gradient[i] -= prior.precision[i][j] * (fit.at[j] - prior.mean[j]);
@@ -200,7 +194,7 @@ void take(const Fit& fit, Calibration& calibration) {
   calibration.computation.value = std::exp(fit.at[0]);
   calibration.communication.value = std::exp(fit.at[1]);
   calibration.fixed_ms = fit.at[kFixed];
-  for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(fit.at[3 + k]);
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(fit.at[place(k)]);
   set_time_covariance(fit.covariance, calibration);
   calibration.residual_sigma = fit.residual;
 }
@@ -349,7 +343,7 @@ Calibration aged(Calibration calibration, double computation_shift, double commu
   const double moving = square(kAging) + square(communication_shift);
   // A class's factor is the product of two: half the change each.
   Vector changed{square(kAging) + square(computation_shift), moving / 2, square(kAging * calibration.fixed_ms)};
-  for (std::size_t k = 0; k < kCommunicationClasses; ++k) changed[3 + k] = moving / 2;
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) changed[place(k)] = moving / 2;
   TimeCovariance covariance = time_covariance(calibration);
   for (std::size_t i = 0; i < kTimeParameters; ++i) covariance[i][i] += changed[i];
   limit(changed, covariance);

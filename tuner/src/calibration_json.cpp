@@ -155,8 +155,9 @@ Result<Calibration> parse_calibration(std::string_view text) {
     }
     constexpr std::size_t kRest = std::tuple_size_v<decltype(calibration.correlations)> - kNamedCorrelations;
     numbers.last("correlations_of_classes", kRest, kCorrelation, calibration.correlations);
+  } else {
+    share_out(calibration.communication, calibration.classes);
   }
-  if (!json.contains("classes")) share_out(calibration.communication, calibration.classes);
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
   return calibration;

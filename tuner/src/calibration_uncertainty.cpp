@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "time_parameters.hpp"
 #include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
@@ -17,7 +18,7 @@ double correlation(const Calibration& calibration, std::size_t i, std::size_t j)
 TimeSlopes sigmas(const Calibration& calibration) {
   TimeSlopes all{calibration.computation.log_sigma, calibration.communication.log_sigma, calibration.fixed_sigma_ms};
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
-    all[kTimeParameters - kCommunicationClasses + k] = calibration.classes[k].log_sigma;
+    all[place(k)] = calibration.classes[k].log_sigma;
   }
   return all;
 }
@@ -47,9 +48,9 @@ void set_time_covariance(const TimeCovariance& covariance, Calibration& calibrat
   const auto sigma = [&covariance](std::size_t i) { return std::sqrt(std::max(0.0, covariance[i][i])); };
   calibration.computation.log_sigma = sigma(0);
   calibration.communication.log_sigma = sigma(1);
-  calibration.fixed_sigma_ms = sigma(2);
+  calibration.fixed_sigma_ms = sigma(kFixed);
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
-    calibration.classes[k].log_sigma = sigma(kTimeParameters - kCommunicationClasses + k);
+    calibration.classes[k].log_sigma = sigma(place(k));
   }
   std::size_t pair = 0;
   for (std::size_t j = 1; j < kTimeParameters; ++j) {
@@ -61,17 +62,12 @@ void set_time_covariance(const TimeCovariance& covariance, Calibration& calibrat
 }
 
 double covariance(const Calibration& calibration, const TimeSlopes& a, const TimeSlopes& b) {
-  const TimeCovariance of = time_covariance(calibration);
-  double sum = 0;
-  for (std::size_t i = 0; i < kTimeParameters; ++i) {
-    for (std::size_t j = 0; j < kTimeParameters; ++j) sum += a[i] * of[i][j] * b[j];
-  }
-  return sum;
+  return shared(a, time_covariance(calibration), b);
 }
 
 double log_sigma(const Calibration& calibration, CommunicationClass of) {
   TimeSlopes slopes{0, 1, 0};
-  slopes[kTimeParameters - kCommunicationClasses + static_cast<std::size_t>(of)] = 1;
+  slopes[place(static_cast<std::size_t>(of))] = 1;
   return std::sqrt(std::max(0.0, covariance(calibration, slopes, slopes)));
 }
 

@@ -5,6 +5,7 @@
 
 #include "operator_factors.hpp"
 #include "plan_rules.hpp"
+#include "time_parameters.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -24,10 +25,6 @@ struct Wait {
 constexpr std::array<Wait, kCommunicationClasses> kWaits{{{&StepTerms::collectives_ms, kWaitNoise},
                                                           {&StepTerms::gradients_ms, kWaitNoise},
                                                           {&StepTerms::transfers_ms, kTransferNoise}}};
-
-std::size_t place(std::size_t of_class) {
-  return kTimeParameters - kCommunicationClasses + of_class;
-}
 
 // At factors of 1.
 TimeRow row_at(const Calibration& at, double ms, const TimeSlopes& slopes, const Measurement& measured) {
