@@ -22,6 +22,7 @@ INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or
 INNER_MAX = 64
 OVERLAP_CALLS_MAX = 256
 OVERLAP_ATTEMPTS = 5
+COMPANION_NS = 1_000_000_000
 INTRA_NODE, INTER_NODE = "intra_node", "inter_node"
 COPIES = ("host_to_device", "device_to_host")
 PRIMITIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
@@ -163,10 +164,10 @@ def copy(item, bench):
 
 def overlap(item, bench):
     primitive, bytes_, size = _collective_fields(item, bench)
-    samples = _positive(item, "samples")
-    alone = OperatorBench(bench.spec(item), bench.config, samples, bench.device)
+    spec, samples = bench.spec(item), _positive(item, "samples")
     placement = _placement(item)
     group = bench.block(size, placement)
+    alone = companion(spec, samples, bench)
     launch = _primitive(primitive, bytes_, size, group, bench)
     measure = _overlap_on_gpu if bench.device.type == "cuda" else _overlap_on_cpu
     computation_slowdown, communication_slowdown = measure(alone, launch, bench)
@@ -174,6 +175,17 @@ def overlap(item, bench):
         key = {"subject": primitive, "bytes": bytes_, "group_size": size, "placement": placement}
         yield {"kind": "overlap_computation", **key}, computation_slowdown
         yield {"kind": "overlap_communication", **key}, communication_slowdown
+
+
+def companion(spec, samples, bench):
+    """The operator with as many of the samples as it computes in a second: on a slow processor more would take minutes."""
+    while True:
+        alone = OperatorBench(spec, bench.config, samples, bench.device)
+        alone.backward(alone.forward())  # First calls allocate.
+        took = bench.groups_maximum(span_ns(bench.device, lambda: alone.backward(alone.forward())))
+        if took <= COMPANION_NS or samples == 1:
+            return alone
+        samples = max(1, samples * COMPANION_NS // took)
 
 
 def _overlap_on_gpu(alone, launch, bench):

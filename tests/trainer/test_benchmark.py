@@ -5,9 +5,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from harness import OPERATORS, TRAINER, JobTest
 
+import benchmark_items
 from benchmark_items import blocks_of, nodes_of
 
 KEYS = ["embedding-v64-h32-t16", "attention-a4-h32-t16", "feedforward-h32-t16", "head-v64-h32-t16"]
@@ -128,6 +130,26 @@ class Commands(JobTest):
                 self.assertTrue(all(cost["bytes"] == 1 << 20 and cost["kind"] == "point_to_point" for cost in costs))
                 self.assertEqual([line for line in lines if "item_done" in line], [{"item_done": 0}, {"item_done": 1}])
                 self.assertIn("direction must be one of", next(line["error"] for line in lines if "error" in line))
+
+    def test_what_overlaps_is_no_longer_than_a_second(self):
+        ms_per_sample, built = 400, []
+
+        class Bench:
+            config = device = None
+            groups_maximum = staticmethod(lambda own: own + 100_000_000)  # Another rank is the slower one.
+
+        def built_with(spec, config, samples, device):
+            built.append(samples)
+            return unittest.mock.Mock()
+
+        with unittest.mock.patch.object(benchmark_items, "OperatorBench", built_with), \
+             unittest.mock.patch.object(benchmark_items, "span_ns", lambda device, work: built[-1] * ms_per_sample * 10**6):
+            benchmark_items.companion("operator", 16, Bench)
+            self.assertEqual(built, [16, 2])
+            built.clear()
+            ms_per_sample = 5000
+            benchmark_items.companion("operator", 3, Bench)
+            self.assertEqual(built, [3, 1], "one is the least, however long it takes")
 
     def test_blocks_of_ranks(self):
         nodes = nodes_of([0, 1, 0, 1, 0])
