@@ -280,9 +280,12 @@ Switches switches_inside(const Switches& switches, const Range& operators) {
 std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
                                   std::int32_t count) {
   std::int32_t most = 1;
+  std::int32_t last = -1;
   for (std::int32_t i = 0; i < count; ++i) {
-    const auto on_node = std::count(node_of.begin(), node_of.end(), node_of[devices[i]]);
-    most = std::max(most, static_cast<std::int32_t>(on_node));
+    const std::int32_t node = node_of[devices[i]];
+    if (node == std::exchange(last, node)) continue;
+    const auto on_node = std::ranges::equal_range(node_of, node);
+    most = std::max(most, static_cast<std::int32_t>(on_node.size()));
   }
   return most;
 }

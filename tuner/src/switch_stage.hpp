@@ -96,7 +96,7 @@ class SwitchStage {
 // Those inside of a range of operators.
 [[nodiscard]] Switches switches_inside(const Switches& switches, const Range& operators);
 // How many devices share a node with one of the stage's, the most of any node: whatever stages they are of, they are
-// counted as copying at the same time.
+// counted as copying at the same time. `node_of`: by device, node after node.
 [[nodiscard]] std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
                                                 std::int32_t count);
 // What one rank may keep on its host: the node's memory shared by its devices, of the stage's nodes the least; 0 =

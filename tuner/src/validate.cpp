@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "plan_rules.hpp"
 #include "plan_space.hpp"
@@ -118,21 +119,24 @@ void check_interleaving(const Plan& plan, Rules& rules) {
 }
 
 void check_devices(const Plan& plan, const Cluster& cluster, Rules& rules) {
-  std::set<std::int32_t> taken;
+  const std::int32_t there = cluster.devices();
+  constexpr std::size_t kNobody = -1;
+  std::vector<std::size_t> taken_by(static_cast<std::size_t>(there), kNobody);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<std::int32_t>& devices = plan.stages[s].devices;
     if (devices.empty()) rules.broken(stage_text(s) + ".devices: needs at least one device");
-    std::set<std::int32_t> here;
     for (const std::int32_t device : devices) {
-      const std::string name = "device " + std::to_string(device);
-      if (device < 0 || device >= cluster.devices()) {
-        rules.broken(stage_text(s) + ".devices: " + name + " does not exist, the cluster has devices 0 to " +
-                     std::to_string(cluster.devices() - 1));
-      } else if (!here.insert(device).second) {
-        rules.broken(stage_text(s) + ".devices: " + name + " is listed twice");
-      } else if (!taken.insert(device).second && plan.schedule.kind != ScheduleKind::kInterleaved) {
-        rules.broken(stage_text(s) + ".devices: " + name + " belongs to an earlier stage already");
+      const auto broken = [&](const std::string& how) {
+        rules.broken(stage_text(s) + ".devices: device " + std::to_string(device) + how);
+      };
+      if (device < 0 || device >= there) {
+        broken(" does not exist, the cluster has devices 0 to " + std::to_string(there - 1));
+        continue;
       }
+      const std::size_t before = std::exchange(taken_by[device], s);
+      if (before == s) broken(" is listed twice");
+      if (before == kNobody || before == s || plan.schedule.kind == ScheduleKind::kInterleaved) continue;
+      broken(" belongs to an earlier stage already");
     }
   }
 }

@@ -65,7 +65,8 @@ void check_segment(const Segment& segment, const std::string& where, const Knobs
 void check_every_device_used(const Plan& plan, const Cluster& cluster, Rules& rules) {
   std::set<std::int32_t> used;
   for (const Stage& stage : plan.stages) used.insert(stage.devices.begin(), stage.devices.end());
-  for (std::int32_t device = 0; device < cluster.devices(); ++device) {
+  const std::int32_t devices = cluster.devices();
+  for (std::int32_t device = 0; device < devices; ++device) {
     if (used.count(device) != 0) continue;
     rules.broken("stages: device " + std::to_string(device) +
                  " belongs to no stage, but every rank of the job takes part");

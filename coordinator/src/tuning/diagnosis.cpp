@@ -166,7 +166,8 @@ std::string words(const Finding& one) {
 }  // namespace
 
 bool same_subject(const Probe& a, const Probe& b) {
-  return subject_of(a) == subject_of(b);
+  const auto subject = [](const Probe& of) { return std::tie(of.device, of.node, of.peer, of.level, of.work); };
+  return subject(a) == subject(b);
 }
 
 std::vector<Probe> middle_of(const std::vector<std::vector<Probe>>& takes) {
