@@ -2,11 +2,11 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/random.hpp"
+#include "recorded_steps.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -29,19 +29,6 @@ std::optional<StepChange> watched(std::uint64_t seed, int steps, int at, double 
     if (const auto change = one.add(step, ms)) return change;
   }
   return std::nullopt;
-}
-
-// What real steps took over their plan's median, in order.
-std::vector<double> recorded(const std::string& job) {
-  std::ifstream file(std::string(TRIMTAB_RECORDED_STEPS) + "/" + job + ".txt");
-  std::vector<double> shares;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.front() == '#') continue;
-    std::size_t at = 0;
-    for (std::size_t used = 0; at < line.size(); at += used + 1) shares.push_back(std::stod(line.substr(at), &used));
-  }
-  return shares;
 }
 
 // A job of such steps: stretches of 25 of them, with what they share, begun anywhere.
@@ -107,13 +94,28 @@ TEST_CASE("another plan's steps go on with the series, and a change of the machi
           "[drift]") {
   ChangePoint one;
   for (int step = 1; step <= 42; ++step) REQUIRE_FALSE(one.add(step, 100 + step % 3).has_value());
-  one.change_plan(0.7);
+  one.change_plan(0.7, 0.69, 0.71);
   for (int step = 43; step <= 84; ++step) REQUIRE_FALSE(one.add(step, 70 + step % 3).has_value());
   std::optional<StepChange> change;
   for (int step = 85; step <= 124 && !change; ++step) change = one.add(step, 91 + step % 3);
   REQUIRE(change);
   CHECK(change->before_ms == Approx(70).epsilon(0.03));
   CHECK(change->after_ms == Approx(92).epsilon(0.03));
+}
+
+TEST_CASE("what a plan takes within the interval of its trial is no change, and what lies beyond is one", "[drift]") {
+  const auto after_ms = GENERATE(77, 85, 98, 120, 60);
+  ChangePoint one;
+  for (int step = 1; step <= 123; ++step) REQUIRE_FALSE(one.add(step, 100 + step % 3).has_value());
+  one.change_plan(0.85, 0.75, 1);
+  std::optional<StepChange> change;
+  for (int step = 124; step <= 400 && !change; ++step) change = one.add(step, after_ms + step % 3);
+  INFO(after_ms << " ms where 75 to 100 are allowed");
+  CHECK(change.has_value() == (after_ms < 75 || after_ms > 100));
+  if (!change) return;
+  CHECK(change->before_ms == Approx(after_ms > 100 ? 100 : 75).epsilon(0.03));
+  CHECK(change->after_ms == Approx(after_ms).epsilon(0.03));
+  CHECK(change->since_step <= 130);
 }
 
 TEST_CASE("recorded noise alone is seldom called a change, seeds 1 to 200, 2000 steps each", "[drift]") {
@@ -132,6 +134,38 @@ TEST_CASE("recorded noise alone is seldom called a change, seeds 1 to 200, 2000 
            << " of 200 changes of 15 % noticed within 80 steps");
   CHECK(alarms <= most_alarms);
   CHECK(noticed >= least_noticed);
+}
+
+TEST_CASE("a long job's steps as they came, with all that wanders in them", "[drift]") {
+  const std::vector<double> shares = recorded("gpt-cpu-long");
+  REQUIRE(shares.size() == 5892);
+  const auto watch = [&shares](std::size_t from, std::size_t steps, std::size_t at, double shift) {
+    ChangePoint one;
+    std::optional<StepChange> change;
+    for (std::size_t step = 0; step < steps && !change; ++step) {
+      change = one.add(static_cast<std::int64_t>(step), 90 * shares[from + step] * (step >= at ? shift : 1));
+    }
+    return change;
+  };
+  int alarms = 0;  // of one that begins anew after each, as a job does
+  for (std::size_t from = 0; from < shares.size(); ++alarms) {
+    const auto change = watch(from, shares.size() - from, shares.size(), 1);
+    if (!change) break;
+    from += static_cast<std::size_t>(change->since_step) + 40;
+  }
+  int begun = 0;
+  int early = 0;
+  int noticed = 0;
+  for (std::size_t from = 0; from + 280 <= shares.size(); from += 50, ++begun) {
+    const auto change = watch(from, 280, 200, 1.15);
+    early += change && change->since_step < 150 ? 1 : 0;
+    noticed += change && change->since_step >= 150 ? 1 : 0;
+  }
+  INFO(alarms << " alarms; of " << begun << " beginnings " << noticed << " notice 15 % more within 80 steps, " << early
+              << " are alarmed before");
+  CHECK(alarms <= 14);
+  CHECK(noticed >= 72);
+  CHECK(noticed + early >= 104);
 }
 
 TEST_CASE("what lasts fifteen steps is no change, and what stays is one after twenty", "[drift]") {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fake_world.hpp"
+#include "recorded_steps.hpp"
 #include "report.hpp"
 #include "simulated_job.hpp"
 
@@ -21,6 +22,7 @@ FakeWorld training_world(std::int64_t steps) {
   job.trials.stop_after = false;
   job.steps = steps;
   FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}, {"worse", 120, 75}}, 5, 0.01);
+  one.faults.probes = {{-1, "n0", "n1", "inter_node", 10}};
   one.begin();
   REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
   REQUIRE(one.running_plan() == "best");
@@ -52,6 +54,7 @@ TEST_CASE("a job whose steps change for ever is tuned again ever less often, and
       ++noticed;
     }
     one.faults.slowdown = state.step / 150 % 2 == 0 ? 1.5 : 1;
+    one.faults.probes.back().ms = 10 * one.faults.slowdown;
     retuned.insert(state.retuned_step);
     most_epochs = std::max(most_epochs, state.epoch_hashes.size());
   };
@@ -67,6 +70,45 @@ TEST_CASE("a job whose steps change for ever is tuned again ever less often, and
   for (auto at = std::next(retuned.begin(), 2); at != retuned.end(); ++at) CHECK(*at - *std::prev(at) >= 500);
   CHECK(one.history().find("the job is not tuned again for it before step") != std::string::npos);
   CHECK(most_epochs <= 66);
+}
+
+TEST_CASE("a machine that wanders between levels that tuning has seen is not tuned again, and is beyond them") {
+  FakeWorld one = training_world(20'000);
+  std::set<std::int64_t> retuned;
+  double most = 1.5;
+  one.after_event = [&] {
+    one.faults.slowdown = one.state().step / 700 % 2 == 0 ? most : 1;
+    retuned.insert(one.state().retuned_step);
+  };
+  REQUIRE(one.run([&] { return one.state().step >= 12'000; }, 400'000));
+  INFO(one.history());
+  CHECK(retuned.size() == 2);  // none, and the first time
+  CHECK(one.state().drifts.size() >= 8);
+  CHECK(one.history().find("Steps took as long when the job was tuned before") != std::string::npos);
+  most = 2.5;
+  REQUIRE(one.run([&] { return one.state().step >= 15'000; }, 400'000));
+  INFO(one.history());
+  CHECK(retuned.size() == 3);
+}
+
+TEST_CASE("on a machine that wanders as one did in a recorded job, a job is seldom tuned again for it") {
+  const std::vector<double> shares = recorded("gpt-cpu-long");
+  REQUIRE(shares.size() == 5892);
+  FakeWorld one = training_world(8000);
+  std::set<std::int64_t> retuned;
+  std::set<std::int64_t> noticed;
+  const std::int64_t begin = one.state().step;
+  one.after_event = [&] {
+    const auto at = static_cast<std::size_t>(one.state().step - begin) % shares.size();
+    one.faults.slowdown = shares[at];
+    retuned.insert(one.state().retuned_step);
+    for (const Drift& drift : one.state().drifts) noticed.insert(drift.noticed_step);
+  };
+  REQUIRE(one.run([&] { return one.state().step - begin >= 5800; }, 400'000));
+  INFO(one.history());
+  INFO(noticed.size() << " changes noticed, tuned again " << retuned.size() - 1 << " times");
+  CHECK(noticed.size() >= 8);
+  CHECK(retuned.size() - 1 <= 3);
 }
 
 TEST_CASE("a drift that was noticed under a plan that has failed since does not tell what another plan takes") {

@@ -15,6 +15,8 @@ constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may s
 // That one block may add: what lasts three blocks, as a checkpoint, is no change.
 constexpr double kMostOfThreshold = 0.26;
 constexpr std::size_t kMostBlocks = 64;  // kept
+constexpr double kNormal95 = 1.96;
+constexpr double kOfMedian = 1.2533;  // a median's standard error beside a mean's
 
 }  // namespace
 
@@ -29,6 +31,12 @@ std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
     if (std::cmp_equal(reference_.size(), rules_.first_blocks)) learn();
     return std::nullopt;
   }
+  if (least_ == 0 && most_ == 0) return take(block);
+  of_plan_.push_back(block);
+  return std::cmp_less(of_plan_.size(), rules_.first_blocks) ? std::nullopt : settle();
+}
+
+std::optional<StepChange> ChangePoint::take(const Block& block) {
   if (since_.size() >= kMostBlocks) {
     since_.erase(since_.begin());
     slower_from_ -= std::min<std::size_t>(slower_from_, 1);
@@ -40,12 +48,35 @@ std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
   return change;
 }
 
-void ChangePoint::change_plan(double ratio) {
-  const double shift = std::log(ratio);
+void ChangePoint::change_plan(double ratio, double low, double high) {
   for (double& ms : steps_) ms *= ratio;
-  for (Block& one : reference_) one.log_median += shift;
-  for (Block& one : since_) one.log_median += shift;
-  level_ += shift;
+  for (Block& one : of_plan_) one.log_median += std::log(ratio);
+  shift(std::log(ratio));
+  least_ += std::log(low / ratio);
+  most_ += std::log(high / ratio);
+}
+
+void ChangePoint::shift(double by) {
+  for (Block& one : reference_) one.log_median += by;
+  for (Block& one : since_) one.log_median += by;
+  level_ += by;
+}
+
+// What the plan may well take without any change of the machine is no change; what lies beyond is one from there.
+std::optional<StepChange> ChangePoint::settle() {
+  std::vector<double> values;
+  for (const Block& one : of_plan_) values.push_back(one.log_median);
+  const double known = (most_ - least_) / (2 * kNormal95);
+  const double seen = kOfMedian * sigma_ / std::sqrt(static_cast<double>(values.size()));
+  const double off = (median(values) - level_) / (1 + seen * seen / (known * known));
+  shift(std::clamp(off, least_, most_));
+  least_ = most_ = 0;
+  std::optional<StepChange> change;
+  for (const Block& one : std::exchange(of_plan_, {})) {
+    change = take(one);
+    if (change) break;
+  }
+  return change;
 }
 
 // What lies at the level now says more of it, as long as the reference is short.

@@ -34,8 +34,9 @@ class ChangePoint {
 
   // A step of the one plan that runs. Once it has told of a change it must be begun anew.
   [[nodiscard]] std::optional<StepChange> add(std::int64_t step, double wall_ms);
-  // Another plan runs from here on, which on the same machine takes `ratio` times as long.
-  void change_plan(double ratio);
+  // Another plan runs from here on, which on the same machine takes `ratio` times as long, as far as is known `low` to
+  // `high` times: its own first steps tell which. REQUIRES: 0 <= low <= ratio <= high.
+  void change_plan(double ratio, double low, double high);
 
  private:
   struct Block {
@@ -43,6 +44,9 @@ class ChangePoint {
     double log_median = 0;
   };
   void learn();
+  void shift(double by);
+  [[nodiscard]] std::optional<StepChange> settle();
+  [[nodiscard]] std::optional<StepChange> take(const Block& block);
   void join_reference();
   [[nodiscard]] std::optional<StepChange> judge();
   [[nodiscard]] std::optional<StepChange> if_large(StepChange change) const;
@@ -52,7 +56,10 @@ class ChangePoint {
   std::vector<double> steps_;
   std::int64_t block_begin_ = 0;
   std::vector<Block> reference_;
-  std::vector<Block> since_;  // after the reference, since either sum was last zero
+  std::vector<Block> since_;    // after the reference, since either sum was last zero
+  std::vector<Block> of_plan_;  // the first of a plan whose level is not sure, while there are not enough
+  double least_ = 0;            // by which that level may be off, a logarithm
+  double most_ = 0;
   double level_ = 0;
   double sigma_ = 0;
   double slower_ = 0;

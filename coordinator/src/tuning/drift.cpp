@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/numbers.hpp"
 #include "tuning/tuning.hpp"
@@ -15,6 +16,25 @@ constexpr std::size_t kDrifts = 32;  // that are remembered
 // this part of its steps.
 constexpr std::int64_t kFirstWait = 500;  // steps
 constexpr std::int64_t kLongestWaitShare = 10;
+
+constexpr double kSameLevel = 0.04;  // of a step's time: half of the least that is a change (change_point.hpp)
+
+// A machine that wanders for reasons that no probe shows: what the plan takes now lies among what it took when the job
+// was tuned again before, and kept it, the devices and links being the same.
+bool was_tuned_there(const TuningState& state, const Drift& drift) {
+  const std::int64_t of_these_nodes = state.resizes.empty() ? 0 : state.resizes.back().step;
+  double least = 0;
+  double most = 0;
+  for (auto one = std::next(state.drifts.rbegin()); one != state.drifts.rend(); ++one) {
+    const bool is_of_others = one->plan_hash != drift.plan_hash || one->since_step < of_these_nodes;
+    if (is_of_others || !one->what.empty()) break;
+    if (one->by_look || one->trials_before < 0) continue;
+    const auto [low, high] = std::minmax(one->before_ms, one->after_ms);
+    least = least > 0 ? std::min(least, low) : low;
+    most = std::max(most, high);
+  }
+  return least > 0 && drift.after_ms >= least * (1 - kSameLevel) && drift.after_ms <= most * (1 + kSameLevel);
+}
 
 Measured scaled(const Measured& measured, double ratio) {
   return {measured.mean_ms * ratio, measured.low_ms * ratio, measured.high_ms * ratio, measured.steps};
@@ -166,14 +186,18 @@ void Tuning::note_stale(const SearchReply& reply) {
 
 void Tuning::not_explained(const std::string& why) {
   Drift& drift = state_.drifts.back();
-  if (!drift.by_look) {
+  const bool known = state_.phase == Phase::kTraining && was_tuned_there(state_, drift);
+  if (!drift.by_look && !known) {
     note("drift", "what has changed is not known: " + why);
     return retune();
   }
   drift.handled = true;
   state_.doing = Doing::kNothing;
   transition();
-  note("drift", "what a look at the hardware had found is no more: " + why);
+  note("drift", drift.by_look
+                    ? "what a look at the hardware had found is no more: " + why
+                    : "what has changed is not known: " + why +
+                          ". Steps took as long when the job was tuned before, and it goes on as it was left then");
   settled();
 }
 

@@ -157,7 +157,7 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
                   std::to_string(trial.break_even_steps) + " steps";
     state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
     if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
-    if (change_point_) change_point_->change_plan(1 / trial.ratio.ratio);
+    if (change_point_) change_point_->change_plan(1 / trial.ratio.ratio, 1 / trial.ratio.high, 1 / trial.ratio.low);
     state_.incumbent = trial.plan;
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;

@@ -293,7 +293,7 @@ void Tuning::leave_adopted(const Measured& other, const Ratio& ratio) {
   note("warning", "it is surely slower after all: " + back);
   decided(back, "compared at the end, the adopted one is surely slower");
   state_.replaced.clear();
-  if (change_point_) change_point_->change_plan(ratio.ratio);
+  if (change_point_) change_point_->change_plan(ratio.ratio, ratio.low, ratio.high);
   state_.incumbent = compared_plan();
   state_.incumbent_predicted = compares_initial() ? state_.initial_predicted : state_.retuned_from.predicted;
   state_.incumbent_measured = other;
