@@ -265,7 +265,7 @@ void read_changes(Reader& reader, const json& root, ReportData& report) {
         {read_integer(reader, value, "since_step", path), read_integer(reader, value, "noticed_step", path),
          reader.number(value, "before_ms", path).value_or(0), reader.number(value, "after_ms", path).value_or(0),
          reader.text(value, "what", path), reader.text(value, "stale", path), read_trials_before(reader, value, path),
-         reader.text(value, "during", path)});
+         reader.text(value, "during", path), read_ratio(reader, value, "gained_before", path)});
   });
   read_each(reader, root, "resizes", [&](const json& value, const std::string& path) {
     report.resizes.push_back({read_integer(reader, value, "step", path), reader.text(value, "lost", path),

@@ -78,6 +78,7 @@ struct ReportDrift {
   std::string stale;                          // which costs that has made wrong
   std::optional<std::int64_t> trials_before;  // ids up to here were made on the machine as it was
   std::string during;                         // "trial 3"; empty = the job trained
+  std::optional<Interval> gained_before;      // by the tuning that it ended, over the plan which that began from
   // A look at the hardware found it, and no step.
   [[nodiscard]] bool by_look() const { return before_ms == after_ms; }
 };

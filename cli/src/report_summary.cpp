@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
+#include <vector>
 
 #include "base/numbers.hpp"
 #include "report_sections.hpp"
@@ -23,10 +27,59 @@ bool gained_again(const ReportData& report) {
   return report.retuned && !report.drifts.empty() && report.retuned->low.value_or(report.retuned->value) > 1.0;
 }
 
+// Of each time that the job was tuned, the first one first; nothing where no plan was adopted.
+std::vector<std::optional<Interval>> gains(const ReportData& report) {
+  std::vector<std::optional<Interval>> all;
+  for (const ReportDrift& drift : report.drifts) {
+    if (drift.trials_before) all.push_back(drift.gained_before);
+  }
+  if (!all.empty()) all.push_back(report.retuned);
+  return all;
+}
+
+bool is_sure(const std::optional<Interval>& gain) {
+  return gain && gain->low.value_or(gain->value) > 1.0;
+}
+
+bool gained_once(const ReportData& report) {
+  return std::ranges::any_of(gains(report), is_sure);
+}
+
+// Where tuning again has found nothing: what it had gained before.
+std::string gained_before(const ReportData& report) {
+  const auto all = gains(report);
+  const auto last = std::ranges::find_if(all.rbegin(), all.rend(), is_sure);
+  const bool at_first = std::next(last) == all.rend();
+  return (at_first ? "" : "Tuned again: ") + format_fixed((*last)->value, 2) + "× faster";
+}
+
+std::string since(const ReportDrift& drift) {
+  if (drift.by_look()) return "At step " + std::to_string(drift.noticed_step) + " " + drift.what;
+  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
+         " instead of " + format_ms(drift.before_ms);
+}
+
+std::string story(const ReportData& report) {
+  const auto all = gains(report);
+  std::string text =
+      all.front() ? "The first tuning found a plan " + speedup_text(*all.front()) + " as fast as the initial one. "
+                  : "";
+  std::size_t time = 0;
+  for (const ReportDrift& drift : report.drifts) {
+    if (!drift.trials_before) continue;
+    const auto& gain = all[++time];
+    text += since(drift) + ": " +
+            (gain ? "what was adopted then is " + speedup_text(*gain) + " as fast as the plan before. "
+                  : "no faster plan was adopted then. ");
+  }
+  return text;
+}
+
 std::string headline(const ReportData& report) {
   if (!report.failure.empty()) return "The job failed";
   if (gained_again(report)) return "Tuned again: " + format_fixed(report.retuned->value, 2) + "× faster";
   if (is_gain(report)) return format_fixed(report.speedup->value, 2) + "× faster";
+  if (gained_once(report)) return gained_before(report);
   if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
   return report.compared && report.speedup ? "No certain gain" : "No speed-up was measured";
 }
@@ -38,6 +91,7 @@ std::string time_of(const ReportRun& run) {
 
 std::string lead(const ReportData& report) {
   if (!report.failure.empty()) return report.failure;
+  if (!gained_again(report) && !is_gain(report) && gained_once(report)) return story(report);
   if (kept_initial(report))
     return report.conclusion.empty() ? "No other plan was adopted." : "Tuning ended: " + report.conclusion + ".";
   std::string text;
@@ -113,7 +167,7 @@ bool is_gain(const ReportData& report) {
 }
 
 std::string headline_section(const ReportData& report) {
-  const std::string css = is_gain(report) || gained_again(report) ? " class=\"good\"" : "";
+  const std::string css = is_gain(report) || gained_again(report) || gained_once(report) ? " class=\"good\"" : "";
   return "<header>\n<p class=\"brand\">Trimtab <span>report of the job</span> " + escape(report.job) + "</p>\n<h1" +
          css + ">" + escape(headline(report)) + "</h1>\n<p class=\"lead\">" + escape(lead(report)) + "</p>\n" +
          tiles(report) + "</header>\n";

@@ -12,6 +12,8 @@ namespace trimtab::cli {
 
 namespace {
 
+constexpr std::size_t kColumn = 18;
+
 std::string run_text(const char* name, const ReportRun& run) {
   return std::string(name) + measured_text(run.measured) + "  " + (run.plan ? one_line(*run.plan) : "") + "\n";
 }
@@ -59,6 +61,12 @@ std::string report_text(const ReportData& report) {
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
   if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
   text += "speed-up          " + gain_text(report) + "\n";
+  for (const ReportDrift& drift : report.drifts) {
+    if (!drift.gained_before) continue;
+    text += "until step " + std::to_string(drift.since_step);
+    text.resize(std::max<std::size_t>(text.size(), text.rfind('\n') + 1 + kColumn), ' ');
+    text += speedup_text(*drift.gained_before) + " as fast as the plan that tuning began from\n";
+  }
   if (report.retuned) text += "tuned again       " + speedup_text(*report.retuned) + " as fast as the plan before\n";
   text += error_text(report);
   if (report.overhead && !report.trials.empty()) {

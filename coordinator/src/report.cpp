@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trial_stages.hpp"
+#include "tuning/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -169,7 +170,9 @@ json drifts_json(const TuningState& state) {
                     {"during", one.during},
                     {"what", one.what},
                     {"stale", one.stale}});
-    if (one.trials_before >= 0) list.back()["trials_before"] = one.trials_before;
+    if (one.trials_before < 0) continue;
+    list.back()["trials_before"] = one.trials_before;
+    if (one.gained_before.ratio != 1) list.back()["gained_before"] = ratio_json(one.gained_before);
   }
   return list;
 }
@@ -185,25 +188,10 @@ json speedup_json(const TuningState& state) {
   return ratio_json(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
 }
 
-// What tuning again has gained since the machine changed: by the comparison of what it has kept with what it began
-// from. Where there was none: each plan was compared in turn with the one before it, and what one comparison does not
-// know is independent of the others; but a plan that was adopted by luck counts with its luck. Null where no plan was
-// adopted since.
+// What tuning again has gained since the machine changed last.
 json retuned_json(const TuningState& state) {
-  if (state.drifts.empty()) return {};
-  const bool is_kept = state.incumbent.hash != state.retuned_from.plan.hash;
-  if (state.retuned_compared) return is_kept ? ratio_json(state.retuned_ratio) : json();
-  Ratio gain;
-  double above = 0;
-  double below = 0;
-  for (const Trial& trial : state.trials) {
-    if (trial.id <= state.trials_before_drift || trial.state != TrialState::kAdopted) continue;
-    gain.ratio *= trial.ratio.ratio;
-    above = std::hypot(above, std::log(trial.ratio.high / trial.ratio.ratio));
-    below = std::hypot(below, std::log(trial.ratio.ratio / trial.ratio.low));
-  }
-  if (gain.ratio == 1) return {};
-  return ratio_json({gain.ratio, gain.ratio * std::exp(-below), gain.ratio * std::exp(above)});
+  const auto gain = was_tuned_again(state) ? gained(state) : std::nullopt;
+  return gain ? ratio_json(*gain) : json();
 }
 
 }  // namespace

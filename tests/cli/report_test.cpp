@@ -273,3 +273,29 @@ TEST_CASE("the terminal's summary has the same verdicts") {
   CHECK(contains(text, "prediction error  8.3 % before calibration, 2.1 % after"));
   CHECK(contains(text, "out_of_memory"));
 }
+
+TEST_CASE("a last tuning that finds nothing hides no earlier gain") {
+  json report = fixture();
+  report["compared"] = false;
+  report.erase("retuned");
+  const auto drift = [](int since, double before, double after, int trials) {
+    return json{
+        {"since_step", since}, {"noticed_step", since + 20}, {"before_ms", before}, {"after_ms", after}, {"what", ""},
+        {"stale", ""},         {"trials_before", trials}};
+  };
+  report["drifts"] = {drift(474, 1000, 1900, 5), drift(792, 1100, 1300, 10)};
+  CHECK(contains(page_of(report), "No speed-up was measured"));
+  report["drifts"][0]["gained_before"] = {{"ratio", 1.33}, {"low", 1.2}, {"high", 1.5}};
+  CHECK(contains(page_of(report), ">1.33× faster"));
+  report["drifts"][1]["gained_before"] = {{"ratio", 1.45}, {"low", 1.3}, {"high", 1.6}};
+  const std::string page = page_of(report);
+  CHECK(contains(page, ">Tuned again: 1.45× faster"));
+  CHECK(contains(page,
+                 "The first tuning found a plan 1.33× (95 % interval 1.20 to 1.50) as fast as the initial one. "
+                 "From step 474 on a step took 1900 ms instead of 1000 ms: what was adopted then is 1.45× (95 % "
+                 "interval 1.30 to 1.60) as fast as the plan before. From step 792 on a step took 1300 ms "
+                 "instead of 1100 ms: no faster plan was adopted then."));
+  const auto parsed = parse_report(report.dump(), "report.json");
+  REQUIRE(parsed.ok());
+  CHECK(contains(report_text(*parsed), "\nuntil step 474    1.33× (95 % interval 1.20 to 1.50) as fast as"));
+}

@@ -118,6 +118,25 @@ TEST_CASE("what a plan takes within the interval of its trial is no change, and 
   CHECK(change->since_step <= 130);
 }
 
+TEST_CASE("plans that follow each other soon, and before there is a reference, mix no steps", "[drift]") {
+  ChangePoint soon;
+  for (int step = 1; step <= 40; ++step) REQUIRE_FALSE(soon.add(step, 100 + step % 3).has_value());
+  soon.change_plan(0.9, 0.85, 0.95);
+  for (int step = 41; step <= 52; ++step) REQUIRE_FALSE(soon.add(step, 90 + step % 3).has_value());
+  soon.change_plan(1.3, 1.05, 1.5);
+  for (int step = 53; step <= 300; ++step) REQUIRE_FALSE(soon.add(step, 95 + step % 3).has_value());
+
+  ChangePoint early;
+  for (int step = 1; step <= 12; ++step) REQUIRE_FALSE(early.add(step, 100 + step % 3).has_value());
+  early.change_plan(0.5, 0.3, 0.9);
+  for (int step = 13; step <= 32; ++step) REQUIRE_FALSE(early.add(step, 80 + step % 3).has_value());
+  std::optional<StepChange> change;
+  for (int step = 33; step <= 80 && !change; ++step) change = early.add(step, 100 + step % 3);
+  REQUIRE(change);
+  CHECK(change->before_ms == Approx(81).epsilon(0.02));
+  CHECK(change->since_step <= 40);
+}
+
 TEST_CASE("recorded noise alone is seldom called a change, seeds 1 to 200, 2000 steps each", "[drift]") {
   const auto [job, steps, most_alarms, least_noticed] =
       GENERATE(table<std::string, std::size_t, int, int>({{"gpt-cpu", 125, 1, 190}, {"gpt-netns", 102, 20, 180}}));

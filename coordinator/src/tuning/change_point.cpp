@@ -48,9 +48,11 @@ std::optional<StepChange> ChangePoint::take(const Block& block) {
   return change;
 }
 
+// Steps that have said nothing yet were another plan's.
 void ChangePoint::change_plan(double ratio, double low, double high) {
-  for (double& ms : steps_) ms *= ratio;
-  for (Block& one : of_plan_) one.log_median += std::log(ratio);
+  steps_.clear();
+  of_plan_.clear();
+  if (std::cmp_less(reference_.size(), rules_.first_blocks)) return reference_.clear();
   shift(std::log(ratio));
   least_ += std::log(low / ratio);
   most_ += std::log(high / ratio);

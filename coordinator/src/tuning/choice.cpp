@@ -129,7 +129,7 @@ void Tuning::recommend(const Candidate* best) {
 }
 
 void Tuning::decide(const SearchReply& reply) {
-  if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error);
+  if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error, false);
   take_search(reply);
   note_stale(reply);
   const Candidate* best = choose(reply);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/numbers.hpp"
+#include "tuning/gains.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -20,15 +21,13 @@ constexpr std::int64_t kLongestWaitShare = 10;
 constexpr double kSameLevel = 0.04;  // of a step's time: half of the least that is a change (change_point.hpp)
 
 // A machine that wanders for reasons that no probe shows: what the plan takes now lies among what it took when the job
-// was tuned again before, and kept it, the devices and links being the same.
-bool was_tuned_there(const TuningState& state, const Drift& drift) {
-  const std::int64_t of_these_nodes = state.resizes.empty() ? 0 : state.resizes.back().step;
+// was tuned again for no known cause before, and kept it.
+bool was_kept_there(const TuningState& state, const Drift& drift) {
   double least = 0;
   double most = 0;
   for (auto one = std::next(state.drifts.rbegin()); one != state.drifts.rend(); ++one) {
-    const bool is_of_others = one->plan_hash != drift.plan_hash || one->since_step < of_these_nodes;
-    if (is_of_others || !one->what.empty()) break;
-    if (one->by_look || one->trials_before < 0) continue;
+    if (one->plan_hash != drift.plan_hash || !one->what.empty()) break;
+    if (!one->kept) continue;
     const auto [low, high] = std::minmax(one->before_ms, one->after_ms);
     least = least > 0 ? std::min(least, low) : low;
     most = std::max(most, high);
@@ -126,11 +125,13 @@ void Tuning::explained(const HardwareProbed& probed) {
   if (!probed.error.empty() || probed.probes.empty()) return not_explained(probed.error);
   Drift& drift = state_.drifts.back();
   transition();
-  price_other_hardware(probed.probes);
+  const bool priced = price_other_hardware(probed.probes);
   forget_late_baseline(drift);
   const bool comparable = !state_.last_probes.empty();
   std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
+  // What prices plans is what it was, and no look has said otherwise.
+  const bool as_known = !priced && findings.empty() && slower_.empty();
   history_.begin_anew(probed.probes);
   slower_.clear();
   state_.last_probes = probed.probes;
@@ -140,8 +141,10 @@ void Tuning::explained(const HardwareProbed& probed) {
   const bool slower = drift.after_ms > drift.before_ms;
   const std::vector<Finding> causes = explaining(findings, slower);
   if (causes.empty()) {
-    return not_explained(std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") +
-                         " than before");
+    const std::string why =
+        std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") + " than before";
+    if (!as_known || !goes_on_as_kept(why)) not_explained(why);
+    return;
   }
   name_causes(causes, drift);
   note("drift", "what has changed: " + drift.what);
@@ -186,18 +189,27 @@ void Tuning::note_stale(const SearchReply& reply) {
 
 void Tuning::not_explained(const std::string& why) {
   Drift& drift = state_.drifts.back();
-  const bool known = state_.phase == Phase::kTraining && was_tuned_there(state_, drift);
-  if (!drift.by_look && !known) {
+  if (!drift.by_look) {
     note("drift", "what has changed is not known: " + why);
     return retune();
   }
-  drift.handled = true;
+  leave_drift("what a look at the hardware had found is no more: " + why);
+}
+
+bool Tuning::goes_on_as_kept(const std::string& why) {
+  const Drift& drift = state_.drifts.back();
+  const bool may = state_.phase == Phase::kTraining && state_.job.mode == JobMode::kAuto && !drift.by_look;
+  if (!may || !was_kept_there(state_, drift)) return false;
+  leave_drift("what has changed is not known: " + why +
+              ". Steps took as long when the job was tuned again before and kept its plan: it goes on with it");
+  return true;
+}
+
+void Tuning::leave_drift(const std::string& why) {
+  state_.drifts.back().handled = true;
   state_.doing = Doing::kNothing;
   transition();
-  note("drift", drift.by_look
-                    ? "what a look at the hardware had found is no more: " + why
-                    : "what has changed is not known: " + why +
-                          ". Steps took as long when the job was tuned before, and it goes on as it was left then");
+  note("drift", why);
   settled();
 }
 
@@ -218,6 +230,7 @@ void Tuning::retune() {
   decided("tune again", drift.by_look ? drift.what
                                       : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
+  drift.gained_before = gained(state_).value_or(Ratio{});
   state_.observations.clear();
   pass_times_.clear();
   state_.compared = state_.retuned_compared = false;  // of the hardware as it was

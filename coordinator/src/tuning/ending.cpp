@@ -7,8 +7,12 @@
 
 namespace trimtab::coordinator {
 
-void Tuning::finish_trials(const std::string& why) {
+void Tuning::finish_trials(const std::string& why, bool searched) {
   state_.conclusion = why;
+  if (searched && !state_.drifts.empty()) {
+    Drift& last = state_.drifts.back();
+    last.kept = last.trials_before >= 0 && last.plan_hash == state_.incumbent.hash;
+  }
   note("result", "tuning ends: " + why);
   decided("end tuning", why);
   // The initial plan is of no interest any more after a drift.

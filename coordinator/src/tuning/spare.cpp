@@ -220,7 +220,10 @@ void Tuning::forget_measurements() {
   }
   state_.probed_plan_hash.clear();
   slower_.clear();
-  for (Drift& drift : state_.drifts) drift.handled = true;
+  for (Drift& drift : state_.drifts) {
+    drift.handled = true;
+    drift.kept = false;
+  }
   first_looked_ = false;
   change_point_.reset();
 }

@@ -99,6 +99,8 @@ struct Drift {
   std::string what;                 // both in words; empty = not known
   std::string stale;                // the costs that it has made wrong, in words
   std::int32_t trials_before = -1;  // ids up to here measured the machine as it was; -1 = not tuned again
+  bool kept = false;                // tuned again for it, which ended with the plan that it was noticed under
+  Ratio gained_before;              // by the tuning that it ended; 1 = nothing
 };
 
 // The best plan for one node fewer, as far as is known now.

@@ -320,6 +320,9 @@ class Tuning {
   static void name_causes(const std::vector<Finding>& causes, Drift& drift);
   void note_stale(const SearchReply& reply);
   void not_explained(const std::string& why);
+  // Where nothing is to be gained by tuning again.
+  [[nodiscard]] bool goes_on_as_kept(const std::string& why);
+  void leave_drift(const std::string& why);
   void retune();
   void carry_over_drift(const Drift& drift);
   [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
@@ -401,7 +404,7 @@ class Tuning {
   void forget_measurements();
 
   // ending.cpp
-  void finish_trials(const std::string& why);
+  void finish_trials(const std::string& why, bool searched = true);
   void end_tuning();
   void stop_ranks();
   void begin_untuned();
