@@ -30,6 +30,7 @@ bool gained_again(const ReportData& report) {
 // Of each time that the job was tuned, the first one first; nothing where no plan was adopted.
 std::vector<std::optional<Interval>> gains(const ReportData& report) {
   std::vector<std::optional<Interval>> all;
+  if (!report.resizes.empty()) return all;  // what was gained on other nodes is not stored
   for (const ReportDrift& drift : report.drifts) {
     if (drift.trials_before) all.push_back(drift.gained_before);
   }
@@ -96,7 +97,9 @@ std::string lead(const ReportData& report) {
     return report.conclusion.empty() ? "No other plan was adopted." : "Tuning ended: " + report.conclusion + ".";
   std::string text;
   if (gained_again(report)) {
-    const ReportDrift& drift = report.drifts.back();
+    const auto last = std::ranges::find_if(report.drifts.rbegin(), report.drifts.rend(),
+                                           [](const ReportDrift& one) { return one.trials_before.has_value(); });
+    const ReportDrift& drift = last == report.drifts.rend() ? report.drifts.back() : *last;
     const std::string gain = ". What was adopted since is " + speedup_text(*report.retuned) +
                              " as fast as the plan before, measured in turn.";
     if (drift.by_look())

@@ -63,7 +63,7 @@ std::string report_text(const ReportData& report) {
   text += "speed-up          " + gain_text(report) + "\n";
   for (const ReportDrift& drift : report.drifts) {
     if (!drift.gained_before) continue;
-    text += "until step " + std::to_string(drift.since_step);
+    text += "until step " + std::to_string(drift.since_step) + " ";
     text.resize(std::max<std::size_t>(text.size(), text.rfind('\n') + 1 + kColumn), ' ');
     text += speedup_text(*drift.gained_before) + " as fast as the plan that tuning began from\n";
   }

@@ -85,8 +85,10 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
 
 void Tuning::add_drift(const Drift& drift) {
   state_.drifts.push_back(drift);
-  if (state_.drifts.size() > kDrifts) state_.drifts.erase(state_.drifts.begin());
   transition();
+  if (state_.drifts.size() <= kDrifts) return;
+  const auto told = std::ranges::find_if(state_.drifts, [](const Drift& one) { return one.trials_before < 0; });
+  state_.drifts.erase(std::next(told) == state_.drifts.end() ? state_.drifts.begin() : told);
 }
 
 // One was noticed, and it is time to do something about it.
@@ -122,7 +124,10 @@ void Tuning::explain_drift() {
 
 // The probes that a drift has waited for.
 void Tuning::explained(const HardwareProbed& probed) {
-  if (!probed.error.empty() || probed.probes.empty()) return not_explained(probed.error);
+  if (!probed.error.empty() || probed.probes.empty()) {
+    forget_kept();
+    return not_explained(probed.error);
+  }
   Drift& drift = state_.drifts.back();
   transition();
   const bool priced = price_other_hardware(probed.probes);
@@ -131,7 +136,8 @@ void Tuning::explained(const HardwareProbed& probed) {
   std::vector<Finding> findings = diagnose(state_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
   // What prices plans is what it was, and no look has said otherwise.
-  const bool as_known = !priced && findings.empty() && slower_.empty();
+  const bool as_known = comparable && !priced && findings.empty() && slower_.empty();
+  if (!as_known) forget_kept();
   history_.begin_anew(probed.probes);
   slower_.clear();
   state_.last_probes = probed.probes;
@@ -143,7 +149,7 @@ void Tuning::explained(const HardwareProbed& probed) {
   if (causes.empty()) {
     const std::string why =
         std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") + " than before";
-    if (!as_known || !goes_on_as_kept(why)) not_explained(why);
+    if (!goes_on_as_kept(why)) not_explained(why);
     return;
   }
   name_causes(causes, drift);
@@ -198,11 +204,17 @@ void Tuning::not_explained(const std::string& why) {
 
 bool Tuning::goes_on_as_kept(const std::string& why) {
   const Drift& drift = state_.drifts.back();
-  const bool may = state_.phase == Phase::kTraining && state_.job.mode == JobMode::kAuto && !drift.by_look;
+  const bool may = state_.phase == Phase::kTraining && state_.job.mode == JobMode::kAuto && !drift.by_look &&
+                   drift.plan_hash == state_.incumbent.hash;
   if (!may || !was_kept_there(state_, drift)) return false;
   leave_drift("what has changed is not known: " + why +
               ". Steps took as long when the job was tuned again before and kept its plan: it goes on with it");
   return true;
+}
+
+// What was tuned for was another machine.
+void Tuning::forget_kept() {
+  for (Drift& drift : state_.drifts) drift.kept = false;
 }
 
 void Tuning::leave_drift(const std::string& why) {
@@ -239,6 +251,7 @@ void Tuning::retune() {
   state_.begin_trials_anew(drift.since_step);
   drift.trials_before = state_.trials_before_drift;
   if (is_of_the_machine_now(drift)) observe(state_.incumbent, state_.incumbent_measured);
+  state_.trials_before_tuning = state_.trials_begun();
   state_.retuned_from = {state_.incumbent, state_.incumbent_predicted, state_.incumbent_measured};
   const std::int64_t longest = std::max<std::int64_t>(state_.job.steps / kLongestWaitShare, 1);
   state_.retune_wait = std::min(state_.retune_wait > 0 ? 2 * state_.retune_wait : kFirstWait, longest);

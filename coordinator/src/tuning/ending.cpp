@@ -11,7 +11,8 @@ void Tuning::finish_trials(const std::string& why, bool searched) {
   state_.conclusion = why;
   if (searched && !state_.drifts.empty()) {
     Drift& last = state_.drifts.back();
-    last.kept = last.trials_before >= 0 && last.plan_hash == state_.incumbent.hash;
+    const std::string& begun_with = state_.retuned_from.plan.hash;
+    last.kept = last.trials_before >= 0 && last.plan_hash == begun_with && state_.incumbent.hash == begun_with;
   }
   note("result", "tuning ends: " + why);
   decided("end tuning", why);

@@ -13,7 +13,7 @@ std::optional<Ratio> product_of_trials(const TuningState& state) {
   double above = 0;
   double below = 0;
   for (const Trial& trial : state.trials) {
-    if (trial.id <= state.trials_before_drift || trial.state != TrialState::kAdopted) continue;
+    if (trial.id <= state.trials_before_tuning || trial.state != TrialState::kAdopted) continue;
     gain.ratio *= trial.ratio.ratio;
     above = std::hypot(above, std::log(trial.ratio.high / trial.ratio.ratio));
     below = std::hypot(below, std::log(trial.ratio.ratio / trial.ratio.low));
@@ -25,11 +25,11 @@ std::optional<Ratio> product_of_trials(const TuningState& state) {
 }  // namespace
 
 bool was_tuned_again(const TuningState& state) {
-  return std::ranges::any_of(state.drifts, [](const Drift& one) { return one.trials_before >= 0; });
+  return state.retune_wait > 0;
 }
 
 std::optional<Ratio> gained(const TuningState& state) {
-  const bool again = was_tuned_again(state);
+  const bool again = !state.retuned_from.plan.empty();
   if (!(again ? state.retuned_compared : state.compared)) return product_of_trials(state);
   if (state.incumbent.hash == (again ? state.retuned_from.plan : state.initial).hash) return std::nullopt;
   return again ? state.retuned_ratio : state.final_ratio;

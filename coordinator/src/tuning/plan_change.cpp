@@ -125,6 +125,7 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
   failed->reason = reason;
   failed->message = message;
   changed_trials_.push_back(*failed);
+  forget_gain_of(failed->id);
   rule_out(failed->plan.hash, reason);
   Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
   if (!state_.replaced.empty()) {
@@ -140,6 +141,13 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
                       ") and is left for the one before it: " + message);
   transition();
   return true;
+}
+
+void Tuning::forget_gain_of(std::int32_t trial) {
+  state_.compared = state_.retuned_compared = false;
+  const auto ended =
+      std::ranges::find_if(state_.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
+  if (ended != state_.drifts.end()) ended->gained_before = {};
 }
 
 void Tuning::change_done() {

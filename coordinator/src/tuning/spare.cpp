@@ -214,16 +214,15 @@ void Tuning::forget_measurements() {
   state_.comparisons_begun = 0;
   state_.compared = state_.retuned_compared = false;
   state_.retuned_from = {};
+  state_.trials_before_tuning = state_.trials_begun();
   // Links are what they were; devices have other numbers.
   for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
     std::erase_if(*probes, [](const Probe& one) { return one.device >= 0; });
   }
   state_.probed_plan_hash.clear();
   slower_.clear();
-  for (Drift& drift : state_.drifts) {
-    drift.handled = true;
-    drift.kept = false;
-  }
+  for (Drift& drift : state_.drifts) drift.handled = true;
+  forget_kept();
   first_looked_ = false;
   change_point_.reset();
 }

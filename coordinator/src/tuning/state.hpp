@@ -243,6 +243,7 @@ struct TuningState {
   // The incumbent that tuning again began from, and what is adopted since beside it; without a plan: the job was not
   // tuned again, on the nodes that it has.
   Replaced retuned_from;
+  std::int32_t trials_before_tuning = 0;  // ids up to here were made before tuning last began
   Ratio retuned_ratio;
   bool retuned_compared = false;
   // What the comparisons cost beyond the adopted plan's steps, as a trial's; and launches on more nodes and back.

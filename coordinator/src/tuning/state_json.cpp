@@ -190,6 +190,7 @@ void each_later_field(State& s, const Visit& visit) {
   visit("noise", s.noise);
   visit("replaced", s.replaced);
   visit("retuned_from", s.retuned_from);
+  visit("trials_before_tuning", s.trials_before_tuning);
   visit("retuned_ratio", s.retuned_ratio);
   visit("retuned_compared", s.retuned_compared);
   visit("earlier_calibration_json", s.earlier_calibration_json);

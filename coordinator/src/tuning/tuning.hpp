@@ -197,6 +197,7 @@ class Tuning {
   void tick_change();
   void incumbent_failed(const std::string& reason, const std::string& message);
   [[nodiscard]] bool give_back_incumbent(const std::string& reason, const std::string& message);
+  void forget_gain_of(std::int32_t trial);
   void roll_back();
   void settled();
   void news(std::int32_t rank, const RankAcknowledged&);
@@ -323,6 +324,7 @@ class Tuning {
   // Where nothing is to be gained by tuning again.
   [[nodiscard]] bool goes_on_as_kept(const std::string& why);
   void leave_drift(const std::string& why);
+  void forget_kept();
   void retune();
   void carry_over_drift(const Drift& drift);
   [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
