@@ -68,7 +68,7 @@ TEST_CASE("what CPUs' probes need of memory goes back when they end, whatever is
     for (auto& thread : threads) thread.join();
     for (const auto& one : speeds) REQUIRE(one.size() == 2);
   };
-  const std::int64_t before = test::resident_bytes();
+  [[maybe_unused]] const std::int64_t before = test::resident_bytes();
   for (std::size_t i = 0; i < 4; ++i) probe_at_once(1 + i % 3);
 #ifndef __SANITIZE_THREAD__  // which keeps what it knows of that memory
   CHECK(test::resident_bytes() < before + (std::int64_t{8} << 20));
