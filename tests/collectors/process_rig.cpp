@@ -132,6 +132,7 @@ bool Agent::somebody_waits() const {
 Program::Program(const std::string& path, std::vector<std::string> arguments,
                  std::map<std::string, std::string> environment) {
   environment["ASAN_OPTIONS"] = "detect_leaks=0";
+  if (const char* const options = std::getenv("TSAN_OPTIONS")) environment["TSAN_OPTIONS"] = options;
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
   std::vector<char*> argv{const_cast<char*>(path.c_str())};

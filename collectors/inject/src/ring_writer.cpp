@@ -78,6 +78,10 @@ bool RingWriter::claim_run(std::uint32_t count, std::uint64_t& first) const {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const std::uint64_t last = first + count - 1;
     if (slots_[last & mask_].sequence.load(std::memory_order_acquire) == last) {
+#ifdef __SANITIZE_THREAD__
+      // It sees no order through the consumer's own mapping of this memory, only between a slot's writers.
+      for (std::uint64_t i = first; i < last; ++i) (void)slots_[i & mask_].sequence.load(std::memory_order_acquire);
+#endif
       if (header_->head.compare_exchange_weak(first, first + count, std::memory_order_relaxed)) return true;
       continue;
     }
