@@ -110,9 +110,11 @@ class Allocation(unittest.TestCase):
             self.assertEqual(said.count("there"), 2, said + (root / "var" / "log" / "hooks.log").read_text())
             self.assertEqual(len(set(re.findall(r"socket=(\S+)", said))), 2, said)
             logs = root / "var" / "log"
-            wait_until(lambda: len(list(logs.glob("trimtab-agent-*.log"))) == 2, "the end of both agents", 30)
-            for log in logs.glob("trimtab-agent-*.log"):
-                self.assertIn("stops on signal 15", log.read_text())
+
+            def ended():
+                return [log for log in logs.glob("trimtab-agent-*.log") if "stops on signal 15" in log.read_text()]
+
+            wait_until(lambda: len(ended()) == 2, "the end of both agents", 30)
             wait_until(lambda: not list((root / "run" / "trimtab-slurm").iterdir()), "empty places", 10)
             agents = subprocess.run(["pgrep", "-f", f"trimtab-agent --config {root}"], capture_output=True, text=True)
             self.assertEqual(agents.stdout, "")
