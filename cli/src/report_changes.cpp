@@ -8,15 +8,6 @@ namespace trimtab::cli {
 
 namespace {
 
-std::string took(const ReportDrift& drift) {
-  if (drift.by_look()) {
-    return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
-           "they took, " + drift.what;
-  }
-  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
-         " instead of " + format_ms(drift.before_ms);
-}
-
 std::string noticed(const ReportDrift& drift) {
   if (drift.by_look()) return "";
   return ", noticed at step " + std::to_string(drift.noticed_step) +
@@ -56,6 +47,15 @@ bool is_first_after(const ReportData& report, std::size_t trial, std::optional<s
 }
 
 }  // namespace
+
+std::string took(const ReportDrift& drift) {
+  if (drift.by_look()) {
+    return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
+           "they took, " + drift.what;
+  }
+  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
+         " instead of " + format_ms(drift.before_ms);
+}
 
 std::vector<std::string> changes_before(const ReportData& report, std::size_t trial) {
   std::vector<std::string> changes;

@@ -34,6 +34,8 @@ namespace trimtab::cli {
 // Loss over steps of both runs; "" without any.
 [[nodiscard]] std::string loss_chart(const LossCheck& loss);
 
+// "From step 474 on a step took 1928 ms instead of 1009 ms", or what a look at the hardware found.
+[[nodiscard]] std::string took(const ReportDrift& drift);
 // What the machine or the devices went through between the trial before and this one, a sentence without a full stop
 // each: times before and after it are of different machines. REQUIRES: trial < report.trials.size().
 [[nodiscard]] std::vector<std::string> changes_before(const ReportData& report, std::size_t trial);

@@ -22,9 +22,13 @@ bool kept_initial(const ReportData& report) {
   return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
 }
 
+bool is_sure(const std::optional<Interval>& gain) {
+  return gain && gain->low.value_or(gain->value) > 1.0;
+}
+
 // Since the machine changed under the job.
 bool gained_again(const ReportData& report) {
-  return report.retuned && !report.drifts.empty() && report.retuned->low.value_or(report.retuned->value) > 1.0;
+  return !report.drifts.empty() && is_sure(report.retuned);
 }
 
 // Of each time that the job was tuned, the first one first; nothing where no plan was adopted.
@@ -36,10 +40,6 @@ std::vector<std::optional<Interval>> gains(const ReportData& report) {
   }
   if (!all.empty()) all.push_back(report.retuned);
   return all;
-}
-
-bool is_sure(const std::optional<Interval>& gain) {
-  return gain && gain->low.value_or(gain->value) > 1.0;
 }
 
 bool gained_once(const ReportData& report) {
@@ -54,12 +54,6 @@ std::string gained_before(const ReportData& report) {
   return (at_first ? "" : "Tuned again: ") + format_fixed((*last)->value, 2) + "× faster";
 }
 
-std::string since(const ReportDrift& drift) {
-  if (drift.by_look()) return "At step " + std::to_string(drift.noticed_step) + " " + drift.what;
-  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
-         " instead of " + format_ms(drift.before_ms);
-}
-
 std::string story(const ReportData& report) {
   const auto all = gains(report);
   std::string text =
@@ -69,7 +63,7 @@ std::string story(const ReportData& report) {
   for (const ReportDrift& drift : report.drifts) {
     if (!drift.trials_before) continue;
     const auto& gain = all[++time];
-    text += since(drift) + ": " +
+    text += took(drift) + ": " +
             (gain ? "what was adopted then is " + speedup_text(*gain) + " as fast as the plan before. "
                   : "no faster plan was adopted then. ");
   }
@@ -166,7 +160,7 @@ std::string speedup_text(const Interval& speedup) {
 }
 
 bool is_gain(const ReportData& report) {
-  return report.compared && report.speedup && report.speedup->low.value_or(report.speedup->value) > 1.0;
+  return report.compared && is_sure(report.speedup);
 }
 
 std::string headline_section(const ReportData& report) {
