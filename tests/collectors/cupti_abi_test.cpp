@@ -78,6 +78,7 @@ SAME(ApiActivity, callback, CUpti_ActivityAPI, cbid);
 
 static_assert(int{abi::kKindMemcpy} == int{CUPTI_ACTIVITY_KIND_MEMCPY});
 static_assert(int{abi::kKindMemset} == int{CUPTI_ACTIVITY_KIND_MEMSET});
+static_assert(int{abi::kKindKernel} == int{CUPTI_ACTIVITY_KIND_KERNEL});
 static_assert(int{abi::kKindDriver} == int{CUPTI_ACTIVITY_KIND_DRIVER});
 static_assert(int{abi::kKindRuntime} == int{CUPTI_ACTIVITY_KIND_RUNTIME});
 static_assert(int{abi::kKindConcurrentKernel} == int{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL});
@@ -93,6 +94,7 @@ static_assert(int{abi::kOverheadInstrumentation} == int{CUPTI_ACTIVITY_OVERHEAD_
 static_assert(int{abi::kOverheadResource} == int{CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE});
 static_assert(int{abi::kExternalCustom2} == int{CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2});
 static_assert(int{abi::kFlushForced} == int{CUPTI_ACTIVITY_FLAG_FLUSH_FORCED});
+static_assert(std::is_same_v<abi::Timestamp, CUpti_TimestampCallbackFunc>);
 static_assert(abi::kMaxLimitReached == int{CUPTI_ERROR_MAX_LIMIT_REACHED});
 static_assert(abi::kMultipleSubscribers == int{CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED});
 #if CUPTI_API_VERSION >= 27

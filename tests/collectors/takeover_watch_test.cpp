@@ -43,6 +43,29 @@ Watched busy() {
 
 }  // namespace
 
+TEST_CASE("what is told needs no evidence: CUPTI is another's until it is given back, however long that takes") {
+  Watched watched = busy();
+  watched.watch.taken(watched.sample.now_ns);
+  CHECK(watched.watch.foreign());
+  CHECK(watched.watch.suspected_since_ns() == watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 100'000, true) == 0);
+  watched.watch.given_back(watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 10, true) == 1);
+  // Being given it back is no return too early: the next doubt's while is not doubled.
+  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.stopped(watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 200, true) == 60);
+}
+
+TEST_CASE("one who stops and begins again is not disturbed meanwhile") {
+  Watched watched = busy();
+  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.stopped(watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 30, true) == 0);
+  watched.watch.taken(watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 1000, true) == 0);
+}
+
 TEST_CASE("a job that launches all the time is never left alone") {
   Watched watched = busy();
   for (int i = 0; i < 10000; ++i) CHECK(watched.busy_second() == Action::kNone);

@@ -95,6 +95,8 @@ CuptiSettings read_cupti_settings() {
   settings.back_off_ns =
       number("TRIMTAB_PROFILER_BACK_OFF_MS", 100, 3'600'000, settings.back_off_ns / kMillisecondNs) * kMillisecondNs;
   settings.kernel_cost_ns = number("TRIMTAB_KERNEL_COST_NS", 0, 1'000'000, settings.kernel_cost_ns);
+  settings.graph_cost_ns = number("TRIMTAB_GRAPH_COST_NS", 0, 100'000'000, settings.graph_cost_ns);
+  settings.follow_profilers = !is(secure_getenv("TRIMTAB_FOLLOW_PROFILERS"), "0");
   copy_text(settings.library, sizeof(settings.library), secure_getenv("TRIMTAB_CUPTI_LIBRARY"));
   return settings;
 }

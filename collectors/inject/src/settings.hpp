@@ -16,8 +16,12 @@ struct CuptiSettings {
   std::size_t buffer_bytes = 1U << 20;
   std::uint64_t flush_ns = 1'000'000'000;
   std::uint64_t back_off_ns = 60'000'000'000;  // from another profiler
-  std::uint64_t kernel_cost_ns = 0;            // measured beforehand: what a kernel costs that no clock here can see
-  char library[256] = {};                      // empty: found
+  // What no clock here sees, as measured by scripts/gpu-check with CUPTI 13.0 on an H100 (bench/results/gpu_check.md):
+  // a launch takes the host so much longer. On a device that always has work the cost is a fifth of it.
+  std::uint64_t kernel_cost_ns = 1'000;
+  std::uint64_t graph_cost_ns = 27'000;  // of a launch whose kernels are not recorded one by one
+  bool follow_profilers = true;          // calls by which another profiler takes CUPTI are led through us
+  char library[256] = {};                // empty: found
 };
 
 struct Settings {

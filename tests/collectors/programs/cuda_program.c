@@ -1,5 +1,6 @@
 /* A CUDA program in miniature: a fake driver, a scripted libcupti, and commands as arguments, one each. FAKE_CUDA and
- * FAKE_CUPTI_LIBRARY are paths; the injected library comes by CUDA_INJECTION64_PATH, as the driver loads it. */
+ * FAKE_CUPTI_LIBRARY are paths, and FAKE_PROFILER that of a profiler which is linked with the latter; the injected
+ * library comes by CUDA_INJECTION64_PATH, as the driver loads it. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -249,6 +250,26 @@ static void do_give_back(const char* text) {
   disable(KERNEL);
   disable(RUNTIME);
 }
+/* A profiler's library, loaded before or after CUDA starts. */
+static void (*profiler_begin)(void);
+static int (*profiler_end)(int*);
+static void do_profiler(const char* text) {
+  (void)text;
+  void* profiler = load(getenv("FAKE_PROFILER"));
+  profiler_begin = (void (*)(void))dlsym(profiler, "fake_profiler_begin");
+  profiler_end = (int (*)(int*))dlsym(profiler, "fake_profiler_end");
+}
+static void do_profile(const char* text) {
+  (void)text;
+  profiler_begin();
+}
+static void do_profiled(const char* text) {
+  (void)text;
+  int others = 0;
+  const int kernels = profiler_end(&others);
+  printf("kernels %d, buffers of others %d\n", kernels, others);
+  fflush(stdout);
+}
 static void do_foreign(const char* text) {
   (void)text;
   printf("foreign %d\n", __atomic_load_n(&foreign_records, __ATOMIC_RELAXED) > 0);
@@ -330,41 +351,25 @@ static void do_quick_exit(const char* text) {
 static const struct {
   const char* name;
   void (*run)(const char*);
-} commands[] = {{"init", do_init},
-                {"ranges", do_ranges},
-                {"launch", do_launch},
-                {"kernel", do_kernel},
-                {"memcpy", do_memcpy},
-                {"memcpy2", do_memcpy2},
-                {"memset", do_memset},
-                {"graph", do_graph},
-                {"overhead", do_overhead},
-                {"command_buffer", do_command_buffer},
-                {"call", do_call},
-                {"lost", do_lost},
-                {"running", do_running},
-                {"finish", do_finish},
-                {"drop", do_drop},
-                {"push", do_push},
-                {"pop", do_pop},
-                {"step", do_step},
-                {"threads", do_threads},
-                {"background", do_background},
-                {"steal", do_steal},
-                {"give_back", do_give_back},
-                {"foreign", do_foreign},
-                {"fork", do_fork},
-                {"fork_init", do_fork_init},
-                {"exec", do_exec},
-                {"enable", do_enable},
-                {"disable", do_disable},
-                {"costly", do_costly},
-                {"enabled", do_enabled},
-                {"count", do_count},
-                {"tick", do_tick},
-                {"wait", do_wait},
-                {"kill", do_kill},
-                {"_exit", do_quick_exit}};
+} commands[] = {{"init", do_init},         {"ranges", do_ranges},
+                {"launch", do_launch},     {"kernel", do_kernel},
+                {"memcpy", do_memcpy},     {"memcpy2", do_memcpy2},
+                {"memset", do_memset},     {"graph", do_graph},
+                {"overhead", do_overhead}, {"command_buffer", do_command_buffer},
+                {"call", do_call},         {"lost", do_lost},
+                {"running", do_running},   {"finish", do_finish},
+                {"drop", do_drop},         {"push", do_push},
+                {"pop", do_pop},           {"step", do_step},
+                {"threads", do_threads},   {"background", do_background},
+                {"steal", do_steal},       {"give_back", do_give_back},
+                {"profiler", do_profiler}, {"profile", do_profile},
+                {"profiled", do_profiled}, {"foreign", do_foreign},
+                {"fork", do_fork},         {"fork_init", do_fork_init},
+                {"exec", do_exec},         {"enable", do_enable},
+                {"disable", do_disable},   {"costly", do_costly},
+                {"enabled", do_enabled},   {"count", do_count},
+                {"tick", do_tick},         {"wait", do_wait},
+                {"kill", do_kill},         {"_exit", do_quick_exit}};
 
 static void run(char* argument) {
   char* colon = strchr(argument, ':');

@@ -193,6 +193,7 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
     switch (decode_one(fields)) {
       case Outcome::kRecord:
         decoded.kernels += is_work(fields.kind) ? 1 : 0;
+        decoded.graphs += fields.kind == record::kGraph ? 1 : 0;
         batch.keep();
         break;
       case Outcome::kLostStamps:

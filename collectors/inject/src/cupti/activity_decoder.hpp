@@ -18,6 +18,7 @@ namespace trimtab::inject::cupti {
 struct Decoded {
   std::uint64_t records = 0;      // in the buffer
   std::uint64_t kernels = 0;      // kernels, copies, memsets and graph launches among them
+  std::uint64_t graphs = 0;       // graph launches among those
   std::uint64_t lost_stamps = 0;  // start or end is 0, or they are in the wrong order
   std::uint64_t foreign = 0;      // of kinds or calls that we have not switched on
   std::uint64_t overhead_ns = 0;  // that CUPTI says it has caused

@@ -61,6 +61,7 @@ CuptiState ActivityRecording::open(const CuptiSettings& settings, Session& sessi
   session_ = &session;
   pid_ = getpid();
   kernel_cost_ns_ = settings.kernel_cost_ns;
+  graph_cost_ns_ = settings.graph_cost_ns;
   graph_nodes_ = settings.graph_nodes;
   decoder_ = ActivityDecoder(library_, names_);
   active.store(this, std::memory_order_release);
@@ -69,6 +70,9 @@ CuptiState ActivityRecording::open(const CuptiSettings& settings, Session& sessi
 
 CuptiState ActivityRecording::begin() {
   buffers_.begin_era();
+  // Another profiler may have set a clock of its own, and none can be unset: torch.profiler's counts ticks.
+  if (begun_ && library_.register_timestamp != nullptr) library_.register_timestamp(now_ns);
+  begun_ = true;
   const CuptiState state = state_of(kCallRegisterCallbacks, library_.register_callbacks(requested, completed));
   if (!state.running()) return state;
   switch_optional(kKindOverhead, true, no_overhead_);
@@ -95,6 +99,12 @@ CuptiState ActivityRecording::pause() {
   switch_launches(false);
   if (!graph_nodes_) switch_optional(kKindGraphTrace, false, no_graphs_);
   return state;
+}
+
+void ActivityRecording::hand_over() {
+  (void)pause();
+  switch_optional(kKindOverhead, false, no_overhead_);
+  if (counts_.requested.load(std::memory_order_relaxed) != 0) (void)flush(true);
 }
 
 CuptiState ActivityRecording::switch_needed(bool on) {
@@ -184,7 +194,8 @@ void ActivityRecording::decode(std::uint8_t* buffer, std::size_t valid_bytes) {
   counts_.foreign.fetch_add(decoded.foreign, std::memory_order_relaxed);
   collector_status.lost_stamps.fetch_add(decoded.lost_stamps, std::memory_order_relaxed);
   if (decoded.malformed) collector_status.cupti_dropped.fetch_add(1, std::memory_order_relaxed);
-  collector_status.add_cost(decoded.overhead_ns + decoded.kernels * kernel_cost_ns_ +
+  collector_status.add_cost(decoded.overhead_ns + (decoded.kernels - decoded.graphs) * kernel_cost_ns_ +
+                            decoded.graphs * graph_cost_ns_ +
                             (counted ? 0 : read_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin));
 }
 

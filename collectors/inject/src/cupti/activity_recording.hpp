@@ -36,6 +36,9 @@ class ActivityRecording {
   CuptiState begin();
   CuptiState resume();
   CuptiState pause();
+  // CUPTI is as if we had never used it, but for its callbacks: nothing is recorded, and no buffer of ours is left in
+  // it. begin() takes it again.
+  void hand_over();
   // Takes what is complete; `forced`, at the end, also what is not. Counts what CUPTI had to drop.
   CuptiState flush(bool forced);
 
@@ -81,7 +84,9 @@ class ActivityRecording {
   Session* session_ = nullptr;
   int pid_ = 0;
   std::uint64_t kernel_cost_ns_ = 0;
+  std::uint64_t graph_cost_ns_ = 0;
   bool graph_nodes_ = false;
+  bool begun_ = false;
   bool no_graphs_ = false;  // refused by this release
   bool no_correlation_ = false;
   bool no_overhead_ = false;

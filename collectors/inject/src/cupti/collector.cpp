@@ -23,6 +23,7 @@ constexpr const char* kBudget = "budget";
 constexpr const char* kSampling = "sampling";
 constexpr const char* kFailed = "cupti_failed";
 constexpr std::uint64_t kNamingPeriodNs = 10 * kSecondNs;
+constexpr std::uint64_t kHandoverPatienceNs = 2 * kSecondNs;
 constexpr int kMaxFailures = 3;        // flushes in a row
 constexpr int kFlushesToReclaim = 20;  // after another profiler
 
@@ -38,6 +39,13 @@ bool reach_agent(Session& session) {
     usleep(100);
   }
   return false;
+}
+
+// Real time, as the lock wants it. Whoever takes CUPTI waits for a turn, but not for long: it may hold what the turn's
+// flush needs.
+timespec in(std::uint64_t ns) {
+  const std::uint64_t then = now_ns() + ns;
+  return {static_cast<time_t>(then / kSecondNs), static_cast<long>(then % kSecondNs)};
 }
 
 void exiting() {
@@ -100,6 +108,11 @@ void Collector::run() {
   collector_status.detail.store(record::kDetailAll, std::memory_order_relaxed);
   set_recording(true);
   pid_ = getpid();
+  if (settings_.follow_profilers) {
+    handover_.begin(
+        recording_.library(), [] { collector.stand_back(); },
+        [](bool taken) { collector.told_.store(taken ? kGivenBack : kStopped, std::memory_order_relaxed); });
+  }
   if (thread_.start(take_turn, this)) {
     counting_.store(true, std::memory_order_release);
     return;
@@ -121,7 +134,8 @@ void Collector::stop() {
 void Collector::restart_after_fork() {
   counting_.store(false, std::memory_order_relaxed);
   range_ids.pause();
-  if (pid_ == 0) return;  // CUDA may still begin here
+  turn_ = PTHREAD_MUTEX_INITIALIZER;  // the parent's thread may have had it
+  if (pid_ == 0) return;              // CUDA may still begin here
   pid_ = 0;
   on_ = false;
   note({record::kCuptiForkedChild});
@@ -134,7 +148,11 @@ void Collector::step_ended() {
 }
 
 std::uint64_t Collector::take_turn(void* self, bool last) {
-  return static_cast<Collector*>(self)->turn(last);
+  auto& own = *static_cast<Collector*>(self);
+  pthread_mutex_lock(&own.turn_);
+  const std::uint64_t due_ns = own.turn(last);
+  pthread_mutex_unlock(&own.turn_);
+  return due_ns;
 }
 
 std::uint64_t Collector::turn(bool last) {
@@ -161,6 +179,7 @@ void Collector::look_around(std::uint64_t now_ns) {
   if (session_->recording()) session_->keep_connected(inject::now_ns());
   if (state_.running() || state_.reason == record::kCuptiForeign) {
     flush(false);
+    hear_of_profiler(now_ns);
     watch(now_ns);
     reclaim_lost();
     exit_before_cupti();
@@ -250,6 +269,36 @@ void Collector::watch(std::uint64_t now_ns) {
       break;
     case TakeoverWatch::Action::kNone:
       break;
+  }
+}
+
+// Another profiler is about to take CUPTI, on this thread of its.
+void Collector::stand_back() {
+  if (pid_ != getpid()) return;
+  const timespec patience = in(kHandoverPatienceNs);
+  if (pthread_mutex_timedlock(&turn_, &patience) != 0) return;  // the watch will notice
+  told_.store(kNothing, std::memory_order_relaxed);
+  if (state_.running() || state_.reason == record::kCuptiForeign) {
+    const std::uint64_t now_ns = monotonic_ns();
+    if (state_.running()) {
+      recording_.hand_over();
+      back_off(kForeignProfiler, now_ns, {record::kCuptiForeign});
+      report(now_ns);
+    }
+    watch_.taken(now_ns);
+  }
+  pthread_mutex_unlock(&turn_);
+}
+
+void Collector::hear_of_profiler(std::uint64_t now_ns) {
+  handover_.look_for_profilers();
+  switch (told_.exchange(kNothing, std::memory_order_relaxed)) {
+    case kStopped:
+      return watch_.stopped(now_ns);
+    case kGivenBack:
+      return watch_.given_back(now_ns);
+    default:
+      return;
   }
 }
 

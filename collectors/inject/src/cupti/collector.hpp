@@ -5,6 +5,8 @@
 // decode. Without an agent, a libcupti or a wish for it nothing of this runs, but where NCCL's plugin asks for the
 // thread, which then keeps the budget of the collectives alone.
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -12,6 +14,7 @@
 #include "budget_controller.hpp"
 #include "cuda_driver.hpp"
 #include "flush_thread.hpp"
+#include "handover.hpp"
 #include "loss_window.hpp"
 #include "range_ids.hpp"
 #include "session.hpp"
@@ -56,6 +59,8 @@ class Collector {
   void watch(std::uint64_t now_ns);
   void back_off(const char* reason, std::uint64_t since_ns, CuptiState state);
   void come_back(std::uint64_t now_ns);
+  void stand_back();
+  void hear_of_profiler(std::uint64_t now_ns);
   void keep_budget(std::uint64_t now_ns);
   void follow_budget_alone();
   // What is to be recorded now: nullptr = everything, else why not.
@@ -71,6 +76,10 @@ class Collector {
   ActivityRecording recording_;
   FlushThread thread_;
   TakeoverWatch watch_;
+  Handover handover_;
+  enum Told : int { kNothing, kStopped, kGivenBack };
+  std::atomic<int> told_{kNothing};                   // of another profiler's end
+  pthread_mutex_t turn_ = PTHREAD_MUTEX_INITIALIZER;  // the thread's turn, or another profiler that takes CUPTI
   BudgetController budget_;
   StepSampler sampler_;
   LossWindow window_;

@@ -26,6 +26,7 @@ inline constexpr std::uint32_t kVersion13_3 = 130300;  // the enabled kinds can 
 enum Kind : std::uint32_t {
   kKindMemcpy = 1,
   kKindMemset = 2,
+  kKindKernel = 3,
   kKindDriver = 4,
   kKindRuntime = 5,
   kKindConcurrentKernel = 10,
@@ -186,6 +187,8 @@ using GetVersion = Result (*)(std::uint32_t* version);
 using RegisterCallbacks = Result (*)(BufferRequested requested, BufferCompleted completed);
 using SwitchKind = Result (*)(std::uint32_t kind);
 using FlushAll = Result (*)(std::uint32_t flags);
+using Timestamp = std::uint64_t (*)();
+using RegisterTimestamp = Result (*)(Timestamp clock);
 using GetNextRecord = Result (*)(std::uint8_t* buffer, std::size_t valid_bytes, Activity** record);
 using GetDropped = Result (*)(void* context, std::uint32_t stream, std::size_t* dropped);
 using PushExternalId = Result (*)(int kind, std::uint64_t id);

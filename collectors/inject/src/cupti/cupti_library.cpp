@@ -70,6 +70,7 @@ void find_others(void* handle, Library& library) {
                           find(handle, "cuptiActivityPopExternalCorrelationId", library.pop_external_id) &&
                           find(handle, "cuptiActivityPushExternalCorrelationId", library.push_external_id);
   if (!correlates) library.push_external_id = nullptr;
+  find(handle, "cuptiActivityRegisterTimestampCallback", library.register_timestamp);
   if (library.version >= kVersion13_3) find(handle, "cuptiActivityGetEnabledKinds", library.get_enabled_kinds);
 }
 

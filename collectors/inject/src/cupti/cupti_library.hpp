@@ -38,6 +38,7 @@ struct Library {
   SwitchApi switch_driver_api = nullptr;
   SwitchApi switch_runtime_api = nullptr;
   GetEnabledKinds get_enabled_kinds = nullptr;
+  RegisterTimestamp register_timestamp = nullptr;
 
   // Range ids can be given to launches: all four functions are there.
   [[nodiscard]] bool correlates() const { return push_external_id != nullptr; }

@@ -60,6 +60,20 @@ TakeoverWatch::Action TakeoverWatch::leave(std::uint64_t now_ns) {
   return Action::kBackOff;
 }
 
+void TakeoverWatch::taken(std::uint64_t now_ns) {
+  state_ = State::kForeign;
+  suspected_ns_ = now_ns;
+  until_ns_ = UINT64_MAX;
+}
+
+void TakeoverWatch::stopped(std::uint64_t now_ns) {
+  if (state_ == State::kForeign) until_ns_ = now_ns + options_.back_off_ns;
+}
+
+void TakeoverWatch::given_back(std::uint64_t now_ns) {
+  if (state_ == State::kForeign) until_ns_ = now_ns;
+}
+
 TakeoverWatch::Action TakeoverWatch::come_back(const WatchSample& sample) {
   state_ = State::kTrial;
   until_ns_ = sample.now_ns + options_.trial_ns;

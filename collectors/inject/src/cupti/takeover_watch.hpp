@@ -4,6 +4,7 @@
 // has them, and stopping switches the record kinds off for everybody; nothing tells the one who had them before. So we
 // look at what we can see, step back, and come back after a while; each time that turns out to be too early, the while
 // doubles. Coming back takes the callbacks, and the other would lose its records: that is why the first while is long.
+// What Handover is told of needs no evidence.
 // Pure: time is an argument.
 
 #include <cstdint>
@@ -48,6 +49,12 @@ class TakeoverWatch {
   Action next_phase(const WatchSample& sample, std::uint64_t steps);
   // Somebody else found out that CUPTI cannot be used now: as after kBackOff.
   Action leave(std::uint64_t now_ns);
+
+  // We were told: another has CUPTI, however long it takes. It has stopped, and what it recorded is perhaps not with it
+  // yet. It is through. The next look comes back then.
+  void taken(std::uint64_t now_ns);
+  void stopped(std::uint64_t now_ns);
+  void given_back(std::uint64_t now_ns);
 
   [[nodiscard]] bool foreign() const { return state_ == State::kForeign; }
   // When the present doubt began: records may have been lost from then on.
