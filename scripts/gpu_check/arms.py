@@ -2,6 +2,7 @@
 
 BARE, BARE_AGAIN = "bare", "bare again"
 LEAST_PAIRS = 10
+GUARDED = "guarded"
 LIMIT = 0.005  # What the guarded arm may cost: the default budget.
 
 
@@ -24,7 +25,7 @@ ARMS = {
     "full": (lambda library: _injected(library, TRIMTAB_GRAPHS="nodes", **_UNHELD), "and ranges, kernels inside graphs"),
     "full + KernelCh": (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
                                                   **_UNHELD), "and NCCL's profiler plugin"),
-    "guarded": (lambda library: _injected(library, nccl=True), "everything, held to the default budget"),
+    GUARDED: (lambda library: _injected(library, nccl=True), "everything, held to the default budget"),
     BARE_AGAIN: (lambda library: {}, "no injection: the noise floor"),
 }
 

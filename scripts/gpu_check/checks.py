@@ -1,8 +1,9 @@
 """The sections that are right or wrong rather than fast or slow."""
 import json
+import statistics
 import subprocess
 
-from . import arms, child
+from . import arms, child, taken_ring
 from .installation import ROOT, grown
 from .overhead import chains_in
 from .sections import Failed, Skipped
@@ -12,6 +13,9 @@ JOB = "examples/gpt-gpu/job.toml"
 NOT_LOST = ("trimtab_agent_records_dropped_total", "trimtab_agent_records_malformed_total",
             "trimtab_agent_records_skipped_total")
 COLLECTIVES = 50
+TRACES = 2
+RETURN_NS = 1_500_000_000  # From a trace's end: by then kernels are recorded again, a look a second.
+ALIKE = 1.25  # Of median durations of the same kernels.
 
 
 def records(installation, daemons, inherited, budget):
@@ -60,19 +64,44 @@ def overlap(installation, inherited, out, budget):
     return {"rows": rows, "measured": len(measured), "not_measured_here": ["NVLink", "NVLS", "waiting for other ranks"]}
 
 
-def profiler(trainer, installation, daemons, inherited, budget):
-    """torch.profiler sees as much with Trimtab in the process as without, and the process ends well."""
-    settings = {"steps": 20, "profiled_steps": 5}
-    seen = {}
-    for arm in (arms.BARE, "full"):
-        environment = {**arms.cleared(inherited), **arms.environment(arm, installation.library, daemons.socket)}
-        seen[arm] = trainer.run(environment, settings, budget, "profiled")["events_on_device"]
-    result = {"events_on_device": seen, "agent": daemons.settled(budget).get("trimtab_agent_windows_incomplete_total")}
-    if seen[arms.BARE] == 0:
+def profiler(trainer, installation, inherited, budget):
+    """torch.profiler sees as much with Trimtab in the process as without, from its first trace on; and Trimtab the same
+    kernels before the traces, between them and after."""
+    settings = {"seconds": 2.5, "profiled_steps": 5, "traces": TRACES}
+    bare = trainer.run(arms.cleared(inherited), settings, budget, "profiled")["events_on_device"]
+    path = installation.folder / "profiler.sock"
+    listener = taken_ring.Listener(path)
+    try:
+        added = arms.environment("full", installation.library, path)
+        trainer.start({**arms.cleared(inherited), **added, "TRIMTAB_RING_SLOTS": str(1 << 20)}, "profiled", settings)
+        ring = listener.take(budget.left())
+        beside = trainer.finish(budget)
+    finally:
+        listener.close()
+    recorded = {kind: ring.records(kind) for kind in (taken_ring.KERNEL, taken_ring.WINDOW)}
+    ring.close()
+    return told_of_both(bare, beside, recorded[taken_ring.KERNEL], recorded[taken_ring.WINDOW])
+
+
+def told_of_both(bare, beside, kernels, windows):
+    """The section's result; raises Failed where either saw less than it should."""
+    ours = [seen_between(kernels, begin + (RETURN_NS if number else 0), end)
+            for number, (begin, end) in enumerate(beside["without_profiler"])]
+    result = {"events_on_device": {arms.BARE: bare, "full": beside["events_on_device"]}, "recorded": ours,
+              "windows": [{"why": name, "ms": (end - begin) / 1e6} for _, begin, end, name in windows]}
+    if min(bare) == 0:
         raise Skipped("torch.profiler sees no kernels here even without Trimtab")
-    if seen["full"] < 0.99 * seen[arms.BARE]:
-        raise Failed(f"torch.profiler saw {seen['full']} of {seen[arms.BARE]} events on the device", result)
+    if min(beside["events_on_device"]) < 0.99 * max(bare):
+        raise Failed(f"torch.profiler saw {beside['events_on_device']} of {max(bare)} events on the device", result)
+    medians = [one["median_ns"] for one in ours]
+    if min(one["kernels"] for one in ours) == 0 or max(medians) > ALIKE * min(medians):
+        raise Failed(f"before, between and after the traces Trimtab recorded {ours}", result)
     return result
+
+
+def seen_between(kernels, begin_ns, end_ns):
+    durations = [end - begin for _, begin, end, _ in kernels if begin_ns <= begin and end <= end_ns]
+    return {"kernels": len(durations), "median_ns": statistics.median(durations) if durations else 0}
 
 
 def two_processes(trainers, installation, daemons, inherited, budget):

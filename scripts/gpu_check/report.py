@@ -30,6 +30,10 @@ def details(section):
     if "rows" in result:
         return ["", "overlap.txt has the table of slowdowns; not measured here: " + ", ".join(result.get(
             "not_measured_here", []))]
+    if "events_on_device" in result:
+        return profiler(result)
+    if "quiet_step_ns" in result:
+        return budget(result)
     if "worlds" in result:
         return fsdp(result["worlds"])
     if "offload" in result:
@@ -41,6 +45,22 @@ def details(section):
         return ["", f"tune: {speedup['ratio']:.3f} times as fast as the initial plan "
                     f"[{speedup['low']:.3f}, {speedup['high']:.3f}]"]
     return []
+
+
+def profiler(result):
+    lines = ["", "profiler: torch.profiler's traces of five steps, and what Trimtab recorded without it"]
+    for arm, events in result["events_on_device"].items():
+        lines.append(f"  {arm:<8}events on the device in each trace: {', '.join(map(str, events))}")
+    for one in result["recorded"]:
+        lines.append(f"  recorded {one['kernels']} kernels, median {one['median_ns'] / 1e3:.1f} us")
+    return lines + [f"  not recorded for {one['ms']:.0f} ms: {one['why']}" for one in result["windows"]]
+
+
+def budget(result):
+    kernels = result["kernels"]
+    return ["", f"budget: {result['seconds']:.0f} s of 5 us kernels under everything, held to the default budget: "
+            f"{100 * result['share']:.2f} % of the time beyond the median step ({100 * result['share_at_first']:.2f} % with the "
+            f"first seconds); {kernels['recorded']} of {kernels['launched']} kernels recorded"]
 
 
 def overhead(name, workloads):

@@ -6,9 +6,9 @@ import unittest
 
 from harness import ManualClock
 
-from gpu_check import arms, overhead, report
+from gpu_check import arms, checks, overhead, report
 from gpu_check.paired import median_ratio, noise, paired, percentile
-from gpu_check.sections import Budget, Failed
+from gpu_check.sections import Budget, Failed, Skipped
 
 
 class Percentile(unittest.TestCase):
@@ -86,7 +86,7 @@ class Training(unittest.TestCase):
         return result["workloads"]["training step"], len(ran)
 
     def test_the_judged_arm_comes_first_and_the_others_have_what_is_left(self):
-        judged_runs = 3 * (overhead.ROUNDS + 1)
+        judged_runs = 3 * overhead.ROUNDS
         workload, runs = self.measured(2 * (judged_runs + 2 * len(arms.ARMS)) + 5)
         self.assertEqual(runs, judged_runs + 2 * len(arms.ARMS))
         self.assertEqual(set(workload["step"]), set(arms.ARMS) - {arms.BARE})
@@ -97,8 +97,8 @@ class Training(unittest.TestCase):
         self.assertIn("training step", "\n".join(report.overhead("overhead-training", {"training step": workload})))
 
     def test_without_time_for_them_the_verdict_stands_alone(self):
-        workload, runs = self.measured(2 * 3 * (overhead.ROUNDS + 1) + 5)
-        self.assertEqual(runs, 3 * (overhead.ROUNDS + 1))
+        workload, runs = self.measured(2 * 3 * overhead.ROUNDS + 5)
+        self.assertEqual(runs, 3 * overhead.ROUNDS)
         self.assertEqual(set(workload["step"]), {"guarded", arms.BARE_AGAIN})
         self.assertEqual(set(workload["medians"]), set(overhead.TRAINING_ARMS))
 
@@ -172,14 +172,57 @@ class Table(unittest.TestCase):
         self.assertIn("its events", text)
 
 
-class KernelCost(unittest.TestCase):
+class RecordCost(unittest.TestCase):
     def test_the_shortest_kernels_tell(self):
-        def chain(bare, injected):
-            return {"medians": {arms.BARE: {"gpu_ns_per_kernel": bare}, "kernels only": {"gpu_ns_per_kernel": injected}}}
+        def chain(bare, injected, host=(3000, 4000)):
+            def medians(kernel_ns, host_ns):
+                return {"gpu_ns_per_kernel": kernel_ns, "step_ns": 100 * kernel_ns, "host_ns_per_launch": host_ns}
+            return {"medians": {arms.BARE: medians(bare, host[0]), "kernels only": medians(injected, host[1])}}
         workloads = {"100 us kernels": chain(100e3, 105e3), "5 us kernels": chain(5000, 5400.4),
-                     "graph of 5 us kernels": chain(4000, 9000)}
-        self.assertEqual(overhead.kernel_cost_ns(workloads), 400)
-        self.assertEqual(overhead.kernel_cost_ns({"5 us kernels": chain(5000, 4990)}), 0)
+                     "graph of 5 us kernels": chain(4000, 4050, (5000, 32000))}
+        self.assertEqual(overhead.cost_ns(workloads), {"kernel": {"device": 400, "host": 1000},
+                                                       "graph": {"device": 5000, "host": 27000}})
+        self.assertEqual(overhead.cost_ns({"5 us kernels": chain(5000, 4990)})["kernel"]["device"], 0)
+
+
+class Held(unittest.TestCase):
+    def test_time_beyond_steps_that_nothing_records(self):
+        # The first seconds cost 10 %, then every fiftieth step does.
+        steps = [1100] * 200 + [1100 if number % 50 == 0 else 1000 for number in range(800)]
+        lost = overhead.share_lost(steps)
+        self.assertAlmostEqual(lost["share"], 0.1 * 14 / 700)
+        self.assertAlmostEqual(lost["share_at_first"], (200 * 0.1 + 16 * 0.1) / 1000)
+        self.assertEqual(lost["quiet_step_ns"], 1000)
+        self.assertEqual(overhead.share_lost([1000] * 10)["share"], 0)
+
+
+class BesideAnotherProfiler(unittest.TestCase):
+    BARE, QUIET = [875, 875], [(0, 10), (20, 40)]
+
+    def judge(self, seen, kernels, bare=None):
+        beside = {"events_on_device": seen, "without_profiler": [(begin * 10**9, end * 10**9) for begin, end in self.QUIET]}
+        return checks.told_of_both(bare or self.BARE, beside, kernels, [(22, 15 * 10**8, 16 * 10**8, "foreign_profiler")])
+
+    @staticmethod
+    def kernels(*seconds, ns=1000):
+        return [(16, second * 10**9, second * 10**9 + ns, "gemm") for second in seconds]
+
+    def test_both_see_all(self):
+        result = self.judge([875, 870], self.kernels(1, 2, 30))
+        self.assertEqual([one["kernels"] for one in result["recorded"]], [2, 1])
+        text = "\n".join(report.profiler(result))
+        self.assertIn("875, 870", text)
+        self.assertIn("not recorded for 100 ms: foreign_profiler", text)
+
+    def test_who_saw_less_is_told(self):
+        with self.assertRaisesRegex(Failed, r"torch.profiler saw \[0, 875\] of 875"):
+            self.judge([0, 875], self.kernels(1, 30))
+        with self.assertRaisesRegex(Failed, "Trimtab recorded"):
+            self.judge([875, 875], self.kernels(1, 21))  # Too soon after the trace to count.
+        with self.assertRaisesRegex(Failed, "Trimtab recorded"):
+            self.judge([875, 875], self.kernels(1) + self.kernels(30, ns=2300))  # Stamps of another clock.
+        with self.assertRaises(Skipped):
+            self.judge([0, 0], [], bare=[0, 0])
 
 
 class Medians(unittest.TestCase):
