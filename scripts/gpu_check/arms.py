@@ -2,8 +2,9 @@
 
 BARE, BARE_AGAIN = "bare", "bare again"
 LEAST_PAIRS = 10
-GUARDED = "guarded"
+EVERYTHING, GUARDED = "full + KernelCh", "guarded"
 LIMIT = 0.005  # What the guarded arm may cost: the default budget.
+FULL_LIMIT = 0.01  # What everything, held back by nothing, may cost a step whose device always has work.
 
 
 def _injected(library, *, ranges=True, nccl=False, **more):
@@ -23,7 +24,7 @@ ARMS = {
     "injected idle": (lambda library: _injected(library, TRIMTAB_CUPTI="0"), "loaded, ranges only, CUPTI off"),
     "kernels only": (lambda library: _injected(library, ranges=False, **_UNHELD), "kernels and copies, no ranges"),
     "full": (lambda library: _injected(library, TRIMTAB_GRAPHS="nodes", **_UNHELD), "and ranges, kernels inside graphs"),
-    "full + KernelCh": (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
+    EVERYTHING: (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
                                                   **_UNHELD), "and NCCL's profiler plugin"),
     GUARDED: (lambda library: _injected(library, nccl=True), "everything, held to the default budget"),
     BARE_AGAIN: (lambda library: {}, "no injection: the noise floor"),

@@ -92,11 +92,12 @@ def profiled(settings):
 
 
 def steps_for(work, seconds):
-    """Takes steps for so long; when they began and ended, in nanoseconds of real time."""
-    begin = time.time_ns()
+    """Takes steps for so long: when it began and ended and when each step did, in nanoseconds of real time."""
+    begin, ended = time.time_ns(), []
     while time.time_ns() < begin + seconds * 1e9:
         work.timed_step()
-    return begin, time.time_ns()
+        ended.append(time.time_ns())
+    return begin, time.time_ns(), ended
 
 
 def collectives(settings):

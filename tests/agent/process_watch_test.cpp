@@ -37,6 +37,7 @@ Group start_group() {
   Group group;
   group.leader = ::fork();
   if (group.leader == 0) {
+    std::signal(SIGTERM, SIG_DFL);  // the test runner's handler is the parent's
     ::setpgid(0, 0);
     if (::fork() == 0) hold_much_memory(ends[1]);
     for (;;) ::pause();

@@ -26,6 +26,12 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+bool back_after_a_window(const std::vector<Seen>& all) {
+  const auto window = std::ranges::find(all, "foreign_profiler", &Seen::name);
+  return window != all.end() &&
+         std::ranges::any_of(window, all.end(), [](const Seen& seen) { return seen.name == "gemm"; });
+}
+
 }  // namespace
 
 TEST_CASE("another profiler sees every kernel of its first trace, and we have all of those before it") {
@@ -69,11 +75,7 @@ TEST_CASE("we come back as soon as the other is through, with the time of day in
     const std::uint64_t begun = now_ns();
     program.write_line();
     CHECK(program.read_line() == "kernels 30, buffers of others 0");
-    const auto records = take_until(*ring, [](const auto& all) {
-      const auto window = std::ranges::find(all, "foreign_profiler", &Seen::name);
-      return window != all.end() &&
-             std::ranges::any_of(window, all.end(), [](const Seen& s) { return s.name == "gemm"; });
-    });
+    const auto records = take_until(*ring, back_after_a_window);
     CHECK(reason_of(*ring) == record::kCuptiRunning);
     CHECK(count(records, "foreign_profiler") == 1);
     for (const Seen& seen : records) {
@@ -103,10 +105,88 @@ TEST_CASE("one who has CUPTI for good is left alone for good") {
   CHECK(program.wait() == 0);
 }
 
-TEST_CASE("a child that is forked during a trace leaves CUPTI alone, and the parent's goes on") {
+TEST_CASE("kinds that another has switched on before it registers stay on, and their records are its own") {
+  ProfiledJob job;
+  job.environment["TRIMTAB_FLUSH_MS"] = "60000";
+  Agent agent(job.socket);
+  Program program =
+      job.run({"profiler", "init", "launch:25", "calls:e10", "calls:cr", "launch:30", "calls:d10f1", "kernels"});
+  const auto ring = agent.accept();
+  CHECK(program.read_line() == "kernels 30");
+  CHECK(program.wait() == 0);
+  CHECK(count_kind(ring->take(), record::kKernel) == 25);
+}
+
+TEST_CASE("one who has registered once gets its callbacks back each time that it switches kinds on") {
   ProfiledJob job;
   Agent agent(job.socket);
-  Program program = job.run({"profiler", "init", "launch:5", "profile", "fork:child", "step:2", "profiled"});
+  Program program = job.run({"profiler", "init", "tick", "calls:cre10", "launch:30", "calls:d10f1", "kernels", "tick",
+                             "calls:e10", "launch:20", "calls:d10f1", "kernels", "tick"});
+  const auto ring = agent.accept();
+  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  for (const char* kernels : {"kernels 30", "kernels 50"}) {
+    program.write_line();
+    CHECK(program.read_line() == kernels);
+    take_until(*ring, back_after_a_window);
+  }
+  program.write_line();
+  CHECK(program.wait() == 0);
+}
+
+TEST_CASE("neither a flush in the midst of a trace nor a kind that was never on ends it") {
+  ProfiledJob job;
+  job.environment["TRIMTAB_PROFILER_BACK_OFF_MS"] = "100";
+  Agent agent(job.socket);
+  Program program = job.run({"profiler", "init", "tick", "calls:cre10e5d3f1d5f1", "tick",
+                             "count:cuptiActivityRegisterCallbacks", "calls:d10f1", "tick"});
+  const auto ring = agent.accept();
+  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  program.write_line();
+  for (int i = 0; i < 500; ++i) pause_a_little();
+  program.write_line();
+  CHECK(program.read_line() == "count 2");
+  take_until(*ring, back_after_a_window);
+  program.write_line();
+  CHECK(program.wait() == 0);
+}
+
+TEST_CASE("we come back from one who records no kernels, does not fetch, or switches nothing on") {
+  for (const char* calls : {"calls:cre5d5f1", "calls:cre10d10f0", "calls:cr"}) {
+    ProfiledJob job;
+    job.environment["TRIMTAB_PROFILER_BACK_OFF_MS"] = "100";
+    Agent agent(job.socket);
+    Program program = job.run({"profiler", "init", "tick", calls, "tick"});
+    const auto ring = agent.accept();
+    take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+    program.write_line();
+    take_until(*ring, back_after_a_window);
+    CHECK(reason_of(*ring) == record::kCuptiRunning);
+    program.write_line();
+    CHECK(program.wait() == 0);
+  }
+}
+
+TEST_CASE("one who stops while we have CUPTI has switched our kinds off: we switch them on again") {
+  ProfiledJob job;
+  job.environment["TRIMTAB_PROFILER_BACK_OFF_MS"] = "100";
+  Agent agent(job.socket);
+  // It stops for a while without fetching; we are back, and then it ends.
+  Program program = job.run({"profiler", "init", "tick", "calls:cre10d10f0", "tick", "calls:d10f1", "tick"});
+  const auto ring = agent.accept();
+  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  for (int times = 0; times < 2; ++times) {
+    program.write_line();
+    take_until(*ring, back_after_a_window);
+  }
+  program.write_line();
+  CHECK(program.wait() == 0);
+}
+
+TEST_CASE("a child that is forked during a trace may trace too, and the parent's goes on") {
+  ProfiledJob job;
+  Agent agent(job.socket);
+  Program program =
+      job.run({"profiler", "init", "launch:5", "profile", "fork_profile", "step:2", "profiled", "fork_profile"});
   const auto ring = agent.accept();
   CHECK(program.read_line() == "kernels 20, buffers of others 0");
   CHECK(program.wait() == 0);

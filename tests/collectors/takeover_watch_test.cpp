@@ -45,24 +45,30 @@ Watched busy() {
 
 TEST_CASE("what is told needs no evidence: CUPTI is another's until it is given back, however long that takes") {
   Watched watched = busy();
-  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.taken(watched.sample.now_ns, true);
   CHECK(watched.watch.foreign());
   CHECK(watched.watch.suspected_since_ns() == watched.sample.now_ns);
   CHECK(watched.seconds_until(Action::kReturn, 100'000, true) == 0);
   watched.watch.given_back(watched.sample.now_ns);
   CHECK(watched.seconds_until(Action::kReturn, 10, true) == 1);
   // Being given it back is no return too early: the next doubt's while is not doubled.
-  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.taken(watched.sample.now_ns, true);
   watched.watch.stopped(watched.sample.now_ns);
+  CHECK(watched.seconds_until(Action::kReturn, 200, true) == 60);
+}
+
+TEST_CASE("one who takes CUPTI and records nothing has it for a while") {
+  Watched watched = busy();
+  watched.watch.taken(watched.sample.now_ns, false);
   CHECK(watched.seconds_until(Action::kReturn, 200, true) == 60);
 }
 
 TEST_CASE("one who stops and begins again is not disturbed meanwhile") {
   Watched watched = busy();
-  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.taken(watched.sample.now_ns, true);
   watched.watch.stopped(watched.sample.now_ns);
   CHECK(watched.seconds_until(Action::kReturn, 30, true) == 0);
-  watched.watch.taken(watched.sample.now_ns);
+  watched.watch.taken(watched.sample.now_ns, true);
   CHECK(watched.seconds_until(Action::kReturn, 1000, true) == 0);
 }
 

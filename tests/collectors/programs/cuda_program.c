@@ -253,11 +253,45 @@ static void do_give_back(const char* text) {
 /* A profiler's library, loaded before or after CUDA starts. */
 static void (*profiler_begin)(void);
 static int (*profiler_end)(int*);
+static void (*profiler_call)(char, uint32_t);
+static int (*profiler_kernels)(void);
 static void do_profiler(const char* text) {
   (void)text;
   void* profiler = load(getenv("FAKE_PROFILER"));
   profiler_begin = (void (*)(void))dlsym(profiler, "fake_profiler_begin");
   profiler_end = (int (*)(int*))dlsym(profiler, "fake_profiler_end");
+  profiler_call = (void (*)(char, uint32_t))dlsym(profiler, "fake_profiler_call");
+  profiler_kernels = (int (*)(void))dlsym(profiler, "fake_profiler_kernels");
+}
+/* "e10f1": enable 10, then flush with 1. */
+static void do_calls(const char* text) {
+  while (*text != '\0') {
+    const char what = *text;
+    char* end = NULL;
+    const uint32_t argument = (uint32_t)strtoul(text + 1, &end, 10);
+    profiler_call(what, argument);
+    text = end;
+  }
+}
+static void do_kernels(const char* text) {
+  (void)text;
+  printf("kernels %d\n", profiler_kernels());
+  fflush(stdout);
+}
+/* A child that traces, as far as one can after a fork. */
+static void do_fork_profile(const char* text) {
+  (void)text;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10); /* a lock that its parent held is no excuse */
+    profiler_begin();
+    int others = 0;
+    profiler_end(&others);
+    exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) exit(3);
 }
 static void do_profile(const char* text) {
   (void)text;
@@ -351,25 +385,47 @@ static void do_quick_exit(const char* text) {
 static const struct {
   const char* name;
   void (*run)(const char*);
-} commands[] = {{"init", do_init},         {"ranges", do_ranges},
-                {"launch", do_launch},     {"kernel", do_kernel},
-                {"memcpy", do_memcpy},     {"memcpy2", do_memcpy2},
-                {"memset", do_memset},     {"graph", do_graph},
-                {"overhead", do_overhead}, {"command_buffer", do_command_buffer},
-                {"call", do_call},         {"lost", do_lost},
-                {"running", do_running},   {"finish", do_finish},
-                {"drop", do_drop},         {"push", do_push},
-                {"pop", do_pop},           {"step", do_step},
-                {"threads", do_threads},   {"background", do_background},
-                {"steal", do_steal},       {"give_back", do_give_back},
-                {"profiler", do_profiler}, {"profile", do_profile},
-                {"profiled", do_profiled}, {"foreign", do_foreign},
-                {"fork", do_fork},         {"fork_init", do_fork_init},
-                {"exec", do_exec},         {"enable", do_enable},
-                {"disable", do_disable},   {"costly", do_costly},
-                {"enabled", do_enabled},   {"count", do_count},
-                {"tick", do_tick},         {"wait", do_wait},
-                {"kill", do_kill},         {"_exit", do_quick_exit}};
+} commands[] = {{"init", do_init},
+                {"ranges", do_ranges},
+                {"launch", do_launch},
+                {"kernel", do_kernel},
+                {"memcpy", do_memcpy},
+                {"memcpy2", do_memcpy2},
+                {"memset", do_memset},
+                {"graph", do_graph},
+                {"overhead", do_overhead},
+                {"command_buffer", do_command_buffer},
+                {"call", do_call},
+                {"lost", do_lost},
+                {"running", do_running},
+                {"finish", do_finish},
+                {"drop", do_drop},
+                {"push", do_push},
+                {"pop", do_pop},
+                {"step", do_step},
+                {"threads", do_threads},
+                {"background", do_background},
+                {"steal", do_steal},
+                {"give_back", do_give_back},
+                {"profiler", do_profiler},
+                {"calls", do_calls},
+                {"kernels", do_kernels},
+                {"fork_profile", do_fork_profile},
+                {"profile", do_profile},
+                {"profiled", do_profiled},
+                {"foreign", do_foreign},
+                {"fork", do_fork},
+                {"fork_init", do_fork_init},
+                {"exec", do_exec},
+                {"enable", do_enable},
+                {"disable", do_disable},
+                {"costly", do_costly},
+                {"enabled", do_enabled},
+                {"count", do_count},
+                {"tick", do_tick},
+                {"wait", do_wait},
+                {"kill", do_kill},
+                {"_exit", do_quick_exit}};
 
 static void run(char* argument) {
   char* colon = strchr(argument, ':');

@@ -5,6 +5,7 @@
 
 #include "clock.hpp"
 #include "collector_status.hpp"
+#include "handover.hpp"
 
 namespace trimtab::inject::cupti {
 
@@ -70,6 +71,7 @@ CuptiState ActivityRecording::open(const CuptiSettings& settings, Session& sessi
 
 CuptiState ActivityRecording::begin() {
   buffers_.begin_era();
+  if (begun_) Handover::displaced_others();
   // Another profiler may have set a clock of its own, and none can be unset: torch.profiler's counts ticks.
   if (begun_ && library_.register_timestamp != nullptr) library_.register_timestamp(now_ns);
   begun_ = true;
@@ -104,7 +106,11 @@ CuptiState ActivityRecording::pause() {
 void ActivityRecording::hand_over() {
   (void)pause();
   switch_optional(kKindOverhead, false, no_overhead_);
-  if (counts_.requested.load(std::memory_order_relaxed) != 0) (void)flush(true);
+  fetch_lent();
+}
+
+void ActivityRecording::fetch_lent() {
+  if (buffers_.lent() != 0) (void)flush(true);
 }
 
 CuptiState ActivityRecording::switch_needed(bool on) {
@@ -169,7 +175,7 @@ void ActivityRecording::take(std::uint8_t* buffer, std::size_t valid_bytes) {
   counts_.completed.fetch_add(1, std::memory_order_relaxed);
   switch (buffers_.take_back(buffer)) {
     case ActivityBuffers::Origin::kPool:
-      decode(buffer, valid_bytes);
+      decode(buffer, valid_bytes, true);
       buffers_.recycle(buffer, valid_bytes);
       break;
     case ActivityBuffers::Origin::kScratch:
@@ -177,18 +183,18 @@ void ActivityRecording::take(std::uint8_t* buffer, std::size_t valid_bytes) {
       buffers_.recycle(buffer, valid_bytes);
       break;
     case ActivityBuffers::Origin::kForeign:
-      decode(buffer, valid_bytes);  // its records are this process's; its memory stays whose it is
+      decode(buffer, valid_bytes, false);  // another lent it and waits for it; its records may have another's clock
       break;
     case ActivityBuffers::Origin::kStale:
       break;
   }
 }
 
-void ActivityRecording::decode(std::uint8_t* buffer, std::size_t valid_bytes) {
+void ActivityRecording::decode(std::uint8_t* buffer, std::size_t valid_bytes, bool ours) {
   const bool counted = pthread_self() == accounting_thread_.load(std::memory_order_relaxed);
   const std::uint64_t begin = counted ? 0 : read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   DecodeTarget target;
-  if (session_->connected()) target = {&session_->ring(), session_->names()};
+  if (ours && session_->connected()) target = {&session_->ring(), session_->names()};
   const Decoded decoded = decoder_.decode(buffer, valid_bytes, target);
   counts_.kernels.fetch_add(decoded.kernels, std::memory_order_relaxed);
   counts_.foreign.fetch_add(decoded.foreign, std::memory_order_relaxed);

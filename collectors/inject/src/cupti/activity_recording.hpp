@@ -3,8 +3,8 @@
 // CUPTI's activity interface in use: callbacks registered, kinds switched on and off, buffers lent and decoded. Never
 // subscribes: on the interface that torch.profiler uses there is one subscriber, and it would no longer be that.
 //
-// open(), begin(), resume(), pause() and flush() are for one thread at a time; the callbacks come on any thread, and no
-// lock is held in them.
+// open(), begin(), resume(), pause(), hand_over() and flush() are for one thread at a time; the callbacks come on any
+// thread, and no lock is held in them.
 
 #include <atomic>
 #include <cstdint>
@@ -36,9 +36,11 @@ class ActivityRecording {
   CuptiState begin();
   CuptiState resume();
   CuptiState pause();
-  // CUPTI is as if we had never used it, but for its callbacks: nothing is recorded, and no buffer of ours is left in
-  // it. begin() takes it again.
+  // Our part in CUPTI is over, but for its callbacks, which the next to register takes: nothing is recorded, and no
+  // buffer of ours is left in it. Kernels that run just then come without stamps. begin() takes it again.
   void hand_over();
+  // The same where our kinds are off or another's.
+  void fetch_lent();
   // Takes what is complete; `forced`, at the end, also what is not. Counts what CUPTI had to drop.
   CuptiState flush(bool forced);
 
@@ -66,7 +68,7 @@ class ActivityRecording {
                         std::size_t valid_bytes);
   void lend(std::uint8_t** buffer, std::size_t* bytes);
   void take(std::uint8_t* buffer, std::size_t valid_bytes);
-  void decode(std::uint8_t* buffer, std::size_t valid_bytes);
+  void decode(std::uint8_t* buffer, std::size_t valid_bytes, bool ours);
   [[nodiscard]] std::uint64_t count_records(std::uint8_t* buffer, std::size_t valid_bytes) const;
   [[nodiscard]] bool holds_finished_records(std::uint8_t* buffer) const;
 

@@ -41,11 +41,14 @@ bool reach_agent(Session& session) {
   return false;
 }
 
-// Real time, as the lock wants it. Whoever takes CUPTI waits for a turn, but not for long: it may hold what the turn's
-// flush needs.
-timespec in(std::uint64_t ns) {
-  const std::uint64_t then = now_ns() + ns;
-  return {static_cast<time_t>(then / kSecondNs), static_cast<long>(then % kSecondNs)};
+// Whoever takes CUPTI waits for a turn, but not for long: it may hold what the turn's flush needs.
+bool lock_within(pthread_mutex_t& mutex, std::uint64_t patience_ns) {
+  const std::uint64_t until_ns = monotonic_ns() + patience_ns;
+  while (pthread_mutex_trylock(&mutex) != 0) {
+    if (monotonic_ns() >= until_ns) return false;
+    usleep(100);
+  }
+  return true;
 }
 
 void exiting() {
@@ -110,8 +113,8 @@ void Collector::run() {
   pid_ = getpid();
   if (settings_.follow_profilers) {
     handover_.begin(
-        recording_.library(), [] { collector.stand_back(); },
-        [](bool taken) { collector.told_.store(taken ? kGivenBack : kStopped, std::memory_order_relaxed); });
+        recording_.library(), [](bool recording, bool callbacks) { collector.stand_back(recording, callbacks); },
+        [](bool fetched) { collector.told_.store(fetched ? kGivenBack : kStopped, std::memory_order_relaxed); });
   }
   if (thread_.start(take_turn, this)) {
     counting_.store(true, std::memory_order_release);
@@ -149,6 +152,7 @@ void Collector::step_ended() {
 
 std::uint64_t Collector::take_turn(void* self, bool last) {
   auto& own = *static_cast<Collector*>(self);
+  if (!last) own.handover_.look_for_profilers();
   pthread_mutex_lock(&own.turn_);
   const std::uint64_t due_ns = own.turn(last);
   pthread_mutex_unlock(&own.turn_);
@@ -273,36 +277,50 @@ void Collector::watch(std::uint64_t now_ns) {
 }
 
 // Another profiler is about to take CUPTI, on this thread of its.
-void Collector::stand_back() {
+void Collector::stand_back(bool recording, bool callbacks) {
   if (pid_ != getpid()) return;
-  const timespec patience = in(kHandoverPatienceNs);
-  if (pthread_mutex_timedlock(&turn_, &patience) != 0) return;  // the watch will notice
+  const std::uint64_t now_ns = monotonic_ns();
+  const std::uint64_t charged_ns = collector_status.cost_ns.load(std::memory_order_relaxed);
+  if (!lock_within(turn_, kHandoverPatienceNs)) return told_.store(kTaken, std::memory_order_relaxed);
   told_.store(kNothing, std::memory_order_relaxed);
-  if (state_.running() || state_.reason == record::kCuptiForeign) {
-    const std::uint64_t now_ns = monotonic_ns();
-    if (state_.running()) {
-      recording_.hand_over();
-      back_off(kForeignProfiler, now_ns, {record::kCuptiForeign});
-      report(now_ns);
-    }
-    watch_.taken(now_ns);
+  if (state_.running()) {
+    make_way(now_ns);
+  } else if (state_.reason == record::kCuptiForeign && (callbacks || !made_way_)) {
+    recording_.fetch_lent();
   }
+  made_way_ = true;
+  if (state_.reason == record::kCuptiForeign) watch_.taken(now_ns, recording);
   pthread_mutex_unlock(&turn_);
+  const std::uint64_t spent_ns = monotonic_ns() - now_ns;
+  const std::uint64_t counted_ns = collector_status.cost_ns.load(std::memory_order_relaxed) - charged_ns;
+  if (spent_ns > counted_ns) collector_status.add_cost(spent_ns - counted_ns);
+}
+
+void Collector::make_way(std::uint64_t now_ns) {
+  set_recording(false);
+  recording_.hand_over();
+  back_off(kForeignProfiler, now_ns, {record::kCuptiForeign});
+  report(now_ns);
 }
 
 void Collector::hear_of_profiler(std::uint64_t now_ns) {
-  handover_.look_for_profilers();
-  switch (told_.exchange(kNothing, std::memory_order_relaxed)) {
-    case kStopped:
-      return watch_.stopped(now_ns);
-    case kGivenBack:
-      return watch_.given_back(now_ns);
-    default:
-      return;
+  const int told = told_.exchange(kNothing, std::memory_order_relaxed);
+  if (told == kNothing) return;
+  // It went past us, or has switched off what was ours: all over again once it is through.
+  if (state_.running()) {
+    if (told == kTaken) {
+      back_off(kForeignProfiler, now_ns, {record::kCuptiForeign});
+    } else {
+      make_way(now_ns);
+    }
+    watch_.taken(now_ns, told == kTaken);
   }
+  if (told == kStopped) watch_.stopped(now_ns);
+  if (told == kGivenBack) watch_.given_back(now_ns);
 }
 
 void Collector::come_back(std::uint64_t now_ns) {
+  made_way_ = false;
   const CuptiState state = recording_.begin();
   if (state.reason == record::kCuptiBusy) {
     watch_.leave(now_ns);

@@ -59,7 +59,8 @@ class Collector {
   void watch(std::uint64_t now_ns);
   void back_off(const char* reason, std::uint64_t since_ns, CuptiState state);
   void come_back(std::uint64_t now_ns);
-  void stand_back();
+  void stand_back(bool recording, bool callbacks);
+  void make_way(std::uint64_t now_ns);
   void hear_of_profiler(std::uint64_t now_ns);
   void keep_budget(std::uint64_t now_ns);
   void follow_budget_alone();
@@ -77,8 +78,8 @@ class Collector {
   FlushThread thread_;
   TakeoverWatch watch_;
   Handover handover_;
-  enum Told : int { kNothing, kStopped, kGivenBack };
-  std::atomic<int> told_{kNothing};                   // of another profiler's end
+  enum Told : int { kNothing, kTaken, kStopped, kGivenBack };
+  std::atomic<int> told_{kNothing};                   // of another profiler
   pthread_mutex_t turn_ = PTHREAD_MUTEX_INITIALIZER;  // the thread's turn, or another profiler that takes CUPTI
   BudgetController budget_;
   StepSampler sampler_;
@@ -88,6 +89,7 @@ class Collector {
   CuptiState state_;
   std::atomic<int> pid_{0};  // of the process that the thread belongs to; 0: none
   bool on_ = false;
+  bool made_way_ = false;  // no buffer of ours is in CUPTI, if its callbacks are not ours
   bool exit_handler_ = false;
   bool late_exit_handler_ = false;
   int failures_ = 0;  // flushes in a row

@@ -188,6 +188,7 @@ using RegisterCallbacks = Result (*)(BufferRequested requested, BufferCompleted 
 using SwitchKind = Result (*)(std::uint32_t kind);
 using FlushAll = Result (*)(std::uint32_t flags);
 using Timestamp = std::uint64_t (*)();
+using Finalize = Result (*)();
 using RegisterTimestamp = Result (*)(Timestamp clock);
 using GetNextRecord = Result (*)(std::uint8_t* buffer, std::size_t valid_bytes, Activity** record);
 using GetDropped = Result (*)(void* context, std::uint32_t stream, std::size_t* dropped);

@@ -71,6 +71,7 @@ void find_others(void* handle, Library& library) {
                           find(handle, "cuptiActivityPushExternalCorrelationId", library.push_external_id);
   if (!correlates) library.push_external_id = nullptr;
   find(handle, "cuptiActivityRegisterTimestampCallback", library.register_timestamp);
+  find(handle, "cuptiFinalize", library.finalize);
   if (library.version >= kVersion13_3) find(handle, "cuptiActivityGetEnabledKinds", library.get_enabled_kinds);
 }
 

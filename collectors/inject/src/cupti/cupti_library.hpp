@@ -39,6 +39,7 @@ struct Library {
   SwitchApi switch_runtime_api = nullptr;
   GetEnabledKinds get_enabled_kinds = nullptr;
   RegisterTimestamp register_timestamp = nullptr;
+  Finalize finalize = nullptr;
 
   // Range ids can be given to launches: all four functions are there.
   [[nodiscard]] bool correlates() const { return push_external_id != nullptr; }

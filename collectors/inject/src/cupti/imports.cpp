@@ -1,5 +1,6 @@
 #include "imports.hpp"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -17,12 +18,19 @@ constexpr std::uint32_t kSlotKinds[] = {R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
 #elif defined(__aarch64__)
 constexpr std::uint32_t kSlotKinds[] = {R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT};
 #else
-constexpr std::uint32_t kSlotKinds[] = {0};  // no calls are followed
+constexpr std::uint32_t kSlotKinds[] = {0, 0};  // no calls are followed
 #endif
+constexpr int kMostSlots = 32;  // of one object: two for each function, in the worst case
 
 struct Relocations {
   const ElfW(Rela) * first = nullptr;
   std::size_t count = 0;
+  std::size_t relative = 0;  // the first so many name no symbol
+};
+
+struct Slot {
+  void** address;
+  const Import* import;
 };
 
 // One loaded object, as its dynamic section tells it.
@@ -32,12 +40,11 @@ class Object {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
       const ElfW(Phdr)& part = info.dlpi_phdr[i];
       if (part.p_type == PT_DYNAMIC) read(reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + part.p_vaddr));
-      if (part.p_type == PT_GNU_RELRO) protected_ = &part;
     }
   }
 
   [[nodiscard]] bool needs(const char* library) const {
-    if (strings_ == nullptr || symbols_ == nullptr || dynamic_ == nullptr) return false;
+    if (strings_ == nullptr || symbols_ == nullptr) return false;
     for (const ElfW(Dyn)* entry = dynamic_; entry->d_tag != DT_NULL; ++entry) {
       if (entry->d_tag == DT_NEEDED && strncmp(strings_ + entry->d_un.d_val, library, strlen(library)) == 0)
         return true;
@@ -45,12 +52,25 @@ class Object {
     return false;
   }
 
-  int lead(const Import* imports, int count) const {
-    int changed = 0;
+  // All or nothing.
+  [[nodiscard]] bool lead(const Import* imports, int count) const {
+    Slot slots[kMostSlots];
+    int found = 0;
     for (const Relocations& table : tables_) {
-      for (std::size_t i = 0; i < table.count; ++i) changed += lead_one(table.first[i], imports, count);
+      for (std::size_t i = table.relative; i < table.count; ++i) {
+        const Import* import = import_of(table.first[i], imports, count);
+        if (import == nullptr) continue;
+        if (found == kMostSlots) return false;
+        slots[found++] = {reinterpret_cast<void**>(info_.dlpi_addr + table.first[i].r_offset), import};
+      }
     }
-    return changed;
+    for (int i = 0; i < found; ++i) {
+      if (*slots[i].address != slots[i].import->function || !may_write(slots[i].address)) return false;
+    }
+    for (int i = 0; i < found; ++i) {
+      if (!write(slots[i])) return false;
+    }
+    return true;
   }
 
  private:
@@ -83,46 +103,63 @@ class Object {
         case DT_RELASZ:
           tables_[1].count = entry->d_un.d_val / sizeof(ElfW(Rela));
           break;
+        case DT_RELACOUNT:
+          tables_[1].relative = entry->d_un.d_val;
+          break;
         default:
           break;
       }
     }
   }
 
-  int lead_one(const ElfW(Rela) & relocation, const Import* imports, int count) const {
+  [[nodiscard]] const Import* import_of(const ElfW(Rela) & relocation, const Import* imports, int count) const {
     const auto kind = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
-    if (kind != kSlotKinds[0] && kind != kSlotKinds[sizeof(kSlotKinds) / sizeof(kSlotKinds[0]) - 1]) return 0;
+    if (kind != kSlotKinds[0] && kind != kSlotKinds[1]) return nullptr;
     const char* name = strings_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name;
     for (int i = 0; i < count; ++i) {
-      if (imports[i].function == nullptr || strcmp(name, imports[i].name) != 0) continue;
-      return write(reinterpret_cast<void**>(info_.dlpi_addr + relocation.r_offset), imports[i]) ? 1 : 0;
+      if (imports[i].function != nullptr && strcmp(name, imports[i].name) == 0) return &imports[i];
     }
-    return 0;
+    return nullptr;
   }
 
-  [[nodiscard]] bool write(void** slot, const Import& import) const {
-    if (*slot != import.function) return false;  // not bound yet, or led elsewhere by somebody else
-    const bool closed = is_protected(reinterpret_cast<std::uintptr_t>(slot));
-    if (closed && !open(slot, PROT_READ | PROT_WRITE)) return false;
-    std::atomic_ref<void*>(*slot).store(import.ours, std::memory_order_release);
-    if (closed) (void)open(slot, PROT_READ);  // as the loader has left it
+  [[nodiscard]] bool may_write(void** slot) const {
+    return within(PT_LOAD, slot, 1, [](const ElfW(Phdr) & part) { return (part.p_flags & PF_W) != 0; });
+  }
+
+  // The loader closes whole pages, and of the last one, which holds other data too, nothing.
+  [[nodiscard]] bool is_closed(void** slot) const {
+    return within(PT_GNU_RELRO, slot, page_bytes(), [](const ElfW(Phdr)&) { return true; });
+  }
+
+  template <typename Condition>
+  [[nodiscard]] bool within(ElfW(Word) type, void** slot, std::uintptr_t unit, Condition condition) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(slot);
+    for (int i = 0; i < info_.dlpi_phnum; ++i) {
+      const ElfW(Phdr)& part = info_.dlpi_phdr[i];
+      if (part.p_type != type || !condition(part)) continue;
+      const std::uintptr_t begin = (info_.dlpi_addr + part.p_vaddr) / unit * unit;
+      const std::uintptr_t end = (info_.dlpi_addr + part.p_vaddr + part.p_memsz) / unit * unit;
+      if (address >= begin && address < end) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool write(const Slot& slot) const {
+    const bool closed = is_closed(slot.address);
+    if (closed && !protect(slot.address, PROT_READ | PROT_WRITE)) return false;
+    std::atomic_ref<void*>(*slot.address).store(slot.import->ours, std::memory_order_release);
+    if (closed) (void)protect(slot.address, PROT_READ);  // as the loader has left it
     return true;
   }
 
-  [[nodiscard]] bool is_protected(std::uintptr_t address) const {
-    if (protected_ == nullptr) return false;
-    const std::uintptr_t begin = info_.dlpi_addr + protected_->p_vaddr;
-    return address >= begin && address < begin + protected_->p_memsz;
-  }
+  static std::uintptr_t page_bytes() { return static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
-  static bool open(void** slot, int how) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    void* begin = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page - 1));
-    return mprotect(begin, page, how) == 0;
+  static bool protect(void** slot, int how) {
+    const std::uintptr_t page = page_bytes();
+    return mprotect(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) / page * page), page, how) == 0;
   }
 
   const dl_phdr_info& info_;
-  const ElfW(Phdr) * protected_ = nullptr;
   const ElfW(Dyn) * dynamic_ = nullptr;
   const char* strings_ = nullptr;
   const ElfW(Sym) * symbols_ = nullptr;
@@ -133,26 +170,47 @@ struct Search {
   const char* library;
   const Import* imports;
   int count;
-  std::uint64_t seen;
-  std::uint64_t loaded;
+  std::uint64_t loaded;  // objects, at the first look
+  std::uintptr_t* led;
+  int* led_count;
   int changed;
 };
 
+int count_objects(dl_phdr_info* info, std::size_t /*bytes*/, void* loaded) {
+  *static_cast<std::uint64_t*>(loaded) = info->dlpi_adds;
+  return 1;
+}
+
+bool is_led(const Search& search, std::uintptr_t address) {
+  for (int i = 0; i < *search.led_count; ++i) {
+    if (search.led[i] == address) return true;
+  }
+  return false;
+}
+
+// Stops, with another result than 0, where something is being loaded.
 int look_at(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   auto& search = *static_cast<Search*>(context);
-  search.loaded = info->dlpi_adds;
-  if (search.loaded == search.seen) return 1;  // nothing has been loaded since
+  if (info->dlpi_adds != search.loaded) return 1;
+  if (*search.led_count == Imports::kMostObjects || is_led(search, info->dlpi_addr)) return 0;
   const Object object(*info);
-  if (object.needs(search.library)) search.changed += object.lead(search.imports, search.count);
+  if (!object.needs(search.library) || !object.lead(search.imports, search.count)) return 0;
+  search.led[(*search.led_count)++] = info->dlpi_addr;
+  ++search.changed;
   return 0;
 }
 
 }  // namespace
 
 int Imports::follow(const char* library, const Import* imports, int count) {
-  Search search{library, imports, count, loaded_, loaded_, 0};
-  dl_iterate_phdr(look_at, &search);
-  loaded_ = search.loaded;
+  std::uint64_t loaded = 0;
+  dl_iterate_phdr(count_objects, &loaded);
+  if (loaded == loaded_) return 0;
+  // An object is in the list before the loader has bound and closed its tables. What was in it is ready once the
+  // loader's lock, which is held for the whole of a load, could be had; what has come since shows in the count.
+  if (void* program = dlopen(nullptr, RTLD_NOW | RTLD_NOLOAD)) dlclose(program);
+  Search search{library, imports, count, loaded, led_, &led_count_, 0};
+  if (dl_iterate_phdr(look_at, &search) == 0) loaded_ = loaded;
   return search.changed;
 }
 

@@ -60,10 +60,10 @@ TakeoverWatch::Action TakeoverWatch::leave(std::uint64_t now_ns) {
   return Action::kBackOff;
 }
 
-void TakeoverWatch::taken(std::uint64_t now_ns) {
+void TakeoverWatch::taken(std::uint64_t now_ns, bool recording) {
   state_ = State::kForeign;
   suspected_ns_ = now_ns;
-  until_ns_ = UINT64_MAX;
+  until_ns_ = recording ? UINT64_MAX : now_ns + options_.back_off_ns;
 }
 
 void TakeoverWatch::stopped(std::uint64_t now_ns) {

@@ -50,9 +50,9 @@ class TakeoverWatch {
   // Somebody else found out that CUPTI cannot be used now: as after kBackOff.
   Action leave(std::uint64_t now_ns);
 
-  // We were told: another has CUPTI, however long it takes. It has stopped, and what it recorded is perhaps not with it
-  // yet. It is through. The next look comes back then.
-  void taken(std::uint64_t now_ns);
+  // We were told: another has CUPTI, and, `recording`, keeps it however long that takes. It has stopped, and what it
+  // recorded is perhaps not with it yet. It is through. The next look comes back then.
+  void taken(std::uint64_t now_ns, bool recording);
   void stopped(std::uint64_t now_ns);
   void given_back(std::uint64_t now_ns);
 
