@@ -141,6 +141,21 @@ TEST_CASE("freezing in the final comparison ends it on the adopted plan") {
   CHECK(one.running_plan() == "best");
 }
 
+TEST_CASE("freezing while the final comparison's ranks are launched again leaves the launch be") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kComparing && one.running_plan() == "initial"; }));
+  one.faults.crash_always = true;
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kLaunching; }));
+  one.faults.crash_always = false;
+  REQUIRE(one.state().phase == Phase::kComparing);
+  one.feed(Order::kFreeze);
+  CHECK(one.state().doing == Doing::kLaunching);  // what a node that is away then must know when it is back
+  REQUIRE(one.run([&] { return one.state().phase != Phase::kComparing; }, 2000));
+  CHECK_FALSE(one.state().compared);
+  CHECK(one.running_plan() == "best");
+}
+
 TEST_CASE("a step time that changes for good while a trial awaits approval withdraws the question", "[approve]") {
   Job job = fake_job(JobMode::kApprove);
   job.steps = 4000;

@@ -33,7 +33,8 @@ void Tuning::hold(const std::string& reason) {
     fail_trial(reason, why + " in the middle of the trial", false);
     return roll_back();
   }
-  if (state_.phase == Phase::kComparing) roll_back();
+  // A launch is the incumbent's, and no comparison begins after it while this holds.
+  if (state_.phase == Phase::kComparing && state_.doing != Doing::kLaunching) roll_back();
 }
 
 // Of two reasons the last is gone.
