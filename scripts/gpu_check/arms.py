@@ -25,7 +25,7 @@ ARMS = {
     "kernels only": (lambda library: _injected(library, ranges=False, **_UNHELD), "kernels and copies, no ranges"),
     "full": (lambda library: _injected(library, TRIMTAB_GRAPHS="nodes", **_UNHELD), "and ranges, kernels inside graphs"),
     EVERYTHING: (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
-                                                  **_UNHELD), "and NCCL's profiler plugin"),
+                                                **_UNHELD), "and NCCL's profiler plugin"),
     GUARDED: (lambda library: _injected(library, nccl=True), "everything, held to the default budget"),
     BARE_AGAIN: (lambda library: {}, "no injection: the noise floor"),
 }

@@ -3,8 +3,8 @@ import json
 import statistics
 
 from . import arms, child
-from .paired import median_ratio, noise, paired, percentile
 from .installation import grown
+from .paired import median_ratio, noise, paired, percentile
 from .sections import Failed
 
 CHAIN_WORDS = ("chain", "--kernel-us", "5,20,100", "--kernels", "100", "--steps", "25", "--graph")

@@ -26,6 +26,10 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+bool has_begun(const std::vector<Seen>& all) {
+  return count(all, "gemm") >= 100;
+}
+
 bool back_after_a_window(const std::vector<Seen>& all) {
   const auto window = std::ranges::find(all, "foreign_profiler", &Seen::name);
   return window != all.end() &&
@@ -72,7 +76,7 @@ TEST_CASE("we come back as soon as the other is through, with the time of day in
   for (int trace = 0; trace < 3; ++trace) words.insert(words.end(), {"profile", "step:3", "profiled", "tick"});
   Program program = job.run(words);
   const auto ring = agent.accept();
-  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  take_until(*ring, has_begun);
   for (int trace = 0; trace < 3; ++trace) {
     const std::uint64_t begun = now_ns();
     program.write_line();
@@ -97,7 +101,7 @@ TEST_CASE("one who has CUPTI for good is left alone for good") {
   Program program =
       job.run({"profiler", "init", "tick", "profile", "tick", "count:cuptiActivityRegisterCallbacks", "profiled"});
   const auto ring = agent.accept();
-  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  take_until(*ring, has_begun);
   program.write_line();
   wait_until([&] { return reason_of(*ring) == record::kCuptiForeign; });
   for (int i = 0; i < 500; ++i) pause_a_little();  // several times the while for which a mere suspicion leaves it alone
@@ -125,7 +129,7 @@ TEST_CASE("one who has registered once gets its callbacks back each time that it
   Program program = job.run({"profiler", "init", "tick", "calls:cre10", "launch:30", "calls:d10f1", "kernels", "tick",
                              "calls:e10", "launch:20", "calls:d10f1", "kernels", "tick"});
   const auto ring = agent.accept();
-  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  take_until(*ring, has_begun);
   for (const char* kernels : {"kernels 30", "kernels 50"}) {
     program.write_line();
     CHECK(program.read_line() == kernels);
@@ -142,7 +146,7 @@ TEST_CASE("neither a flush in the midst of a trace nor a kind that was never on 
   Program program = job.run({"profiler", "init", "tick", "calls:cre10e5d3f1d5f1", "tick",
                              "count:cuptiActivityRegisterCallbacks", "calls:d10f1", "tick"});
   const auto ring = agent.accept();
-  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  take_until(*ring, has_begun);
   program.write_line();
   for (int i = 0; i < 500; ++i) pause_a_little();
   program.write_line();
@@ -159,7 +163,7 @@ TEST_CASE("we come back from one who records no kernels, does not fetch, or swit
     Agent agent(job.socket);
     Program program = job.run({"profiler", "init", "tick", calls, "tick"});
     const auto ring = agent.accept();
-    take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+    take_until(*ring, has_begun);
     program.write_line();
     take_until(*ring, back_after_a_window);
     CHECK(reason_of(*ring) == record::kCuptiRunning);
@@ -175,7 +179,7 @@ TEST_CASE("one who stops while we have CUPTI has switched our kinds off: we swit
   // It stops for a while without fetching; we are back, and then it ends.
   Program program = job.run({"profiler", "init", "tick", "calls:cre10d10f0", "tick", "calls:d10f1", "tick"});
   const auto ring = agent.accept();
-  take_until(*ring, [](const auto& all) { return count(all, "gemm") >= 100; });
+  take_until(*ring, has_begun);
   for (int times = 0; times < 2; ++times) {
     program.write_line();
     take_until(*ring, back_after_a_window);

@@ -113,7 +113,8 @@ void Tuning::launched(const CommandFinished& command) {
   if (!command.ok) return crashed("crash", "launching failed: " + command.error);
   if (restart_ && !is_outstanding(CommandKind::kLaunch)) restart_->started = now_.monotonic;
   // A node came back to a launch that it had not heard of yet.
-  if (state_.doing == Doing::kWaitingForNodes && state_.outstanding.empty() && lost_.empty()) roll_back();
+  if (state_.doing != Doing::kWaitingForNodes || !state_.outstanding.empty() || !lost_.empty()) return;
+  if (steers_ranks(state_.phase)) roll_back();
 }
 
 void Tuning::kill_ranks(AfterKill after) {

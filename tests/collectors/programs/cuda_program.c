@@ -250,6 +250,12 @@ static void do_give_back(const char* text) {
   disable(KERNEL);
   disable(RUNTIME);
 }
+static void expect_end(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) exit(3);
+}
+
 /* A profiler's library, loaded before or after CUDA starts. */
 static void (*profiler_begin)(void);
 static int (*profiler_end)(int*);
@@ -289,9 +295,7 @@ static void do_fork_profile(const char* text) {
     profiler_end(&others);
     exit(0);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) exit(3);
+  expect_end(child);
 }
 static void do_profile(const char* text) {
   (void)text;
@@ -317,9 +321,7 @@ static void do_fork(const char* text) {
     pop();
     exit(0);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) exit(3);
+  expect_end(child);
 }
 static void do_fork_init(const char* text) {
   const pid_t child = fork();
@@ -328,9 +330,7 @@ static void do_fork_init(const char* text) {
     launch_kernel(text);
     exit(0);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) exit(3);
+  expect_end(child);
 }
 static void do_exec(const char* text) {
   (void)text;

@@ -152,7 +152,7 @@ void Collector::step_ended() {
 
 std::uint64_t Collector::take_turn(void* self, bool last) {
   auto& own = *static_cast<Collector*>(self);
-  if (!last) own.handover_.look_for_profilers();
+  if (!last && monotonic_ns() >= own.flush_due_ns_) own.handover_.look_for_profilers();
   pthread_mutex_lock(&own.turn_);
   const std::uint64_t due_ns = own.turn(last);
   pthread_mutex_unlock(&own.turn_);

@@ -173,7 +173,6 @@ struct Search {
   std::uint64_t loaded;  // objects, at the first look
   std::uintptr_t* led;
   int* led_count;
-  int changed;
 };
 
 int count_objects(dl_phdr_info* info, std::size_t /*bytes*/, void* loaded) {
@@ -196,22 +195,20 @@ int look_at(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   const Object object(*info);
   if (!object.needs(search.library) || !object.lead(search.imports, search.count)) return 0;
   search.led[(*search.led_count)++] = info->dlpi_addr;
-  ++search.changed;
   return 0;
 }
 
 }  // namespace
 
-int Imports::follow(const char* library, const Import* imports, int count) {
+void Imports::follow(const char* library, const Import* imports, int count) {
   std::uint64_t loaded = 0;
   dl_iterate_phdr(count_objects, &loaded);
-  if (loaded == loaded_) return 0;
+  if (loaded == loaded_) return;
   // An object is in the list before the loader has bound and closed its tables. What was in it is ready once the
   // loader's lock, which is held for the whole of a load, could be had; what has come since shows in the count.
   if (void* program = dlopen(nullptr, RTLD_NOW | RTLD_NOLOAD)) dlclose(program);
-  Search search{library, imports, count, loaded, led_, &led_count_, 0};
+  Search search{library, imports, count, loaded, led_, &led_count_};
   if (dl_iterate_phdr(look_at, &search) == 0) loaded_ = loaded;
-  return search.changed;
 }
 
 }  // namespace trimtab::inject::cupti

@@ -24,8 +24,8 @@ class Imports {
 
   // Follows the calls to `imports` from every object that names a library that begins with `library` among those it
   // needs. Costs next to nothing while nothing was loaded since; else it waits for whoever is loading something, so no
-  // lock may be held. Returns how many objects it has led. One thread at a time.
-  int follow(const char* library, const Import* imports, int count);
+  // lock may be held. One thread at a time.
+  void follow(const char* library, const Import* imports, int count);
 
  private:
   std::uint64_t loaded_ = 0;  // objects that the process had loaded since it began, when all were looked at
