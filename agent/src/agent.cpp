@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent_state.hpp"
+#include "schema/state_directory.hpp"
 #include "schema/wire_log.hpp"
 
 namespace trimtab::agent {
@@ -32,9 +33,11 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
   hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
   TRIMTAB_TRY_STATUS(check_configuration(configuration));
   TRIMTAB_TRY_STATUS(check_user(configuration, ::geteuid() == 0));
+  TRIMTAB_TRY_STATUS(check_state(configuration));
   TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
   TRIMTAB_TRY_STATUS(make_directories(configuration.state));
+  TRIMTAB_TRY_STATUS(check_state_directory(configuration.state));
   TRIMTAB_TRY_STATUS(make_directories(std::filesystem::path(configuration.socket).parent_path().string()));
   Random random(random_seed());
   TRIMTAB_TRY(auto database, open_agent_database(configuration.state + "/agent.db", random));
@@ -48,8 +51,8 @@ std::string Agent::status() const {
   const Implementation& self = *implementation_;
   const Configuration& chosen = self.configuration;
   std::string text = "coordinator " + chosen.coordinator_host + ":" + std::to_string(chosen.coordinator_port) +
-                     (self.conversation.connected() ? " connected" : " absent") + ", " + std::to_string(self.ranks.running()) +
-                     " ranks run";
+                     (self.conversation.connected() ? " connected" : " absent") + ", " +
+                     std::to_string(self.ranks.running()) + " ranks run";
   if (self.kill_switch.thrown()) text += ", kill switch thrown";
   return text;
 }

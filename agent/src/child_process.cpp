@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "net/descriptor_limit.hpp"
 #include "process_identity.hpp"
 #include "program_search.hpp"
 
@@ -27,6 +29,9 @@ constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
 // Of the process, as the mask itself is; nothing: children inherit what is there.
 std::optional<mode_t> mask_of_children;
+
+// Likewise.
+std::optional<rlimit> descriptors_of_children;
 
 constexpr const char* kScorePath = "/proc/self/oom_score_adj";
 constexpr std::string_view kHighestScore = "1000";
@@ -71,6 +76,7 @@ struct ChildPlan {
   int gate = -1;
   int failure = -1;
   std::optional<mode_t> file_mask;
+  std::optional<rlimit> descriptors;
   std::string_view score;  // empty: as it is
   bool dies_with_agent = false;
 };
@@ -82,6 +88,7 @@ ChildPlan plan_child(const ProcessRequest& request, std::string program) {
   plan.output = request.output;
   plan.error = request.error;
   plan.file_mask = mask_of_children;
+  plan.descriptors = descriptors_of_children;
   if (score_of_children) plan.score = *score_of_children;
   plan.dies_with_agent = request.dies_with_agent;
   for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -137,6 +144,8 @@ void close_all_but(int one, int other) {
     fail_child(plan, Stage::kDescriptors);
   }
   close_all_but(plan.gate, plan.failure);
+  // Not earlier: nothing can be opened beyond it.
+  if (plan.descriptors) ::setrlimit(RLIMIT_NOFILE, &*plan.descriptors);
   if (::chdir(plan.directory.c_str()) != 0) fail_child(plan, Stage::kDirectory);
   if (!wait_at_gate(plan.gate)) ::_exit(0);
   ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
@@ -254,6 +263,13 @@ Status HeldProcess::failure_of_child() const {
 void keep_own_files_private() {
   const mode_t before = ::umask(S_IRWXG | S_IRWXO);
   if (!mask_of_children) mask_of_children = before;
+}
+
+void allow_all_descriptors() {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  if (!descriptors_of_children) descriptors_of_children = before;
+  net::allow_descriptors(net::kAllDescriptors);
 }
 
 bool end_before_ranks() {

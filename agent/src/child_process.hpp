@@ -1,8 +1,9 @@
 #pragma once
 
 // Starting a program: its own process group, no shell, no descriptors but the three, default signals, the file mask
-// that the agent was started with. Between fork and exec the child is held at a gate, so that the agent can write down
-// the pid first: an agent that is killed in between leaves no program running that nobody knows of.
+// and the limit of descriptors that the agent was started with. Between fork and exec the child is held at a gate, so
+// that the agent can write down the pid first: an agent that is killed in between leaves no program running that nobody
+// knows of.
 
 #include <sys/types.h>
 
@@ -52,6 +53,10 @@ class HeldProcess final {
 // What this process makes is its user's alone from now on; children get the mask that was there before. The first call
 // counts. Before the first thread.
 void keep_own_files_private();
+
+// This process may have as many descriptors from now on as the system lets it; children get the limit that was there
+// before: select() knows no more than 1024. The first call counts. Before the first thread.
+void allow_all_descriptors();
 
 // Where memory runs out the kernel ends this process from now on, before any rank: its score for that (oom_score_adj,
 // proc(5)) is the highest. Children get the one that was there before: a process may lower its own again to what a

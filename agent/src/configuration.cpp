@@ -362,6 +362,8 @@ Result<Configuration> configure(Configuration defaults, const std::optional<Conf
     if (key == nullptr) return unknown_key("command line", name);
     if (auto status = key->set(configuration, text); !status.ok()) return wrap("--" + flag_of(name), status.error());
   }
+  const bool has_place = !configuration.socket.empty() || configuration.state.empty();
+  if (!has_place) configuration.socket = configuration.state + "/agent.sock";
   return configuration;
 }
 
@@ -395,6 +397,12 @@ Status check_configuration(const Configuration& configuration) {
                    "issue node' makes them)");
 }
 
+Status check_state(const Configuration& configuration) {
+  if (!configuration.state.empty()) return {};
+  return bad_input(
+      "there is no place for the state: neither XDG_STATE_HOME nor HOME is set. Name a directory with --state");
+}
+
 Status check_user(const Configuration& configuration, bool is_root) {
   const bool of_one = !configuration.tenant.empty() && configuration.tenant != net::kEveryTenant;
   if (!is_root || of_one || configuration.run_as_root) return {};
@@ -408,11 +416,17 @@ Configuration default_configuration(bool system, const std::map<std::string, std
                                     const std::string& host_name) {
   Configuration configuration;
   configuration.node = host_name;
-  const std::string home = value_or(environment, "HOME", "/tmp");
-  const std::string state = value_or(environment, "XDG_STATE_HOME", home + "/.local/state");
-  configuration.state = system ? "/var/lib/trimtab/agent" : state + "/trimtab/agent";
+  if (system) {
+    configuration.state = "/var/lib/trimtab/agent";
+    configuration.socket = "/run/trimtab/agent.sock";
+    return configuration;
+  }
+  // No place that everybody knows and may write to, such as /tmp, stands in for them.
+  const std::string home = value_or(environment, "HOME", "");
+  const std::string state = value_or(environment, "XDG_STATE_HOME", home.empty() ? "" : home + "/.local/state");
+  if (!state.empty()) configuration.state = state + "/trimtab/agent";
   const std::string runtime = value_or(environment, "XDG_RUNTIME_DIR", state);
-  configuration.socket = system ? "/run/trimtab/agent.sock" : runtime + "/trimtab/agent.sock";
+  if (!runtime.empty()) configuration.socket = runtime + "/trimtab/agent.sock";
   return configuration;
 }
 

@@ -164,7 +164,10 @@ void CoordinatorConversation::welcomed(const wire::Welcome& message) {
 
 void CoordinatorConversation::told_unfinished(const wire::UnfinishedJobs& unfinished) {
   if (!unfinished.complete()) return parts_.retention.told(std::nullopt);
-  parts_.retention.told(std::set<std::string>(unfinished.jobs().begin(), unfinished.jobs().end()));
+  const std::set<std::string> jobs(unfinished.jobs().begin(), unfinished.jobs().end());
+  parts_.news.unfinished(jobs);
+  parts_.sessions.unfinished(jobs);
+  parts_.retention.told(jobs);
 }
 
 // Which batches may go out over this connection.

@@ -53,6 +53,11 @@ void JobContext::forget(const std::string& job) {
   fingerprints_.erase(job);
 }
 
+void JobContext::forget_all_but(const std::function<bool(const std::string& job)>& is_kept) {
+  std::erase_if(models_, [&](const auto& one) { return !is_kept(one.first); });
+  std::erase_if(fingerprints_, [&](const auto& one) { return !is_kept(one.first); });
+}
+
 const Model* JobContext::model(const std::string& job) {
   if (const auto found = models_.find(job); found != models_.end()) return &found->second;
   if (!is_plain_name(job)) return nullptr;

@@ -4,6 +4,7 @@
 // mean. From the scratch directory, where a launch has written it, so that an agent that was restarted knows it again.
 // Loop thread only.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ class JobContext {
 
   // Until its files are read again.
   void forget(const std::string& job);
+  void forget_all_but(const std::function<bool(const std::string& job)>& is_kept);
 
   // The job's model, where somebody knows it: from the job itself or from its describe command.
   [[nodiscard]] Status remember_model(const std::string& job, std::string_view model_json);

@@ -119,6 +119,7 @@ Result<std::optional<net::LogFile>> log_file(const Configuration& configuration)
 
 int run(const Configuration& configuration, const net::ServiceVariables& manager) {
   keep_own_files_private();  // its databases and logs name jobs, plans and commands; ranks' files are their jobs'
+  allow_all_descriptors();
   const bool ends_first = end_before_ranks();
   const auto log = log_file(configuration);
   if (!log.ok()) return fail(log.error());

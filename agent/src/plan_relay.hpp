@@ -4,6 +4,7 @@
 // Pure. Bounded: the latest few proposals, one stop.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ class PlanRelay {
 
   // A new launch of the job, or its end.
   void forget(const std::string& job) { jobs_.erase(job); }
+  void forget_all_but(const std::function<bool(const std::string& job)>& is_kept) {
+    std::erase_if(jobs_, [&](const auto& one) { return !is_kept(one.first); });
+  }
 
   // The kill switch is thrown: every job's proposals but incumbents are cancelled. The frames by job.
   std::map<std::string, std::vector<std::string>> cancel_trials();

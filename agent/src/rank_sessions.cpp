@@ -318,6 +318,12 @@ void RankSessions::propose(const std::string& job, std::uint64_t epoch, const st
   give_context(job, epoch);
 }
 
+void RankSessions::unfinished(const std::set<std::string>& jobs) {
+  const auto is_kept = [&](const std::string& job) { return jobs.contains(job) || parts_.ranks.is_active(job); };
+  relay_.forget_all_but(is_kept);
+  parts_.jobs.forget_all_but(is_kept);
+}
+
 void RankSessions::refuse(const std::string& job, const PlanRefuseFrame& refusal) {
   for (const auto& rank : parts_.ranks.all()) {
     if (rank.id.job == job && !rank.ended) parts_.news.tell(rank.id, rank.launch, event_of(refusal));

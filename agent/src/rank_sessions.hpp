@@ -69,6 +69,9 @@ class RankSessions final {
     relay_.forget(job);
     report_names_.erase(job);
   }
+  // No other jobs are unfinished: of those of which nothing runs here, plans and models go, which are read again from
+  // their files where somebody needs them after all.
+  void unfinished(const std::set<std::string>& jobs);
 
   // While the kill switch is thrown ranks hear of incumbents alone; what they have heard of trials' plans is cancelled.
   void hold(bool held);
@@ -81,7 +84,7 @@ class RankSessions final {
     std::uint64_t frames = 0;
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
-    std::uint64_t refused_processes = 0;  // of other users
+    std::uint64_t refused_processes = 0;  // connections: of other users, or beyond net::LocalLimits
     std::uint64_t delayed = 0;            // times that frames came too fast
     std::uint64_t reports_left_out = 0;   // values under further names than a job may have
   };

@@ -22,8 +22,11 @@ constexpr std::uint32_t kHeartbeatMs = 2000;
 // The memory of a larger frame's message is given back.
 constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
 constexpr Nanoseconds kBetweenSwitches = std::chrono::seconds(1);
-// Launches that are ended at one hello; the next hello ends others.
+// Of one node: launches that are being ended, and new ones of them in a while. A later hello ends others.
 constexpr std::size_t kMostStrays = 64;
+constexpr Nanoseconds kStrayPeriod = std::chrono::minutes(1);
+// What one hello may say was acknowledged and is gone: a batch a second for thirty years.
+constexpr std::uint64_t kMostLost = 1'000'000'000;
 
 std::int32_t bounded(std::uint32_t value) {
   return static_cast<std::int32_t>(std::min(value, 1U << 30));
@@ -101,6 +104,12 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
     if (!tenant.ok()) return refuse(peer, tenant.error().message, "node");
     said.tenant = std::move(tenant).value();
   }
+  const bool is_known = services_.members.by_node(hello.node()) != nullptr;
+  if (is_known && !hellos_[hello.node()].next(services_.clock.monotonic()).say) {
+    return refuse(peer,
+                  "node " + hello.node() + " has introduced itself " + std::to_string(LogPace::kLines) +
+                      " times within ten seconds: its agent is to try again later; see what ends its connections");
+  }
   const net::PeerAddresses seen = port_.addresses ? port_.addresses(peer) : net::PeerAddresses();
   if (said.address.empty()) said.address = seen.remote;
   said.coordinator_address = seen.local;
@@ -131,7 +140,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   tell_unfinished(*services_.members.by_peer(peer));
   const std::uint64_t believed = launches_believed();
   take_launches(hello, believed);
-  end_strays(hello);
+  end_strays(hello, believed);
   const Member here = *services_.members.by_peer(peer);
   for (const auto& [name, job] : jobs_.jobs()) {
     if (job->active()) tell_of_return(*job, hello, here, believed);
@@ -143,6 +152,8 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
 void Agents::forget(const std::string& node) {
   services_.clocks.forget(node);
   collectives_.forget(node);
+  hellos_.erase(node);
+  strays_.erase(node);
 }
 
 void Agents::tell_unfinished() {
@@ -206,7 +217,7 @@ Agents::Numbers Agents::compare_batches(std::uint64_t peer, const wire::Hello& h
     uncompared_[peer] = said;
     return Numbers::kUnknown;
   }
-  services_.counters.batches_lost += found->lost;
+  services_.counters.batches_lost += std::min(found->lost, kMostLost);
   if (found->lost > 0) {
     spdlog::warn(
         "node {}: {} batches of costs were acknowledged and are not here any more: the cost database was set back to "
@@ -274,12 +285,13 @@ void Agents::unbelieved(const std::string& node, const std::string& job, std::ui
 }
 
 // Ranks of a run that is over, or of an earlier launch, which the agent could not be told to end while it was away.
-void Agents::end_strays(const wire::Hello& hello) {
+// Launches that nobody can have given out are none.
+void Agents::end_strays(const wire::Hello& hello, std::uint64_t believed) {
   std::map<std::pair<std::string, std::uint64_t>, std::string> strays;  // with the variant
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
-    if (job == nullptr) continue;
+    if (job == nullptr || rank.launch() > believed) continue;
     const bool of_this = job->active() && job->state().launch == rank.launch();
     if (of_this && has_ranks_on(job->state(), hello.node())) continue;
     const std::string variant = rank.has_variant() ? rank.variant() : job->state().launch_variant;
@@ -288,14 +300,31 @@ void Agents::end_strays(const wire::Hello& hello) {
   for (const auto& [stray, variant] : strays) {
     const auto& [name, launch] = stray;
     const std::string tag = "stray/" + std::to_string(launch) + "/" + hello.node();
-    auto id = services_.store.command_id(jobs_.find(name)->run(), tag, hello.node());
-    if (!id.ok()) continue;
-    spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
-    // Of a job that has been launched again what these would save is older than what it has saved since.
     const JobRun& job = *jobs_.find(name);
+    const auto id = stray_command(hello.node(), job, tag);
+    if (!id) continue;
+    if (says(stray_lines_)) {
+      spdlog::warn("node {} still has ranks of launch {} of job {}; they are ended", hello.node(), launch, name);
+    }
+    // Of a job that has been launched again what these would save is older than what it has saved since.
     const KillOn kill{tag, hello.node(), launch, variant, job.active() && launch < job.state().launch};
     (void)send(hello.node(), command(kill, {*id, name, "", "", ""}));
   }
+}
+
+// The one that was sent before, or a new one: each is a commit, and a row until it is answered, so a node that says
+// anything gets few.
+std::optional<std::uint64_t> Agents::stray_command(const std::string& node, const JobRun& job, const std::string& tag) {
+  Strays& strays = strays_[node];
+  const std::pair key(job.run(), tag);
+  if (const auto sent = strays.open.find(key); sent != strays.open.end()) return sent->second;
+  const Nanoseconds now = services_.clock.monotonic();
+  if (now - strays.since >= kStrayPeriod) strays = {std::move(strays.open), now, 0};
+  if (strays.open.size() >= kMostStrays || strays.given >= kMostStrays) return std::nullopt;
+  const auto id = services_.store.command_id(job.run(), tag, node);
+  if (!id.ok()) return std::nullopt;
+  ++strays.given;
+  return strays.open.emplace(key, *id).first->second;
 }
 
 void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat) {
@@ -358,7 +387,7 @@ void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::Co
 }
 
 void Agents::batch_stored(const CostIntake::Answer& stored) {
-  if (!stored.refused.empty()) {
+  if (!stored.refused.empty() && says(refused_batches_)) {
     spdlog::error("node {}: a batch of costs is refused: {}", stored.node, stored.refused);
   }
   wire::ToAgent answer;
@@ -396,6 +425,9 @@ void Agents::command_done(const Member& member, const wire::CommandDone& done) {
   commit();  // what a command measured is there when it is done
   const auto owner = own_command(member, done.id());
   if (!owner) return;
+  if (const auto known = strays_.find(member.node); known != strays_.end()) {
+    known->second.open.erase({owner->run, owner->tag});
+  }
   const Status marked = services_.store.command_done(done.id());
   if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
   if (JobRun* job = jobs_.find_run(owner->run)) {
@@ -460,6 +492,10 @@ void Agents::trace_chunk(const Member& member, const wire::TraceChunk& chunk, st
 }
 
 void Agents::collective_stamps(const Member& member, const wire::CollectiveStamps& stamps) {
+  if (stamps.fingerprint_json().size() > kLongestFingerprint) {
+    ++services_.counters.frames_malformed;
+    return;
+  }
   const JobRun* job = jobs_.find(stamps.job());
   if (job == nullptr || !job->active()) return collectives_.take(stamps, member.node, 0);
   if (holds_rank(job->state(), member.node, stamps.rank())) {
@@ -492,6 +528,12 @@ std::string Agents::name_of(std::uint64_t peer) const {
   if (const Member* member = services_.members.by_peer(peer)) return "node " + member->node;
   const std::string address = port_.addresses ? port_.addresses(peer).remote : "";
   return address.empty() ? "an agent" : "an agent at " + address;
+}
+
+bool Agents::says(LogPace& pace) {
+  const LogPace::Answer answer = pace.next(services_.clock.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more lines of this kind were left out", answer.left_out);
+  return answer.say;
 }
 
 void Agents::closed(std::uint64_t peer, const std::string& reason) {

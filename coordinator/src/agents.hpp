@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/log_pace.hpp"
 #include "collective_intake.hpp"
 #include "cost_intake.hpp"
 #include "job_table.hpp"
@@ -83,7 +84,9 @@ class Agents {
   [[nodiscard]] std::uint64_t launches_believed() const;
   void take_launches(const wire::Hello& hello, std::uint64_t believed);
   void unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed);
-  void end_strays(const wire::Hello& hello);
+  void end_strays(const wire::Hello& hello, std::uint64_t believed);
+  [[nodiscard]] std::optional<std::uint64_t> stray_command(const std::string& node, const JobRun& job,
+                                                           const std::string& tag);
   void forget(const std::string& node);
   // To all agents, where it has changed.
   void tell_unfinished();
@@ -109,6 +112,8 @@ class Agents {
   void refuse_frame(std::uint64_t peer, const std::string& reason);
   void refuse(std::uint64_t peer, const std::string& reason, const char* kind = "agent");
   [[nodiscard]] std::string name_of(std::uint64_t peer) const;  // for the log
+  // Whether a line that a node can cause for ever is to be written, after how many were left out.
+  [[nodiscard]] bool says(LogPace& pace);
   void reply(std::uint64_t peer, const wire::ToAgent& message);
 
   Services& services_;
@@ -122,7 +127,17 @@ class Agents {
     Nanoseconds at{0};  // monotonic: when it was last taken
     bool said = false;
   };
-  std::map<std::string, KillSwitch> switches_;         // by node: what changed a moment ago
+  std::map<std::string, KillSwitch> switches_;  // by node: what changed a moment ago
+  std::map<std::string, LogPace> hellos_;       // by node: each is work for every job
+  // Commands that end strays and have no answer yet (an agent answers each, whatever it finds), by run and tag.
+  struct Strays {
+    std::map<std::pair<std::int64_t, std::string>, std::uint64_t> open;
+    Nanoseconds since{0};   // monotonic
+    std::size_t given = 0;  // new ones since then
+  };
+  std::map<std::string, Strays> strays_;  // by node
+  LogPace stray_lines_;
+  LogPace refused_batches_;
   std::map<std::uint64_t, OriginNumbers> uncompared_;  // by peer: the database could not be asked
   std::unique_ptr<wire::FromAgent> spare_;             // the last message: its memory serves the next
 };

@@ -201,7 +201,10 @@ net::HttpResponse give_order(const Call& call, Order order, const std::string& w
       return refused(call, what, job.name(), job.run(), 409, why);
     }
     const Status taken = job.obey(order, order_of(call, what, job.name(), job.run()));
-    return taken.ok() ? ok(job_document(job)) : failure(taken.error());
+    if (!taken.ok()) return failure(taken.error());
+    net::HttpResponse answer = ok(job_document(job));
+    if (!job.storage_failure().empty()) answer.status = 202;  // it waits, and a coordinator that ends now forgets it
+    return answer;
   });
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// How many costs the merged database has, for /metrics. Counting reads every batch that is not folded yet, which with a
-// thousand agents takes too long for each time that somebody looks: it is done once a minute at most. Event loop's
-// thread only.
+// How many keys of costs the merged database has, for /metrics. A server counts all of them, which takes too long for
+// each time that somebody looks: it is done once a minute at most. Event loop's thread only.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +22,7 @@ class CostCount {
   [[nodiscard]] std::optional<std::uint64_t> lately() const {
     const Nanoseconds now = clock_.monotonic();
     if (count_ && now - counted_ < kPeriod) return count_;
-    const auto count = costs_.cost_count();
+    const auto count = costs_.key_count();
     count_ = count.ok() ? std::optional(*count) : std::nullopt;
     counted_ = now;
     return count_;

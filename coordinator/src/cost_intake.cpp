@@ -21,6 +21,11 @@ constexpr std::size_t kMostKeyBytes = std::size_t{8} << 20;
 constexpr std::size_t kMostFingerprintBytes = std::size_t{4} << 20;
 constexpr std::size_t kEntryBytes = 512;
 
+Result<NamedFingerprint> too_long(const std::string& json, const std::string& name) {
+  return bad_input(name + ": its hardware fingerprint has " + std::to_string(json.size()) + " bytes; at most " +
+                   std::to_string(kLongestFingerprint) + " are taken");
+}
+
 }  // namespace
 
 const CostKey* BatchReader::key_of(const std::string& json) {
@@ -70,7 +75,8 @@ ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& 
   const std::string name = "batch " + std::to_string(batch.batch());
   ReadBatch read;
   read.number = batch.batch();
-  const auto fingerprint = fingerprint_of(batch.fingerprint_json(), name);
+  const std::string& json = batch.fingerprint_json();
+  const auto fingerprint = json.size() > kLongestFingerprint ? too_long(json, name) : fingerprint_of(json, name);
   if (batch.batch() > kLargestNumber) read.refused = name + ": batches are numbered below 2^63";
   if (!fingerprint.ok()) read.refused = fingerprint.error().message;
   if (!read.refused.empty()) {

@@ -17,6 +17,7 @@
 #include "metrics.hpp"
 #include "net/server.hpp"
 #include "retention.hpp"
+#include "schema/state_directory.hpp"
 #include "schema/wire_log.hpp"
 #include "services.hpp"
 #include "wire/agent.pb.h"
@@ -33,12 +34,16 @@ constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 // How long an agent may take for its hello.
 constexpr Nanoseconds kHelloTime = std::chrono::seconds(10);
 
-std::string default_state_directory() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
-    return std::string(state) + "/trimtab";
-  }
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "/tmp") + "/.local/state/trimtab";
+Result<std::string> default_state_directory() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string state = set("XDG_STATE_HOME"); !state.empty()) return state + "/trimtab";
+  if (const std::string home = set("HOME"); !home.empty()) return home + "/.local/state/trimtab";
+  // No place that everybody knows and may write to, such as /tmp, stands in for them.
+  return bad_input(
+      "there is no place for the state: neither XDG_STATE_HOME nor HOME is set. Name a directory with --state");
 }
 
 const std::string& or_else(const std::string& setting, const std::string& fallback) {
@@ -52,8 +57,10 @@ void say_backup(const std::string& database, const std::string& backup) {
 Result<std::string> make_state_directory(const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path directory =
-      fs::absolute(settings.state_directory.empty() ? default_state_directory() : settings.state_directory, error);
+  TRIMTAB_TRY(const std::string chosen, settings.state_directory.empty()
+                                            ? default_state_directory()
+                                            : Result<std::string>(settings.state_directory));
+  const fs::path directory = fs::absolute(chosen, error);
   // What jobs are called and how they are started is for nobody else on this machine. A directory that was there before
   // is its maker's.
   if (fs::create_directories(directory, error)) fs::permissions(directory, fs::perms::owner_all, error);
@@ -61,6 +68,7 @@ Result<std::string> make_state_directory(const Settings& settings) {
     return unavailable("the state directory " + directory.string() + " cannot be made: " + error.message() +
                        ". Name another with --state");
   }
+  TRIMTAB_TRY_STATUS(check_state_directory(directory.string()));
   return directory.string();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "net/host_text.hpp"
 #include "peer_text.hpp"
 #include "wire_events.hpp"
 
@@ -128,9 +129,10 @@ void HardwareProbing::devices_came(const NodeShare& share, const wire::ProbeRepo
 void HardwareProbing::add_endpoints(const NodeShare& share, const wire::ProbeReport& report) {
   std::vector<Endpoint> found;
   for (const wire::ProbeEndpoint& one : report.endpoints()) {
-    if (one.ranks().empty() || one.port() == 0 || one.port() > 65'535 || std::cmp_greater(found.size(), share.ranks)) {
-      continue;
-    }
+    if (one.ranks().empty() || std::cmp_greater(one.ranks_size(), share.ranks)) continue;
+    // Another node's agent connects to it.
+    if (one.port() == 0 || one.port() > 65'535 || !net::is_host_text(one.address())) continue;
+    if (std::cmp_greater(found.size(), share.ranks)) continue;
     found.push_back(
         {share.node, share.node, {one.ranks().begin(), one.ranks().end()}, one.address(), one.port(), one.counts()});
   }

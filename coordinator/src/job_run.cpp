@@ -491,9 +491,21 @@ void JobRun::carry_out(const RememberFailure& action) {
 }
 
 Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
-  const auto plan = state().epoch_hashes.find(epoch);
-  if (plan == state().epoch_hashes.end()) return {};  // of a launch that is no more
-  return measured_.add(plan->second, rank, begin_ns, bars_json);
+  const auto hash = state().epoch_hashes.find(epoch);
+  if (hash == state().epoch_hashes.end()) return {};  // of a launch that is no more
+  const PlanText* plan = drawn_plan(hash->second);
+  if (plan == nullptr) return {};
+  measured_.keep([this](const std::string& other) { return drawn_plan(other) != nullptr; });
+  return measured_.add(*plan, rank, begin_ns, bars_json);
+}
+
+// Of the plans that a report may show: the first, the incumbent, those it may go back to, and the one on trial.
+const PlanText* JobRun::drawn_plan(const std::string& hash) const {
+  if (state().initial.hash == hash) return &state().initial;
+  if (state().incumbent.hash == hash) return &state().incumbent;
+  if (state().has_trial() && state().trials.back().plan.hash == hash) return &state().trials.back().plan;
+  const auto replaced = std::ranges::find(state().replaced, hash, [](const auto& one) { return one.plan.hash; });
+  return replaced == state().replaced.end() ? nullptr : &replaced->plan;
 }
 
 // For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.

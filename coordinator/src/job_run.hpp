@@ -41,6 +41,7 @@ class JobRun {
   // A rank's picture of one of its steps.
   [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
                                 const std::string& bars_json);
+  [[nodiscard]] std::size_t pictures() const { return measured_.pictures(); }
 
   [[nodiscard]] std::int64_t run() const { return run_; }
   [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
@@ -73,6 +74,7 @@ class JobRun {
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
   [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
+  [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }

@@ -2,7 +2,6 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +19,7 @@
 
 #include "coordinator/daemon.hpp"
 #include "coordinator/settings.hpp"
+#include "net/descriptor_limit.hpp"
 #include "net/log_file.hpp"
 #include "net/service_notice.hpp"
 
@@ -62,19 +62,14 @@ int report(const Error& error) {
   return exit_code(error.kind);
 }
 
-// A connection is a descriptor, and shells allow 1024 of them where nobody says otherwise.
-void allow_descriptors(std::uint32_t connections) {
-  constexpr rlim_t kOthers = 64;
-  const rlim_t wanted = connections + kOthers;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur >= wanted) return;
+void allow_connections(std::uint32_t connections) {
+  constexpr std::uint64_t kOthers = 64;
+  const std::uint64_t wanted = connections + kOthers;
+  const std::uint64_t allowed = net::allow_descriptors(wanted);
+  if (allowed >= wanted) return;
   spdlog::warn(
       "max_connections is {}, but this process may have {} files open: raise its limit (ulimit -Hn, LimitNOFILE)",
-      connections, limit.rlim_cur);
+      connections, allowed);
 }
 
 Result<std::optional<net::LogFile>> log_file(const Settings& settings) {
@@ -89,7 +84,7 @@ int run(const Settings& settings, const net::ServiceVariables& manager) {
   if (!log.ok()) return report(log.error());
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
-  allow_descriptors(settings.max_connections);
+  allow_connections(settings.max_connections);
   const SystemClock clock;
   net::EventLoop loop;
   net::ServiceNotice notice(loop, manager);

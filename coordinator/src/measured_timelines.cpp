@@ -40,20 +40,45 @@ double milliseconds(const json& nanoseconds) {
 
 }  // namespace
 
-Status MeasuredTimelines::add(const std::string& hash, std::int32_t rank, std::uint64_t begin_ns,
+Status MeasuredTimelines::add(const PlanText& plan, std::int32_t rank, std::uint64_t begin_ns,
                               const std::string& bars_json) {
   const json bars = parse_bars(bars_json);
   if (!bars.is_array() || bars.size() > kMaxBars || !std::ranges::all_of(bars, is_bar)) {
     return bad_input("a timeline must be a list of at most 4096 [kind, begin_ns, end_ns], in at most " +
                      std::to_string(kMaxBytes) + " bytes");
   }
-  if (plans_.size() >= kMaxPlans && !plans_.contains(hash)) return {};
+  auto known = plans_.find(plan.hash);
+  if (known == plans_.end()) known = plans_.emplace(plan.hash, stages_of(plan.json)).first;
+  const auto drawn = known->second.find(rank);
+  if (drawn == known->second.end()) return {};
   Picture picture{begin_ns, {}};
+  picture.bars.reserve(bars.size());
   for (const json& bar : bars) {
-    picture.bars.push_back({bar[0].get<std::string>(), milliseconds(bar[1]), milliseconds(bar[2])});
+    picture.bars.push_back(
+        {*timeline_kind_named(bar[0].get_ref<const std::string&>()), milliseconds(bar[1]), milliseconds(bar[2])});
   }
-  plans_[hash][rank] = std::move(picture);
+  drawn->second = std::move(picture);
   return {};
+}
+
+MeasuredTimelines::Stages MeasuredTimelines::stages_of(const std::string& plan_json) {
+  const auto plan = parse_plan(plan_json, "plan");
+  Stages stages;
+  if (!plan.ok()) return stages;
+  for (const Stage& stage : plan->stages) stages[stage.devices.front()];
+  return stages;
+}
+
+void MeasuredTimelines::keep(const std::function<bool(const std::string& hash)>& wanted) {
+  std::erase_if(plans_, [&wanted](const auto& plan) { return !wanted(plan.first); });
+}
+
+std::size_t MeasuredTimelines::pictures() const {
+  std::size_t count = 0;
+  for (const auto& [hash, stages] : plans_) {
+    for (const auto& [device, picture] : stages) count += picture.bars.empty() ? 0 : 1;
+  }
+  return count;
 }
 
 std::string MeasuredTimelines::timeline_json(const std::string& hash, const std::string& plan_json) const {
@@ -64,7 +89,7 @@ std::string MeasuredTimelines::timeline_json(const std::string& hash, const std:
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
   for (const Stage& stage : plan->stages) {
     const auto picture = ranks->second.find(stage.devices.front());
-    if (picture == ranks->second.end()) return "[]";
+    if (picture == ranks->second.end() || picture->second.bars.empty()) return "[]";
     stages.push_back(&picture->second);
     first = std::min(first, picture->second.begin_ns);
   }
@@ -74,7 +99,7 @@ std::string MeasuredTimelines::timeline_json(const std::string& hash, const std:
     const double offset = late < kSameClockNs ? static_cast<double>(late) / 1e6 : 0.0;
     for (const Bar& bar : stages[stage]->bars) {
       events.push_back({{"stage", stage},
-                        {"kind", bar.kind},
+                        {"kind", to_string(bar.kind)},
                         {"microbatch", -1},
                         {"begin_ms", bar.begin_ms + offset},
                         {"end_ms", bar.end_ms + offset}});

@@ -1,26 +1,30 @@
 #pragma once
 
 // Gantt pictures of steps as the ranks' own ranges saw them, by plan: the measured beside the predicted timeline of the
-// report. In memory only, bounded. Loop thread only.
+// report. In memory only; a hundred kilobytes a stage of each plan at most. Loop thread only.
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/timeline.hpp"
+#include "tuning/planning.hpp"
 
 namespace trimtab::coordinator {
 
 class MeasuredTimelines {
  public:
-  static constexpr std::size_t kMaxPlans = 64;
-
-  // One rank's step under the plan of `hash`. `bars_json` comes from a peer and is checked: a list of
-  // [kind, begin_ns, end_ns]. A later picture of the same plan and rank replaces the earlier one.
-  [[nodiscard]] Status add(const std::string& hash, std::int32_t rank, std::uint64_t begin_ns,
+  // One rank's step under `plan`. `bars_json` comes from a peer and is checked: a list of [kind, begin_ns, end_ns]. A
+  // later picture of the same plan and rank replaces the earlier one. Of ranks that timeline_json() does not draw
+  // nothing is kept.
+  [[nodiscard]] Status add(const PlanText& plan, std::int32_t rank, std::uint64_t begin_ns,
                            const std::string& bars_json);
+  // Plans whose hashes are not `wanted` any more go.
+  void keep(const std::function<bool(const std::string& hash)>& wanted);
+  [[nodiscard]] std::size_t pictures() const;
 
   // A list of {stage, kind, microbatch, begin_ms, end_ms}, one row a stage (its first replica's); "[]" while a stage's
   // picture is missing. Clocks of one node are the same; those of several nodes are aligned at the step's beginning.
@@ -28,7 +32,7 @@ class MeasuredTimelines {
 
  private:
   struct Bar {
-    std::string kind;
+    TimelineKind kind = TimelineKind::kForward;
     double begin_ms = 0;
     double end_ms = 0;
   };
@@ -36,7 +40,10 @@ class MeasuredTimelines {
     std::uint64_t begin_ns = 0;
     std::vector<Bar> bars;
   };
-  std::map<std::string, std::map<std::int32_t, Picture>> plans_;
+  // By the first device of each stage; without bars until a picture comes.
+  using Stages = std::map<std::int32_t, Picture>;
+  [[nodiscard]] static Stages stages_of(const std::string& plan_json);
+  std::map<std::string, Stages> plans_;
 };
 
 }  // namespace trimtab::coordinator

@@ -16,7 +16,6 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
 constexpr std::size_t kLongestNode = 255;
 constexpr std::size_t kLongestInstance = 64;
 constexpr std::size_t kLongestRelease = 64;

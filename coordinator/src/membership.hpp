@@ -27,6 +27,9 @@ namespace trimtab::coordinator {
 // A node that has been silent for longer is lost, where the configuration does not say otherwise.
 inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
 
+// A node's hardware fingerprint (JSON), in bytes, wherever one comes from.
+inline constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
+
 // Names that are remembered at most: whoever may connect without TLS can say any.
 inline constexpr std::size_t kMostNodes = 16384;
 

@@ -215,10 +215,12 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
   // All from the first scrape on: a counter that appears with its first event hides it.
-  std::map<std::string, double> refusals = {
-      {"tls", 0},       {"unauthenticated", 0}, {"forbidden", 0}, {"agent", 0}, {"foreign", 0},
-      {"malformed", 0}, {"too_large", 0},       {"slow", 0},      {"full", 0},  {"job", 0},
-      {"rate", 0}};
+  std::map<std::string, double> refusals = {{"tls", 0},       {"unauthenticated", 0},
+                                            {"forbidden", 0}, {"agent", 0},
+                                            {"foreign", 0},   {"malformed", 0},
+                                            {"too_large", 0}, {"slow", 0},
+                                            {"full", 0},      {"job", 0},
+                                            {"rate", 0},      {"node", 0}};
   for (const auto& [reason, count] : services.refusals.counts()) refusals[reason] = count;
   page.labelled("trimtab_refused_total", "counter", "Connections and requests that were turned away, by why.", "reason",
                 refusals);
@@ -228,9 +230,9 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   page.labelled("trimtab_foreign_messages_total", "counter",
                 "Messages of nodes about ranks, commands and traces of others, which changed nothing.", "what",
                 foreign);
-  if (const auto costs = services.cost_count.lately()) {
-    page.single("trimtab_costs", "gauge", "Costs in the merged database, in the last minute.",
-                static_cast<double>(*costs));
+  if (const auto keys = services.cost_count.lately()) {
+    page.single("trimtab_cost_keys", "gauge", "Keys that costs of any hardware and source are stored under.",
+                static_cast<double>(*keys));
   }
   if (services.exporter) {
     std::vector<net::Metric> exports;

@@ -19,7 +19,7 @@ void Retention::tick() {
 bool Retention::forget_some() {
   const std::int64_t now_ns = services_.clock.wall().count();
   bool more = false;
-  for (const auto& outcome : {forget_of_runs(now_ns), forget_of_audit(now_ns)}) {
+  for (const auto& outcome : {forget_of_runs(now_ns), forget_of_audit(now_ns), fold_costs()}) {
     if (outcome.ok()) {
       more = more || *outcome;
       continue;
@@ -62,6 +62,13 @@ Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
   if (removed > 0 && removed < static_cast<std::uint64_t>(kAuditRows))
     next_audit_ = now + limits_.audit / kAuditRemovals;
   return removed == static_cast<std::uint64_t>(kAuditRows);
+}
+
+// By no age on the wall clock, and nothing is lost by it: done also while that cannot be trusted.
+Result<bool> Retention::fold_costs() {
+  auto more = idle_origins_.fold_some();
+  if (!more.ok()) return wrap("cannot fold the costs of idle origins", more.error());
+  return more;
 }
 
 }  // namespace trimtab::coordinator

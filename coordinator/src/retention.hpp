@@ -1,14 +1,16 @@
 #pragma once
 
-// Forgets what is over for long: runs with all that belongs to them, and entries of the audit log. A slice of a bounded
-// size at each tick, so that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes
-// on at the next start. The database gives the room to what comes next. Nothing goes while the wall clock cannot be
-// trusted (base/clock_agreement.hpp). Event loop's thread only.
+// Forgets what is over for long: runs with all that belongs to them, entries of the audit log, and batch by batch what
+// idle origins of costs have sent, which becomes one sum (idle_origins.hpp). A slice of a bounded size at each tick, so
+// that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes on at the next start.
+// The database gives the room to what comes next. Nothing is lost while the wall clock cannot be trusted
+// (base/clock_agreement.hpp). Event loop's thread only.
 
 #include <cstdint>
 #include <set>
 
 #include "base/clock_agreement.hpp"
+#include "idle_origins.hpp"
 #include "job_table.hpp"
 #include "services.hpp"
 
@@ -23,7 +25,11 @@ class Retention {
   };
 
   Retention(Services& services, JobTable& jobs, Limits limits)
-      : services_(services), jobs_(jobs), limits_(limits), clocks_(services.clock.monotonic(), services.clock.wall()) {}
+      : services_(services),
+        jobs_(jobs),
+        limits_(limits),
+        clocks_(services.clock.monotonic(), services.clock.wall()),
+        idle_origins_(services.costs, services.clock) {}
 
   // A slice, where something is due; after a look that found nothing the next one is kPeriod later.
   void tick();
@@ -39,6 +45,7 @@ class Retention {
   [[nodiscard]] bool forget_some();
   [[nodiscard]] Result<bool> forget_of_runs(std::int64_t now_ns);
   [[nodiscard]] Result<bool> forget_of_audit(std::int64_t now_ns);
+  [[nodiscard]] Result<bool> fold_costs();
   // False for what is kept for ever.
   [[nodiscard]] bool may_go(Nanoseconds limit) const;
 
@@ -46,6 +53,7 @@ class Retention {
   JobTable& jobs_;
   const Limits limits_;
   ClockAgreement clocks_;
+  IdleOrigins idle_origins_;
   Nanoseconds next_look_{0};
   Nanoseconds next_audit_{0};
   std::set<std::int64_t> unreadable_;  // runs that stay

@@ -192,6 +192,11 @@ std::string text_of(const toml::node& node) {
   return out.str();
 }
 
+// What somebody may have written a password into stands in no message.
+bool may_hold_secret(std::string_view name) {
+  return name == "otlp_endpoint" || name.ends_with("_database");
+}
+
 }  // namespace
 
 const std::vector<SettingKey>& setting_keys() {
@@ -264,7 +269,8 @@ Status apply_setting(Settings& settings, std::string_view name, const std::strin
     if (key.name != name) continue;
     const Status applied = key.apply(settings, value);
     if (applied.ok()) return {};
-    return bad_input(place + ": " + std::string(name) + " = '" + value + "': " + applied.error().message);
+    const std::string said = may_hold_secret(name) ? "" : " = '" + value + "'";
+    return bad_input(place + ": " + std::string(name) + said + ": " + applied.error().message);
   }
   return unknown_key(name, place);
 }

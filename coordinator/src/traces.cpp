@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "peer_text.hpp"
 #include "request_body.hpp"
 
 namespace trimtab::coordinator {
@@ -15,6 +16,8 @@ using nlohmann::json;
 
 constexpr double kMostSeconds = 600;
 constexpr std::uint32_t kMostSteps = 10'000;
+constexpr int kMostRanks = 1024;
+constexpr std::size_t kLongestRemark = 256;
 
 json rank_json(const wire::TracedRank& rank) {
   json one = {{"rank", rank.rank()},           {"records", rank.records()},
@@ -22,6 +25,18 @@ json rank_json(const wire::TracedRank& rank) {
               {"truncated", rank.truncated()}, {"steps", rank.steps()}};
   if (!rank.remark().empty()) one["remark"] = rank.remark();
   return one;
+}
+
+// A node has no more ranks, and they say no more.
+wire::TraceEnd kept_of(const wire::TraceEnd& end) {
+  wire::TraceEnd kept;
+  kept.set_id(end.id());
+  for (int i = 0; i < std::min(end.ranks_size(), kMostRanks); ++i) {
+    wire::TracedRank& rank = *kept.add_ranks();
+    rank = end.ranks(i);
+    rank.set_remark(first_of(end.ranks(i).remark(), kLongestRemark));
+  }
+  return kept;
 }
 
 }  // namespace
@@ -96,7 +111,7 @@ bool Traces::ended(const std::string& node, const wire::TraceEnd& end) {
   const auto found = trace->second.nodes.find(node);
   if (end.node() != node || found == trace->second.nodes.end()) return false;
   found->second.ended = true;
-  found->second.account = end;
+  found->second.account = kept_of(end);
   return true;
 }
 

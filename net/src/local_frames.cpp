@@ -40,6 +40,8 @@ std::optional<LocalFrameCutter::Frame> LocalFrameCutter::next() {
   if (pending_.size() < whole) return std::nullopt;
   Frame frame{pending_.substr(kLocalLengthBytes, length), pending_.size() == whole};
   pending_.erase(0, whole);
+  // Who has once sent a large frame does not keep its memory.
+  if (held_bytes() > 0 && pending_.size() <= kSmallBuffer) pending_.shrink_to_fit();
   return frame;
 }
 

@@ -12,6 +12,7 @@ namespace trimtab::net {
 
 inline constexpr std::size_t kMaxLocalFrameBytes = 1U << 20;
 inline constexpr std::size_t kLocalLengthBytes = 4;
+inline constexpr std::size_t kSmallBuffer = 16 * 1024;
 
 // REQUIRES: json.size() <= kMaxLocalFrameBytes.
 [[nodiscard]] std::string frame_for(std::string_view json);
@@ -30,6 +31,10 @@ class LocalFrameCutter {
   // Why the stream cannot go on, where a length was out of range; else empty.
   [[nodiscard]] const std::string& broken() const { return broken_; }
   [[nodiscard]] bool holds_a_part() const { return !pending_.empty(); }
+  // What it takes of memory beyond a small buffer, which is everybody's.
+  [[nodiscard]] std::size_t held_bytes() const {
+    return pending_.capacity() > kSmallBuffer ? pending_.capacity() - kSmallBuffer : 0;
+  }
 
  private:
   std::string pending_;

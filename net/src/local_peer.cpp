@@ -24,11 +24,40 @@ constexpr std::size_t kMaxDescriptorsPerMessage = 4;
 
 }  // namespace
 
-LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate)
-    : io_(io), socket_(io, descriptor), pause_(io), handlers_(std::move(handlers)), rate_(max_rate) {}
+LocalPeer::LocalPeer(asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate,
+                     std::shared_ptr<HalfFrames> half_frames)
+    : io_(io),
+      socket_(io, descriptor),
+      pause_(io),
+      introduction_(io),
+      handlers_(std::move(handlers)),
+      rate_(max_rate),
+      half_frames_(std::move(half_frames)) {}
 
 LocalPeer::~LocalPeer() {
+  hold(0);
   drop_descriptor();
+}
+
+void LocalPeer::start(Nanoseconds introduction) {
+  wait_to_read();
+  introduction_.expires_after(introduction);
+  introduction_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (!cancelled && !self->introduced_) self->turn_away("it did not say a whole frame in time");
+  });
+}
+
+// What it held is others' at once.
+void LocalPeer::turn_away(const std::string& reason) {
+  if (ended_ || closing_) return;
+  hold(0);
+  handlers_.turned_away(reason);
+  close(reason);
+}
+
+void LocalPeer::hold(std::size_t bytes) {
+  half_frames_->bytes += bytes - held_;
+  held_ = bytes;
 }
 
 bool LocalPeer::send(std::string_view json) {
@@ -51,6 +80,8 @@ void LocalPeer::close(std::string reason) {
 void LocalPeer::abort() {
   ended_ = true;
   pause_.cancel();
+  introduction_.cancel();
+  hold(0);
   error_code ignored;
   socket_.close(ignored);
 }
@@ -107,7 +138,11 @@ LocalPeer::Read LocalPeer::receive() {
   if ((message.msg_flags & MSG_CTRUNC) != 0) close("it sent too many descriptors at once");
   cutter_.add({bytes.data(), static_cast<std::size_t>(count)});
   deliver();
-  return ended_ ? Read::kEnded : Read::kAgain;
+  if (ended_) return Read::kEnded;
+  if (half_frames_->bytes <= half_frames_->most || held_ == 0) return Read::kAgain;
+  turn_away("frames of all processes that are not whole take more than " + std::to_string(half_frames_->most) +
+            " bytes, and its own is among them");
+  return Read::kEnded;
 }
 
 void LocalPeer::keep_descriptors(const msghdr& message) {
@@ -133,10 +168,12 @@ void LocalPeer::deliver() {
   while (!ended_ && !closing_ && wait_.count() == 0) {
     auto frame = cutter_.next();
     if (!frame) break;
+    if (!std::exchange(introduced_, true)) introduction_.cancel();
     wait_ = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), frame->json.size());
     handlers_.frame(frame->json, frame->ends_the_bytes ? std::exchange(received_descriptor_, -1) : -1);
   }
   if (!cutter_.broken().empty()) close(cutter_.broken());
+  if (!ended_ && !closing_) hold(cutter_.held_bytes());
 }
 
 void LocalPeer::wait_to_write() {

@@ -1,7 +1,7 @@
 #pragma once
 
-// One process on the agent's Unix socket: frames in with their descriptors, frames out through a bounded queue.
-// Loop thread only.
+// One process on the agent's Unix socket: frames in with their descriptors, frames out through a bounded queue. It has
+// a time for its first whole frame, and may be silent for as long as it likes from then on. Loop thread only.
 
 #include <sys/types.h>
 
@@ -19,23 +19,32 @@
 
 namespace trimtab::net {
 
+// What frames that have not come to their end take together, of all connections.
+struct HalfFrames {
+  std::size_t most = 0;
+  std::size_t bytes = 0;
+};
+
 class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
  public:
   static constexpr std::size_t kMaxQueuedBytes = 8U << 20;
 
   struct Handlers {
     std::function<void(std::string_view json, int descriptor)> frame;
-    std::function<void(const std::string& reason)> ended;  // once, unless abort() came first
-    std::function<void()> delayed;                         // its frames come too fast
+    std::function<void(const std::string& reason)> ended;        // once, unless abort() came first
+    std::function<void()> delayed;                               // its frames come too fast
+    std::function<void(const std::string& reason)> turned_away;  // before `ended`: it is beyond a limit
   };
 
   // Takes over `descriptor`, a connected non-blocking socket.
-  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate);
+  LocalPeer(boost::asio::io_context& io, int descriptor, Handlers handlers, const Rate& max_rate,
+            std::shared_ptr<HalfFrames> half_frames);
   ~LocalPeer();
   LocalPeer(const LocalPeer&) = delete;
   LocalPeer& operator=(const LocalPeer&) = delete;
 
-  void start() { wait_to_read(); }
+  // `introduction`: how long it may take for its first frame.
+  void start(Nanoseconds introduction);
   bool send(std::string_view json);
   // Ends the connection; `ended` comes later, on the loop.
   void close(std::string reason);
@@ -52,6 +61,8 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   Read receive();
   void keep_descriptors(const struct msghdr& message);
   void deliver();
+  void hold(std::size_t bytes);
+  void turn_away(const std::string& reason);
   void wait_to_write();
   bool write_some();
   void end(const std::string& reason);
@@ -60,6 +71,7 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   boost::asio::io_context& io_;
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer pause_;
+  boost::asio::steady_timer introduction_;
   Handlers handlers_;
   LocalFrameCutter cutter_;
   RateLimit rate_;
@@ -67,6 +79,9 @@ class LocalPeer final : public std::enable_shared_from_this<LocalPeer> {
   int received_descriptor_ = -1;
   std::string outgoing_;
   bool writing_ = false;
+  std::shared_ptr<HalfFrames> half_frames_;
+  std::size_t held_ = 0;  // of those
+  bool introduced_ = false;
   bool closing_ = false;
   bool ended_ = false;
 };

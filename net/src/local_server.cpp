@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
@@ -28,13 +29,15 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::Implementation> {
   Implementation(asio::io_context& io_context, SocketFile socket_file, LocalServerHandlers server_handlers,
-                 const Rate& rate)
+                 const Rate& rate, const LocalLimits& server_limits)
       : io(io_context),
         file(std::move(socket_file)),
         listener(io_context, file.descriptor()),
         pause(io_context),
         handlers(std::move(server_handlers)),
-        max_rate(rate) {}
+        max_rate(rate),
+        limits(server_limits),
+        half_frames(std::make_shared<HalfFrames>(HalfFrames{server_limits.half_frame_bytes, 0})) {}
   ~Implementation() {
     if (!stopped) listener.release();
   }
@@ -63,7 +66,15 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     return true;
   }
 
-  [[nodiscard]] std::string objection(bool known, uid_t uid) const {
+  // A pid of 0 is that of any process outside the agent's container.
+  [[nodiscard]] bool has_too_many(pid_t pid) const {
+    if (pid == 0) return false;
+    const auto own = std::ranges::count_if(peers, [pid](const auto& one) { return one.second.pid == pid; });
+    return std::cmp_greater_equal(own, limits.connections_of_process);
+  }
+
+  [[nodiscard]] std::string objection(bool known, const ucred& credentials) const {
+    const uid_t uid = credentials.uid;
     if (!known) return "the kernel does not say who it is";
     if (!users.knows(uid)) {
       return "its user has no number in the agent's container (user namespace), where it is shown as " +
@@ -72,6 +83,10 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     if (!peer_admitted(uid, ::geteuid())) {
       return "user " + std::to_string(uid) + " may not speak to the agent of user " + std::to_string(::geteuid());
     }
+    if (has_too_many(credentials.pid)) {
+      return "it has " + std::to_string(limits.connections_of_process) +
+             " connections already, and a rank needs one and one for its ring";
+    }
     return peers.size() < kMaxPeers ? "" : "there are " + std::to_string(kMaxPeers) + " connections already";
   }
 
@@ -79,7 +94,7 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     ucred credentials{};
     socklen_t size = sizeof credentials;
     const bool known = ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-    if (const std::string why = objection(known, credentials.uid); !why.empty()) {
+    if (const std::string why = objection(known, credentials); !why.empty()) {
       ::close(descriptor);
       if (handlers.refused) handlers.refused(credentials.pid, credentials.uid, why);
       return;
@@ -90,11 +105,12 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
         io, descriptor,
         LocalPeer::Handlers{[weak, id](std::string_view json, int received) { deliver(weak, id, json, received); },
                             [weak, id](const std::string& reason) { ended(weak, id, reason); },
-                            [weak, id] { delayed(weak, id); }},
-        max_rate);
-    peers.emplace(id, peer);
+                            [weak, id] { delayed(weak, id); },
+                            [weak, credentials](const std::string& reason) { turned_away(weak, credentials, reason); }},
+        max_rate, half_frames);
+    peers.emplace(id, Peer{peer, credentials.pid});
     if (handlers.opened) handlers.opened(id, credentials.pid, credentials.uid);
-    peer->start();
+    peer->start(limits.introduction);
   }
 
   static void deliver(const std::weak_ptr<Implementation>& weak, LocalPeerId id, std::string_view json, int received) {
@@ -114,6 +130,11 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     if (self && !self->stopped && self->handlers.delayed) self->handlers.delayed(id);
   }
 
+  static void turned_away(const std::weak_ptr<Implementation>& weak, const ucred& who, const std::string& reason) {
+    const auto self = weak.lock();
+    if (self && !self->stopped && self->handlers.refused) self->handlers.refused(who.pid, who.uid, reason);
+  }
+
   void stop() {
     if (stopped) return;
     stopped = true;
@@ -122,7 +143,7 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
     file.close();
     const auto gone = std::exchange(peers, {});
     for (const auto& [id, peer] : gone) {
-      peer->abort();
+      peer.connection->abort();
       if (handlers.closed) handlers.closed(id, "the agent stops");
     }
   }
@@ -133,17 +154,24 @@ struct LocalServer::Implementation : std::enable_shared_from_this<LocalServer::I
   asio::steady_timer pause;
   LocalServerHandlers handlers;
   Rate max_rate;
+  LocalLimits limits;
+  std::shared_ptr<HalfFrames> half_frames;
   UserNamespace users = own_user_namespace();
   LocalPeerId last_id = 0;
-  std::map<LocalPeerId, std::shared_ptr<LocalPeer>> peers;
+  struct Peer {
+    std::shared_ptr<LocalPeer> connection;
+    pid_t pid = 0;
+  };
+  std::map<LocalPeerId, Peer> peers;
   bool stopped = false;
 };
 
 Result<std::unique_ptr<LocalServer>> LocalServer::start(EventLoop& loop, const std::string& path,
-                                                        LocalServerHandlers handlers, const Rate& max_rate) {
+                                                        LocalServerHandlers handlers, const Rate& max_rate,
+                                                        const LocalLimits& limits) {
   TRIMTAB_TRY(auto file, SocketFile::listen(path));
   auto implementation =
-      std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers), max_rate);
+      std::make_shared<Implementation>(loop.context().io, std::move(file), std::move(handlers), max_rate, limits);
   implementation->accept();
   return std::unique_ptr<LocalServer>(new LocalServer(std::move(implementation)));
 }
@@ -158,13 +186,13 @@ LocalServer::~LocalServer() {
 bool LocalServer::send(LocalPeerId peer, std::string_view json) {
   const auto found = implementation_->peers.find(peer);
   if (found == implementation_->peers.end()) return false;
-  const auto kept = found->second;
+  const auto kept = found->second.connection;
   return kept->send(json);
 }
 
 void LocalServer::close(LocalPeerId peer) {
   const auto found = implementation_->peers.find(peer);
-  if (found != implementation_->peers.end()) found->second->close("closed by the agent");
+  if (found != implementation_->peers.end()) found->second.connection->close("closed by the agent");
 }
 
 void LocalServer::stop() {

@@ -23,6 +23,8 @@ namespace {
 using cost_tables::CostPlace;
 using cost_tables::CostQuery;
 
+constexpr std::size_t kFoldedAtOnce = 16;
+
 DatabaseMode database_mode(OpenMode mode) {
   return mode == OpenMode::kCreate      ? DatabaseMode::kCreate
          : mode == OpenMode::kReadWrite ? DatabaseMode::kReadWrite
@@ -40,6 +42,12 @@ class BySource {
  private:
   Statistics measured_;
   Statistics imported_;
+};
+
+// Of keys up to and with an id: none is ever removed, and a file gives ids in their order.
+struct KeyCount {
+  std::uint64_t count = 0;
+  std::int64_t last = 0;
 };
 
 Status check_batch(const BatchId& batch, const std::string& source) {
@@ -60,6 +68,7 @@ Error keyless(std::int64_t id) {
 struct CostDatabase::Implementation {
   Database database;
   KnownRows known = {};
+  KeyCount keys = {};
 
   // All that is there of one moment.
   template <typename Each>
@@ -111,6 +120,22 @@ Result<std::vector<bool>> CostDatabase::add_batches(std::span<const CostBatch> b
 
 Result<OriginFindings> CostDatabase::compare(const OriginNumbers& said) {
   return find_of_origin(implementation_->database, said);
+}
+
+Result<std::vector<UnfoldedOrigin>> CostDatabase::unfolded_origins(std::int64_t after, std::size_t most) const {
+  return cost_tables::unfolded_origins(implementation_->database, after, most);
+}
+
+Result<std::size_t> CostDatabase::fold_origins(std::span<const std::string> names) {
+  std::size_t done = 0;
+  if (names.empty()) return done;
+  Database& database = implementation_->database;
+  const auto fold = [&]() -> Status {
+    TRIMTAB_TRY(done, cost_tables::fold_some(database, names.first(std::min(names.size(), kFoldedAtOnce))));
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(database.transaction(fold));
+  return done;
 }
 
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
@@ -194,6 +219,18 @@ Result<std::uint64_t> CostDatabase::cost_count() const {
   };
   TRIMTAB_TRY_STATUS(implementation_->database.snapshot(read));
   return count;
+}
+
+// On a server a lower id may be committed later, and an older copy may have been restored: all keys are counted there.
+Result<std::uint64_t> CostDatabase::key_count() const {
+  const Database& database = implementation_->database;
+  KeyCount& known = implementation_->keys;
+  if (names_server(database.name())) known = {};
+  TRIMTAB_TRY(const auto rows,
+              database.query("SELECT COUNT(*), COALESCE(MAX(id), ?1) FROM cost_keys WHERE id > ?1", {known.last}));
+  known.count += static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+  known.last = as_integer(rows[0][1]);
+  return std::uint64_t{known.count};
 }
 
 Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {

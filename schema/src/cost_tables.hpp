@@ -10,11 +10,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "schema/cost.hpp"
+#include "schema/cost_database.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab::cost_tables {
@@ -59,5 +61,10 @@ using CostSums = std::map<CostPlace, Statistics>;
 [[nodiscard]] Status fold(Database& database, const Origin& origin);
 // The same for all batches up to `end`, of which some may be missing: those count as without costs from now on.
 [[nodiscard]] Status fold_until(Database& database, const Origin& origin, std::int64_t end);
+// As CostDatabase::fold_origins(), of all these names.
+[[nodiscard]] Result<std::size_t> fold_some(Database& database, std::span<const std::string> names);
+// As CostDatabase::unfolded_origins().
+[[nodiscard]] Result<std::vector<UnfoldedOrigin>> unfolded_origins(const Database& database, std::int64_t after,
+                                                                   std::size_t most);
 
 }  // namespace trimtab::cost_tables

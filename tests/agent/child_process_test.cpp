@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,20 @@ TEST_CASE("what the agent makes is its user's alone, and a child has the file ma
   keep_own_files_private();
   CHECK(output_of(request_for({"sh", "-c", "umask"})) == "0027\n");
   CHECK(::umask(0022) == 0077);
+}
+
+TEST_CASE("the agent may have all the descriptors that the system allows, and a child as many as it was started with") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{200, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  allow_all_descriptors();
+  allow_all_descriptors();
+  rlimit now{};
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  CHECK(now.rlim_cur == before.rlim_max);
+  CHECK(output_of(request_for({"sh", "-c", "ulimit -Sn"})) == "200\n");
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("where memory runs out the agent ends before its children, also when it has no rights") {

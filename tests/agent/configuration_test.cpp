@@ -185,6 +185,25 @@ TEST_CASE("the default places are those the user may write to") {
   CHECK(user.socket == "/run/user/7/trimtab/agent.sock");
   CHECK(user.state == "/home/u/.local/state/trimtab/agent");
   CHECK(user.node == "host");
+  CHECK(default_configuration(false, {{"XDG_STATE_HOME", "/s"}}, "host").state == "/s/trimtab/agent");
+}
+
+TEST_CASE("where the environment names no place for the state one must be named, and the socket stands there") {
+  for (const char* home : {"", "/home/u"}) {
+    const auto chosen = configure(default_configuration(false, {{"HOME", home}}, "host"), {}, {}, {});
+    REQUIRE(chosen.ok());
+    CHECK(check_state(*chosen).ok() == (*home != '\0'));
+  }
+  const auto nowhere =
+      configure(default_configuration(false, {{"XDG_RUNTIME_DIR", "/run/user/7"}}, "host"), {}, {}, {});
+  REQUIRE(nowhere.ok());
+  CHECK(nowhere->state.empty());
+  CHECK(check_state(*nowhere).error().kind == ErrorKind::kBadInput);
+  CHECK(check_state(*nowhere).error().message.find("--state") != std::string::npos);
+  const auto named = configure(default_configuration(false, {}, "host"), {}, {}, {{"state", "/srv/agent"}});
+  REQUIRE(named.ok());
+  CHECK(check_state(*named).ok());
+  CHECK(named->socket == "/srv/agent/agent.sock");
 }
 
 TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {

@@ -221,3 +221,33 @@ TEST_CASE("a hello names every job that has files here, so that they are kept wh
   CHECK(hello.hello().launches_size() == 4096);
   CHECK(hello.hello().launches(0).launch() == 7);
 }
+
+TEST_CASE("a job's end that the coordinator has had and says is over is not announced again") {
+  Rig rig;
+  for (const char* job : {"over", "unfinished"}) {
+    wire::RankEvent ended;
+    ended.mutable_exited()->set_exit_code(0);
+    rig.news.tell({job, "", 0}, 1, std::move(ended));
+  }
+  const auto announced = [&] {
+    rig.sent.clear();
+    rig.welcome();
+    std::vector<std::string> jobs;
+    for (const wire::FromAgent& message : rig.sent) {
+      if (message.has_rank_event()) jobs.push_back(message.rank_event().job());
+    }
+    return jobs;
+  };
+  const auto told = [&](bool complete) {
+    wire::ToAgent message;
+    message.mutable_unfinished_jobs()->set_complete(complete);
+    if (complete) message.mutable_unfinished_jobs()->add_jobs("unfinished");
+    rig.hear(message);
+  };
+  using Jobs = std::vector<std::string>;
+  CHECK(announced() == Jobs{"over", "unfinished"});
+  told(false);
+  CHECK(announced() == Jobs{"over", "unfinished"});
+  told(true);
+  CHECK(announced() == Jobs{"unfinished"});
+}

@@ -1,7 +1,10 @@
 #include "job_context.hpp"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
+#include "scratch.hpp"
 #include "temporary_directory.hpp"
 
 using namespace trimtab;
@@ -63,4 +66,20 @@ TEST_CASE("after a change of the node new costs belong to the new fingerprint") 
   CHECK(after->device.at("mig") == "3g.40gb");
   CHECK(after->environment.at("NCCL_ALGO") == "Ring");
   CHECK(to_json(*after) != before);
+}
+
+TEST_CASE("the models of jobs that are over go, and are read again where somebody asks after all") {
+  constexpr const char* kModel = R"({"schema":"trimtab.model/1","name":"m","global_batch":4,"dtype":"float32",
+    "operators":[{"name":"block0","kind":"block","layer":0,"cost_key":"block-h8","cut_before":true,"parameter_bytes":8,
+    "activation_bytes":8,"output_bytes":8,"forward_flops":8}]})";
+  constexpr const char* kPlan = R"({"schema":"trimtab.plan/1","model":"m","global_batch":4,"microbatch":2,
+    "stages":[{"devices":[0],"segments":[{"operators":[0,1]}]}]})";
+  const TemporaryDirectory state;
+  JobContext context(state.path(), node("cpu"));
+  for (const char* job : {"gpt", "waits", "moved"}) REQUIRE(context.remember_model(job, kModel).ok());
+  context.forget_all_but([](const std::string& job) { return job == "waits"; });
+  CHECK(context.context("gpt", 0, kPlan));
+  for (const char* job : {"waits", "moved"}) REQUIRE(::unlink(Scratch(state.path(), job, "").model().c_str()) == 0);
+  CHECK(context.context("waits", 0, kPlan));
+  CHECK_FALSE(context.context("moved", 0, kPlan));
 }

@@ -82,3 +82,12 @@ TEST_CASE("a thrown kill switch takes trials' plans back and leaves incumbents")
   CHECK(types(relay.missed("j", 3)) == Types{"plan_cancel 4", "plan_propose 5"});
   CHECK(relay.cancel_trials().empty());
 }
+
+TEST_CASE("of jobs that are over nothing is remembered") {
+  PlanRelay relay;
+  relay.propose("over", 4, "{}", false);
+  relay.propose("waits", 4, "{}", false);
+  relay.forget_all_but([](const std::string& job) { return job == "waits"; });
+  CHECK(relay.plan("over", 4) == nullptr);
+  CHECK(relay.plan("waits", 4) != nullptr);
+}

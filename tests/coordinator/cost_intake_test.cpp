@@ -172,6 +172,18 @@ TEST_CASE("a batch that can never be stored is refused, the others with it are s
   CHECK(world.services.counters.batches_refused == 1);
 }
 
+TEST_CASE("a batch with a fingerprint that no hardware has is refused, whatever stands in it") {
+  World world;
+  wire::FromAgent large = World::batch(5, "a", 7);
+  const std::string spaces(kLongestFingerprint, ' ');
+  large.mutable_cost_batch()->set_fingerprint_json(kFingerprint + spaces);
+  world.send(1, large);
+  world.agents.commit();
+  REQUIRE(world.refused.contains(5));
+  CHECK_THAT(world.refused[5], Catch::Contains("at most 65536"));
+  CHECK(world.stored("a") == 0);
+}
+
 TEST_CASE("entries that cannot be read are left out each time, also of keys that are known") {
   World world;
   for (std::uint64_t number = 1; number <= 2; ++number) {

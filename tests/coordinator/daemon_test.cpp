@@ -5,10 +5,12 @@
 #include <spdlog/spdlog.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../small_disk.hpp"
@@ -320,7 +322,7 @@ TEST_CASE("the page, the metrics and the status are served") {
   Fixture one(GENERATE(from_range(test::backends())));
   CHECK(one.http("GET", "/").body.rfind("<!doctype html>", 0) == 0);
   const std::string metrics = one.http("GET", "/metrics").body;
-  for (const char* family : {"trimtab_nodes{state=\"lost\"} 0", "process_resident_memory_bytes", "trimtab_costs 0",
+  for (const char* family : {"trimtab_nodes{state=\"lost\"} 0", "process_resident_memory_bytes", "trimtab_cost_keys 0",
                              "trimtab_loop_lag_seconds", "process_cpu_seconds_total"}) {
     CHECK(metrics.find(family) != std::string::npos);
   }
@@ -526,7 +528,7 @@ TEST_CASE("a job stands still while the disk is full, says so, and goes on when 
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["doing"] == "awaiting_approval"; }));
   one.disk->fill();
   const std::size_t told = agent.commands.size();
-  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 200);
+  CHECK(one.http("POST", "/v1/jobs/small/stop").status == 202);
   REQUIRE(one.until([&] { return one.get("/v1/jobs/small")["storage_failure"] != ""; }));
   CHECK_THAT(one.get("/v1/jobs/small")["storage_failure"].get<std::string>(), Catch::Contains("disk"));
   // Costs that cannot be stored are not acknowledged: the agent keeps them.
@@ -545,4 +547,32 @@ TEST_CASE("a job stands still while the disk is full, says so, and goes on when 
     if (!agent.acknowledged.contains(7000)) agent.send_batch(7000, cost_key(1), 100);
     return agent.acknowledged.contains(7000);
   }));
+}
+
+TEST_CASE("a coordinator has no state where nobody names a place for it, nor where everybody may write") {
+  const auto refusal = [](const std::string& state) {
+    net::EventLoop loop;
+    const SystemClock clock;
+    Settings settings;
+    settings.port = 0;
+    settings.state_directory = state;
+    const auto started = Daemon::start(loop, clock, settings);
+    return started.ok() ? std::string() : started.error().message;
+  };
+  const auto unset = [](const char* name) {
+    const char* value = std::getenv(name);
+    const auto before = value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    ::unsetenv(name);
+    return before;
+  };
+  const auto home = unset("HOME");
+  const auto state_home = unset("XDG_STATE_HOME");
+  const std::string nowhere = refusal("");
+  if (home) ::setenv("HOME", home->c_str(), 1);
+  if (state_home) ::setenv("XDG_STATE_HOME", state_home->c_str(), 1);
+  CHECK_THAT(nowhere, Catch::Contains("HOME") && Catch::Contains("--state"));
+  const TemporaryDirectory shared;
+  REQUIRE(::chmod(shared.path().c_str(), 0777) == 0);
+  if (::geteuid() == 0) REQUIRE(::chown(shared.path().c_str(), 65534, 65534) == 0);
+  CHECK_THAT(refusal(shared.path()), Catch::Contains("everybody may write"));
 }

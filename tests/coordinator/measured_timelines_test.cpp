@@ -8,6 +8,7 @@
 #include "schema/timeline.hpp"
 
 using trimtab::coordinator::MeasuredTimelines;
+using trimtab::coordinator::PlanText;
 
 namespace {
 
@@ -16,12 +17,16 @@ const std::string kPlan =
         {"devices":[0],"segments":[{"operators":[0,2],"dp":1,"tp":1}]},
         {"devices":[1],"segments":[{"operators":[2,3],"dp":1,"tp":1}]}]})";
 
+PlanText plan(const std::string& hash) {
+  return {kPlan, hash};
+}
+
 }  // namespace
 
 TEST_CASE("a measured timeline has a row a stage, aligned by the ranks' clocks") {
   MeasuredTimelines timelines;
-  REQUIRE(timelines.add("h", 0, 5'000'000'000, R"([["forward",0,2000000]])").ok());
-  REQUIRE(timelines.add("h", 1, 5'001'000'000, R"([["backward",1000000,3000000]])").ok());
+  REQUIRE(timelines.add(plan("h"), 0, 5'000'000'000, R"([["forward",0,2000000]])").ok());
+  REQUIRE(timelines.add(plan("h"), 1, 5'001'000'000, R"([["backward",1000000,3000000]])").ok());
   const auto events = nlohmann::json::parse(timelines.timeline_json("h", kPlan));
   REQUIRE(events.size() == 2);
   CHECK(events[0]["kind"] == "forward");
@@ -32,17 +37,28 @@ TEST_CASE("a measured timeline has a row a stage, aligned by the ranks' clocks")
 
 TEST_CASE("clocks of different nodes are aligned at the step's beginning") {
   MeasuredTimelines timelines;
-  REQUIRE(timelines.add("h", 0, 5, R"([["forward",0,2000000]])").ok());
-  REQUIRE(timelines.add("h", 1, 900'000'000'000, R"([["forward",1000000,2000000]])").ok());
+  REQUIRE(timelines.add(plan("h"), 0, 5, R"([["forward",0,2000000]])").ok());
+  REQUIRE(timelines.add(plan("h"), 1, 900'000'000'000, R"([["forward",1000000,2000000]])").ok());
   const auto events = nlohmann::json::parse(timelines.timeline_json("h", kPlan));
   CHECK(events[1]["begin_ms"].get<double>() == Approx(1.0));
 }
 
 TEST_CASE("a timeline with a stage missing is no timeline") {
   MeasuredTimelines timelines;
-  REQUIRE(timelines.add("h", 0, 5, R"([["forward",0,2]])").ok());
+  REQUIRE(timelines.add(plan("h"), 0, 5, R"([["forward",0,2]])").ok());
   CHECK(timelines.timeline_json("h", kPlan) == "[]");
   CHECK(timelines.timeline_json("other", kPlan) == "[]");
+}
+
+TEST_CASE("of ranks that no picture shows and of plans that nobody asks for nothing is kept") {
+  MeasuredTimelines timelines;
+  const std::string bars = R"([["forward",0,2]])";
+  for (std::int32_t rank = 0; rank < 1000; ++rank) REQUIRE(timelines.add(plan("h"), rank, 5, bars).ok());
+  CHECK(timelines.pictures() == 2);  // the plan has two stages
+  for (const char* hash : {"i", "j"}) REQUIRE(timelines.add(plan(hash), 0, 5, bars).ok());
+  CHECK(timelines.pictures() == 4);
+  timelines.keep([](const std::string& hash) { return hash == "i"; });
+  CHECK(timelines.pictures() == 1);
 }
 
 TEST_CASE("malformed bars are refused") {
@@ -50,7 +66,7 @@ TEST_CASE("malformed bars are refused") {
   for (const char* bars : {"", "{}", "[[1,2,3]]", R"([["forward",3,2]])", R"([["forward",-1,2]])",
                            R"([["sideways",1,2]])", R"([["forward",1]])", R"([["forward",1.5,2]])"}) {
     INFO(bars);
-    CHECK_FALSE(timelines.add("h", 0, 5, bars).ok());
+    CHECK_FALSE(timelines.add(plan("h"), 0, 5, bars).ok());
   }
 }
 
@@ -59,8 +75,8 @@ TEST_CASE("as many bars as an agent sends are taken, however long their numbers"
   for (int i = 0; i < 4096; ++i) bars += R"(,["gradient_sync",18446744073709551615,18446744073709551615])";
   bars[0] = '[';
   MeasuredTimelines timelines;
-  CHECK(timelines.add("h", 0, 5, bars + "]").ok());
-  CHECK_FALSE(timelines.add("h", 0, 5, bars + R"(,["forward",1,2]])").ok());
+  CHECK(timelines.add(plan("h"), 0, 5, bars + "]").ok());
+  CHECK_FALSE(timelines.add(plan("h"), 0, 5, bars + R"(,["forward",1,2]])").ok());
   for (const auto kind : trimtab::kTimelineKinds) CHECK(to_string(kind).size() <= std::string("gradient_sync").size());
 }
 
@@ -75,7 +91,7 @@ TEST_CASE("a timeline of a frame's size is refused before its values are made") 
   for (const std::string& bars : {lists + "]", few + "]]", deep, within}) {
     MeasuredTimelines timelines;
     const trimtab::test::PeakMemory memory;
-    CHECK_FALSE(timelines.add("h", 0, 5, bars).ok());
+    CHECK_FALSE(timelines.add(plan("h"), 0, 5, bars).ok());
     CHECK(memory.growth_bytes() < 1 << 20);
   }
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <set>
 
+#include "../peak_memory.hpp"
 #include "agents_world.hpp"
 #include "metrics.hpp"
 
@@ -212,4 +214,95 @@ TEST_CASE("a node's stamps of another's rank are left out") {
   CHECK(world.foreign("collective") == 1);
   world.say(2, stamps);
   CHECK(world.foreign("collective") == 1);
+}
+
+TEST_CASE("stamps with a fingerprint that no hardware has are left out and counted") {
+  Training world;
+  world.both_come();
+  wire::FromAgent stamps;
+  stamps.mutable_collective_stamps()->set_fingerprint_json(std::string(kLongestFingerprint + 1, ' '));
+  world.say(1, stamps);
+  CHECK(world.services.counters.frames_malformed == 1);
+}
+
+TEST_CASE("a node that invents variants, streams and kernels of its rank takes a few kilobytes") {
+  Training world;
+  world.both_come();
+  wire::FromAgent activity;
+  wire::RankActivity& said = *activity.mutable_rank_activity();
+  said.set_job("gpt");
+  for (int i = 0; i < 60'000; ++i) said.add_streams();
+  said.add_busiest()->set_name(std::string(50'000, 'k'));
+  world.say(1, activity);  // what reading one takes is there from now on
+  const test::PeakMemory memory;
+  for (int variant = 0; variant < 50; ++variant) {
+    said.set_variant(variant % 2 == 0 ? "" : "v" + std::to_string(variant));
+    world.say(1, activity);
+  }
+  CHECK(memory.growth_bytes() < 16 << 20);
+  const json live = json::parse(world.services.live.document("gpt", world.clock.monotonic()));
+  REQUIRE(live.at("ranks").size() == 1);
+  CHECK(live.at("ranks")[0].at("streams").size() == 64);
+  CHECK(live.at("ranks")[0].at("busiest")[0].at("name").get<std::string>().size() == 256);
+}
+
+TEST_CASE("a node that invents launches at every hello gets few commands, and those that it answers make room") {
+  Training world;
+  world.both_come();
+  const auto come_with = [&world](std::uint64_t first) {
+    world.clock.advance(std::chrono::seconds(1));
+    world.agents.closed(1, "gone");
+    wire::FromAgent hello = Training::introduction("n0");
+    for (std::uint64_t launch = first; launch < first + 200; ++launch) {
+      Training::add_rank(hello, 0, 0).set_launch(launch);
+    }
+    world.say(1, hello);
+  };
+  const auto ids = [&world] {
+    std::set<std::uint64_t> all;
+    for (const wire::ToAgent& to : world.told[1]) {
+      if (to.command().has_kill()) all.insert(to.command().id());
+    }
+    return all;
+  };
+  come_with(std::uint64_t{1} << 40);        // more than can have been given out
+  const std::size_t of_job = ids().size();  // rank 0 is gone: the job ends what there is of it
+  CHECK(of_job <= 1);
+  for (std::uint64_t i = 0; i < 20; ++i) come_with(1000 + 200 * i);
+  CHECK(ids().size() == of_job + 64);
+  const std::size_t sent = world.told[1].size();
+  come_with(1000);  // what it was told before it is told again, by the same command
+  CHECK(ids().size() == of_job + 64);
+  CHECK(world.told[1].size() >= sent + 64);
+  for (const std::uint64_t id : ids()) {
+    wire::FromAgent done;
+    done.mutable_command_done()->set_id(id);
+    done.mutable_command_done()->set_ok(true);
+    world.say(1, done);
+  }
+  come_with(20'000);
+  CHECK(ids().size() == of_job + 64);  // a minute has not passed
+  world.clock.advance(std::chrono::minutes(1));
+  come_with(20'000);
+  CHECK(ids().size() == of_job + 128);
+}
+
+TEST_CASE("a node that introduces itself without end is told to come later, and is taken up then") {
+  World world;
+  for (std::uint64_t peer = 1; peer <= 20; ++peer) world.hello("n0", peer);
+  CHECK(world.members.by_node("n0")->peer < 20);
+  CHECK_THAT(world.told[20].back().refused().reason(), Catch::Contains("within ten seconds"));
+  world.hello("n1", 21);
+  CHECK(world.members.by_node("n1")->peer == 21);
+  world.clock.advance(std::chrono::seconds(10));
+  world.hello("n0", 22);
+  CHECK(world.members.by_node("n0")->peer == 22);
+}
+
+TEST_CASE("pictures of ranks that no report shows are not kept") {
+  Training world;
+  world.both_come();
+  CHECK(world.job->pictured(0, kEpoch, 5, R"([["forward",0,2]])").ok());
+  CHECK(world.job->pictures() == 0);  // its plan is none
+  CHECK_FALSE(world.job->pictured(0, kEpoch, 5, "nonsense").ok());
 }

@@ -168,3 +168,38 @@ TEST_CASE("entries of the audit log go after their time, and that they did is on
   CHECK(left[2].audit.who == kCoordinatorActor);
   CHECK(place.services.counters.audit_forgotten == kOld);
 }
+
+TEST_CASE("costs of origins that send no more are folded, also where the rest is kept for ever and the clock jumps") {
+  const test::DatabasePlace database(test::Backend::kSqlite);
+  Place place(database.name("state"), {});
+  Cost cost;
+  cost.key.kind = CostKind::kRange;
+  cost.key.subject = "a";
+  cost.statistics.add(7);
+  for (const char* origin : {"a", "b", "c"}) {
+    for (std::uint64_t number = 1; number <= 3; ++number) {
+      REQUIRE(place.costs.add_batch({origin, number}, Fingerprint(), "passive", {cost}).value());
+    }
+  }
+  place.settle();
+  CHECK(place.costs.unfolded_origins(0, kMany).value().size() == 3);
+  place.clock.jump_wall(24h * 3650);
+  place.clock.advance(IdleOrigins::kIdle);
+  place.settle();
+  CHECK(place.costs.unfolded_origins(0, kMany).value().empty());
+  CHECK(place.costs.rows().value().at(0).cost.statistics.count() == 9);
+}
+
+TEST_CASE("a cost database that cannot be written keeps no run from being forgotten") {
+  const test::DatabasePlace database(test::Backend::kSqlite);
+  Place place(database.name("state"), {1h, Nanoseconds(0)});
+  REQUIRE(place.costs.add_batch({"a", 1}, Fingerprint(), "passive", {}).value());
+  place.costs = CostDatabase::open(place.costs.name(), OpenMode::kReadOnly).value();
+  place.settle();
+  const std::int64_t run = place.run_of("old", Phase::kFinished, 1, 10);
+  place.clock.advance(2h);
+  place.settle();
+  CHECK(place.services.counters.retention_failures > 0);
+  CHECK(place.services.counters.runs_forgotten == 1);
+  CHECK(place.store.steps(run).value().empty());
+}

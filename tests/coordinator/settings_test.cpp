@@ -53,7 +53,10 @@ TEST_CASE("metrics are posted where the settings say, and nowhere else") {
   CHECK(check_settings(settings).ok());
   const Status refused = apply_toml(settings, "otlp_endpoint = \"c:4318\"\n", "c.toml");
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message.starts_with("c.toml:1: otlp_endpoint = 'c:4318': needs a URL"));
+  CHECK(refused.error().message.starts_with("c.toml:1: otlp_endpoint: needs a URL"));
+  const Status known = apply_setting(settings, "otlp_endpoint", "http://ana:hunter2@c/v1/metrics", "flag");
+  REQUIRE_FALSE(known.ok());
+  CHECK(known.error().message.find("hunter2") == std::string::npos);
   CHECK_FALSE(apply_setting(settings, "otlp_period", "500ms", "flag").ok());
 }
 

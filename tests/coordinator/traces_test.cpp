@@ -177,6 +177,19 @@ TEST_CASE("what a trace is asked for is checked") {
   }
 }
 
+TEST_CASE("of what a node says of its ranks at a trace's end what it can have is kept") {
+  Rig rig;
+  wire::TraceEnd end;
+  end.set_id(rig.start());
+  end.set_node("n0");
+  for (int i = 0; i < 60'000; ++i) end.add_ranks();
+  end.mutable_ranks(0)->set_remark(std::string(100'000, 'x'));
+  REQUIRE(rig.traces.ended("n0", end));
+  const json ranks = rig.state(end.id()).at("nodes")[0].at("ranks");
+  CHECK(ranks.size() == 1024);
+  CHECK(ranks[0].at("remark").get<std::string>().size() == 256);
+}
+
 TEST_CASE("a body of brackets alone does not exhaust the coordinator's stack") {
   const std::string brackets = std::string(500'000, '[') + std::string(500'000, ']');
   for (const auto& body : {R"({"seconds": )" + brackets + "}", R"({"job": )" + brackets + "}"}) {
@@ -205,7 +218,7 @@ TEST_CASE("a rank that says it is at a step that no job reaches computes nothing
   CHECK(live.computing("a")[0].first_step == 6);
 }
 
-TEST_CASE("what ranks do is kept for a while, by job, and variants stand apart") {
+TEST_CASE("what a job's own ranks do is kept for a while, by job") {
   LiveRanks live;
   wire::RankActivity activity;
   activity.set_job("a");

@@ -32,7 +32,7 @@ constexpr std::size_t kMostSteps = 60;  // some are dropped
 
 SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
     : state(std::move(opened)),
-      news([this](const wire::FromAgent& message) { return conversation.send(message); }, kMostSteps),
+      news([this](const wire::FromAgent& message) { return conversation.send(message); }, {kMostSteps}),
       ranks(
           loop, agent::RankLedger(state.database), agent.scratch_.path(),
           [this](const agent::LedgerRank& rank) {

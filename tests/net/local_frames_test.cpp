@@ -58,3 +58,15 @@ TEST_CASE("a frame of exactly a mebibyte passes") {
   CHECK(frame->json.size() == kMaxLocalFrameBytes);
   CHECK(frame->ends_the_bytes);
 }
+
+TEST_CASE("what a large frame took is given back once it is out") {
+  LocalFrameCutter cutter;
+  const std::string large(200'000, 'x');
+  cutter.add(frame_for(large).substr(0, 150'000));
+  CHECK_FALSE(cutter.next());
+  CHECK(cutter.held_bytes() >= 150'000 - kSmallBuffer);
+  cutter.add(frame_for(large).substr(150'000) + frame_for("y"));
+  CHECK(cutter.next()->json == large);
+  CHECK(cutter.held_bytes() == 0);
+  CHECK(cutter.next()->json == "y");
+}

@@ -27,12 +27,13 @@ struct Fixture {
   pid_t pid = 0;
   std::vector<std::pair<std::string, int>> frames;
   std::vector<std::string> ends;
+  std::vector<std::string> refusals;
   std::unique_ptr<LocalServer> server;
 
   int delays = 0;
 
-  explicit Fixture(std::uint32_t max_frames_per_second = 0) {
-    auto started = LocalServer::start(loop, path, handlers(), {max_frames_per_second, 0});
+  explicit Fixture(std::uint32_t max_frames_per_second = 0, const LocalLimits& limits = {}) {
+    auto started = LocalServer::start(loop, path, handlers(), {max_frames_per_second, 0}, limits);
     REQUIRE(started.ok());
     server = std::move(started).value();
   }
@@ -46,7 +47,7 @@ struct Fixture {
               server->send(peer, "got " + std::string(json));
             },
             [this](LocalPeerId, const std::string& reason) { ends.push_back(reason); },
-            {},
+            [this](pid_t, uid_t, const std::string& reason) { refusals.push_back(reason); },
             [this](LocalPeerId) { ++delays; }};
   }
 };
@@ -302,4 +303,87 @@ TEST_CASE("a process that floods the socket is read at its rate, nothing is lost
   CHECK(fixture.delays > 0);
   CHECK(std::chrono::steady_clock::now() - begin >= 190ms);
   CHECK(fixture.ends.empty());
+}
+
+TEST_CASE("who says no whole frame in time is closed and told of, who has said one may be silent") {
+  LocalLimits limits;
+  limits.introduction = std::chrono::milliseconds(100);
+  Fixture fixture(0, limits);
+  const auto introduced = RawClient::unix_socket(fixture.path);
+  const auto silent = RawClient::unix_socket(fixture.path);
+  const auto halfway = RawClient::unix_socket(fixture.path);
+  // Before the loop accepts them, so that it cannot be late.
+  introduced.send(frame_for("x"));
+  halfway.send(frame_for("hello").substr(0, 8));
+  while_loop_runs(fixture.loop, [&] {
+    CHECK(introduced.read_exactly(9) == frame_for("got x"));
+    CHECK(silent.read_all().empty());
+    CHECK(halfway.read_all().empty());
+    introduced.send(frame_for("y"));
+    CHECK(introduced.read_exactly(9) == frame_for("got y"));
+  });
+  REQUIRE(fixture.refusals.size() == 2);
+  CHECK(fixture.refusals[0].find("whole frame") != std::string::npos);
+  CHECK(fixture.ends == fixture.refusals);
+}
+
+TEST_CASE("one process has so many connections and no more, another has its own") {
+  LocalLimits limits;
+  limits.connections_of_process = 2;
+  Fixture fixture(0, limits);
+  const auto first = RawClient::unix_socket(fixture.path);
+  auto second = std::optional(RawClient::unix_socket(fixture.path));
+  const auto is_served = [&] {
+    const auto client = RawClient::unix_socket(fixture.path);
+    return client.send(frame_for("x")) && client.read_exactly(9) == frame_for("got x");
+  };
+  while_loop_runs(fixture.loop, [&] {
+    CHECK_FALSE(is_served());
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(is_served() ? 0 : 1);
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  });
+  REQUIRE(fixture.refusals.size() == 1);
+  CHECK(fixture.refusals[0].find("2 connections") != std::string::npos);
+  second.reset();
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.ends.size() == 2; }));
+  bool served = false;
+  while_loop_runs(fixture.loop, [&] { served = is_served(); });
+  CHECK(served);
+}
+
+TEST_CASE("frames that do not come to their end take so much of all processes together, and it is given back") {
+  constexpr std::size_t kClients = 20;
+  constexpr std::size_t kSent = 60'000;  // of each; a buffer is at most twice as large
+  LocalLimits limits;
+  limits.half_frame_bytes = 5 * kSent;
+  Fixture fixture(0, limits);
+  const auto small = RawClient::unix_socket(fixture.path);
+  std::vector<RawClient> halfway;
+  while_loop_runs(fixture.loop, [&] {
+    for (std::size_t i = 0; i < kClients; ++i) {
+      halfway.push_back(RawClient::unix_socket(fixture.path));
+      halfway.back().send(frame_for(std::string(1 << 20, 'x')).substr(0, kSent));
+    }
+  });
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.refusals.size() >= kClients - 6; }));
+  CHECK(fixture.refusals[0].find("not whole") != std::string::npos);
+  CHECK(fixture.ends.size() <= kClients - 2);
+  while_loop_runs(fixture.loop, [&] {
+    small.send(frame_for("x"));
+    CHECK(small.read_exactly(9) == frame_for("got x"));
+  });
+  halfway.clear();
+  REQUIRE(run_until(fixture.loop, [&] { return fixture.ends.size() == kClients; }));
+  const std::size_t refused = fixture.refusals.size();
+  const std::string large(100'000, 'x');
+  while_loop_runs(fixture.loop, [&] {
+    for (int i = 0; i < 10; ++i) {
+      small.send(frame_for(large));
+      CHECK(small.read_exactly(4 + 4 + large.size()).size() == 8 + large.size());
+    }
+  });
+  CHECK(fixture.refusals.size() == refused);
 }

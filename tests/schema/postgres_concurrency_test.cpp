@@ -138,6 +138,42 @@ TEST_CASE("a batch that two coordinators are sent at once is new to one of them"
   CHECK(PostgresServer::shared()->run(revisions).at(0) == std::to_string(kCoordinators * kBatches));
 }
 
+TEST_CASE("coordinators fold the same origins at once, also while they send, and each batch counts once",
+          "[postgresql]") {
+  if (PostgresServer::shared() == nullptr) return;
+  const DatabasePlace place(Backend::kPostgres);
+  const std::string name = place.name("costs");
+  std::vector<Batch> batches;
+  for (std::uint64_t number = 1; number <= 60; ++number) {
+    for (const char* origin : {"c", "a", "b"}) {
+      batches.push_back({{origin, number}, "x", "active", {forward_cost("a", {static_cast<std::int64_t>(number)})}});
+    }
+  }
+  std::vector<std::uint64_t> fresh(kCoordinators, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kCoordinators; ++i) {
+    threads.emplace_back([&name, &batches, &mine = fresh[i]] {
+      CostDatabase database = CostDatabase::open(name, OpenMode::kCreate).value();
+      for (const Batch& batch : batches) {
+        mine += store(database, batch) ? 1 : 0;
+        if (batch.id.number % 5 != 0) continue;
+        const std::vector<UnfoldedOrigin> origins = database.unfolded_origins(0, 10).value();
+        std::vector<std::string> names;
+        for (const UnfoldedOrigin& origin : origins) names.push_back(origin.name);
+        std::ranges::reverse(names);
+        if (database.fold_origins(names).value() != names.size()) mine += 1'000'000;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::uint64_t total = 0;
+  for (const std::uint64_t one : fresh) total += one;
+  CHECK(total == batches.size());
+  const CostDatabase database = CostDatabase::open(name, OpenMode::kReadOnly).value();
+  CHECK(contents(database) == expected_contents(batches));
+  CHECK(database.unfolded_origins(0, 10).value().empty());
+}
+
 TEST_CASE("of facts that two coordinators change at once none is lost", "[postgresql]") {
   if (PostgresServer::shared() == nullptr) return;
   const DatabasePlace place(Backend::kPostgres);

@@ -20,8 +20,8 @@ namespace trimtab::agent {
 struct Configuration {
   std::string coordinator_host = "127.0.0.1";
   std::uint16_t coordinator_port = 7420;
-  std::string socket;  // absolute
-  std::string state;   // absolute: a directory
+  std::string socket;  // absolute; where nobody says which, in the state's directory
+  std::string state;   // absolute: a directory; empty = nobody has said which
   std::string node;
   std::string tenant;        // whose jobs alone run here; "*" = everybody's; empty = not said
   bool run_as_root = false;  // an agent of root serves every tenant only when it is told to
@@ -85,11 +85,14 @@ struct ConfigurationFile {
 // under TLS alone, and the spool alone must not be able to exceed the budget of disk.
 [[nodiscard]] Status check_configuration(const Configuration& configuration);
 
+// Whether there is a place for the state: the environment may say none.
+[[nodiscard]] Status check_state(const Configuration& configuration);
+
 // Whether this user's agent may serve those tenants: what an agent starts runs as its own user, so root's names one
 // tenant, or says that everybody who may hand in a job is to be root here.
 [[nodiscard]] Status check_user(const Configuration& configuration, bool is_root);
 
-// The places this user may write to, and this host's name. `system` is true for root.
+// The places this user may write to, where the environment says which, and this host's name. `system` is true for root.
 [[nodiscard]] Configuration default_configuration(bool system, const std::map<std::string, std::string>& environment,
                                                   const std::string& host_name);
 

@@ -65,6 +65,14 @@ struct OriginFindings {
   std::string node = {};   // whose the origin is, empty = nobody's yet. Of another's nothing is found or changed
 };
 
+// An origin some of whose batches are stored one by one.
+struct UnfoldedOrigin {
+  std::int64_t id = 0;  // in this database alone
+  std::string name;
+  std::uint64_t last = 0;  // the highest number that is stored one by one
+  bool is_stuck = false;   // the number that would be folded next is not there: nothing of it can be folded
+};
+
 enum class OpenMode { kCreate, kReadWrite, kReadOnly };
 
 class CostDatabase {
@@ -90,6 +98,16 @@ class CostDatabase {
   // 2^63, and `held_from` at most one above `last`; else it is bad input.
   [[nodiscard]] Result<OriginFindings> compare(const OriginNumbers& said);
 
+  // Folding beside add_batches(), which folds an origin only while it goes on sending: of one that is gone some batches
+  // would stay for ever, and whoever reads costs reads them one by one. The origins that have such batches, in the
+  // order of their ids: at most `most` of those after the id `after`.
+  [[nodiscard]] Result<std::vector<UnfoldedOrigin>> unfolded_origins(std::int64_t after, std::size_t most) const;
+  // Folds what these origins have without a gap, in one transaction of a bounded size (16 origins, 256 batches, 64 KiB
+  // of costs). Changes no cost, and may be done at any time, also of origins that go on sending and by several
+  // coordinators at once. Returns how many of the origins are done, from the first on; the others are to be named
+  // again.
+  [[nodiscard]] Result<std::size_t> fold_origins(std::span<const std::string> names);
+
   // All costs of a fingerprint, sources merged unless one is named: what was measured here, else what was imported.
   // `kinds` empty = all.
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
@@ -98,7 +116,11 @@ class CostDatabase {
   [[nodiscard]] Result<std::optional<Cost>> find(const std::string& fingerprint_hash, const CostKey& key) const;
   [[nodiscard]] Result<std::vector<CostRow>> rows() const;
   [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints() const;
+  // By fingerprint, key and source. Reads everything that is stored: not for an event loop.
   [[nodiscard]] Result<std::uint64_t> cost_count() const;
+  // Of all keys that any cost was ever stored under, whatever its fingerprint and source. Reads the keys alone, of a
+  // file those that are new since the last call.
+  [[nodiscard]] Result<std::uint64_t> key_count() const;
 
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
   // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.

@@ -1,0 +1,17 @@
+#pragma once
+
+// Whether a directory may hold a daemon's state: its databases name jobs and the commands that are run for them. Any
+// thread.
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace trimtab {
+
+// An error where everybody on the machine may write in it, so that somebody else may have put there what the daemon
+// then believes. Not where it is root's: clusters mount volumes so, which their containers alone see. Who owns it else
+// is its maker's choice: a volume is its group's, or that of the user outside the container.
+[[nodiscard]] Status check_state_directory(const std::string& path);
+
+}  // namespace trimtab
