@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "doctor_certificates.hpp"
 #include "doctor_daemons.hpp"
 #include "files.hpp"
-#include "net/certificates.hpp"
 #include "net/host_text.hpp"
 #include "net/http_client.hpp"
 #include "net/loopback_host.hpp"
@@ -20,17 +20,8 @@ namespace trimtab::cli {
 namespace {
 
 constexpr Nanoseconds kPatience = std::chrono::seconds(5);
-// Processor time is counted in hundredths of a second.
-constexpr Nanoseconds kBetweenLooks = std::chrono::seconds(5);
 
 using Page = std::vector<MetricSample>;
-
-std::vector<std::string> hosts_of(const std::string& certificate) {
-  const auto pem = read_file(certificate);
-  if (!pem.ok()) return {};
-  const auto described = net::describe_certificate(*pem, certificate);
-  return described.ok() ? described->hosts : std::vector<std::string>{};
-}
 
 Result<Page> read_page(const net::HttpEndpoint& endpoint) {
   TRIMTAB_TRY(const auto reply, net::http_request(endpoint, "GET", "/metrics", "", kPatience));
@@ -54,51 +45,36 @@ Check absent(const AgentPlace& place, const std::string& why) {
               "another's port"};
 }
 
-// An agent that has shown its page once.
-struct Look {
-  AgentPlace place;
-  net::HttpEndpoint endpoint;
-  Page first;
-  Nanoseconds read_at{0};  // on the monotonic clock
-};
-// Or what is said at once; nothing of either where nobody expects an agent.
-struct Begun {
-  std::vector<Check> checks;
-  std::optional<Look> look;
-};
-
-Begun begin_look(const AgentPlace& place, const net::CredentialFiles& person, const Clock& clock) {
+FirstLook look_at(const AgentPlace& place, const net::CredentialFiles& person, const Clock& clock) {
   if (place.port == 0) return {};
   net::HttpEndpoint endpoint{place.host, place.port, nullptr, "", net::CertificateKind::kNode};
   if (place.under_tls && person.empty()) {
     return {{{"agent", Health::kWarn, "its metrics at " + net::authority(place.host, place.port) + " are under TLS",
-              "say who you are: --tls-authority, --tls-certificate, --tls-key"}},
-            {}};
+              "say who you are: --tls-authority, --tls-certificate, --tls-key"}}};
   }
   if (place.under_tls) {
     auto credentials = net::Credentials::load(person, clock.wall());
-    if (!credentials.ok()) return {{absent(place, credentials.error().message)}, {}};
+    if (!credentials.ok()) return {{absent(place, credentials.error().message)}};
     endpoint.tls = std::move(credentials).value();
   }
   auto first = read_page(endpoint);
   if (!first.ok() && !place.named && !place.configured) return {};
-  if (!first.ok()) return {{absent(place, first.error().message)}, {}};
-  return {{}, Look{place, std::move(endpoint), std::move(first).value(), clock.monotonic()}};
-}
-
-std::vector<Check> end_look(const Look& look, const Clock& clock) {
-  const auto second = read_page(look.endpoint);
-  if (!second.ok()) return {absent(look.place, second.error().message)};
-  return agent_checks(*second, EarlierPage{look.first, clock.monotonic() - look.read_at});
+  if (!first.ok()) return {{absent(place, first.error().message)}};
+  const auto again = [place, endpoint](const EarlierPage& earlier) -> std::vector<Check> {
+    const auto second = read_page(endpoint);
+    if (!second.ok()) return {absent(place, second.error().message)};
+    return agent_checks(*second, earlier);
+  };
+  return {{}, std::move(first).value(), clock.monotonic(), again};
 }
 
 // Of several agents each says whose it is: "agent ana: link".
-void append(std::vector<Check>& checks, const AgentPlace& place, std::vector<Check> more) {
+std::vector<Check> signed_by(const AgentPlace& place, std::vector<Check> checks) {
   constexpr std::string_view kWho = "agent";
-  for (Check& check : more) {
+  for (Check& check : checks) {
     if (!place.user.empty() && check.name.starts_with(kWho)) check.name.insert(kWho.size(), " " + place.user);
-    checks.push_back(std::move(check));
   }
+  return checks;
 }
 
 }  // namespace
@@ -149,7 +125,7 @@ std::vector<AgentPlace> find_agents(const std::string& directory, std::optional<
     const auto configured =
         text.ok() ? agent_configuration(file.path, *text) : Result<agent::Configuration>(text.error());
     if (!configured.ok()) continue;
-    places.push_back(agent_place(*configured, hosts_of(configured->tls.certificate), std::nullopt));
+    places.push_back(agent_place(*configured, certificate_hosts(configured->tls.certificate), std::nullopt));
     places.back().user = file.user;
   }
   if (places.empty()) return {agent_place(std::nullopt, {}, port)};
@@ -161,18 +137,20 @@ std::vector<AgentPlace> find_agents(const std::string& directory, std::optional<
   return {named};
 }
 
-std::vector<Check> running_agent_checks(const std::vector<AgentPlace>& places, const net::CredentialFiles& person,
-                                        const Clock& clock, const Pause& pause) {
-  std::vector<Check> checks;
-  std::vector<Look> looks;
+std::vector<FirstLook> look_at_agents(const std::vector<AgentPlace>& places, const net::CredentialFiles& person,
+                                      const Clock& clock) {
+  std::vector<FirstLook> looks;
   for (const AgentPlace& place : places) {
-    Begun begun = begin_look(place, person, clock);
-    append(checks, place, std::move(begun.checks));
-    if (begun.look) looks.push_back(std::move(*begun.look));
+    FirstLook look = look_at(place, person, clock);
+    look.checks = signed_by(place, std::move(look.checks));
+    if (look.again) {
+      look.again = [place, again = std::move(look.again)](const EarlierPage& earlier) {
+        return signed_by(place, again(earlier));
+      };
+    }
+    looks.push_back(std::move(look));
   }
-  if (!looks.empty()) pause(kBetweenLooks);
-  for (const Look& look : looks) append(checks, look.place, end_look(look, clock));
-  return checks;
+  return looks;
 }
 
 }  // namespace trimtab::cli

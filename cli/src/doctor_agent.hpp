@@ -3,14 +3,13 @@
 // How `trimtab doctor` finds this machine's agents and asks them how they are.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/configuration.hpp"
 #include "base/clock.hpp"
-#include "doctor_checks.hpp"
+#include "doctor_looks.hpp"
 
 namespace trimtab::cli {
 
@@ -40,11 +39,9 @@ struct AgentPlace {
 // By the files in `directory` that can be used; where there is none, the usual place. With a port the one there alone.
 [[nodiscard]] std::vector<AgentPlace> find_agents(const std::string& directory, std::optional<std::uint16_t> port);
 
-// Takes some seconds where agents answer, however many: what they take shows between two looks. Nothing where none
-// answers and none is configured or named. `person` are the files of who asks; they may be absent. `pause` waits.
-using Pause = std::function<void(Nanoseconds)>;
-[[nodiscard]] std::vector<Check> running_agent_checks(const std::vector<AgentPlace>& places,
-                                                      const net::CredentialFiles& person, const Clock& clock,
-                                                      const Pause& pause);
+// Of each; nothing of one that does not answer and is neither configured nor named. `person` are the files of who asks;
+// they may be absent.
+[[nodiscard]] std::vector<FirstLook> look_at_agents(const std::vector<AgentPlace>& places,
+                                                    const net::CredentialFiles& person, const Clock& clock);
 
 }  // namespace trimtab::cli

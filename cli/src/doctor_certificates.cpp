@@ -109,4 +109,11 @@ std::vector<Check> certificate_checks(const net::CredentialFiles& files, const C
   return checks;
 }
 
+std::vector<std::string> certificate_hosts(const std::string& path) {
+  const auto pem = read_file(path);
+  if (!pem.ok()) return {};
+  const auto described = net::describe_certificate(*pem, path);
+  return described.ok() ? described->hosts : std::vector<std::string>{};
+}
+
 }  // namespace trimtab::cli

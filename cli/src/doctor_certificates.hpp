@@ -25,4 +25,7 @@ struct CertificateHolder {
 [[nodiscard]] std::vector<Check> certificate_checks(const net::CredentialFiles& files, const CertificateHolder& holder,
                                                     Nanoseconds now);
 
+// The hosts that the certificate in this file is for; none where it cannot be read.
+[[nodiscard]] std::vector<std::string> certificate_hosts(const std::string& path);
+
 }  // namespace trimtab::cli

@@ -115,12 +115,13 @@ Check check_switched_off(const std::string& setting) {
   return {"TRIMTAB", Health::kFail, "0: switches everything off in the jobs", "unset TRIMTAB", Detail::kOff};
 }
 
-Check check_torch(const std::string& interpreter, const CommandOutcome& outcome) {
+Check check_torch(const std::string& interpreter, const CommandOutcome& outcome, Health without) {
   const std::string name = "PyTorch";
   if (outcome.exit_code == 0) return ok(name, last_line(outcome.output) + " with " + interpreter);
   const std::string found = outcome.timed_out ? "importing it took too long" : last_line(outcome.output);
-  return {name, Health::kFail, interpreter + ": " + (found.empty() ? "cannot be run" : found),
-          "install python3-torch, or name in job.toml the interpreter that has it"};
+  const std::string who = without == Health::kFail ? "" : "the reference trainer and its benchmarks need it: ";
+  return {name, without, interpreter + ": " + (found.empty() ? "cannot be run" : found),
+          who + "install python3-torch, or name in job.toml the interpreter that has it"};
 }
 
 Detail remaining_detail(const std::vector<Check>& checks) {

@@ -42,7 +42,8 @@ enum class PortState { kFree, kOurs, kTaken };
 [[nodiscard]] Check check_openblas(const std::string& setting, std::string_view cpu_flags);
 [[nodiscard]] Check check_threads(const std::string& setting);
 [[nodiscard]] Check check_switched_off(const std::string& setting);
-[[nodiscard]] Check check_torch(const std::string& interpreter, const CommandOutcome& outcome);
+// `without` is how bad its absence is: ranks of a job need it, others may.
+[[nodiscard]] Check check_torch(const std::string& interpreter, const CommandOutcome& outcome, Health without);
 
 // The least detail that remains of all of them; kRanges when none has a say.
 [[nodiscard]] Detail remaining_detail(const std::vector<Check>& checks);

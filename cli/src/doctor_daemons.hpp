@@ -25,11 +25,13 @@ struct EarlierPage {
   std::vector<MetricSample> page;
   Nanoseconds ago{0};
 };
-// One check for what is wrong each; a single good one where nothing is. What an agent and its collectors take shows
-// between two pages of one agent.
+// One check for what is wrong each; a good one where nothing is, and good ones for failures that have stopped. What an
+// agent and its collectors take shows between two pages of one daemon, and so does whether a counter still grows: where
+// there is one page, none does.
 [[nodiscard]] std::vector<Check> agent_checks(const std::vector<MetricSample>& page,
                                               const std::optional<EarlierPage>& earlier = std::nullopt);
-[[nodiscard]] std::vector<Check> coordinator_checks(const std::vector<MetricSample>& page);
+[[nodiscard]] std::vector<Check> coordinator_checks(const std::vector<MetricSample>& page,
+                                                    const std::optional<EarlierPage>& earlier = std::nullopt);
 
 // `problem` is what reading it gave, empty = none.
 [[nodiscard]] Check check_configuration_file(const std::string& path, const std::string& problem);

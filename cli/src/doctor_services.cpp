@@ -18,7 +18,6 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr Nanoseconds kPatience = std::chrono::seconds(5);
 constexpr const char* kPackaged = "/etc/trimtab";
 
 // What one file says, and what is wrong with it.
@@ -125,14 +124,6 @@ std::vector<Check> configuration_checks(const std::string& directory) {
          certificate_checks(read.content->tls, {net::CertificateKind::kCoordinator, "", user}, SystemClock().wall()));
   append(checks, database_checks(*read.content));
   return checks;
-}
-
-std::vector<Check> running_coordinator_checks(const CoordinatorClient& client, bool named) {
-  const auto page = client.get("/metrics", kPatience);
-  if (page.ok()) return coordinator_checks(parse_metric_page(*page));
-  if (!named) return {};
-  return {{"coordinator", page.error().kind == ErrorKind::kUnavailable ? Health::kFail : Health::kWarn,
-           page.error().message, "see 'trimtab status' and docs/operating.md; metrics need a token of tenant *"}};
 }
 
 }  // namespace trimtab::cli

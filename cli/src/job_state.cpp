@@ -52,6 +52,7 @@ JobState job_of(const json& object) {
   take(object, "doing", job.doing);
   take(object, "mode", job.mode);
   take(object, "held_by", job.held_by);
+  take(object, "storage_failure", job.storage_failure);
   take(object, "waits_for", job.waits_for);
   take(object, "active", job.active);
   take(object, "report_complete", job.report_complete);

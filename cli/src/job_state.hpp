@@ -37,8 +37,9 @@ struct JobState {
   std::string phase;
   std::string doing;
   std::string mode;
-  std::string held_by;    // why its plan stays as it is; empty = it need not
-  std::string waits_for;  // why it has no nodes though there are some; empty = nothing is in its way
+  std::string held_by;          // why its plan stays as it is; empty = it need not
+  std::string storage_failure;  // why its state cannot be stored, and orders wait; empty = it can
+  std::string waits_for;        // why it has no nodes though there are some; empty = nothing is in its way
   bool active = true;
   bool report_complete = true;
   std::int64_t done = 0;  // progress; total 0 = not known

@@ -11,10 +11,12 @@
 #include <thread>
 
 #include "budget.hpp"
-#include "coordinator_client.hpp"
 #include "doctor_agent.hpp"
 #include "doctor_checks.hpp"
+#include "doctor_coordinator.hpp"
 #include "doctor_gpu.hpp"
+#include "doctor_looks.hpp"
+#include "doctor_scope.hpp"
 #include "doctor_services.hpp"
 #include "doctor_tenants.hpp"
 #include "embedded.hpp"
@@ -91,13 +93,15 @@ std::string environment(const std::optional<Job>& job, const std::string& name) 
   return value == nullptr ? "" : value;
 }
 
-std::vector<Check> installation_checks() {
+std::vector<Check> installation_checks(const Scope& scope) {
   const std::string programs = program_directory();
   std::vector<Check> checks;
-  for (const char* name : {"trimtab-coordinator", "trimtab-agent"}) {
+  const auto add_program = [&](bool needed, const char* name) {
     const std::string path = programs + "/" + name;
-    checks.push_back(check_program(name, path, access(path.c_str(), X_OK) == 0));
-  }
+    if (needed) checks.push_back(check_program(name, path, access(path.c_str(), X_OK) == 0));
+  };
+  add_program(scope.coordinator_program, "trimtab-coordinator");
+  add_program(scope.agent_program, "trimtab-agent");
   const std::string inject = host::release_library(programs, "libtrimtab-inject.so").string();
   checks.push_back(check_library("recorder library", inject, access(inject.c_str(), R_OK) == 0,
                                  "nothing is measured inside running jobs"));
@@ -109,19 +113,22 @@ std::vector<Check> installation_checks() {
   return checks;
 }
 
-std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job) {
+std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job, const Scope& scope) {
   const std::string state = state_directory(arguments.session.state);
   const std::string parent = existing_parent(state);
   const std::string sockets = existing_parent(fs::path(agent_socket(state, 0)).parent_path());
   const std::int32_t ranks = job ? job->world_size : 1;
   std::error_code failure;
   const fs::space_info space = fs::space(parent, failure);
-  return {check_cores(std::thread::hardware_concurrency(), ranks),
-          check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
-          check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available)),
-          check_directory("state directory", state, access(parent.c_str(), W_OK | X_OK) == 0),
-          check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0),
-          check_port(7420, port_state(7420))};
+  std::vector<Check> checks{check_cores(std::thread::hardware_concurrency(), ranks),
+                            check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
+                            check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available))};
+  if (scope.up_directories) {
+    checks.push_back(check_directory("state directory", state, access(parent.c_str(), W_OK | X_OK) == 0));
+    checks.push_back(check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0));
+  }
+  if (scope.up_port) checks.push_back(check_port(7420, port_state(7420)));
+  return checks;
 }
 
 std::string interpreter_of(const std::optional<Job>& job) {
@@ -129,14 +136,19 @@ std::string interpreter_of(const std::optional<Job>& job) {
   return named ? job->train.front() : "python3";
 }
 
-std::vector<Check> job_checks(const std::optional<Job>& job) {
+std::vector<Check> job_checks(const std::optional<Job>& job, const Scope& scope) {
   const SystemClock clock;
   const std::string interpreter = interpreter_of(job);
-  const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
-                                           clock, std::chrono::seconds(60));
-  return {check_torch(interpreter, torch),
-          check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")),
-          check_threads(environment(job, "OMP_NUM_THREADS")), check_switched_off(environment(job, "TRIMTAB"))};
+  std::vector<Check> checks;
+  if (scope.without_torch) {
+    const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
+                                             clock, std::chrono::seconds(60));
+    checks.push_back(check_torch(interpreter, torch, *scope.without_torch));
+  }
+  checks.push_back(check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")));
+  checks.push_back(check_threads(environment(job, "OMP_NUM_THREADS")));
+  checks.push_back(check_switched_off(environment(job, "TRIMTAB")));
+  return checks;
 }
 
 // Where PyTorch's own packages keep CUDA's libraries.
@@ -214,10 +226,12 @@ std::vector<Check> service_checks(const Arguments& arguments, std::optional<std:
     for (Check& check : more) checks.push_back(std::move(check));
   };
   append(tenant_checks(arguments.configuration));
-  append(running_agent_checks(find_agents(arguments.configuration, metrics_port), arguments.session.tls, SystemClock(),
-                              [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
-  const auto client = existing_coordinator(arguments.session);
-  if (client.ok()) append(running_coordinator_checks(*client, !arguments.session.coordinator.empty()));
+  const SystemClock clock;
+  std::vector<FirstLook> looks =
+      look_at_agents(find_agents(arguments.configuration, metrics_port), arguments.session.tls, clock);
+  const auto coordinator = find_coordinator(arguments.session, arguments.configuration);
+  if (coordinator) looks.push_back(look_at_coordinator(*coordinator, clock));
+  append(look_again(std::move(looks), clock, [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
   return checks;
 }
 
@@ -227,9 +241,11 @@ Result<int> doctor(const Arguments& arguments, Console& console) {
     TRIMTAB_TRY(job, load_job(arguments.job));
   }
   TRIMTAB_TRY(const auto port, parse_port(arguments.metrics_port));
-  std::vector<Check> checks = installation_checks();
-  for (Check& check : machine_checks(arguments, job)) checks.push_back(std::move(check));
-  for (Check& check : job_checks(job)) checks.push_back(std::move(check));
+  const Scope scope =
+      scope_of(configured_services(arguments.configuration), job.has_value(), !arguments.session.state.empty());
+  std::vector<Check> checks = installation_checks(scope);
+  for (Check& check : machine_checks(arguments, job, scope)) checks.push_back(std::move(check));
+  for (Check& check : job_checks(job, scope)) checks.push_back(std::move(check));
   for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
   for (Check& check : service_checks(arguments, port)) checks.push_back(std::move(check));
   print(checks, arguments.json, console);

@@ -38,7 +38,11 @@ Result<int> give(const Order& order, const Arguments& arguments, Console& consol
   TRIMTAB_TRY(const JobState job, parse_job_state(body));
   const std::string held = job.held_by.empty() ? "" : " (" + printable(job.held_by) + ")";
   console.out << (arguments.json ? body : "job " + printable(name) + ": " + progress_line(job, 120) + held) << "\n";
-  return 0;
+  if (job.storage_failure.empty()) return 0;
+  return unavailable(
+      "the order waits and nothing is done yet: the coordinator cannot store the job's state (" +
+      printable(job.storage_failure) +
+      "). Make room where it is; a coordinator that ends before that forgets the order: give it again then");
 }
 
 }  // namespace

@@ -1,15 +1,17 @@
 // `kill-switch` speaks to nobody: it makes, removes or looks at a file in the state directories of this machine's
 // agents, which agents and ranks look at by themselves (docs/protocols.md).
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 #include <vector>
 
-#include "files.hpp"
+#include "agent_states.hpp"
 #include "json_text.hpp"
+#include "kill_switches.hpp"
 #include "up_state.hpp"
 #include "verb.hpp"
 
@@ -17,84 +19,64 @@ namespace trimtab::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kFile = "kill-switch";
-constexpr const char* kSystemAgent = "/var/lib/trimtab/agent";
-
 struct Arguments {
   std::string state;
   std::string agent_state;
   bool json = false;
 };
 
-// Of the agent that is named; else of those that `up` started; else of the machine's own.
-Result<std::vector<std::string>> switches(const Arguments& arguments) {
-  std::vector<std::string> files;
-  std::error_code failure;
+// Of the agent that is named; else of those of the `up` that is named; else of all on this machine.
+Result<std::vector<AgentState>> chosen_states(const Arguments& arguments) {
+  const std::string up = state_directory(arguments.state);
   if (!arguments.agent_state.empty()) {
-    if (!fs::is_directory(arguments.agent_state, failure)) {
+    std::error_code failure;
+    if (!std::filesystem::is_directory(arguments.agent_state, failure)) {
       return bad_input("--agent-state: " + arguments.agent_state + " is no directory");
     }
-    return std::vector<std::string>{arguments.agent_state + "/" + kFile};
+    return std::vector<AgentState>{{arguments.agent_state, ::geteuid()}};
   }
-  const std::string embedded = state_directory(arguments.state) + "/agents";
-  for (auto entry = fs::directory_iterator(embedded, failure); !failure && entry != fs::directory_iterator();
-       entry.increment(failure)) {
-    if (entry->is_directory(failure)) files.push_back(entry->path().string() + "/" + kFile);
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty() && fs::is_directory(kSystemAgent, failure))
-    files.push_back(std::string(kSystemAgent) + "/" + kFile);
-  if (!files.empty()) return files;
-  return bad_input("no agent's state is below " + embedded + " nor at " + kSystemAgent +
+  std::vector<AgentState> states = arguments.state.empty() ? agent_states(up) : up_agent_states(up);
+  if (!states.empty()) return states;
+  const std::string elsewhere = arguments.state.empty() ? " nor at /var/lib/trimtab/agent, /var/lib/trimtab/agent-* or "
+                                                          "/var/lib/trimtab/slurm/*, and no agent runs here"
+                                                        : "";
+  return bad_input("no agent's state is below " + up + "/agents" + elsewhere +
                    ". Name the directory that the agent was started with: --agent-state DIR");
 }
 
-bool is_thrown(const std::string& file) {
-  std::error_code failure;
-  return fs::symlink_status(file, failure).type() != fs::file_type::not_found;
+std::string text_of(const KillSwitch& one) {
+  if (one.thrown) return one.file + ": " + (*one.thrown ? "thrown" : "not thrown") + "\n";
+  return one.file + ": " + (one.left_alone ? "left alone, " : "not reached, ") + one.why + "\n";
 }
 
-Result<int> show(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const std::vector<std::string> files, switches(arguments));
+nlohmann::json json_of(const KillSwitch& one) {
+  if (one.thrown) return {{"file", one.file}, {"thrown", *one.thrown}};
+  return {{"file", one.file}, {"thrown", nullptr}, {"why", one.why}};
+}
+
+Result<int> carry_out(SwitchOrder order, const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const std::vector<AgentState> states, chosen_states(arguments));
+  const std::vector<KillSwitch> switches = order_switches(order, states, ::geteuid());
   nlohmann::json list = nlohmann::json::array();
   std::string text;
-  for (const std::string& file : files) {
-    list.push_back({{"file", file}, {"thrown", is_thrown(file)}});
-    text += file + ": " + (is_thrown(file) ? "thrown" : "not thrown") + "\n";
+  for (const KillSwitch& one : switches) {
+    list.push_back(json_of(one));
+    text += text_of(one);
   }
   console.out << (arguments.json ? json_text({{"switches", list}}, 2) + "\n" : text);
+  TRIMTAB_TRY_STATUS(order_outcome(switches));
   return 0;
 }
 
-Result<int> throw_all(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const std::vector<std::string> files, switches(arguments));
-  for (const std::string& file : files) {
-    if (!is_thrown(file)) TRIMTAB_TRY_STATUS(write_file(file, ""));
-  }
-  return show(arguments, console);
-}
-
-Result<int> release_all(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const std::vector<std::string> files, switches(arguments));
-  for (const std::string& file : files) {
-    std::error_code failure;
-    fs::remove(file, failure);
-    if (failure) return unavailable("cannot remove " + file + ": " + failure.message());
-  }
-  return show(arguments, console);
-}
-
-void add_part(CLI::App* group, Selection& selection, Result<int> (*run)(const Arguments&, Console&), const char* name,
-              const char* description) {
+void add_part(CLI::App* group, Selection& selection, SwitchOrder order, const char* name, const char* description) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = add_verb(*group, name, description, "trimtab kill-switch " + std::string(name));
-  add_value(verb, "--state", arguments->state, "DIR", "State directory of 'trimtab up'");
-  add_value(verb, "--agent-state", arguments->agent_state, "DIR", "State directory of one agent");
+  add_value(verb, "--state", arguments->state, "DIR",
+            "State directory of one 'trimtab up', whose agents alone are meant");
+  add_value(verb, "--agent-state", arguments->agent_state, "DIR", "State directory of one agent, which alone is meant");
   add_json(verb, arguments->json);
-  verb->callback([arguments, run, &selection] {
-    selection.action = [arguments, run](Console& console) { return run(*arguments, console); };
+  verb->callback([arguments, order, &selection] {
+    selection.action = [arguments, order](Console& console) { return carry_out(order, *arguments, console); };
   });
 }
 
@@ -105,9 +87,9 @@ void add_kill_switch(CLI::App& root, Selection& selection) {
       add_verb(root, "kill-switch", "Keep the ranks on this machine on their incumbent plan, coordinator or not",
                "trimtab kill-switch throw");
   group->require_subcommand(1);
-  add_part(group, selection, throw_all, "throw", "Trials end and no plan changes until it is released");
-  add_part(group, selection, release_all, "release", "Let plans change again");
-  add_part(group, selection, show, "show", "Print where the switches are, and whether they are thrown");
+  add_part(group, selection, SwitchOrder::kThrow, "throw", "Trials end and no plan changes until it is released");
+  add_part(group, selection, SwitchOrder::kRelease, "release", "Let plans change again");
+  add_part(group, selection, SwitchOrder::kShow, "show", "Print where the switches are, and whether they are thrown");
 }
 
 }  // namespace trimtab::cli

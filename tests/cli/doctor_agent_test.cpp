@@ -1,13 +1,9 @@
 #include "doctor_agent.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <string>
-#include <thread>
+
+#include "page_server.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;
@@ -22,49 +18,8 @@ agent::Configuration configured(const std::string& text) {
 
 std::vector<Check> checks_of(const AgentPlace& place) {
   ManualClock clock;
-  return running_agent_checks({place}, {}, clock, [&clock](Nanoseconds time) { clock.advance(time); });
+  return look_again(look_at_agents({place}, {}, clock), clock, [&clock](Nanoseconds time) { clock.advance(time); });
 }
-
-// A port of loopback that answers so many requests with one page; with 0, where nobody answers.
-class Server {
- public:
-  explicit Server(std::string page, int answers) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    socklen_t size = sizeof address;
-    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port = ntohs(address.sin_port);
-    if (answers == 0) return;
-    REQUIRE(::listen(listener_, 4) == 0);
-    thread_ = std::thread([this, answers, page = std::move(page)] {
-      for (int i = 0; i < answers; ++i) answer(page);
-    });
-  }
-  ~Server() {
-    if (thread_.joinable()) thread_.join();
-    ::close(listener_);
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-
-  std::uint16_t port = 0;
-
- private:
-  void answer(const std::string& page) const {
-    const int peer = ::accept(listener_, nullptr, nullptr);
-    char request[4096];
-    const std::string reply =
-        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(page.size()) + "\r\n\r\n" + page;
-    const bool served = ::read(peer, request, sizeof request) > 0 && ::write(peer, reply.data(), reply.size()) > 0;
-    ::close(peer);
-    if (!served) ::abort();
-  }
-
-  int listener_;
-  std::thread thread_;
-};
 
 }  // namespace
 
@@ -97,7 +52,7 @@ TEST_CASE("an agent that shows metrics to others is asked under TLS, by a name o
 }
 
 TEST_CASE("an agent that does not answer is told where one is configured or asked for") {
-  const Server nobody("", 0);
+  const PageServer nobody({});
   AgentPlace place;
   place.port = nobody.port;
   CHECK(checks_of(place).empty());
@@ -117,11 +72,25 @@ TEST_CASE("something else at an agent's port is no agent; one that answers is ju
   AgentPlace place;
   place.configured = true;
   {
-    const Server other("node_load1 0.5\n", 1);
+    const PageServer other({"node_load1 0.5\n"});
     place.port = other.port;
     CHECK(checks_of(place).at(0).found.find("something else answers") != std::string::npos);
   }
-  const Server agent("trimtab_agent_ranks_running 2\ntrimtab_agent_coordinator_connected 1\n", 2);
+  const std::string page = "trimtab_agent_ranks_running 2\ntrimtab_agent_coordinator_connected 1\n";
+  const PageServer agent({page, page});
   place.port = agent.port;
   CHECK(checks_of(place).at(0).found == "2 ranks, connected to the coordinator");
+}
+
+TEST_CASE("an agent's failure is told where it goes on between the two looks") {
+  const std::string page = "trimtab_agent_ranks_running 2\ntrimtab_agent_coordinator_connected 1\n";
+  const std::string failing = page + "trimtab_agent_batches_failed_total ";
+  const PageServer agent({failing + "3\n", failing + "4\n"});
+  AgentPlace place;
+  place.port = agent.port;
+  place.user = "ana";
+  const auto checks = checks_of(place);
+  REQUIRE(checks.size() == 1);
+  CHECK(checks[0].name == "agent ana: storage");
+  CHECK(checks[0].health == Health::kFail);
 }

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "program.hpp"
 #include "sample_costs.hpp"
@@ -91,6 +93,32 @@ TEST_CASE("doctor changes no database, makes none and leaves nothing beside one"
   REQUIRE((outcome.exit_code == 0 || outcome.exit_code == 1));
   CHECK(check_named(json::parse(outcome.out), "state directory").at("found") == up);
   CHECK(files() == before);
+}
+
+TEST_CASE("doctor asks of a machine of services what these need, and nothing of 'trimtab up' or of the other one") {
+  const Scratch scratch;
+  const auto names = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command{"doctor", "--json", "--metrics-port", "0", "--configuration", scratch.path("")};
+    command.insert(command.end(), more.begin(), more.end());
+    std::set<std::string> found;
+    const json report = json::parse(::trimtab_program(command).out);
+    for (const json& check : report.at("checks")) found.insert(check.at("name"));
+    return found;
+  };
+  scratch.file("agent-nobody.toml", "node = \"n0\"\n");
+  const auto node = names({});
+  CHECK(node.contains("trimtab-agent"));
+  CHECK(node.contains("PyTorch"));
+  for (const char* name : {"trimtab-coordinator", "state directory", "socket directory"}) CHECK(!node.contains(name));
+  CHECK(names({"--state", scratch.path("up")}).contains("state directory"));
+  std::filesystem::remove(scratch.path("agent-nobody.toml"));
+  scratch.file("coordinator.toml", "listen = \"127.0.0.1:1\"\n");
+  const auto coordinator = names({});
+  CHECK(coordinator.contains("trimtab-coordinator"));
+  CHECK(coordinator.contains("coordinator"));
+  for (const char* name : {"trimtab-agent", "PyTorch", "port 7420", "state directory"}) {
+    CHECK(!coordinator.contains(name));
+  }
 }
 
 TEST_CASE("doctor asks the agent at the port of its agent.toml, and says where it does not answer") {

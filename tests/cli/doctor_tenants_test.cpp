@@ -60,10 +60,15 @@ TEST_CASE("doctor has nothing to say of tenants where nothing is wrong, or where
   CHECK(tenant_checks(std::string("/nowhere")).empty());
 }
 
-TEST_CASE("doctor says when nodes were turned away because nothing shows whose they are") {
-  const auto checks = coordinator_checks(
-      parse_metric_page("trimtab_nodes{state=\"connected\"} 1\ntrimtab_refused_total{reason=\"node\"} 2\n"));
+TEST_CASE("doctor says when nodes are turned away because nothing shows whose they are") {
+  const auto page = [](int refused) {
+    return parse_metric_page("trimtab_nodes{state=\"connected\"} 1\ntrimtab_refused_total{reason=\"node\"} " +
+                             std::to_string(refused) + "\n");
+  };
+  const auto checks = coordinator_checks(page(2), EarlierPage{page(1), std::chrono::seconds(5)});
   REQUIRE(checks.size() == 1);
   CHECK(checks[0].name == "coordinator: tenants");
+  CHECK(checks[0].health == Health::kWarn);
   CHECK_THAT(checks[0].found, Contains("2 times"));
+  CHECK(overall(coordinator_checks(page(2))) == Health::kOk);
 }

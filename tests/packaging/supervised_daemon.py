@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shlex
 import socket
 import subprocess
@@ -25,6 +26,12 @@ def read_unit(name):
             key, _, value = line.partition("=")
             section.setdefault(key, []).append(value)
     return sections
+
+
+def upgrade_limit():
+    """How many seconds the coordinator gives the upgrade of a database, before it serves."""
+    source = (ROOT / "schema/src/postgres/postgres_tables.cpp").read_text()
+    return 60 * int(re.search(r"kUpgradeLimit = std::chrono::minutes\((\d+)\)", source).group(1))
 
 
 class Manager:

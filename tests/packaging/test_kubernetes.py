@@ -9,6 +9,7 @@ import unittest
 import yaml
 
 from installation import BUILD, ROOT
+from supervised_daemon import upgrade_limit
 
 MANIFEST = ROOT / "packaging" / "kubernetes" / "trimtab.yaml"
 # Made by an operator, as the manifest's head says.
@@ -74,8 +75,9 @@ class Manifest(unittest.TestCase):
                     self.assertEqual(volume["secret"]["defaultMode"], 0o440)  # nobody else may read a key
         self.assertNotIn("Secret", self.by_kind)
         head = MANIFEST.read_text().split("apiVersion", 1)[0]
+        namespace = head.index(f"kubectl create namespace {self.by_kind['Namespace']['metadata']['name']}\n")
         for name, files in SECRETS.items():
-            self.assertIn(f"create secret generic {name}", head)
+            self.assertLess(namespace, head.index(f"create secret generic {name}"))
             for file in files:
                 self.assertIn(f"--from-file={file}", head)
 
@@ -109,6 +111,15 @@ class Manifest(unittest.TestCase):
         grace = int(command[command.index("--kill-grace") + 1].removesuffix("s"))
         self.assertLess(grace, spec["template"]["spec"]["terminationGracePeriodSeconds"])
         self.assertEqual(spec["updateStrategy"]["type"], "OnDelete")
+
+    def test_the_coordinator_has_time_to_bring_a_database_up_to_date(self):
+        probe = self.by_kind["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
+        self.assertGreaterEqual(probe["periodSeconds"] * probe["failureThreshold"], upgrade_limit() + 300)
+
+    def test_agents_are_not_the_first_to_be_evicted_and_their_ranks_have_no_limits(self):
+        resources = self.by_kind["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["resources"]
+        self.assertEqual(resources["requests"].keys(), {"cpu", "memory"})
+        self.assertEqual(resources["limits"].keys(), {"nvidia.com/gpu"})
 
     def test_a_stalled_agent_does_not_end_its_ranks(self):
         container, = self.by_kind["DaemonSet"]["spec"]["template"]["spec"]["containers"]

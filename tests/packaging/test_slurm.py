@@ -1,6 +1,7 @@
 """packaging/slurm without a Slurm: its hooks beside a user who wants root to open, follow or wait for something, and the
 batch script on one node."""
 
+import json
 import os
 import pathlib
 import pwd
@@ -41,6 +42,7 @@ class Hooks(unittest.TestCase):
             (self.root / folder).mkdir(parents=True)
         self.place = self.root / "run" / "trimtab-slurm" / "7-n0"
         self.own = self.place / "agent"
+        self.state = self.root / "var/lib/trimtab/slurm" / f"{USER}-n0"
         self.kept = self.root / "var" / "log" / "trimtab-agent-7-n0.log"
         user = pwd.getpwnam(USER)
         self.environment = {
@@ -96,9 +98,7 @@ class Hooks(unittest.TestCase):
 
     def test_the_agent_takes_the_jobs_of_its_user_alone(self):
         self.start()
-        arguments = self.own / "arguments"
-        wait_until(lambda: arguments.exists() and "--stop-ranks-on-exit" in arguments.read_text(), "the agent's arguments", 10)
-        said = arguments.read_text().splitlines()
+        said = self.arguments()
         self.assertEqual(said[said.index("--tenant") + 1], USER)
         self.assertEqual(said[said.index("--config") + 1], str(self.root / "etc/trimtab/agent.toml"))
 
@@ -107,10 +107,41 @@ class Hooks(unittest.TestCase):
         own.parent.mkdir(parents=True)
         own.write_text("")
         self.start()
-        arguments = self.own / "arguments"
-        wait_until(lambda: arguments.exists() and "--stop-ranks-on-exit" in arguments.read_text(), "the agent's arguments", 10)
-        said = arguments.read_text().splitlines()
+        said = self.arguments()
         self.assertEqual(said[said.index("--config") + 1], str(own))
+
+    def arguments(self):
+        file = self.own / "arguments"
+        wait_until(lambda: file.exists() and "--stop-ranks-on-exit" in file.read_text(), "the agent's arguments", 10)
+        return file.read_text().splitlines()
+
+    def test_what_an_agent_has_stored_is_there_for_the_agent_beside_the_next_job(self):
+        self.start()
+        said = self.arguments()
+        self.assertEqual(said[said.index("--state") + 1], str(self.state))
+        parent = self.state.parent.stat()
+        self.assertEqual((parent.st_uid, stat.S_IMODE(parent.st_mode)), (0, 0o755))
+        self.assertEqual((self.state.stat().st_uid, stat.S_IMODE(self.state.stat().st_mode)), (pwd.getpwnam(USER).pw_uid, 0o700))
+        self.as_user(f"echo unsent >{self.state}/agent.db")
+        self.hook("epilog")
+        self.assertFalse(self.place.exists())
+        self.environment["SLURM_JOB_ID"] = "8"
+        self.place = self.place.with_name("8-n0")
+        self.own = self.place / "agent"
+        self.start()
+        said = self.arguments()
+        self.assertEqual(said[said.index("--state") + 1], str(self.state))
+        self.assertEqual((self.state / "agent.db").read_text(), "unsent\n")
+
+    def test_a_directory_of_states_that_is_not_roots_is_not_used(self):
+        foreign = self.root / "foreign"
+        foreign.mkdir()
+        self.state.parent.parent.mkdir(parents=True)
+        self.state.parent.symlink_to(foreign)
+        self.hook("prolog")
+        self.assertEqual(list(foreign.iterdir()), [])
+        self.assertFalse((self.place / "pid").exists())
+        self.assertIn(f"{self.state.parent} must be a directory of root's", self.said())
 
     @staticmethod
     def is_zombie(pid):
@@ -255,6 +286,74 @@ class BatchScript(unittest.TestCase):
         wait_until(lambda: '"node0"' in status(), "the agent's joining with its certificate", 30)
         batch.send_signal(signal.SIGTERM)
         self.assertEqual(batch.wait(timeout=60), 0, (self.directory / "batch.log").read_text())
+
+
+# Programs that stand for Trimtab's own, in the directory FAKE. What the coordinator says of the job is the file `said` there.
+ENDS_WHEN_ASKED = "trap 'exit 0' TERM\nwhile true; do sleep 0.05; done\n"
+PROGRAMS = {
+    "srun": SRUN,
+    "trimtab-coordinator": """#!/bin/bash
+while [ "$1" != --port-file ]; do shift; done
+echo $$ >"$FAKE/coordinator"
+echo "the coordinator speaks"
+echo 7 >"$2"
+""" + ENDS_WHEN_ASKED,
+    "trimtab-agent": "#!/bin/bash\n" + ENDS_WHEN_ASKED,
+    "trimtab": """#!/bin/bash
+case $1 in
+  tune) until [ -s "$FAKE/folder/agents/0" ]; do sleep 0.05; done; . "$FAKE/tune" ;;
+  status) kill -0 "$(cat "$FAKE/coordinator")" && cat "$FAKE/said" ;;
+esac
+""",
+}
+
+
+class EndOfBatchScript(unittest.TestCase):
+    """When the allocation is given back, and with which exit code."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trimtab-batch-end-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        for name, text in PROGRAMS.items():
+            (self.directory / name).write_text(text)
+            (self.directory / name).chmod(0o755)
+        self.environment = {"PATH": f"{self.directory}:/usr/bin:/bin", "FAKE": str(self.directory), "SLURM_JOB_ID": "7",
+                            "TMPDIR": str(self.directory)}
+
+    def run_job(self, phase, doing="nothing", tune="exit 0"):
+        jobs = [{"active": True, "doing": doing, "name": "tiny", "phase": phase}] if phase else []
+        (self.directory / "said").write_text(json.dumps({"jobs": jobs, "nodes": []}))
+        (self.directory / "tune").write_text(tune)
+        with subprocess.Popen(["bash", str(HOOKS / "tune.sbatch"), "job.toml", str(self.directory / "folder")], text=True,
+                              env=self.environment, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, start_new_session=True) as batch:
+            try:
+                said = batch.communicate(timeout=30)[1]
+            except subprocess.TimeoutExpired:
+                os.killpg(batch.pid, signal.SIGKILL)
+                self.fail("the allocation is held")
+        for name in ("coordinator", "folder/agents/0"):
+            self.assertFalse(pathlib.Path(f"/proc/{(self.directory / name).read_text().strip()}").exists(), name)
+        return batch.returncode, said
+
+    def test_a_job_that_has_finished_is_a_success(self):
+        self.assertEqual(self.run_job("finished"), (0, ""))
+
+    def test_a_job_that_has_failed_is_none(self):
+        self.assertEqual(self.run_job("failed")[0], 1)
+
+    def test_a_halted_job_does_not_hold_its_allocation(self):
+        code, said = self.run_job("training", doing="halted")
+        self.assertEqual(code, 1)
+        self.assertIn("the job is halted", said)
+
+    def test_a_job_whose_coordinator_is_gone_is_none(self):
+        code, said = self.run_job("training", tune='kill -KILL "$(cat "$FAKE/coordinator")"')
+        self.assertEqual(code, 1)
+        self.assertIn("the coordinator ended before the job did: the coordinator speaks", said)
+
+    def test_what_was_not_taken_ends_with_the_code_of_tune(self):
+        self.assertEqual(self.run_job(None, tune="exit 5")[0], 5)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from installation import BUILD
-from supervised_daemon import UNITS, read_unit
+from supervised_daemon import UNITS, read_unit, upgrade_limit
 
 AGENTS = ["trimtab-agent.service", "trimtab-agent@.service"]
 # What `systemd-analyze security` may say at most; 10 is a unit without any hardening.
@@ -75,6 +75,10 @@ class Written(unittest.TestCase):
         whose = {"ExecStart", "User", "Group", "StateDirectory", "RuntimeDirectory"}
         self.assertEqual({key: value for key, value in own.items() if key not in whose},
                          {key: value for key, value in template.items() if key not in whose})
+
+    def test_the_coordinator_has_time_to_bring_a_database_up_to_date(self):
+        limit, = read_unit("trimtab-coordinator.service")["Service"]["TimeoutStartSec"]
+        self.assertGreaterEqual(int(limit), upgrade_limit() + 300)
 
     def test_the_coordinator_is_limited(self):
         service = read_unit("trimtab-coordinator.service")["Service"]

@@ -12,8 +12,8 @@ from installation import ROOT, wait_until
 
 PACKAGES = ["trimtab", "trimtab-agent", "trimtab-coordinator"]
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
-# Stands for systemd, which does not run in a change of root.
-SYSTEMCTL = "#!/bin/sh\necho \"$*\" >>/systemctl.log\n"
+# Stands for systemd, which does not run in a change of root. Fails at everything while there is a file /systemctl.fails.
+SYSTEMCTL = "#!/bin/sh\necho \"$*\" >>/systemctl.log\n[ ! -e /systemctl.fails ]\n"
 
 
 def run(*words, **more):
@@ -91,7 +91,7 @@ class Packages(unittest.TestCase):
         self.inside("bash", "-c", f"apt-get install -y -qq --no-install-recommends /debs{revision}/*.deb")
 
     def test_life_of_an_installation(self):
-        for step in (self.install, self.use, self.upgrade, self.remove, self.purge):
+        for step in (self.install, self.use, self.upgrade, self.upgrade_without_systemd, self.remove, self.purge):
             with self.subTest(step.__name__):
                 step()
 
@@ -156,11 +156,21 @@ class Packages(unittest.TestCase):
         self.assertEqual(settings.read_text(), mine)
         self.assertTrue((self.root / "var/lib/trimtab/agent/agent.db").exists())
         calls = self.systemctl()
-        self.assertIn("try-restart trimtab-agent.service trimtab-agent@*.service", calls)
-        self.assertIn("try-restart trimtab-coordinator.service", calls)
+        # Not waited for: a daemon whose database is away does not come up.
+        self.assertIn("--no-block try-restart trimtab-agent.service trimtab-agent@*.service", calls)
+        self.assertIn("--no-block try-restart trimtab-coordinator.service", calls)
         self.assertFalse([call for call in calls if call.startswith(("stop", "disable", "start", "enable"))])
 
+    def upgrade_without_systemd(self):
+        (self.root / "systemctl.fails").touch()
+        said = self.inside("bash", "-c", "dpkg -i /debs2/*.deb 2>&1")  # the same release once more: an upgrade to its scripts
+        for daemon in ("trimtab-agent", "trimtab-coordinator"):
+            self.assertIn(f"{daemon}: systemd did not start it anew", said)
+        self.assertEqual(self.inside("dpkg", "--audit"), "")
+
     def remove(self):
+        """Still without a systemd that does what it is told."""
+        self.systemctl()
         self.inside("apt-get", "remove", "-y", "-qq", *PACKAGES)
         calls = self.systemctl()
         self.assertIn("stop trimtab-agent.service trimtab-agent@*.service", calls)
@@ -171,6 +181,10 @@ class Packages(unittest.TestCase):
         self.assertTrue((self.root / "var/lib/trimtab/coordinator/costs.db").exists())
 
     def purge(self):
+        for path in ("var/lib/trimtab/slurm/ana-n0/agent.db", "var/log/trimtab-slurm.log", "var/log/trimtab-slurm.log.2.gz",
+                     "var/log/trimtab-agent-7-n0.log"):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).touch()
         self.inside("apt-get", "purge", "-y", "-qq", *PACKAGES)
         # What somebody put there is theirs; the users stay, for files may still be theirs.
         self.assertEqual(sorted(path.name for path in (self.root / "etc/trimtab").iterdir()), ["agent.token", "tokens"])
@@ -179,6 +193,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(left, set())
         for name in PACKAGES:
             self.assertIsNone(self.installed(name))
+        self.assertEqual(self.inside("dpkg", "--audit"), "")
 
 
 if __name__ == "__main__":

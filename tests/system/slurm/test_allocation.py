@@ -116,6 +116,9 @@ class Allocation(unittest.TestCase):
 
             wait_until(lambda: len(ended()) == 2, "the end of both agents", 30)
             wait_until(lambda: not list((root / "run" / "trimtab-slurm").iterdir()), "empty places", 10)
+            user = pwd.getpwuid(os.getuid()).pw_name
+            for node in slurm.nodes:
+                self.assertTrue((root / "var/lib/trimtab/slurm" / f"{user}-{node}" / "agent.db").exists(), node)
             agents = subprocess.run(["pgrep", "-f", f"trimtab-agent --config {root}"], capture_output=True, text=True)
             self.assertEqual(agents.stdout, "")
             # A job that does not ask has none.
