@@ -239,7 +239,9 @@ TEST_CASE("a node that invents variants, streams and kernels of its rank takes a
     said.set_variant(variant % 2 == 0 ? "" : "v" + std::to_string(variant));
     world.say(1, activity);
   }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what is freed for a while
   CHECK(memory.growth_bytes() < 16 << 20);
+#endif
   const json live = json::parse(world.services.live.document("gpt", world.clock.monotonic()));
   REQUIRE(live.at("ranks").size() == 1);
   CHECK(live.at("ranks")[0].at("streams").size() == 64);
