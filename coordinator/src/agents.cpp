@@ -319,7 +319,12 @@ std::optional<std::uint64_t> Agents::stray_command(const std::string& node, cons
   const std::pair key(job.run(), tag);
   if (const auto sent = strays.open.find(key); sent != strays.open.end()) return sent->second;
   const Nanoseconds now = services_.clock.monotonic();
-  if (now - strays.since >= kStrayPeriod) strays = {std::move(strays.open), now, 0};
+  if (now - strays.since >= kStrayPeriod) {
+    strays.since = now;
+    strays.given = 0;
+    // Of a run that is forgotten no answer is taken any more.
+    std::erase_if(strays.open, [this](const auto& one) { return jobs_.find_run(one.first.first) == nullptr; });
+  }
   if (strays.open.size() >= kMostStrays || strays.given >= kMostStrays) return std::nullopt;
   const auto id = services_.store.command_id(job.run(), tag, node);
   if (!id.ok()) return std::nullopt;

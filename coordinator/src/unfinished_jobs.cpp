@@ -20,7 +20,9 @@ bool UnfinishedJobs::look() {
   Seen now;
   now.complete = jobs_.knows_all();
   for (const auto& [name, job] : jobs_.jobs()) {
-    if (job->active()) now.tenants.emplace_hint(now.tenants.end(), name, job->state().tenant);
+    // That it is over is not true before it is stored: a coordinator that ends first takes it up again.
+    const bool is_over = !job->active() && job->storage_failure().empty();
+    if (!is_over) now.tenants.emplace_hint(now.tenants.end(), name, job->state().tenant);
   }
   if (now == seen_) return false;
   seen_ = std::move(now);

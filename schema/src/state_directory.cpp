@@ -1,19 +1,39 @@
 #include "schema/state_directory.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace trimtab {
+namespace {
+
+bool is_everybodys(const struct stat& seen) {
+  return (seen.st_mode & S_IWOTH) != 0;
+}
+
+bool is_trusted(uid_t user) {
+  return user == 0 || user == ::geteuid();
+}
+
+// This user's, in a directory that nobody else may write in: it was nobody else who put it there.
+bool is_own(const std::string& path, const struct stat& seen) {
+  struct stat above {};
+  if (seen.st_uid != ::geteuid() || ::stat((path + "/..").c_str(), &above) != 0) return false;
+  return is_trusted(above.st_uid) && !is_everybodys(above);
+}
+
+}  // namespace
 
 Status check_state_directory(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) {
     return unavailable("the state directory " + path + " cannot be looked at: " + std::strerror(errno));
   }
-  const bool is_everybodys = (found.st_mode & S_IWOTH) != 0;
-  if (!is_everybodys || found.st_uid == 0) return {};
+  if (!is_everybodys(found)) return {};
+  const bool is_volume = found.st_uid == 0 && (found.st_mode & S_ISVTX) == 0;
+  if (is_volume || is_own(path, found)) return {};
   return bad_input("everybody may write in the state directory " + path + " of user " + std::to_string(found.st_uid) +
                    ", who or anybody else may have prepared it: look at what is there and take the right away (chmod "
                    "o-w), or name another with --state");

@@ -111,14 +111,19 @@ TEST_CASE("a job's last transition is stored as soon as there is room, though th
   const test::SmallDisk disk(place.path(), 4);
   if (!disk.mounted()) return;
   World world(place.path());
+  world.hello("n0", 1);
   JobRun& job = world.submit("gpt");
   disk.fill();
   job.feed(Order::kStop);
   REQUIRE_FALSE(job.active());
   REQUIRE_FALSE(job.storage_failure().empty());
+  world.agents.tick();
+  CHECK(world.unfinished(1).back().jobs_size() == 1);  // agents keep what a coordinator that begins anew would ask for
   disk.free();
   job.tick();
   CHECK(job.storage_failure().empty());
+  world.agents.tick();
+  CHECK(world.unfinished(1).back().jobs_size() == 0);
   std::vector<std::string> unreadable;
   CHECK(world.store.latest_jobs(unreadable)->front().state.phase == Phase::kStopped);
 }

@@ -140,8 +140,9 @@ class Hooks(unittest.TestCase):
         self.state.parent.symlink_to(foreign)
         self.hook("prolog")
         self.assertEqual(list(foreign.iterdir()), [])
-        self.assertFalse((self.place / "pid").exists())
+        self.assertTrue((self.place / "agent/state").is_dir())  # it ends with the job
         self.assertIn(f"{self.state.parent} must be a directory of root's", self.said())
+        self.hook("epilog")
 
     @staticmethod
     def is_zombie(pid):

@@ -20,6 +20,7 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
   };
   if (is_root) {
     CHECK(refusal(0777).empty());  // a cluster's volume
+    CHECK_FALSE(refusal(01777).empty());
     REQUIRE(::chown(directory.c_str(), 65534, 65534) == 0);
   }
   CHECK(refusal(0700).empty());
@@ -29,6 +30,16 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
     CHECK(said.find(directory) != std::string::npos);
     CHECK(said.find("--state") != std::string::npos);
   }
+  // Its own, which nobody else can have put there.
+  REQUIRE(::chmod(directory.c_str(), 0700) == 0);
+  if (is_root) REQUIRE(::chown(directory.c_str(), 0, 0) == 0);
+  const std::string inner = directory + "/inner";
+  REQUIRE(::mkdir(inner.c_str(), 0700) == 0);
+  REQUIRE(::chmod(inner.c_str(), 01777) == 0);
+  CHECK(check_state_directory(inner).ok());
+  REQUIRE(::chmod(directory.c_str(), 0777) == 0);
+  CHECK_FALSE(check_state_directory(inner).ok());
+  REQUIRE(::rmdir(inner.c_str()) == 0);
   REQUIRE(::rmdir(directory.c_str()) == 0);
   CHECK_FALSE(check_state_directory(directory).ok());
 }
