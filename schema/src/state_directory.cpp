@@ -32,7 +32,7 @@ Status check_state_directory(const std::string& path) {
     return unavailable("the state directory " + path + " cannot be looked at: " + std::strerror(errno));
   }
   if (!is_everybodys(found)) return {};
-  const bool is_volume = found.st_uid == 0 && (found.st_mode & S_ISVTX) == 0;
+  const bool is_volume = found.st_uid == 0;
   if (is_volume || is_own(path, found)) return {};
   return bad_input("everybody may write in the state directory " + path + " of user " + std::to_string(found.st_uid) +
                    ", who or anybody else may have prepared it: look at what is there and take the right away (chmod "

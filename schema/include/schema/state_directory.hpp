@@ -10,7 +10,7 @@
 namespace trimtab {
 
 // An error where everybody on the machine may write in it, so that somebody else may have put there what the daemon
-// then believes. Not where it is root's and no /tmp: clusters mount volumes so, which their containers alone see; nor
+// then believes. Not where it is root's: clusters mount volumes so, which their containers alone see; nor
 // where it is this user's, below what nobody else may write in (shares that are mounted with one mode for all). Who
 // owns it else is its maker's choice: a volume is its group's, or that of the user outside the container.
 [[nodiscard]] Status check_state_directory(const std::string& path);
