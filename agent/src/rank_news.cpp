@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.hpp"
+
 namespace trimtab::agent {
 
 namespace {
@@ -36,24 +38,12 @@ bool tells_end(int order) {
   }
 }
 
-bool continues_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
-}
-
-// Whole characters of a text's beginning, or of its end.
 void keep_beginning(std::string& text) {
-  if (text.size() <= kShortText) return;
-  std::size_t end = kShortText;
-  while (end > 0 && continues_character(text[end])) --end;
-  text.resize(end);
-  text.shrink_to_fit();
+  text = first_of(text, kShortText);
 }
 
 void keep_end(std::string& text) {
-  if (text.size() <= kShortText) return;
-  std::size_t begin = text.size() - kShortText;
-  while (begin < text.size() && continues_character(text[begin])) ++begin;
-  text = text.substr(begin);
+  text = last_of(text, kShortText);
 }
 
 void shorten_texts(wire::RankEvent& event) {

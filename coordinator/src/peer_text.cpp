@@ -5,10 +5,6 @@ namespace {
 
 constexpr std::size_t kLongestLine = 400;
 
-bool continues_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
-}
-
 // ASCII's, and those that UTF-8 writes as C2 80 to C2 9F.
 bool is_control(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
@@ -17,19 +13,6 @@ bool is_control(std::string_view text, std::size_t at) {
 }
 
 }  // namespace
-
-std::string first_of(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && continues_character(text[most])) --most;
-  return text.substr(0, most);
-}
-
-std::string last_of(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  std::size_t begin = text.size() - most;
-  while (begin < text.size() && continues_character(text[begin])) ++begin;
-  return text.substr(begin);
-}
 
 bool is_printable(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -28,17 +28,6 @@ News news(const wire::RankEvent& event) {
 
 }  // namespace
 
-TEST_CASE("a text is cut between characters, at its end or at its beginning") {
-  CHECK(first_of("abc", 3) == "abc");
-  CHECK(first_of("abcd", 3) == "abc");
-  CHECK(first_of("a\xe2\x82\xac", 3) == "a");
-  CHECK(last_of("\xe2\x82\xac"
-                "a",
-                3) == "a");
-  CHECK(last_of("abcd", 3) == "bcd");
-  CHECK(first_of("\xe2\x82\xac", 2).empty());
-}
-
 TEST_CASE("what is printed of a peer's text is one line, whatever it sent") {
   CHECK(printable("a\nb\x1b[2J\x7f") == "a?b?[2J?");
   CHECK(printable("\xc2\x9b[2J \xc3\xa9") == "?[2J \xc3\xa9");
