@@ -19,8 +19,8 @@ Result<std::shared_ptr<net::Credentials>> load_credentials(const Configuration& 
   const net::PeerIdentity& own = credentials->own();
   if (own.kind == net::CertificateKind::kNode && own.name == configuration.node) return credentials;
   return bad_input(configuration.tls.certificate + " must be the certificate of node " + configuration.node +
-                   ", but it is that of '" + own.name + "': 'trimtab cert issue node " + configuration.node +
-                   "' makes the right one");
+                   ", but it is that of '" + own.name + "': " + certificate_command(configuration) +
+                   " makes the right one");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent_state.hpp"
+#include "net/certificates.hpp"
 #include "net/loopback_host.hpp"
 #include "printable_text.hpp"
 
@@ -43,9 +44,9 @@ Status Agent::Implementation::serve_metrics() {
     if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
     const std::string shown =
         head.peer ? "'" + head.peer->name + "' is another certificate" : "it shows no certificate";
-    refuse_request(
-        "forbidden", head.address,
-        "metrics are shown to a person's certificate alone, but " + shown + ": 'trimtab cert issue person' makes one");
+    refuse_request("forbidden", head.address,
+                   "metrics are shown to a person's certificate alone, but " + shown + ": " +
+                       net::issue_command({"NAME", net::CertificateKind::kPerson}) + " makes one");
     return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
   };
   handlers.refused = [this](const net::Refusal& refusal) {

@@ -178,6 +178,7 @@ Status Agent::Implementation::open() {
   activity_timer = loop.every(kActivityPeriod, [this] { tell_activities(); });
   drain_timer = loop.every(kDrainPeriod, [this] { drain(); });
   flush_timer = loop.every(kFlushPeriod, [this] { look_after(); });
+  tell_certificate_ends();
   reload_timer = loop.every(kReloadPeriod, [this] { reload(false); });
   disk_use.step(clock.monotonic());
   retention_timer = loop.every(kRetentionPeriod, [this] {
@@ -216,8 +217,17 @@ void Agent::Implementation::stop(std::function<void()> done) {
 void Agent::Implementation::reload(bool in_any_case) {
   if (!tls) return;
   const auto fresh = tls->reload(clock.wall(), in_any_case);
-  if (!fresh.ok()) return spdlog::error("the certificates stay as they were: {}", fresh.error().message);
-  if (*fresh) spdlog::info("the certificates have been read again");
+  if (!fresh.ok()) {
+    spdlog::error("the certificates stay as they were: {}", fresh.error().message);
+  } else if (*fresh) {
+    spdlog::info("the certificates have been read again");
+  }
+  tell_certificate_ends();
+}
+
+void Agent::Implementation::tell_certificate_ends() {
+  if (!tls) return;
+  if (const auto line = end_notice.next(*tls, clock.wall())) spdlog::warn("{}", *line);
 }
 
 std::string Agent::Implementation::token() {
@@ -499,6 +509,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
   add_budget_metrics(all);
+  append(net::certificate_ends("trimtab_agent", tls.get()));
   if (exporter) exporter->append(all);
   append(rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(host_metrics(sampler->samples()));

@@ -26,6 +26,7 @@
 #include "kill_switch.hpp"
 #include "launched_ranks.hpp"
 #include "metrics_page.hpp"
+#include "net/certificate_ends.hpp"
 #include "net/link.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
@@ -47,6 +48,7 @@ struct Agent::Implementation {
   Status open();
   void stop(std::function<void()> done);
   void reload(bool in_any_case);
+  void tell_certificate_ends();
   // The agent's own, read anew; empty where there is none.
   [[nodiscard]] std::string token();
 
@@ -108,6 +110,7 @@ struct Agent::Implementation {
   std::unique_ptr<net::Server> metrics_server;
   std::unique_ptr<net::OtlpExporter> exporter;  // nothing: metrics are posted nowhere
   std::shared_ptr<net::Credentials> tls;
+  net::EndNotice end_notice;  // of its certificates
   net::Link link;
   std::optional<Nanoseconds> alone_since;  // the kill switch is thrown and no coordinator is there
   bool stopping = false;

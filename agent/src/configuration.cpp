@@ -10,10 +10,12 @@
 #include <sstream>
 #include <vector>
 
+#include "net/certificates.hpp"
 #include "net/host_text.hpp"
 #include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "schema/nearest.hpp"
+#include "schema/state_directory.hpp"
 #include "schema/toml_nesting.hpp"
 
 namespace trimtab::agent {
@@ -374,6 +376,12 @@ Bytes allowed_disk(const Configuration& configuration) {
   return configuration.disk_budget.value_or(spool > kMost / 4 ? kMost : std::max(kUsual, 4 * spool));
 }
 
+std::string certificate_command(const Configuration& configuration, const std::vector<std::string>& hosts) {
+  net::PeerIdentity owner{configuration.node, net::CertificateKind::kNode};
+  if (!configuration.tenant.empty()) owner.tenant = configuration.tenant;
+  return net::issue_command(owner, hosts);
+}
+
 Status check_configuration(const Configuration& configuration) {
   if (configuration.disk_budget && *configuration.disk_budget / 2 < configuration.spool_limit) {
     return bad_input("disk_budget = " + format_bytes(*configuration.disk_budget) +
@@ -388,19 +396,20 @@ Status check_configuration(const Configuration& configuration) {
   if (!net::is_loopback_host(configuration.metrics_address) && configuration.metrics_port != 0 && tls.empty()) {
     return bad_input("metrics_address = \"" + configuration.metrics_address +
                      "\" shows metrics to other machines and needs TLS: give tls_authority, tls_certificate and "
-                     "tls_key ('trimtab cert issue node NAME --host HOST'), or leave it at 127.0.0.1");
+                     "tls_key (" +
+                     certificate_command(configuration, {"HOST"}) + " makes them), or leave it at 127.0.0.1");
   }
   const std::string& host = configuration.coordinator_host;
   if (net::is_loopback_host(host) || !tls.empty()) return {};
   return bad_input("the coordinator " + host +
-                   " is another machine and needs TLS: give tls_authority, tls_certificate and tls_key ('trimtab cert "
-                   "issue node' makes them)");
+                   " is another machine and needs TLS: give tls_authority, tls_certificate and tls_key (" +
+                   certificate_command(configuration) + " makes them)");
 }
 
 Status check_state(const Configuration& configuration) {
   if (!configuration.state.empty()) return {};
-  return bad_input(
-      "there is no place for the state: neither XDG_STATE_HOME nor HOME is set. Name a directory with --state");
+  // Then default_configuration() found none.
+  return user_state_directory("", "").error();
 }
 
 Status check_user(const Configuration& configuration, bool is_root) {
@@ -421,12 +430,12 @@ Configuration default_configuration(bool system, const std::map<std::string, std
     configuration.socket = "/run/trimtab/agent.sock";
     return configuration;
   }
-  // No place that everybody knows and may write to, such as /tmp, stands in for them.
-  const std::string home = value_or(environment, "HOME", "");
-  const std::string state = value_or(environment, "XDG_STATE_HOME", home.empty() ? "" : home + "/.local/state");
-  if (!state.empty()) configuration.state = state + "/trimtab/agent";
-  const std::string runtime = value_or(environment, "XDG_RUNTIME_DIR", state);
+  const auto state =
+      user_state_directory(value_or(environment, "XDG_STATE_HOME", ""), value_or(environment, "HOME", ""));
+  if (state.ok()) configuration.state = *state + "/agent";
+  const std::string runtime = value_or(environment, "XDG_RUNTIME_DIR", "");
   if (!runtime.empty()) configuration.socket = runtime + "/trimtab/agent.sock";
+  if (runtime.empty() && state.ok()) configuration.socket = *state + "/agent.sock";
   return configuration;
 }
 

@@ -107,7 +107,7 @@ std::vector<AgentState> up_agent_states(const std::string& up_state) {
 std::vector<AgentState> agent_states(const std::string& up_state, const std::string& root) {
   const fs::path services = fs::path(root) / "var/lib/trimtab";
   Collection collection;
-  collection.add_all_in(fs::path(up_state) / "agents", "");
+  if (!up_state.empty()) collection.add_all_in(fs::path(up_state) / "agents", "");
   collection.add(services / "agent");
   collection.add_all_in(services, "agent-");
   collection.add_all_in(services / "slurm", "");

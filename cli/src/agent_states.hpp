@@ -20,8 +20,8 @@ struct AgentState {
 [[nodiscard]] std::vector<AgentState> up_agent_states(const std::string& up_state);
 
 // Those; the ones of services and of Slurm's prolog, below /var/lib/trimtab; and that of every agent that runs, also
-// where it has a root directory or mounts of its own (a container, a job's private /tmp). Each once. `root` is where
-// /var/lib and /proc are looked for.
+// where it has a root directory or mounts of its own (a container, a job's private /tmp). Each once. `up_state`: empty
+// = none is known. `root` is where /var/lib and /proc are looked for.
 [[nodiscard]] std::vector<AgentState> agent_states(const std::string& up_state, const std::string& root = "/");
 
 // "ana", or "user 1000" where nobody is called so.

@@ -22,7 +22,8 @@ struct Address {
 [[nodiscard]] Result<Address> parse_address(std::string_view text);
 
 // Where to find the coordinator: `flag` if given, else the one that `up` started in this state directory and that is
-// alive, else the default port of this machine. The one that is up is asked with its own token.
+// alive, else the default port of this machine. An empty directory: none can be up. The one that is up is asked with
+// its own token.
 [[nodiscard]] Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory);
 
 class CoordinatorClient {

@@ -52,7 +52,7 @@ Check end_check(const std::string& path, Nanoseconds now) {
     return {"certificate", Health::kFail, pem.error().message, "put it there, or change the configuration"};
   const auto described = net::describe_certificate(*pem, path);
   if (!described.ok()) return {"certificate", Health::kFail, described.error().message, "issue it anew"};
-  return check_certificate(path, described->owner.name, described->owner.expires, now);
+  return check_certificate(path, *described, now);
 }
 
 std::string kind_text(const net::PeerIdentity& one) {
@@ -78,8 +78,7 @@ Check set_check(const net::CredentialFiles& files, const CertificateHolder& hold
     return {name, Health::kFail,
             files.certificate + " must be the certificate of " + wanted_text(holder) + ", but it is " + kind_text(own) +
                 " of '" + own.name + "'",
-            "'trimtab cert issue " + std::string(to_string(holder.kind)) + " " +
-                (holder.name.empty() ? "NAME" : holder.name) + "' makes the right one"};
+            net::issue_command({holder.name, holder.kind}) + " makes the right one"};
   }
   const std::string closed = closed_to(holder.user, {files.authority, files.certificate, files.key});
   if (!closed.empty()) {

@@ -58,7 +58,8 @@ CoordinatorPlace coordinator_place(const coordinator::Settings& settings, const 
 std::optional<CoordinatorPlace> find_coordinator(const SessionFlags& flags, const std::string& directory) {
   const std::string path = directory + "/coordinator.toml";
   const bool named = !flags.coordinator.empty();
-  const bool up = !flags.state.empty() && running_state(state_directory(flags.state));
+  const auto state = state_directory(flags.state);
+  const bool up = !flags.state.empty() && state.ok() && running_state(*state);
   std::error_code failure;
   if (!named && !up && std::filesystem::exists(path, failure)) {
     const auto settings = settings_at(path);

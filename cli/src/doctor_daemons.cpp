@@ -37,13 +37,19 @@ Check check_configuration_file(const std::string& path, const std::string& probl
   return {"configuration", Health::kFail, problem, "mend it; the daemon does not start with it"};
 }
 
-Check check_certificate(const std::string& path, const std::string& owner, Nanoseconds expires, Nanoseconds now) {
+Check check_certificate(const std::string& path, const net::CertificateDescription& described, Nanoseconds now) {
+  const Nanoseconds expires = described.owner.expires;
   const auto days = std::chrono::duration_cast<std::chrono::hours>(expires - now).count() / 24;
-  const std::string whose = path + " of " + owner;
+  const std::string whose = path + " of " + described.owner.name;
   if (expires - now > kSoon) {
     return {"certificate", Health::kOk, whose + ", " + std::to_string(days) + " days left", ""};
   }
-  const std::string remedy = "'trimtab cert issue' makes a new one, which is read without a restart";
+  const bool is_authority = described.owner.kind == net::CertificateKind::kAuthority;
+  const std::string remedy =
+      is_authority
+          ? "'trimtab cert init --dir NEW_CA_DIRECTORY' makes a new one; docs/operating.md, 'A certificate "
+            "ends', says how it takes the old one's place"
+          : net::issue_command(described.owner, described.hosts) + " makes a new one, which is read without a restart";
   if (expires > now)
     return {"certificate", Health::kWarn, whose + " ends in " + std::to_string(days) + " days", remedy};
   return {"certificate", Health::kFail, whose + " has expired", remedy};

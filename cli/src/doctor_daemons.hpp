@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "doctor_checks.hpp"
+#include "net/certificates.hpp"
 
 namespace trimtab::cli {
 
@@ -36,7 +37,7 @@ struct EarlierPage {
 // `problem` is what reading it gave, empty = none.
 [[nodiscard]] Check check_configuration_file(const std::string& path, const std::string& problem);
 // Warns a month before its end.
-[[nodiscard]] Check check_certificate(const std::string& path, const std::string& owner, Nanoseconds expires,
+[[nodiscard]] Check check_certificate(const std::string& path, const net::CertificateDescription& described,
                                       Nanoseconds now);
 
 }  // namespace trimtab::cli

@@ -17,12 +17,14 @@ namespace trimtab::cli {
 struct NodeTenant {
   std::string said;
   std::optional<std::string> certified;
+  std::string node = {};
 };
 
-// Nothing where nothing is wrong. `tokens`: those of the coordinator on this machine, where there is one; `under_tls`:
-// its agents show certificates. Pure.
+// Nothing where nothing is wrong. `tokens`: those of the coordinator on this machine, where there is one, in the file
+// that remedies name; `under_tls`: its agents show certificates. Pure.
 [[nodiscard]] std::vector<Check> tenant_checks(const std::optional<NodeTenant>& node,
-                                               const std::optional<net::Tokens>& tokens, bool under_tls);
+                                               const std::optional<net::Tokens>& tokens, bool under_tls,
+                                               const std::string& tokens_file = "FILE");
 
 // The same of agent.toml and coordinator.toml in `directory`; what cannot be read is configuration_checks()' to say.
 [[nodiscard]] std::vector<Check> tenant_checks(const std::string& directory);

@@ -49,7 +49,8 @@ void add_coordinator_flags(CLI::App* verb, SessionFlags& flags) {
 }
 
 Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags) {
-  TRIMTAB_TRY(Address address, coordinator_address(flags.coordinator, state_directory(flags.state)));
+  const auto state = state_directory(flags.state);
+  TRIMTAB_TRY(Address address, coordinator_address(flags.coordinator, state.ok() ? *state : ""));
   // What `up` started is asked with its own token, and speaks no TLS.
   if (address.token_file.empty()) {
     address.tls = flags.tls;
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
     return std::unique_ptr<Session>(new Session(client, "", " --coordinator " + flags.coordinator, clock, console));
   }
   UpOptions options;
-  options.state = state_directory(flags.state);
+  TRIMTAB_TRY(options.state, state_directory(flags.state));
   options.programs = program_directory();
   options.port = 0;  // nobody needs to know it, and the usual one may be taken
   options.devices = static_cast<std::uint32_t>(devices);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "json_text.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
 
@@ -24,11 +25,9 @@ ProcessIdentity identity_of(const json& document) {
   return {document.at("pid"), document.at("start_time")};
 }
 
-std::string default_directory() {
-  if (const std::string directory = environment("TRIMTAB_STATE"); !directory.empty()) return directory;
-  if (const std::string base = environment("XDG_STATE_HOME"); !base.empty()) return base + "/trimtab";
-  const std::string home = environment("HOME");
-  return (home.empty() ? "/tmp" : home) + "/.local/state/trimtab";
+Result<std::string> default_directory() {
+  if (std::string directory = environment("TRIMTAB_STATE"); !directory.empty()) return directory;
+  return user_state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
 }
 
 }  // namespace
@@ -69,9 +68,9 @@ Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
   }
 }
 
-std::string state_directory(const std::string& flag) {
+Result<std::string> state_directory(const std::string& flag) {
   std::error_code failure;
-  const std::filesystem::path path = flag.empty() ? default_directory() : flag;
+  TRIMTAB_TRY(const std::filesystem::path path, flag.empty() ? default_directory() : Result<std::string>(flag));
   const std::filesystem::path absolute = std::filesystem::absolute(path, failure);
   return (failure ? path : absolute).lexically_normal().string();
 }

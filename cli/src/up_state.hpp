@@ -31,7 +31,8 @@ struct UpState {
 [[nodiscard]] Result<UpState> parse_up_state(std::string_view json, std::string_view source);
 
 // The state directory: `flag` if given, else $TRIMTAB_STATE, else $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab.
-[[nodiscard]] std::string state_directory(const std::string& flag);
+// An error where none of them is set: nothing can be up, and nothing can be brought up.
+[[nodiscard]] Result<std::string> state_directory(const std::string& flag);
 [[nodiscard]] std::string up_file(const std::string& state_directory);
 
 }  // namespace trimtab::cli

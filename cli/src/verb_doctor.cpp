@@ -113,10 +113,18 @@ std::vector<Check> installation_checks(const Scope& scope) {
   return checks;
 }
 
+// Where `trimtab up` writes.
+std::vector<Check> up_checks(const Result<std::string>& state) {
+  if (!state.ok()) return {{"state directory", Health::kFail, state.error().message, "set HOME, or give --state DIR"}};
+  const std::string parent = existing_parent(*state);
+  const std::string sockets = existing_parent(fs::path(agent_socket(*state, 0)).parent_path());
+  return {check_directory("state directory", *state, access(parent.c_str(), W_OK | X_OK) == 0),
+          check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0)};
+}
+
 std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job, const Scope& scope) {
-  const std::string state = state_directory(arguments.session.state);
-  const std::string parent = existing_parent(state);
-  const std::string sockets = existing_parent(fs::path(agent_socket(state, 0)).parent_path());
+  const auto state = state_directory(arguments.session.state);
+  const std::string parent = state.ok() ? existing_parent(*state) : "/";
   const std::int32_t ranks = job ? job->world_size : 1;
   std::error_code failure;
   const fs::space_info space = fs::space(parent, failure);
@@ -124,8 +132,7 @@ std::vector<Check> machine_checks(const Arguments& arguments, const std::optiona
                             check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
                             check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available))};
   if (scope.up_directories) {
-    checks.push_back(check_directory("state directory", state, access(parent.c_str(), W_OK | X_OK) == 0));
-    checks.push_back(check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0));
+    for (Check& check : up_checks(state)) checks.push_back(std::move(check));
   }
   if (scope.up_port) checks.push_back(check_port(7420, port_state(7420)));
   return checks;

@@ -16,7 +16,7 @@ struct Arguments {
 
 Result<int> down(const Arguments& arguments, Console& console) {
   const SystemClock clock;
-  const std::string directory = state_directory(arguments.state);
+  TRIMTAB_TRY(const std::string directory, state_directory(arguments.state));
   TRIMTAB_TRY(const std::vector<std::string> stopped, bring_down(directory, clock));
   if (arguments.json) {
     console.out << json_text({{"stopped", stopped}}) << "\n";

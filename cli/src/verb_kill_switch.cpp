@@ -25,9 +25,18 @@ struct Arguments {
   bool json = false;
 };
 
+// `up`: empty = the environment names no place where one could be.
+std::string nothing_found(const Arguments& arguments, const std::string& up) {
+  const std::string there = up.empty() ? "" : "below " + up + "/agents";
+  const std::string elsewhere =
+      "at /var/lib/trimtab/agent, /var/lib/trimtab/agent-* or /var/lib/trimtab/slurm/*, and no agent runs here";
+  const std::string both = there.empty() ? elsewhere : there + " nor " + elsewhere;
+  return "no agent's state is " + (arguments.state.empty() ? both : there) +
+         ". Name the directory that the agent was started with: --agent-state DIR";
+}
+
 // Of the agent that is named; else of those of the `up` that is named; else of all on this machine.
 Result<std::vector<AgentState>> chosen_states(const Arguments& arguments) {
-  const std::string up = state_directory(arguments.state);
   if (!arguments.agent_state.empty()) {
     std::error_code failure;
     if (!std::filesystem::is_directory(arguments.agent_state, failure)) {
@@ -35,13 +44,11 @@ Result<std::vector<AgentState>> chosen_states(const Arguments& arguments) {
     }
     return std::vector<AgentState>{{arguments.agent_state, ::geteuid()}};
   }
+  const auto place = state_directory(arguments.state);
+  const std::string up = place.ok() ? *place : "";
   std::vector<AgentState> states = arguments.state.empty() ? agent_states(up) : up_agent_states(up);
   if (!states.empty()) return states;
-  const std::string elsewhere = arguments.state.empty() ? " nor at /var/lib/trimtab/agent, /var/lib/trimtab/agent-* or "
-                                                          "/var/lib/trimtab/slurm/*, and no agent runs here"
-                                                        : "";
-  return bad_input("no agent's state is below " + up + "/agents" + elsewhere +
-                   ". Name the directory that the agent was started with: --agent-state DIR");
+  return bad_input(nothing_found(arguments, up));
 }
 
 std::string text_of(const KillSwitch& one) {

@@ -29,7 +29,7 @@ Result<std::uint32_t> count_in(const std::string& flag, const std::string& text,
 
 Result<UpOptions> options_of(const Arguments& arguments) {
   UpOptions options;
-  options.state = state_directory(arguments.state);
+  TRIMTAB_TRY(options.state, state_directory(arguments.state));
   options.programs = program_directory();
   TRIMTAB_TRY(options.agents, count_in("--agents", arguments.agents, 1, 64));
   TRIMTAB_TRY(options.devices, count_in("--devices", arguments.devices, 1, 1024));

@@ -1,5 +1,6 @@
 #include "access.hpp"
 
+#include "net/certificates.hpp"
 #include "peer_text.hpp"
 
 namespace trimtab::coordinator {
@@ -56,7 +57,8 @@ Access::Answer Access::person(const net::HttpRequest& request, Need need) const 
     return {{},
             Denial{401,
                    "a token is needed: name its file with --token-file (TRIMTAB_CLIENT_TOKEN_FILE), or send "
-                   "'Authorization: Bearer TOKEN'. An operator makes one with 'trimtab token add'"}};
+                   "'Authorization: Bearer TOKEN'. An operator makes one with 'trimtab token add NAME --role ROLE "
+                   "--tokens FILE', FILE as tokens in coordinator.toml names it"}};
   }
   const auto owner = tokens_->tokens().find(request.token);
   if (!owner) return {{}, Denial{401, "this token is not known here, or not any more"}};
@@ -103,7 +105,8 @@ Result<std::string> Access::tenant_by_certificate(const std::optional<std::strin
   if (named) return allowed({"certificate", *named}, node, said, has_several_tenants());
   if (!has_several_tenants()) return served(said);
   return no("the certificate of node " + node + " names no tenant, and several tenants hand in jobs here: issue it " +
-            "anew with 'trimtab cert issue node " + node + " --tenant NAME' ('*' where it runs everybody's jobs)");
+            "anew with " + net::issue_command({node, Kind::kNode, Nanoseconds(0), "TENANT"}) +
+            " (\"*\" where it runs everybody's jobs)");
 }
 
 // Tokens of agents used to be of any tenant: they bind where there is somebody to keep apart.

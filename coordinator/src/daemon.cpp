@@ -15,6 +15,8 @@
 #include "api.hpp"
 #include "job_table.hpp"
 #include "metrics.hpp"
+#include "net/certificate_ends.hpp"
+#include "net/certificates.hpp"
 #include "net/server.hpp"
 #include "retention.hpp"
 #include "schema/state_directory.hpp"
@@ -39,11 +41,7 @@ Result<std::string> default_state_directory() {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (const std::string state = set("XDG_STATE_HOME"); !state.empty()) return state + "/trimtab";
-  if (const std::string home = set("HOME"); !home.empty()) return home + "/.local/state/trimtab";
-  // No place that everybody knows and may write to, such as /tmp, stands in for them.
-  return bad_input(
-      "there is no place for the state: neither XDG_STATE_HOME nor HOME is set. Name a directory with --state");
+  return user_state_directory(set("XDG_STATE_HOME"), set("HOME"));
 }
 
 const std::string& or_else(const std::string& setting, const std::string& fallback) {
@@ -76,8 +74,8 @@ Result<std::shared_ptr<net::Credentials>> load_credentials(const Settings& setti
   if (settings.tls.empty()) return std::shared_ptr<net::Credentials>();
   TRIMTAB_TRY(auto credentials, net::Credentials::load(settings.tls, clock.wall()));
   if (credentials->own().kind != net::CertificateKind::kCoordinator) {
-    return bad_input(settings.tls.certificate +
-                     " is not a coordinator's certificate: make one with 'trimtab cert issue coordinator'");
+    return bad_input(settings.tls.certificate + " is not a coordinator's certificate: make one with " +
+                     net::issue_command({"NAME", net::CertificateKind::kCoordinator}));
   }
   return credentials;
 }
@@ -142,6 +140,7 @@ struct Daemon::Implementation {
              [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
         api(services, jobs, access, settings.max_request_rate),
         retention(services, jobs, {settings.job_retention, settings.audit_retention}) {
+    services.tls = tls;
     services.own_use = std::make_unique<OwnUseWatch>(
         settings.budgets, time,
         [this] {
@@ -197,9 +196,15 @@ struct Daemon::Implementation {
       if (*fresh) spdlog::info("the {} have been read again", what);
     };
     if (tls) tell("certificates", tls->reload(clock.wall(), in_any_case));
+    tell_certificate_ends();
     const auto tokens = access.reload(in_any_case);
     tell("tokens", tokens);
     if (tokens.ok() && *tokens) agents.check_nodes();
+  }
+
+  void tell_certificate_ends() {
+    if (!tls) return;
+    if (const auto line = end_notice.next(*tls, clock.wall())) spdlog::warn("{}", *line);
   }
 
   void tick() {
@@ -220,6 +225,7 @@ struct Daemon::Implementation {
   net::EventLoop& loop;
   const Clock& clock;
   std::shared_ptr<net::Credentials> tls;
+  net::EndNotice end_notice;  // of its certificates
   Access access;
   StateStore store;
   CostDatabase costs;
@@ -256,6 +262,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   TRIMTAB_TRY_STATUS(write_port_file(settings.port_file, inside->server->port()));
   Implementation* raw = inside.get();
   inside->timer = loop.every(kTick, [raw] { raw->tick(); });
+  inside->tell_certificate_ends();
   inside->reload_timer = loop.every(kReloadPeriod, [raw] { raw->reload(false); });
   spdlog::info("trimtab-coordinator {} listens on {}:{}, state in {}", TRIMTAB_RELEASE, settings.address,
                inside->server->port(), directory);

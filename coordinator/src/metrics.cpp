@@ -4,6 +4,7 @@
 #include <sstream>
 #include <vector>
 
+#include "net/certificate_ends.hpp"
 #include "net/metric_text.hpp"
 #include "schema/database.hpp"
 
@@ -234,6 +235,7 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
     page.single("trimtab_cost_keys", "gauge", "Keys that costs of any hardware and source are stored under.",
                 static_cast<double>(*keys));
   }
+  page.append(net::certificate_ends("trimtab_coordinator", services.tls.get()));
   if (services.exporter) {
     std::vector<net::Metric> exports;
     services.exporter->append(exports);

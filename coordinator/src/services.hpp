@@ -16,6 +16,7 @@
 #include "hardware_probing.hpp"
 #include "live_ranks.hpp"
 #include "membership.hpp"
+#include "net/credentials.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
 #include "node_clocks.hpp"
@@ -92,6 +93,7 @@ struct Services {
   RefusalLog refusals{clock};
   RefusalLog foreign{clock};  // what nodes said of others' ranks, commands and traces
   CostCount cost_count{costs, clock};
+  std::shared_ptr<const net::Credentials> tls = {};  // nothing: no TLS
   std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
   std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
 };

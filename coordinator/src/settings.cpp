@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/units.hpp"
+#include "net/certificates.hpp"
 #include "net/loopback_host.hpp"
 #include "schema/nearest.hpp"
 #include "schema/toml_nesting.hpp"
@@ -289,12 +290,14 @@ Status check_settings(const Settings& settings) {
   if (tls.empty()) {
     return bad_input("listening on " + settings.address +
                      " needs TLS, because others can reach it: give tls_authority, tls_certificate and tls_key "
-                     "('trimtab cert init' and 'trimtab cert issue' make them), or listen on 127.0.0.1");
+                     "('trimtab cert init --dir CA_DIRECTORY', then " +
+                     net::issue_command({"NAME", net::CertificateKind::kCoordinator}) +
+                     " make them), or listen on 127.0.0.1");
   }
   if (settings.tokens.empty()) {
     return bad_input("listening on " + settings.address +
-                     " needs a file of tokens, so that not everybody may everything: 'trimtab token add' makes it, "
-                     "tokens names it");
+                     " needs a file of tokens, so that not everybody may everything: 'trimtab token add NAME "
+                     "--role operate --tokens FILE' makes it, tokens names it");
   }
   return {};
 }

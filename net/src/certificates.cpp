@@ -188,6 +188,11 @@ std::string serial_of(const X509* certificate) {
   return text;
 }
 
+// "*" is no pattern of the shell's then.
+std::string shell_word(const std::string& plain) {
+  return plain.find('*') == std::string::npos ? plain : '"' + plain + '"';
+}
+
 }  // namespace
 
 Result<Certificate> make_authority(const CertificateRequest& request) {
@@ -209,7 +214,8 @@ Result<Certificate> issue_certificate(const Certificate& authority, const Certif
   }
   const Nanoseconds end = time_of(X509_get0_notAfter(signer));
   if (end <= request.now) {
-    return no("the authority has expired (" + date_text(end) + "): make a new one with 'trimtab cert init'");
+    return no("the authority has expired (" + date_text(end) +
+              "): make a new one with 'trimtab cert init --dir NEW_CA_DIRECTORY'");
   }
   return make(request, {signer, key.get()}, end);
 }
@@ -226,6 +232,19 @@ Result<CertificateDescription> describe_certificate(std::string_view pem, const 
   description.valid_from = time_of(X509_get0_notBefore(first));
   description.hosts = hosts_of(first);
   return description;
+}
+
+std::string issue_command(const PeerIdentity& owner, const std::vector<std::string>& hosts) {
+  const bool issued = owner.kind && *owner.kind != CertificateKind::kAuthority;
+  const std::string name = plain_name(owner.name) ? owner.name : "NAME";
+  std::string command = "'trimtab cert issue " + std::string(issued ? to_string(*owner.kind) : "KIND") + " " + name;
+  if (owner.tenant && owner.kind == CertificateKind::kNode) {
+    const bool plain = *owner.tenant == kEveryTenant || is_tenant_name(*owner.tenant);
+    command += " --tenant " + (plain ? shell_word(*owner.tenant) : "TENANT");
+  }
+  for (const std::string& host : hosts) command += " --host " + (plain_host(host) ? shell_word(host) : "HOST");
+  if (hosts.empty() && owner.kind == CertificateKind::kCoordinator) command += " --host HOST";
+  return command + " --dir CA_DIRECTORY --out " + name + "'";
 }
 
 }  // namespace trimtab::net

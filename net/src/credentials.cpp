@@ -2,11 +2,13 @@
 
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
 #include "certificate_text.hpp"
+#include "net/certificates.hpp"
 #include "tls.hpp"
 #include "watched_file.hpp"
 
@@ -22,13 +24,24 @@ struct Parts {
   OpensslHandle<EVP_PKEY> key;
 };
 
-// The own certificate as others will judge it.
-Status check_signed(const Parts& parts, const CredentialFiles& files, Nanoseconds now) {
-  const PeerIdentity own = identity_of(parts.certificate.front().get());
-  if (own.expires <= now) {
-    return bad_input(files.certificate + " expired on " + date_text(own.expires) +
-                     ": issue a new one ('trimtab cert issue')");
-  }
+// The earliest of what signed the certificate that has been verified; the last of them is the one that is trusted.
+Nanoseconds end_of_signers(const OpensslHandle<X509_STORE_CTX>& verified) {
+  const auto* chain = X509_STORE_CTX_get0_chain(verified.get());
+  const int last = sk_X509_num(chain) - 1;
+  Nanoseconds end = time_of(X509_get0_notAfter(sk_X509_value(chain, last)));
+  for (int i = 1; i < last; ++i) end = std::min(end, time_of(X509_get0_notAfter(sk_X509_value(chain, i))));
+  return end;
+}
+
+Status check_end(std::string_view certificate, const std::string& source, Nanoseconds now) {
+  TRIMTAB_TRY(const CertificateDescription own, describe_certificate(certificate, source));
+  if (own.owner.expires > now) return {};
+  return bad_input(source + " expired on " + date_text(own.owner.expires) + ": issue a new one with " +
+                   issue_command(own.owner, own.hosts));
+}
+
+// The own certificate as others will judge it; when those end that signed it.
+Result<Nanoseconds> check_signed(const Parts& parts, const CredentialFiles& files, Nanoseconds now) {
   const OpensslHandle<X509_STORE> store(X509_STORE_new());
   const OpensslHandle<X509_STORE_CTX> context(X509_STORE_CTX_new());
   STACK_OF(X509)* between = sk_X509_new_null();
@@ -37,10 +50,11 @@ Status check_signed(const Parts& parts, const CredentialFiles& files, Nanosecond
   X509_STORE_CTX_init(context.get(), store.get(), parts.certificate.front().get(), between);
   X509_STORE_CTX_set_time(context.get(), 0, std::chrono::duration_cast<std::chrono::seconds>(now).count());
   const bool trusted = X509_verify_cert(context.get()) == 1;
+  const Nanoseconds end = trusted ? end_of_signers(context) : Nanoseconds(0);
   const char* why = X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()));
   sk_X509_free(between);
   ERR_clear_error();
-  if (trusted) return {};
+  if (trusted) return end;
   return bad_input(files.certificate + " must be signed by the authority in " + files.authority + ", but: " + why);
 }
 
@@ -86,13 +100,15 @@ struct Credentials::Implementation {
       ERR_clear_error();
       return bad_input(files.key + " is not the key to the certificate " + files.certificate);
     }
-    TRIMTAB_TRY_STATUS(check_signed(parts, files, now));
+    TRIMTAB_TRY_STATUS(check_end(*certificate, files.certificate, now));
+    TRIMTAB_TRY(const Nanoseconds end_of_authority, check_signed(parts, files, now));
     auto fresh = std::make_shared<Contexts>();
     if (!use(fresh->server.native_handle(), parts) || !use(fresh->client.native_handle(), parts)) {
       return bad_input(files.certificate + " cannot be used: " + openssl_error());
     }
     contexts = std::move(fresh);
     own = identity_of(parts.certificate.front().get());
+    authority_expires = end_of_authority;
     return {};
   }
 
@@ -102,6 +118,7 @@ struct Credentials::Implementation {
   std::array<WatchedFile, 3> watched;
   std::shared_ptr<Contexts> contexts;
   PeerIdentity own;
+  Nanoseconds authority_expires{0};
 };
 
 Credentials::Credentials(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
@@ -124,6 +141,10 @@ Result<bool> Credentials::reload(Nanoseconds now, bool in_any_case) {
 
 const PeerIdentity& Credentials::own() const {
   return implementation_->own;
+}
+
+Nanoseconds Credentials::authority_expires() const {
+  return implementation_->authority_expires;
 }
 
 std::shared_ptr<Credentials::Contexts> Credentials::contexts() const {

@@ -104,7 +104,8 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
     if (!known || !bytes || words >> more || !check(owner).ok()) {
       return bad_input(source + ":" + std::to_string(number) +
                        ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate or agent; "
-                       "'trimtab token add' writes it");
+                       "'trimtab token add NAME --role ROLE --tokens " +
+                       source + "' writes it");
     }
     owner.role = *known;
     tokens.entries_.push_back({std::move(owner), *bytes});

@@ -26,6 +26,13 @@ bool is_own(const std::string& path, const struct stat& seen) {
 
 }  // namespace
 
+Result<std::string> user_state_directory(const std::string& state_home, const std::string& home) {
+  if (!state_home.empty()) return state_home + "/trimtab";
+  if (!home.empty()) return home + "/.local/state/trimtab";
+  return bad_input(
+      "there is no place for the state: neither XDG_STATE_HOME nor HOME is set. Name a directory with --state");
+}
+
 Status check_state_directory(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) {

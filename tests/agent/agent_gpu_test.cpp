@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "fake_coordinator.hpp"
+#include "net/certificates.hpp"
 #include "schema/fingerprint.hpp"
 
 using namespace trimtab;
@@ -52,6 +54,36 @@ std::string answer_at(std::uint16_t port, const std::string& request) {
 std::string metrics_at(std::uint16_t port) {
   return answer_at(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 }
+
+// Files of node n0's certificate by one authority, made anew as often as one likes.
+struct NodeCertificate {
+  explicit NodeCertificate(const TemporaryDirectory& directory)
+      : authority(directory / "ca.crt"), certificate(directory / "n0.crt"), key(directory / "n0.key") {
+    const auto made = net::make_authority({net::CertificateKind::kAuthority, "ca", {}, now, kDay * 100});
+    REQUIRE(made.ok());
+    signer = *made;
+    write(authority, signer.certificate);
+  }
+
+  void issue(int days) const {
+    const auto made = net::issue_certificate(signer, {net::CertificateKind::kNode, "n0", {}, now, kDay * days});
+    REQUIRE(made.ok());
+    write(certificate, made->certificate);
+    write(key, made->key);
+    std::filesystem::permissions(key, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  static void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  [[nodiscard]] std::string end(int days) const {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now + kDay * days).count());
+  }
+
+  static constexpr Nanoseconds kDay = std::chrono::hours(24);
+  Nanoseconds now = std::chrono::floor<std::chrono::seconds>(SystemClock().wall());
+  std::string authority;
+  std::string certificate;
+  std::string key;
+  net::Certificate signer;
+};
 
 class Script {
  public:
@@ -138,6 +170,31 @@ TEST_CASE("an agent shows its machine's metrics") {
   CHECK(text.find("trimtab_device_temperature_celsius{device=\"0\"} 54\n") != std::string::npos);
   CHECK(text.find("trimtab_device_power_limit_watts{device=\"0\"} 700\n") != std::string::npos);
   CHECK(text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos);
+  CHECK(text.find("_expires_seconds") == std::string::npos);  // without TLS
+}
+
+TEST_CASE("an agent's metrics tell when its certificate ends, and of a new one without a restart") {
+  FakeCoordinator coordinator;
+  const NodeCertificate files(coordinator.directory);
+  files.issue(10);
+  const std::uint16_t port = some_port();
+  // That the coordinator does not speak TLS is all the same here.
+  coordinator.start_agent({{"--tls-authority", files.authority},
+                           {"--tls-certificate", files.certificate},
+                           {"--tls-key", files.key},
+                           {"--metrics-port", std::to_string(port)}});
+  const auto wait_for_line = [&](const std::string& line) {
+    std::string text;
+    coordinator.wait(line, [&] {
+      text = metrics_at(port);
+      return text.find("\n" + line + "\n") != std::string::npos;
+    });
+  };
+  wait_for_line("trimtab_agent_certificate_expires_seconds " + files.end(10));
+  wait_for_line("trimtab_agent_authority_expires_seconds " + files.end(100));
+  files.issue(50);
+  coordinator.kill_agent(SIGHUP);
+  wait_for_line("trimtab_agent_certificate_expires_seconds " + files.end(50));
 }
 
 TEST_CASE("the port of an agent's metrics takes no WebSocket and no body") {

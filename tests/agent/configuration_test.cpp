@@ -185,7 +185,9 @@ TEST_CASE("the default places are those the user may write to") {
   CHECK(user.socket == "/run/user/7/trimtab/agent.sock");
   CHECK(user.state == "/home/u/.local/state/trimtab/agent");
   CHECK(user.node == "host");
-  CHECK(default_configuration(false, {{"XDG_STATE_HOME", "/s"}}, "host").state == "/s/trimtab/agent");
+  const auto named = default_configuration(false, {{"XDG_STATE_HOME", "/s"}, {"HOME", "/home/u"}}, "host");
+  CHECK(named.state == "/s/trimtab/agent");
+  CHECK(named.socket == "/s/trimtab/agent.sock");
 }
 
 TEST_CASE("where the environment names no place for the state one must be named, and the socket stands there") {
@@ -224,4 +226,10 @@ TEST_CASE("a coordinator on another machine needs TLS, and TLS three files") {
   CHECK(message("metrics_address = \"0.0.0.0\"\n").find("needs TLS") != std::string::npos);
   CHECK(message("metrics_address = \"0.0.0.0\"\n" + tls).empty());
   CHECK(message("metrics_address = \"0.0.0.0\"\nmetrics_port = 0\n").empty());
+  const std::string node = "node = \"n7\"\n";
+  CHECK(message(node + "coordinator = \"10.0.0.1:7420\"\n")
+            .find("'trimtab cert issue node n7 --dir CA_DIRECTORY --out n7'") != std::string::npos);
+  CHECK(message(node + "tenant = \"ana\"\nmetrics_address = \"0.0.0.0\"\n")
+            .find("'trimtab cert issue node n7 --tenant ana --host HOST --dir CA_DIRECTORY --out n7'") !=
+        std::string::npos);
 }

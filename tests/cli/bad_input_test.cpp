@@ -2,7 +2,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "scene.hpp"
 
@@ -24,7 +27,39 @@ void refuses(const std::vector<std::string>& arguments, int code, const std::vec
   }
 }
 
+// The variable is not there for programs that are started meanwhile.
+class Unset {
+ public:
+  explicit Unset(const char* name) : name_(name) {
+    if (const char* value = std::getenv(name); value != nullptr) before_ = value;
+    ::unsetenv(name);
+  }
+  ~Unset() {
+    if (before_) ::setenv(name_, before_->c_str(), 1);
+  }
+  Unset(const Unset&) = delete;
+  Unset& operator=(const Unset&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 }  // namespace
+
+TEST_CASE("where the environment names no place for the state nothing is brought up in one that everybody shares") {
+  const Unset state("TRIMTAB_STATE");
+  const Unset base("XDG_STATE_HOME");
+  const Unset home("HOME");
+  for (const char* verb : {"up", "down"}) {
+    refuses({verb}, 2, {"no place for the state", "XDG_STATE_HOME", "HOME", "--state"});
+  }
+  // What needs no state goes on, and so does who names one.
+  refuses({"status", "--coordinator", "127.0.0.1:1"}, 3, {"127.0.0.1:1"});
+  const Scratch scratch;
+  CHECK(::trimtab_program({"down", "--state", scratch.path("")}).exit_code == 0);
+  CHECK(::trimtab_program({"kill-switch", "show", "--agent-state", scratch.path("")}).exit_code == 0);
+}
 
 TEST_CASE("a file that is missing or a directory is named") {
   const Scene scene;

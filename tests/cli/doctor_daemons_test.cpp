@@ -251,10 +251,21 @@ TEST_CASE("each failure of a coordinator is named with its remedy") {
 TEST_CASE("a certificate's end is told a month before") {
   using std::chrono::hours;
   const Nanoseconds now = hours(24 * 20'000);
-  const auto judged = [&](int days) { return check_certificate("n0.crt", "n0", now + hours(24 * days), now); };
+  const auto judged = [&](int days, net::CertificateKind kind = net::CertificateKind::kNode) {
+    net::CertificateDescription described;
+    described.owner = {"n0", kind, now + hours(24 * days), "ana"};
+    described.hosts = {"n0.lab"};
+    return check_certificate("n0.crt", described, now);
+  };
   CHECK(judged(31).health == Health::kOk);
   CHECK(judged(29).health == Health::kWarn);
   CHECK(judged(29).found == "n0.crt of n0 ends in 29 days");
   CHECK(judged(-1).health == Health::kFail);
   CHECK(judged(-1).found == "n0.crt of n0 has expired");
+  // With all that the old one says.
+  CHECK(judged(-1).remedy.find("'trimtab cert issue node n0 --tenant ana --host n0.lab --dir CA_DIRECTORY --out n0'") !=
+        std::string::npos);
+  const std::string authority = judged(29, net::CertificateKind::kAuthority).remedy;
+  CHECK(authority.find("'trimtab cert init --dir NEW_CA_DIRECTORY'") != std::string::npos);
+  CHECK(authority.find("cert issue") == std::string::npos);
 }

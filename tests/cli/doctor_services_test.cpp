@@ -93,7 +93,7 @@ TEST_CASE("doctor sees a certificate of the wrong kind, and one of another node"
   const Check person = etc.named("TLS");
   CHECK(person.health == Health::kFail);
   CHECK_THAT(person.found, Contains("of node n0") && Contains("of the kind 'person'"));
-  CHECK_THAT(person.remedy, Contains("trimtab cert issue node n0"));
+  CHECK_THAT(person.remedy, Contains("'trimtab cert issue node n0 --dir CA_DIRECTORY --out n0'"));
   etc.write_agent(etc.issue(CertificateKind::kNode, "n1"));
   CHECK_THAT(etc.named("TLS").found, Contains("of node n0") && Contains("of 'n1'"));
   std::filesystem::remove(etc.directory / "agent.toml");

@@ -72,3 +72,19 @@ TEST_CASE("doctor says when nodes are turned away because nothing shows whose th
   CHECK_THAT(checks[0].found, Contains("2 times"));
   CHECK(overall(coordinator_checks(page(2))) == Health::kOk);
 }
+
+TEST_CASE("doctor's remedies for tenants are commands that can be run as they stand") {
+  const auto remedy = [](const NodeTenant& node, const std::vector<net::TokenOwner>& owners, bool under_tls) {
+    const auto checks = tenant_checks(node, tokens_of(owners), under_tls, "/etc/trimtab/tokens");
+    REQUIRE(checks.size() == 1);
+    return checks[0].remedy;
+  };
+  CHECK_THAT(remedy({"bob", "ana", "n7"}, kTwo, true),
+             Contains("'trimtab cert issue node n7 --tenant bob --dir CA_DIRECTORY --out n7'"));
+  CHECK_THAT(remedy({"*", "ana", "n7"}, kTwo, true), Contains("issue node n7 --tenant \"*\" --dir"));
+  CHECK_THAT(remedy({"ana", std::nullopt, "n7"}, kTwo, true),
+             Contains("'trimtab cert issue node n7 --tenant TENANT --dir CA_DIRECTORY --out n7'"));
+  CHECK_THAT(remedy({"ana", std::nullopt, "n7"}, kTwo, false),
+             Contains("'trimtab token remove n0 --tokens /etc/trimtab/tokens'") &&
+                 Contains("'trimtab token add n0 --role agent --tenant TENANT --tokens /etc/trimtab/tokens'"));
+}

@@ -43,7 +43,7 @@ TEST_CASE("where several tenants hand in jobs a node runs those that its certifi
   for (const char* said : {"", "*", "ana"}) {
     INFO(said);
     CHECK_THAT(answer(access, certificate_of(std::nullopt), said),
-               Contains("trimtab cert issue node n0 --tenant NAME"));
+               Contains("'trimtab cert issue node n0 --tenant TENANT --dir CA_DIRECTORY --out n0'"));
   }
   CHECK_THAT(answer(access, {}, "ana"), Contains("its certificate is none"));
   CHECK(answer(access, certificate_of("ana"), std::string(100'000, 'x')).size() < 1000);

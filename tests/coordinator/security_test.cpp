@@ -354,6 +354,41 @@ TEST_CASE("a certificate of another authority and one that has expired are refus
   CHECK(contains(page->body, "trimtab_refused_total{reason=\"tls\"} 2\n"));
 }
 
+TEST_CASE("metrics tell when the coordinator's certificate ends, of a new one without a restart, and the log warns") {
+  net::TemporaryDirectory directory;
+  const net::TestAuthority authority(directory, "ca");
+  const Nanoseconds now = std::chrono::floor<std::chrono::seconds>(SystemClock().wall());
+  const auto issue = [&](int days) {
+    return authority.write(CertificateKind::kCoordinator, "c0", now, std::chrono::hours(24 * days), {"127.0.0.1"});
+  };
+  Fixture one(issue(10));
+  const std::string warning = "the certificate 'c0' ends on ";
+  CHECK(contains(one.log.text(), warning));
+  const auto chief = authority.credentials(CertificateKind::kPerson, "chief");
+  const auto shows = [&](const std::string& certificate, Nanoseconds end) {
+    const auto page = one.ask(Fixture::token("chief"), "GET", "/metrics", "", chief);
+    REQUIRE(page.ok());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(end).count();
+    return contains(page->body,
+                    "\ntrimtab_coordinator_" + certificate + "_expires_seconds " + std::to_string(seconds) + "\n");
+  };
+  CHECK(shows("certificate", now + std::chrono::hours(24 * 10)));
+  CHECK(shows("authority", net::describe_certificate(authority.certificate().certificate, "")->owner.expires));
+  (void)issue(100);
+  const std::size_t before = one.log.text().size();
+  one.daemon->reload();
+  CHECK(shows("certificate", now + std::chrono::hours(24 * 100)));
+  CHECK_FALSE(contains(one.log.text().substr(before), warning));
+}
+
+TEST_CASE("metrics of a coordinator without TLS tell of no certificate") {
+  Fixture one;
+  const auto page = one.ask(Fixture::token("chief"), "GET", "/metrics");
+  REQUIRE(page.ok());
+  CHECK(page->status == 200);
+  CHECK_FALSE(contains(page->body, "_expires_seconds"));
+}
+
 TEST_CASE("a request that trickles is closed in time, in its header and in its body, and so is a handshake") {
   net::TemporaryDirectory directory;
   const net::TestAuthority authority(directory, "ca");

@@ -21,10 +21,13 @@ TEST_CASE("beyond loopback TLS and tokens are needed, and the reason is said") {
     REQUIRE(apply_setting(settings, "listen", address, "flag --listen").ok());
     const auto message = [&] { return check_settings(settings).error().message; };
     CHECK(message().find("needs TLS") != std::string::npos);
+    CHECK(message().find("'trimtab cert issue coordinator NAME --host HOST --dir CA_DIRECTORY --out NAME'") !=
+          std::string::npos);
     REQUIRE(apply_toml(settings, "tls_authority = \"a\"\ntls_certificate = \"b\"\n", "c.toml").ok());
     CHECK(message().find("not all three") != std::string::npos);
     REQUIRE(apply_setting(settings, "tls_key", "k", "flag --tls-key").ok());
     CHECK(message().find("needs a file of tokens") != std::string::npos);
+    CHECK(message().find("'trimtab token add NAME --role operate --tokens FILE'") != std::string::npos);
     REQUIRE(apply_setting(settings, "tokens", "t", "flag --tokens").ok());
     CHECK(check_settings(settings).ok());
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 using namespace trimtab;
 using namespace trimtab::net;
@@ -131,4 +134,30 @@ TEST_CASE("what is no certificate is refused by name") {
     REQUIRE_FALSE(described.ok());
     CHECK(described.error().message.find("x.crt") != std::string::npos);
   }
+}
+
+TEST_CASE("the command that issues a certificate can be run as it stands") {
+  const auto command = [](std::optional<CertificateKind> kind, const std::string& name,
+                          const std::optional<std::string>& tenant = {}, const std::vector<std::string>& hosts = {}) {
+    return issue_command({name, kind, Nanoseconds(0), tenant}, hosts);
+  };
+  CHECK(command(CertificateKind::kNode, "n0") == "'trimtab cert issue node n0 --dir CA_DIRECTORY --out n0'");
+  CHECK(command(CertificateKind::kNode, "n0", "ana", {"n0.lab", "0:0:0:0:0:0:0:1"}) ==
+        "'trimtab cert issue node n0 --tenant ana --host n0.lab --host 0:0:0:0:0:0:0:1 --dir CA_DIRECTORY --out n0'");
+  CHECK(command(CertificateKind::kNode, "n0", "*") ==
+        "'trimtab cert issue node n0 --tenant \"*\" --dir CA_DIRECTORY --out n0'");
+  CHECK(command(CertificateKind::kPerson, "ana", "ana") ==
+        "'trimtab cert issue person ana --dir CA_DIRECTORY --out ana'");
+  // One without hosts would be refused.
+  CHECK(command(CertificateKind::kCoordinator, "c0") ==
+        "'trimtab cert issue coordinator c0 --host HOST --dir CA_DIRECTORY --out c0'");
+  for (const std::optional<CertificateKind> kind : {std::optional<CertificateKind>(), {CertificateKind::kAuthority}}) {
+    CHECK(command(kind, "lab") == "'trimtab cert issue KIND lab --dir CA_DIRECTORY --out lab'");
+  }
+}
+
+TEST_CASE("what somebody else's authority wrote gets into no command") {
+  const PeerIdentity evil{"n0; rm -rf ~", CertificateKind::kNode, Nanoseconds(0), "$(id)"};
+  CHECK(issue_command(evil, {"a b", "c0.lab"}) ==
+        "'trimtab cert issue node NAME --tenant TENANT --host HOST --host c0.lab --dir CA_DIRECTORY --out NAME'");
 }

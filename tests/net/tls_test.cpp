@@ -149,6 +149,7 @@ TEST_CASE("an expired certificate is refused by the server, and not even loaded 
   const auto refused = Credentials::load(files, now);
   REQUIRE_FALSE(refused.ok());
   CHECK(contains(refused.error().message, "expired on"));
+  CHECK(contains(refused.error().message, "'trimtab cert issue person late --dir CA_DIRECTORY --out late'"));
   // A clock that stands still lets the owner believe in it.
   const auto believed = Credentials::load(files, now - 5min);
   REQUIRE(believed.ok());

@@ -71,6 +71,7 @@ TEST_CASE("a line that is no token's is refused by its number and is not repeate
     INFO(line);
     REQUIRE_FALSE(parsed.ok());
     CHECK(parsed.error().message.find("tokens:3") != std::string::npos);
+    CHECK(parsed.error().message.find("'trimtab token add NAME --role ROLE --tokens tokens'") != std::string::npos);
     CHECK(parsed.error().message.find("secret") == std::string::npos);
   }
 }

@@ -44,3 +44,14 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
   REQUIRE(::rmdir(directory.c_str()) == 0);
   CHECK_FALSE(check_state_directory(directory).ok());
 }
+
+TEST_CASE("a user's state stands where the environment says, and without that nowhere") {
+  CHECK(*user_state_directory("/s", "/home/u") == "/s/trimtab");
+  CHECK(*user_state_directory("", "/home/u") == "/home/u/.local/state/trimtab");
+  const auto nowhere = user_state_directory("", "");
+  REQUIRE_FALSE(nowhere.ok());
+  CHECK(nowhere.error().kind == ErrorKind::kBadInput);
+  for (const char* word : {"XDG_STATE_HOME", "HOME", "--state"}) {
+    CHECK(nowhere.error().message.find(word) != std::string::npos);
+  }
+}

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
@@ -84,6 +85,10 @@ struct ConfigurationFile {
 // What no key can see by itself: TLS is three files, beyond loopback a coordinator is spoken to, and metrics are shown,
 // under TLS alone, and the spool alone must not be able to exceed the budget of disk.
 [[nodiscard]] Status check_configuration(const Configuration& configuration);
+
+// What issues the certificate that it needs, for messages.
+[[nodiscard]] std::string certificate_command(const Configuration& configuration,
+                                              const std::vector<std::string>& hosts = {});
 
 // Whether there is a place for the state: the environment may say none.
 [[nodiscard]] Status check_state(const Configuration& configuration);

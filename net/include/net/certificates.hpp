@@ -1,7 +1,7 @@
 #pragma once
 
 // A small certificate authority: ECDSA P-256 keys, SHA-256 signatures, X.509 v3. Pure but for the random numbers, which
-// are OpenSSL's. For the command line; daemons only use what it made (net/credentials.hpp).
+// are OpenSSL's. For the command line; daemons only use what it made (net/credentials.hpp), and say how.
 
 #include <string>
 #include <string_view>
@@ -42,5 +42,9 @@ struct CertificateDescription {
 };
 // Of the first certificate in `pem`; `source` is named in the error.
 [[nodiscard]] Result<CertificateDescription> describe_certificate(std::string_view pem, const std::string& source);
+
+// The command that issues this one, for messages: 'trimtab cert issue node n0 --dir CA_DIRECTORY --out n0', in quotes,
+// for a person to run. What is not known, or could mean something to a shell, is a word in capitals.
+[[nodiscard]] std::string issue_command(const PeerIdentity& owner, const std::vector<std::string>& hosts = {});
 
 }  // namespace trimtab::net

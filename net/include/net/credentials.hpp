@@ -33,6 +33,8 @@ class Credentials final {
 
   // Of the own certificate.
   [[nodiscard]] const PeerIdentity& own() const;
+  // Since the Unix epoch: when the authority that signed it ends, or, before that, one that stands between them.
+  [[nodiscard]] Nanoseconds authority_expires() const;
 
   // For net's own sources: the OpenSSL contexts in use.
   struct Contexts;

@@ -1,13 +1,18 @@
 #pragma once
 
-// Whether a directory may hold a daemon's state: its databases name jobs and the commands that are run for them. Any
-// thread.
+// Which directory holds a daemon's state, and whether it may: its databases name jobs and the commands that are run for
+// them. Any thread.
 
 #include <string>
 
 #include "base/result.hpp"
 
 namespace trimtab {
+
+// Where the state of a user stands that nobody has named another place for: `state_home`/trimtab, else
+// `home`/.local/state/trimtab, as XDG_STATE_HOME and HOME say. An error where both are empty: no place that everybody
+// knows and may write to, such as /tmp, stands in for them. Pure.
+[[nodiscard]] Result<std::string> user_state_directory(const std::string& state_home, const std::string& home);
 
 // An error where everybody on the machine may write in it, so that somebody else may have put there what the daemon
 // then believes. Not where it is root's: clusters mount volumes so, which their containers alone see; nor

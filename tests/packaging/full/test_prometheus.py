@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 import unittest
 import urllib.parse
@@ -216,6 +217,23 @@ class Checked(unittest.TestCase):
         for words in (("rules", ALERTS), ("config", "--syntax-only", SHIPPED)):
             done = subprocess.run(["promtool", "check", *map(str, words)], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
+    def test_alerts_of_certificates_fire_in_time_and_for_those_alone_that_end_soon(self):
+        left = {("agent", "certificate", "n0"): 13, ("agent", "certificate", "n1"): 15, ("coordinator", "certificate", "c0"): 1,
+                ("agent", "authority", "n0"): 29, ("agent", "authority", "n1"): 31, ("coordinator", "authority", "c0"): 29}
+        series = [{"series": f'trimtab_{daemon}_{what}_expires_seconds{{instance="{place}"}}', "values": f"{days * 86400}x200"}
+                  for (daemon, what, place), days in left.items()]
+        firing = [{"expr": f'count by (instance) (ALERTS{{alertname="Trimtab{what}Ends", alertstate="firing"}})', "eval_time": "90m",
+                   "exp_samples": [{"labels": f'{{instance="{place}"}}', "value": 1} for place in ("c0", "n0")]}
+                  for what in ("Certificate", "Authority")]
+        tests = {"rule_files": [str(ALERTS)], "evaluation_interval": "1m",
+                 "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": firing}]}
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump(tests, file)
+            file.flush()
+            done = subprocess.run(["promtool", "test", "rules", file.name], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_panels_have_names_of_their_own(self):
         titles = [panel["title"] for panel in json.loads(pathlib.Path(DASHBOARD).read_text())["panels"]]
