@@ -5,7 +5,8 @@ target_link_libraries(bench_coordinator PRIVATE coordinator benchmark::benchmark
 # One coordinator process under the load of many agents: agents_load --help.
 set(agents_load_dir ${CMAKE_CURRENT_LIST_DIR}/agents_load)
 add_executable(agents_load)
-foreach(part agents_load coordinator_process cost_load daemon_metrics daemon_process load_agent load_certificates load_run)
+foreach(part agents_load coordinator_process cost_load daemon_metrics daemon_process load_agent load_certificates load_run
+             metric_scraper)
   target_sources(agents_load PRIVATE ${agents_load_dir}/${part}.cpp)
 endforeach()
 target_include_directories(agents_load PRIVATE ${PROJECT_SOURCE_DIR}/agent/src ${CMAKE_CURRENT_LIST_DIR})
@@ -13,6 +14,7 @@ target_link_libraries(agents_load PRIVATE agent net schema_store schema_wire CLI
                                           trimtab_warnings)
 add_dependencies(agents_load trimtab-coordinator)
 if(TRIMTAB_TESTS)
-  add_test(NAME agents_load COMMAND agents_load --agents 50 --rate 10 --seconds 5 --kill-at 2 --most-growth-mib 20)
+  add_test(NAME agents_load COMMAND agents_load --agents 50 --rate 10 --seconds 5 --kill-at 2 --scrape-interval 1
+    --most-growth-mib 20)
   set_tests_properties(agents_load PROPERTIES TIMEOUT 120)
 endif()

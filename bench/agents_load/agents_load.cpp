@@ -1,6 +1,7 @@
 // How many agents one coordinator on this machine serves: real connections, the real protocol, a real coordinator
 // process with its database on the disk. Each combination of --agents and --rate is a run of its own and a row of the
-// table. Ends with 1 where something was lost or counted twice, or a bound that was asked for does not hold.
+// table. Ends with 1 where something was lost or counted twice, the coordinator's page of metrics could not be read
+// meanwhile, or a bound that was asked for does not hold.
 
 #include <sys/resource.h>
 
@@ -28,9 +29,9 @@ struct Bounds {
 constexpr const char* kHead =
     "| agents | batches/s each | costs | asked/s | acknowledged/s | p50 ms | p99 ms | max ms | behind at the end | "
     "coordinator's cores | load's cores | RSS MiB: first, end, peak | files | costs.db MiB | log MiB | batches a "
-    "commit | "
-    "closed | sent again | refused | lost | miscounted |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    "commit | all read in s | closed | sent again | refused | lost | miscounted | scrapes | scrapes failed | "
+    "slowest scrape ms | largest page bytes |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 double mib(Bytes bytes) {
   return static_cast<double>(bytes) / (1 << 20);
@@ -51,11 +52,13 @@ std::string row(const LoadOptions& options, const LoadResult& result) {
                      result.coordinator_cores, result.load_cores, mib(result.resident.front()),
                      mib(result.resident.back()), mib(result.resident_peak), result.descriptors, mib(result.database),
                      mib(result.log), together, result.read_seconds) +
-         fmt::format("| {} | {} | {} | {} | {} |\n", result.closes, result.sent_again, result.refused,
-                     result.made - result.acknowledged, result.miscounted);
+         fmt::format("| {} | {} | {} | {} | {} ", result.closes, result.sent_again, result.refused,
+                     result.made - result.acknowledged, result.miscounted) +
+         fmt::format("| {} | {} | {:.1f} | {} |\n", result.scrapes.made, result.scrapes.failed,
+                     static_cast<double>(result.scrapes.slowest.count()) / 1e6, result.scrapes.largest_page);
 }
 
-std::vector<std::string> objections(const LoadResult& result, const Bounds& bounds) {
+std::vector<std::string> objections(const LoadOptions& options, const LoadResult& result, const Bounds& bounds) {
   std::vector<std::string> found;
   const auto unless = [&](bool holds, const std::string& objection) {
     if (!holds) found.push_back(objection);
@@ -64,6 +67,10 @@ std::vector<std::string> objections(const LoadResult& result, const Bounds& boun
   unless(result.made == result.acknowledged, "batches were never acknowledged");
   unless(result.miscounted == 0, "costs were not counted once");
   unless(result.refused == 0, "batches were refused");
+  const Scrapes& scrapes = result.scrapes;
+  unless(options.scrape_seconds <= 0 || scrapes.made > 0, "the page of metrics was never read");
+  unless(scrapes.failed == 0, fmt::format("{} of {} readings of /metrics failed, the last one: {}", scrapes.failed,
+                                          scrapes.made, scrapes.last_failure));
   if (bounds.p99_ms) unless(quantile_ms(result, 0.99) <= *bounds.p99_ms, "the p99 is above its bound");
   const auto& resident = result.resident;
   const double growth = mib(resident.back() - resident[resident.size() / 3]);
@@ -114,6 +121,9 @@ int main(int argc, char** argv) {
   app.add_option("--kill-at", options.kill_at, "seconds after which the coordinator is killed and started again");
   app.add_option("--stop-at", options.stop_at, "seconds after which the coordinator is stopped for a while");
   app.add_option("--stop-for", options.stop_seconds, "for how many seconds");
+  app.add_option("--scrape-interval", options.scrape_seconds,
+                 "seconds between two readings of /metrics, which must not fail; 0: none")
+      ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--coordinator", options.program, "the program");
   app.add_option("--p99-ms", bounds.p99_ms, "fail where the 99th percentile of acknowledgements is above this");
   app.add_option("--most-growth-mib", bounds.growth_mib,
@@ -136,7 +146,7 @@ int main(int argc, char** argv) {
       table += row(options, *result);
       std::fputs(row(options, *result).c_str(), stdout);
       std::fflush(stdout);
-      for (const std::string& objection : objections(*result, bounds)) {
+      for (const std::string& objection : objections(options, *result, bounds)) {
         std::fprintf(stderr, "%u agents, %g batches a second each: %s\n", count, rate, objection.c_str());
         good = false;
       }

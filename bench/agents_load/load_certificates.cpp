@@ -37,14 +37,17 @@ Result<LoadCertificates> make_certificates(const std::string& directory, std::ui
   net::CertificateRequest server = request(Kind::kCoordinator, "coordinator", now);
   server.hosts = {"127.0.0.1"};
   TRIMTAB_TRY(const auto issued, net::issue_certificate(authority, server));
+  const auto client = [&](Kind kind, const std::string& name) -> Result<std::shared_ptr<net::Credentials>> {
+    TRIMTAB_TRY(const auto certificate, net::issue_certificate(authority, request(kind, name, now)));
+    TRIMTAB_TRY(const auto files, save(name, certificate));
+    return net::Credentials::load(files, now);
+  };
   LoadCertificates made;
   TRIMTAB_TRY(made.coordinator, save("coordinator", issued));
+  TRIMTAB_TRY(made.person, client(Kind::kPerson, "prometheus"));
   for (std::uint32_t agent = 0; agent < agents; ++agent) {
-    const std::string name = "node-" + std::to_string(agent);
-    TRIMTAB_TRY(const auto node, net::issue_certificate(authority, request(Kind::kNode, name, now)));
-    TRIMTAB_TRY(const auto files, save(name, node));
-    TRIMTAB_TRY(auto credentials, net::Credentials::load(files, now));
-    made.nodes.push_back(std::move(credentials));
+    TRIMTAB_TRY(auto node, client(Kind::kNode, "node-" + std::to_string(agent)));
+    made.nodes.push_back(std::move(node));
   }
   return made;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Certificates for a run under mutual TLS: an authority, the coordinator's, and one for each node.
+// Certificates for a run under mutual TLS: an authority, the coordinator's, a person's, and one for each node.
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +15,7 @@ namespace trimtab::load {
 struct LoadCertificates {
   net::CredentialFiles coordinator;
   std::vector<std::shared_ptr<net::Credentials>> nodes;  // by index
+  std::shared_ptr<net::Credentials> person;              // who reads the metrics
 };
 
 [[nodiscard]] Result<LoadCertificates> make_certificates(const std::string& directory, std::uint32_t agents,

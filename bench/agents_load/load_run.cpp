@@ -13,6 +13,7 @@
 #include "daemon_metrics.hpp"
 #include "load_agent.hpp"
 #include "load_certificates.hpp"
+#include "metric_scraper.hpp"
 #include "schema/cost_database.hpp"
 #include "temporary_directory.hpp"
 
@@ -25,6 +26,7 @@ using namespace std::chrono_literals;
 constexpr Nanoseconds kPacePeriod = 2ms;
 constexpr Nanoseconds kConnectTime = 60s;
 constexpr Nanoseconds kDrainTime = 120s;
+constexpr Nanoseconds kScrapeTime = 15s;
 
 double seconds_of(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -126,7 +128,9 @@ class LoadRun {
       for (const auto& agent : agents_) agent->look_after();
     });
     const auto faults = plan_faults();
+    begin_scrapes();
     (void)run_until([&] { return clock_.monotonic() >= end; }, nanoseconds_of(options_.seconds + 1));
+    scraper_.stop();
     note_use();
     const double seconds = seconds_of(clock_.monotonic() - begin_);
     result_.per_second = static_cast<double>(counts_.acknowledged) / seconds;
@@ -135,18 +139,39 @@ class LoadRun {
     result_.load_cores = (own_cpu_seconds() - own) / seconds;
   }
 
+  void begin_scrapes() {
+    if (options_.scrape_seconds <= 0) return;
+    net::HttpEndpoint endpoint;
+    endpoint.port = coordinator_->port();
+    if (options_.tls) endpoint.tls = certificates_.person;
+    scraper_.start(std::move(endpoint), nanoseconds_of(options_.scrape_seconds));
+  }
+
+  // Nobody can read a page of a coordinator that is away.
   std::vector<net::EventLoop::Timer> plan_faults() {
     std::vector<net::EventLoop::Timer> timers;
     const auto at = [&](double seconds, std::function<void()> work) {
       timers.push_back(loop_.after(nanoseconds_of(seconds), std::move(work)));
     };
     if (options_.kill_at) {
-      at(*options_.kill_at, [this] { fault_ = coordinator_->end(SIGKILL); });
-      at(*options_.kill_at + 1, [this] { fault_ = coordinator_->start(); });
+      at(*options_.kill_at, [this] {
+        scraper_.pause();
+        fault_ = coordinator_->end(SIGKILL);
+      });
+      at(*options_.kill_at + 1, [this] {
+        fault_ = coordinator_->start();
+        scraper_.resume();
+      });
     }
     if (options_.stop_at) {
-      at(*options_.stop_at, [this] { coordinator_->signal(SIGSTOP); });
-      at(*options_.stop_at + options_.stop_seconds, [this] { coordinator_->signal(SIGCONT); });
+      at(*options_.stop_at, [this] {
+        scraper_.pause();
+        coordinator_->signal(SIGSTOP);
+      });
+      at(*options_.stop_at + options_.stop_seconds, [this] {
+        coordinator_->signal(SIGCONT);
+        scraper_.resume();
+      });
     }
     return timers;
   }
@@ -159,6 +184,7 @@ class LoadRun {
     });
     (void)run_until([&] { return !fault_.ok() || std::ranges::all_of(agents_, &LoadAgent::idle); }, kDrainTime);
     result_.drain_seconds = seconds_of(clock_.monotonic() - begin);
+    (void)run_until([this] { return scraper_.idle(); }, kScrapeTime);
   }
 
   // Under TLS it answers those alone who have a person's certificate, and one that was started anew has counted anew.
@@ -204,6 +230,7 @@ class LoadRun {
     result_.sent_again = counts_.sent_again;
     result_.closes = counts_.closes;
     result_.latency_ns = counts_.latency_ns;
+    result_.scrapes = scraper_.scrapes();
     return std::move(result_);
   }
 
@@ -224,7 +251,8 @@ class LoadRun {
   CostLoad load_;
   LoadCounts counts_;
   LoadCertificates certificates_;
-  std::unique_ptr<CoordinatorProcess> coordinator_;
+  MetricScraper scraper_{loop_, clock_};
+  std::unique_ptr<CoordinatorProcess> coordinator_;  // goes before the scraper, which else would wait for its page
   Nanoseconds begin_{0};
   Status fault_;
   LoadResult result_;

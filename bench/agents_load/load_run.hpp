@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "metric_scraper.hpp"
 #include "schema/statistics.hpp"
 
 namespace trimtab::load {
@@ -27,6 +28,7 @@ struct LoadOptions {
   std::optional<double> kill_at;       // SIGKILL, and a new coordinator a second later
   std::optional<double> stop_at;       // SIGSTOP
   double stop_seconds = 10;
+  double scrape_seconds = 5;  // between two readings of /metrics; 0: none
 };
 
 struct LoadResult {
@@ -50,6 +52,7 @@ struct LoadResult {
   std::optional<double> batches_per_commit;  // where the coordinator could be asked
   double read_seconds = 0;                   // to read all costs from the database at the end
   std::uint64_t miscounted = 0;              // costs whose statistics are not those of each batch once
+  Scrapes scrapes;                           // while batches were made
 };
 
 // An error when the coordinator does not start, or not all agents are welcome within a minute.

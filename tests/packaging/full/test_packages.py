@@ -1,5 +1,8 @@
-"""The Debian packages in a fresh Debian 12: installed, used, upgraded, removed, purged. Needs root, debootstrap and a mirror."""
+"""The Debian packages in a fresh Debian 12: installed, used, upgraded over databases of earlier releases, removed, purged. Needs root,
+debootstrap and a mirror."""
 
+import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -7,10 +10,14 @@ import signal
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 from installation import ROOT, wait_until
+from older_databases import FINGERPRINT_HASH, OLDER_DATABASES
 
 PACKAGES = ["trimtab", "trimtab-agent", "trimtab-coordinator"]
+COORDINATOR = "127.0.0.1:17420"  # the change of root shares the network
+ASKED = ("--coordinator", COORDINATOR, "--token-file", "/root/token")
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 # Stands for systemd, which does not run in a change of root. Fails at everything while there is a file /systemctl.fails.
 SYSTEMCTL = "#!/bin/sh\necho \"$*\" >>/systemctl.log\n[ ! -e /systemctl.fails ]\n"
@@ -91,7 +98,7 @@ class Packages(unittest.TestCase):
         self.inside("bash", "-c", f"apt-get install -y -qq --no-install-recommends /debs{revision}/*.deb")
 
     def test_life_of_an_installation(self):
-        for step in (self.install, self.use, self.upgrade, self.upgrade_without_systemd, self.remove, self.purge):
+        for step in (self.install, self.use, self.upgrade, self.use_what_was_there, self.upgrade_without_systemd, self.remove, self.purge):
             with self.subTest(step.__name__):
                 step()
 
@@ -120,17 +127,21 @@ class Packages(unittest.TestCase):
                                   " -o /etc/trimtab/agent.token")
         self.inside("bash", "-c", "chgrp trimtab-coordinator /etc/trimtab/tokens && chmod 640 /etc/trimtab/tokens"
                                   " && chgrp trimtab /etc/trimtab/agent.token && chmod 640 /etc/trimtab/agent.token")
-        daemons = [self.start("coordinator", "trimtab-coordinator", "--listen", "127.0.0.1:17420"),
-                   self.start("agent", "trimtab", "--coordinator", "127.0.0.1:17420", "--socket", "/run/trimtab/agent.sock",
-                              "--token-file", "/etc/trimtab/agent.token", "--metrics-port", "17421")]
-        try:
-            asked = ("trimtab", "status", "--coordinator", "127.0.0.1:17420", "--token-file", "/root/token")
-            wait_until(lambda: "connected" in run("chroot", self.root, *asked).stdout, "the agent's joining", 30)
+        with self.daemons():
             self.assertNotIn("was not found", (self.root / "agent.log").read_text())
-            report = run("chroot", self.root, "trimtab", "doctor", "--metrics-port", "17421", "--coordinator",
-                         "127.0.0.1:17420", "--token-file", "/root/token").stdout
+            report = run("chroot", self.root, "trimtab", "doctor", "--metrics-port", "17421", *ASKED).stdout
             self.assertIn("0 ranks, connected to the coordinator", report)
             self.assertIn("1 nodes connected", report)
+
+    @contextlib.contextmanager
+    def daemons(self):
+        """Both, the agent joined; in the end they end as they should."""
+        daemons = [self.start("coordinator", "trimtab-coordinator", "--listen", COORDINATOR),
+                   self.start("agent", "trimtab", "--coordinator", COORDINATOR, "--socket", "/run/trimtab/agent.sock",
+                              "--token-file", "/etc/trimtab/agent.token", "--metrics-port", "17421")]
+        try:
+            wait_until(lambda: "connected" in run("chroot", self.root, "trimtab", "status", *ASKED).stdout, "the agent's joining", 30)
+            yield
         finally:
             for daemon in daemons:
                 daemon.send_signal(signal.SIGTERM)
@@ -149,17 +160,43 @@ class Packages(unittest.TestCase):
         settings = self.root / "etc/trimtab/agent.toml"
         mine = settings.read_text() + "# mine\n"
         settings.write_text(mine)
+        state = self.root / "var/lib/trimtab"
+        for older in OLDER_DATABASES:
+            older.write(state)
         self.systemctl()
         self.place(2)
         for name in PACKAGES:
             self.assertTrue(self.installed(name).endswith("-2"), name)
         self.assertEqual(settings.read_text(), mine)
-        self.assertTrue((self.root / "var/lib/trimtab/agent/agent.db").exists())
+        for older in OLDER_DATABASES:  # it is the daemons that upgrade them
+            self.assertEqual(older.versions(state), (older.version, None), older.path)
         calls = self.systemctl()
         # Not waited for: a daemon whose database is away does not come up.
         self.assertIn("--no-block try-restart trimtab-agent.service trimtab-agent@*.service", calls)
         self.assertIn("--no-block try-restart trimtab-coordinator.service", calls)
         self.assertFalse([call for call in calls if call.startswith(("stop", "disable", "start", "enable"))])
+
+    def use_what_was_there(self):
+        """The daemons of this release on what the older one left."""
+        with self.daemons():
+            wait_until(lambda: "spooled" in self.costs(), "the coming of what the older agent had not sent", 30)
+            self.assertEqual(self.costs(), {"stored": 4, "spooled": 2})
+            entries = json.loads(self.inside("trimtab", "audit", "--json", "--job", "older-job", *ASKED))["entries"]
+            self.assertEqual([(entry["who"], entry["why"]) for entry in entries], [("ana", "before the upgrade")])
+            self.assertIn("instance 00000000000000a1", (self.root / "coordinator.log").read_text())
+        for older in OLDER_DATABASES:
+            self.assertGreater(older.newest(), older.version)
+            self.assertEqual(older.versions(self.root / "var/lib/trimtab"), (older.newest(), older.version), older.path)
+        said = (self.root / "coordinator.log").read_text()
+        for backup in ("costs.db.v1.backup", "coordinator.db.v2.backup"):
+            self.assertIn(f"as it was before it is in /var/lib/trimtab/coordinator/{backup}", said)
+
+    def costs(self):
+        """Of the older hardware: how often the coordinator knows each to have been measured."""
+        request = urllib.request.Request(f"http://{COORDINATOR}/v1/costs?fingerprint={FINGERPRINT_HASH}")
+        request.add_header("Authorization", "Bearer " + (self.root / "root/token").read_text().strip())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return {cost["key"]["subject"]: cost["count"] for cost in json.load(answer)["costs"]}
 
     def upgrade_without_systemd(self):
         (self.root / "systemctl.fails").touch()
