@@ -156,7 +156,7 @@ Result<Certificate> to_pem(X509* certificate, EVP_PKEY* key) {
 }
 
 Result<Certificate> make(const CertificateRequest& request, Issuer issuer, Nanoseconds latest_end) {
-  const OpensslHandle<EVP_PKEY> key(EVP_EC_gen("P-256"));
+  const OpensslHandle<EVP_PKEY> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
   const OpensslHandle<X509> certificate(X509_new());
   if (!key || !certificate) return failed("make a key");
   if (issuer.key == nullptr) issuer.key = key.get();
