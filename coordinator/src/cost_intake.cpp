@@ -30,6 +30,7 @@ Result<NamedFingerprint> too_long(const std::string& json, const std::string& na
 
 const CostKey* BatchReader::key_of(const std::string& json) {
   if (const auto known = keys_.find(json); known != keys_.end()) return &known->second;
+  if (json.size() > kLongestKey) return nullptr;
   auto key = parse_cost_key(json);
   if (!key.ok()) return nullptr;
   if (key_bytes_ > kMostKeyBytes) {

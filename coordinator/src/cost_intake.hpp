@@ -31,6 +31,9 @@ struct ReadBatch {
   std::vector<CostBatch> parts;
 };
 
+// Longer texts of keys, which no agent makes, are not read: they are stored for ever, and twice (the index).
+inline constexpr std::size_t kLongestKey = std::size_t{2} << 10;
+
 // Reads batches. Agents repeat their keys and fingerprints, so the texts of these are read once and remembered, in
 // bounded memory.
 class BatchReader {

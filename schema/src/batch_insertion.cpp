@@ -109,7 +109,9 @@ Status BatchInsertion::put_fingerprints() {
   std::map<std::string, const std::string*> texts;
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const std::optional<NamedFingerprint>& fingerprint = batches_[i].fingerprint;
-    if (!is_new_[i] || !fingerprint || known_.has_fingerprint(fingerprint->hash())) continue;
+    // Without costs nothing names it: nobody would ever read its text.
+    if (!is_new_[i] || !fingerprint || batches_[i].costs.empty() || known_.has_fingerprint(fingerprint->hash()))
+      continue;
     texts[fingerprint->hash()] = &fingerprint->json();
   }
   for (const auto& [hash, json] : texts) {

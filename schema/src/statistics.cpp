@@ -32,10 +32,9 @@ constexpr std::array<std::int64_t, kBucketCount> kBounds = [] {
 }();
 static_assert(kBounds.back() > kMaxValue);
 
-template <typename T>
-T saturating_add(T a, T b) {
-  T sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? static_cast<T>(~T{0}) : sum;
+UInt128 saturating_add(UInt128 a, UInt128 b) {
+  UInt128 sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? kSaturated : sum;
 }
 
 // What a bucket's values are taken for: within (gamma - 1) / (gamma + 1) of each of them.
@@ -53,24 +52,24 @@ std::int32_t statistics_bucket(std::int64_t value) {
 
 void Statistics::add(std::int64_t value) {
   TRIMTAB_ASSERT(value >= 0, "a measured quantity must not be negative");
+  if (count_ >= kMaxCount) return;
   value = std::min(value, kMaxValue);
   min_ = empty() ? value : std::min(min_, value);
   max_ = empty() ? value : std::max(max_, value);
-  count_ = saturating_add<std::uint64_t>(count_, 1);
+  ++count_;
   sum_ += value;
   squares_ = saturating_add(squares_, static_cast<UInt128>(value) * static_cast<UInt128>(value));
-  std::uint64_t& bucket = buckets_[statistics_bucket(value)];
-  bucket = saturating_add<std::uint64_t>(bucket, 1);
+  ++buckets_[statistics_bucket(value)];
 }
 
 void Statistics::merge(const Statistics& other) {
-  if (other.empty()) return;
+  if (other.empty() || other.count_ > kMaxCount - count_) return;
   min_ = empty() ? other.min_ : std::min(min_, other.min_);
   max_ = empty() ? other.max_ : std::max(max_, other.max_);
-  count_ = saturating_add(count_, other.count_);
-  if (__builtin_add_overflow(sum_, other.sum_, &sum_)) sum_ = static_cast<Int128>(kSaturated >> 1);
+  count_ += other.count_;
+  sum_ += other.sum_;
   squares_ = saturating_add(squares_, other.squares_);
-  for (const auto& [bucket, count] : other.buckets_) buckets_[bucket] = saturating_add(buckets_[bucket], count);
+  for (const auto& [bucket, count] : other.buckets_) buckets_[bucket] += count;
 }
 
 double Statistics::mean() const {

@@ -15,7 +15,6 @@ namespace trimtab {
 
 namespace {
 
-constexpr std::uint64_t kMaxDecodedCount = std::uint64_t{1} << 48;
 constexpr std::int64_t kMaxValue = std::int64_t{1} << 60;
 constexpr UInt128 kSaturated = ~UInt128{0};
 
@@ -60,19 +59,22 @@ bool read_buckets(std::string_view text, std::map<std::int32_t, std::uint64_t>& 
     std::int32_t bucket = 0;
     std::uint64_t count = 0;
     if (!read_limited(take(entry, ':'), std::int32_t{4096}, bucket) || bucket < -1) return false;
-    if (!read_limited(entry, kMaxDecodedCount, count) || count == 0) return false;
+    if (!read_limited(entry, kMaxCount, count) || count == 0) return false;
     if (!buckets.empty() && buckets.rbegin()->first >= bucket) return false;
     buckets.emplace_hint(buckets.end(), bucket, count);
   }
   return true;
 }
 
-// The squares are at least what the sum demands (Cauchy and Schwarz in integers, as variance() computes it).
+// The squares are at least those of integers with this sum, as equal as can be. A looser bound would do for variance(),
+// but two that just keep it could have a sum that does not.
 bool squares_fit(std::uint64_t count, UInt128 sum, UInt128 squares) {
   if (squares == kSaturated) return true;
   const UInt128 mean = sum / count;
+  const UInt128 rest = sum % count;
   UInt128 least = 0;
-  return !__builtin_mul_overflow(mean, sum + sum % count, &least) && least <= squares;
+  return !__builtin_mul_overflow(mean, sum + rest, &least) && !__builtin_add_overflow(least, rest, &least) &&
+         least <= squares;
 }
 
 Error malformed(std::string_view text) {
@@ -97,11 +99,11 @@ Result<Statistics> Statistics::decode(std::string_view text) {
   if (version != "1") return malformed(text);
   Statistics result;
   UInt128 sum = 0;
-  const bool read_all = read_limited(take(rest, ';'), kMaxDecodedCount, result.count_) && read(take(rest, ';'), sum) &&
+  const bool read_all = read_limited(take(rest, ';'), kMaxCount, result.count_) && read(take(rest, ';'), sum) &&
                         read(take(rest, ';'), result.squares_) &&
                         read_limited(take(rest, ';'), kMaxValue, result.min_) &&
                         read_limited(take(rest, ';'), kMaxValue, result.max_) && read_buckets(rest, result.buckets_);
-  if (!read_all || sum > static_cast<UInt128>(kMaxValue) * kMaxDecodedCount) return malformed(text);
+  if (!read_all || sum > static_cast<UInt128>(kMaxValue) * kMaxCount) return malformed(text);
   result.sum_ = static_cast<Int128>(sum);
   if (!result.consistent()) return bad_input("statistics contradict themselves: " + quoted_text(text));
   return result;

@@ -280,3 +280,29 @@ TEST_CASE("costs are counted once a minute at most") {
   world.clock.advance(Nanoseconds(1));
   CHECK(count.lately() == 2U);
 }
+
+TEST_CASE("a key that is longer than any agent's is left out of its batch") {
+  World world;
+  wire::FromAgent from = World::batch(1, std::string(kLongestKey, 'x'), 7);
+  *from.mutable_cost_batch()->add_entries() = World::batch(1, "a", 7).cost_batch().entries(0);
+  world.send(1, from);
+  world.agents.commit();
+  CHECK(world.acknowledged.size() == 1);
+  CHECK(world.stored("a") == 1);
+  CHECK(world.costs.key_count().value() == 1);
+  CHECK(world.services.counters.cost_entries_refused == 1);
+}
+
+TEST_CASE("of hardware without a cost that can be read nothing is stored") {
+  World world(GENERATE(from_range(backends())));
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    wire::FromAgent from = World::batch(number, "a", 7);
+    from.mutable_cost_batch()->set_fingerprint_json(
+        to_json(Fingerprint{{{"cpu", std::to_string(number)}}, {}, {}, {}}));
+    if (number > 1) from.mutable_cost_batch()->mutable_entries(0)->set_statistics("nothing");
+    world.send(1, from);
+    world.agents.commit();
+  }
+  CHECK(world.acknowledged.size() == 20);
+  CHECK(world.costs.fingerprints().value().size() == 1);
+}

@@ -60,6 +60,22 @@ std::int64_t single_batches(const DatabasePlace& place) {
 
 }  // namespace
 
+TEST_CASE("no batches of one node make what all have of its hardware unreadable") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  const Statistics most = Statistics::decode("1;281474976710656;0;0;0;0;-1:281474976710656").value();
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    store(database, {{"hostile", number}, "x", "passive", {{forward_key("a"), most}}});
+  }
+  store(database, {{"honest", 1}, "x", "passive", {forward_cost("b", {5})}});
+  for (int folded = 0; folded < 2; ++folded) {
+    CHECK(database.find(hash(sample_fingerprint("x")), forward_key("a")).value()->statistics.count() == most.count());
+    CHECK(database.costs(hash(sample_fingerprint("x"))).value().size() == 2);
+    CHECK(database.rows().value().size() == 2);
+    fold_all(database);
+  }
+}
+
 TEST_CASE("what origins left that are gone is folded, and each of their batches still counts once") {
   const DatabasePlace place(GENERATE(from_range(backends())));
   CostDatabase database = open_costs(place.name("c"));

@@ -22,6 +22,7 @@ class Statistics {
  public:
   // Values below 0 are a programming error. Values are capped at 2^60 (36 years in ns), so that 2^7 ... 2^8 sums of squares
   // cannot overflow before count reaches 128; beyond that squares saturate, which the variance then reports as infinite.
+  // There are at most 2^48 values, of which a peer can say that it has them: what would be more is left out, as a whole.
   void add(std::int64_t value);
   void merge(const Statistics& other);
 
@@ -38,7 +39,7 @@ class Statistics {
   [[nodiscard]] double median() const { return quantile(0.5); }
 
   // A self-contained text form, "1;count;sum;squares;min;max;bucket:count,...", for databases and wires. Equal statistics
-  // have equal texts. decode() refuses what contradicts itself, and more than 2^48 values.
+  // have equal texts. decode() refuses what contradicts itself, and more than 2^48 values; what it takes can be merged.
   [[nodiscard]] std::string encode() const;
   [[nodiscard]] static Result<Statistics> decode(std::string_view text);
 
