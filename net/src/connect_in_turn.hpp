@@ -36,7 +36,7 @@ void connect_in_turn(Stream& stream, std::shared_ptr<const Addresses> addresses,
     stream.close();
     connect_in_turn(stream, std::move(addresses), each, std::move(done), place + 1);
   };
-  stream.async_connect(address, std::move(connected));
+  stream.connect(address, shared_handler<boost::system::error_code>(std::move(connected)));
 }
 
 }  // namespace trimtab::net

@@ -49,8 +49,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     if (!core_->options.tls) return read();
     stream_.secure(core_->options.tls->contexts()->server);
     stream_.expires_after(std::min<Nanoseconds>(kHandshakeTime, core_->options.idle_timeout));
-    stream_.tls().async_handshake(TlsStream::server,
-                                  [self = shared_from_this()](error_code failure) { self->shaken(failure); });
+    stream_.shake_hands(TlsStream::server, [self = shared_from_this()](error_code failure) { self->shaken(failure); });
   }
 
   void abort() override {

@@ -1,17 +1,23 @@
 #pragma once
 
-// The connection that net's Beast sources share: TCP, plain or under TLS. One type for both, so that Beast's templates
-// are compiled once.
+// The connection that net's Beast sources share: TCP, plain or under TLS. One type for both, and what reads and writes
+// takes buffers and handlers of one type: Beast's templates are compiled once for each message, not again for every
+// kind of stream below them.
 
+#include <array>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/basic_stream.hpp>
-#include <boost/beast/websocket/teardown.hpp>
+#include <boost/beast/core/role.hpp>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "net/peer_identity.hpp"
@@ -22,6 +28,44 @@ using TcpSocket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::
 using TcpStream = boost::beast::basic_stream<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 using TlsStream = boost::asio::ssl::stream<TcpStream&>;
 using TlsContext = boost::asio::ssl::context;
+
+using Completed = std::function<void(boost::system::error_code)>;
+using Transferred = std::function<void(boost::system::error_code, std::size_t)>;
+
+// A handler that can only be moved, as one of the types above; it is let go of before it is called, once.
+template <typename... Arguments, typename Handler>
+[[nodiscard]] std::function<void(Arguments...)> shared_handler(Handler&& handler) {
+  auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
+  return [kept = std::move(kept)](Arguments... arguments) mutable {
+    auto once = std::move(*kept);
+    kept.reset();
+    once(arguments...);
+  };
+}
+
+// The first buffers of a sequence: a transfer of some bytes need not be of all.
+template <typename Buffer>
+class FewBuffers {
+ public:
+  using value_type = Buffer;
+  using const_iterator = const Buffer*;
+
+  FewBuffers() = default;
+  template <typename Buffers>
+  explicit FewBuffers(const Buffers& buffers) {
+    const auto end = boost::asio::buffer_sequence_end(buffers);
+    for (auto one = boost::asio::buffer_sequence_begin(buffers); one != end && count_ < buffers_.size(); ++one) {
+      const Buffer buffer(*one);
+      if (buffer.size() > 0) buffers_[count_++] = buffer;
+    }
+  }
+  [[nodiscard]] const_iterator begin() const { return buffers_.data(); }
+  [[nodiscard]] const_iterator end() const { return buffers_.data() + count_; }
+
+ private:
+  std::array<Buffer, 16> buffers_;
+  std::size_t count_ = 0;
+};
 
 class Stream {  // not final: Asio derives from it to look at it
  public:
@@ -40,22 +84,20 @@ class Stream {  // not final: Asio derives from it to look at it
   [[nodiscard]] bool secured() const { return tls_ != nullptr; }
   // REQUIRES: secured().
   [[nodiscard]] TlsStream& tls() { return *tls_; }
+  void shake_hands(TlsStream::handshake_type role, Completed done);
 
-  template <typename Handler>
-  void async_connect(const boost::asio::ip::tcp::endpoint& address, Handler&& handler) {
-    tcp_->async_connect(address, std::forward<Handler>(handler));
+  void connect(const boost::asio::ip::tcp::endpoint& address, Completed done);
+
+  template <typename Buffers, typename Handler>
+  void async_read_some(const Buffers& buffers, Handler&& handler) {
+    read_some(FewBuffers<boost::asio::mutable_buffer>(buffers),
+              shared_handler<boost::system::error_code, std::size_t>(std::forward<Handler>(handler)));
   }
 
   template <typename Buffers, typename Handler>
-  auto async_read_some(const Buffers& buffers, Handler&& handler) {
-    if (tls_) return tls_->async_read_some(buffers, std::forward<Handler>(handler));
-    return tcp_->async_read_some(buffers, std::forward<Handler>(handler));
-  }
-
-  template <typename Buffers, typename Handler>
-  auto async_write_some(const Buffers& buffers, Handler&& handler) {
-    if (tls_) return tls_->async_write_some(buffers, std::forward<Handler>(handler));
-    return tcp_->async_write_some(buffers, std::forward<Handler>(handler));
+  void async_write_some(const Buffers& buffers, Handler&& handler) {
+    write_some(FewBuffers<boost::asio::const_buffer>(buffers),
+               shared_handler<boost::system::error_code, std::size_t>(std::forward<Handler>(handler)));
   }
 
   // For all that follows, the handshake included: what has not ended by then ends with beast::error::timeout.
@@ -71,10 +113,14 @@ class Stream {  // not final: Asio derives from it to look at it
   // A WebSocket's own closing frames have said that nothing was cut off: TLS need not say it again.
   template <typename Handler>
   friend void async_teardown(boost::beast::role_type role, Stream& stream, Handler&& handler) {
-    boost::beast::websocket::async_teardown(role, stream.socket(), std::forward<Handler>(handler));
+    stream.tear_down(role, shared_handler<boost::system::error_code>(std::forward<Handler>(handler)));
   }
 
  private:
+  void read_some(const FewBuffers<boost::asio::mutable_buffer>& buffers, Transferred done);
+  void write_some(const FewBuffers<boost::asio::const_buffer>& buffers, Transferred done);
+  void tear_down(boost::beast::role_type role, Completed done);
+
   std::unique_ptr<TcpStream> tcp_;
   std::unique_ptr<TlsStream> tls_;
 };

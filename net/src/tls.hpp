@@ -28,10 +28,10 @@ template <typename Done>
 void secure_client(Stream& stream, TlsContext& context, const std::string& host, Done done) {
   stream.secure(context);
   if (const Status named = expect_host(stream.tls(), host); !named.ok()) return done(named.error().message);
-  stream.tls().async_handshake(TlsStream::client,
-                               [&stream, done = std::move(done)](boost::system::error_code failure) mutable {
-                                 done(failure ? handshake_failure(stream, failure) : std::string());
-                               });
+  auto shaken = [&stream, done = std::move(done)](boost::system::error_code failure) mutable {
+    done(failure ? handshake_failure(stream, failure) : std::string());
+  };
+  stream.shake_hands(TlsStream::client, shared_handler<boost::system::error_code>(std::move(shaken)));
 }
 
 // The same with a daemon of this kind.
