@@ -26,10 +26,11 @@ struct World {
   std::string directory;
   std::optional<test::DatabasePlace> databases;  // nothing: files in `directory`
   ManualClock clock;
+  ManualClock search_clock;  // of the worker's thread; stands still
   net::EventLoop loop;
   StateStore store = StateStore::open(name_of("state.db")).value();
   CostDatabase costs = CostDatabase::open(name_of("costs.db"), OpenMode::kCreate).value();
-  SearchWorker worker{loop, clock};
+  SearchWorker worker{loop, search_clock};
   std::size_t most_nodes = kMostNodes;
   Membership members{clock, kNodeTimeout, most_nodes};
   Services services{clock,

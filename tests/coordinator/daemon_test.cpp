@@ -274,7 +274,7 @@ TEST_CASE(
     "counted") {
   Fixture one(GENERATE(from_range(test::backends())));
   one.daemon.reset();
-  one.max_message_rate = 500;
+  one.max_message_rate = 100;
   one.start();
   FakeAgent flood(one.loop, one.daemon->port(), "n0", "i0");
   FakeAgent large(one.loop, one.daemon->port(), "n1", "i1");
@@ -283,7 +283,7 @@ TEST_CASE(
   REQUIRE(run_until(one.loop, [&] { return flood.welcomes == 1 && large.welcomes == 1; }));
   wire::FromAgent beat;
   beat.mutable_heartbeat()->set_sent_ns(1);
-  for (int i = 0; i < 800; ++i) flood.send(beat);
+  for (int i = 0; i < 250; ++i) flood.send(beat);
   flood.send_batch(1, cost_key(1), 100);
   wire::FromAgent from;
   from.mutable_command_progress()->set_what(std::string(9 << 20, 'x'));
@@ -378,7 +378,9 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   CHECK(report["profiled"]["costs_missing"] == 0);
   CHECK(parse_plan(report["adopted"]["plan"].dump(), "report").ok());
   CHECK_FALSE(report["trials"].empty());
-  CHECK(one.get("/v1/jobs/small/trials")["trials"][0]["state"] == "adopted");
+  // On a machine that is slow enough a trial before it fails: steps come later than the agent says.
+  const json trials = one.get("/v1/jobs/small/trials")["trials"];
+  CHECK(std::ranges::any_of(trials, [](const json& trial) { return trial["state"] == "adopted"; }));
   const json events = one.get("/v1/jobs/small/events?after=3")["events"];
   CHECK(events[0]["sequence"] == 4);
   // Finished: it may be submitted afresh, and finds every cost known.
