@@ -378,9 +378,12 @@ TEST_CASE("a job is described, profiled, searched, tuned and reported through a 
   CHECK(report["profiled"]["costs_missing"] == 0);
   CHECK(parse_plan(report["adopted"]["plan"].dump(), "report").ok());
   CHECK_FALSE(report["trials"].empty());
-  // On a machine that is slow enough a trial before it fails: steps come later than the agent says.
   const json trials = one.get("/v1/jobs/small/trials")["trials"];
   CHECK(std::ranges::any_of(trials, [](const json& trial) { return trial["state"] == "adopted"; }));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // So slow a coordinator may see steps later than the agent says, and fail a trial before it.
+  CHECK(trials[0]["state"] == "adopted");
+#endif
   const json events = one.get("/v1/jobs/small/events?after=3")["events"];
   CHECK(events[0]["sequence"] == 4);
   // Finished: it may be submitted afresh, and finds every cost known.

@@ -120,6 +120,9 @@ TEST_CASE("of more values than are accepted none is added, and the sum is accept
   statistics.merge(Statistics(statistics));
   statistics.add(7);
   CHECK(statistics.encode() == most);
+  CHECK(statistics.mean() == 0);
+  CHECK(statistics.variance() == 0);
+  CHECK(statistics.median() == 0);
   Statistics few;
   few.add(7);
   const Statistics before = few;

@@ -1,9 +1,13 @@
 """A running job of the real trainer is traced and watched, without being disturbed or started anew."""
 
 import json
+import os
 import unittest
 
 from installation import Installation, rank_processes, wait_until
+
+# Of a rank's time; a sanitizer slows the daemons beside it.
+LEAST_COMPUTATION = 0.01 if os.environ.get("TRIMTAB_SANITIZED") else 0.05
 
 
 class TraceAndTop(unittest.TestCase):
@@ -76,7 +80,7 @@ class TraceAndTop(unittest.TestCase):
             shares = rank["shares"]
             whole = shares["computation"] + shares["exposed_communication"] + shares["exposed_copy"] + shares["idle"]
             self.assertAlmostEqual(whole, 1, places=6)
-            self.assertGreater(shares["computation"], 0.01)
+            self.assertGreater(shares["computation"], LEAST_COMPUTATION)
             self.assertEqual(rank["source"], "ranges")
             self.assertEqual(rank["step_found_by"], "ranges")
             self.assertTrue(any(kernel["name"].startswith("op/") for kernel in rank["busiest"]), rank["busiest"])
