@@ -1,10 +1,12 @@
 # Compiler, linker and warning settings, the same for every target.
 
 # ccache and mold are used where they are installed; the build is the same without them. Paths are made relative for
-# ccache, so that presets and worktrees share what they compile alike.
+# ccache, so that presets and worktrees share what they compile alike. It believes the compiler's own list of what a file includes, which
+# spares it a run of the preprocessor; precompiled headers need the two kinds of sloppiness: no file here reads __DATE__ or __TIME__.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(trimtab_ccache env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(trimtab_ccache env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${trimtab_ccache})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${trimtab_ccache})
 endif()

@@ -173,7 +173,7 @@ TEST_CASE("stamps that cannot be are refused with their collective", "[nccl]") {
     bench.collector.stop(handle);
   };
   run(1000, 999);
-  run(1000, 1000 + std::uint64_t{1} << 60);
+  run(1000, 1000 + (std::uint64_t{1} << 60));
   CHECK(value(bench.collector.counters().unsound) == 2);
   const std::uint64_t handle = bench.collective(1, 1);
   bench.collector.stop(bench.channel(handle, 0, 100));  // without a stop stamp
