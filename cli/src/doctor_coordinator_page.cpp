@@ -28,8 +28,10 @@ void add_storage(const Pages& pages, Findings& findings) {
   findings.add_past(transitions, "storage", late);
   const Counter batches = pages.counter("trimtab_cost_batches_total", "outcome=\"failed\"");
   const std::string unstored = counted(batches.total) + " batches of costs could not be stored at once";
-  findings.add(batches.grown > 0, "storage", Health::kFail, unstored,
-               "its cost database is full, cannot be written or does not answer; agents send them again until it can");
+  findings.add(
+      batches.grown > 0, "storage", Health::kFail, unstored,
+      "its cost database is full (its disk, or costs_limit), cannot be written or does not answer; agents send them "
+      "again until it can");
   findings.add_past(batches, "storage", unstored);
   const Counter steps = pages.counter("trimtab_steps_dropped_total");
   findings.add(steps.grown > 0, "storage", Health::kWarn,
@@ -75,7 +77,7 @@ std::vector<Check> coordinator_checks(const std::vector<MetricSample>& page,
   add_storage(pages, findings);
   const std::string over = pages.where("trimtab_coordinator_over_budget", "what");
   findings.add(!over.empty(), "budget", Health::kWarn, "more than its budget: " + over,
-               "see what grows, or raise memory_budget, cpu_budget or disk_budget");
+               "see what grows, or raise memory_budget, cpu_budget, disk_budget or costs_limit");
   const std::string halted = pages.where("trimtab_job_halted", "job");
   findings.add(!halted.empty(), "jobs", Health::kWarn, "halted: " + halted,
                "its ranks crashed too often: mend what 'trimtab trials' says and hand it in again");

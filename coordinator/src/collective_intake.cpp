@@ -132,7 +132,7 @@ void CollectiveIntake::tick() {
   services_.counters.collectives = join_.counters();
   if (now - stored_ < kStorePeriod) return;
   stored_ = now;
-  (void)store();
+  if (services_.check_room_for_costs().ok()) (void)store();
 }
 
 bool CollectiveIntake::store() {

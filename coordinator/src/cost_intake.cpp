@@ -112,7 +112,7 @@ void CostIntake::commit() {
   const std::vector<CostBatch> parts = std::exchange(parts_, {});
   const Nanoseconds begin = services_.clock.monotonic();
   const Status stored = store(group, parts);
-  if (!stored.ok()) spdlog::error("{}", stored.error().message);
+  if (!stored.ok()) say(stored.error().message);
   // What the database takes from nobody must not keep it from the others.
   if (!stored.ok() && stored.error().kind == ErrorKind::kBadInput) store_each(group, parts);
   services_.counters.commit_times.observe(std::chrono::duration<double>(services_.clock.monotonic() - begin).count());
@@ -124,14 +124,26 @@ void CostIntake::commit() {
 void CostIntake::store_each(std::span<Waiting> group, std::span<const CostBatch> parts) {
   for (Waiting& one : group) {
     const Status stored = store({&one, 1}, parts.first(one.parts));
-    if (!stored.ok()) spdlog::error("node {}: {}", one.answer.node, stored.error().message);
+    if (!stored.ok()) say("node " + one.answer.node + ": " + stored.error().message);
     parts = parts.subspan(one.parts);
   }
 }
 
+// A thousand agents try again each half minute: the log must not fill a disk that is full already.
+void CostIntake::say(const std::string& failure) {
+  const LogPace::Answer answer = pace_.next(services_.clock.monotonic());
+  if (answer.left_out > 0) spdlog::error("{} more failures to store costs were left out", answer.left_out);
+  if (answer.say) spdlog::error("{}", failure);
+}
+
+Result<std::vector<bool>> CostIntake::add(std::span<const CostBatch> parts) {
+  TRIMTAB_TRY_STATUS(services_.check_room_for_costs());
+  return services_.costs.add_batches(parts);
+}
+
 Status CostIntake::store(std::span<Waiting> group, std::span<const CostBatch> parts) {
   Counters& counters = services_.counters;
-  const auto stored = services_.costs.add_batches(parts);
+  const auto stored = add(parts);
   if (!stored.ok()) {
     counters.batches_failed += group.size();
     const std::string what = group.size() == 1 ? "a batch" : std::to_string(group.size()) + " batches";

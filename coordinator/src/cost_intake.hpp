@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log_pace.hpp"
 #include "base/result.hpp"
 #include "schema/cost_database.hpp"
 #include "services.hpp"
@@ -87,6 +88,8 @@ class CostIntake {
     std::size_t parts = 0;  // of `parts_`, where they stand in the same order
     bool stored = false;
   };
+  void say(const std::string& failure);
+  Result<std::vector<bool>> add(std::span<const CostBatch> parts);
   Status store(std::span<Waiting> group, std::span<const CostBatch> parts);
   void store_each(std::span<Waiting> group, std::span<const CostBatch> parts);
 
@@ -96,6 +99,7 @@ class CostIntake {
   std::vector<Waiting> waiting_;
   std::vector<CostBatch> parts_;
   std::size_t bytes_ = 0;
+  LogPace pace_;
 };
 
 }  // namespace trimtab::coordinator

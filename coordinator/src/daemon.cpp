@@ -142,10 +142,7 @@ struct Daemon::Implementation {
         retention(services, jobs, {settings.job_retention, settings.audit_retention}) {
     services.tls = tls;
     services.own_use = std::make_unique<OwnUseWatch>(
-        settings.budgets, time,
-        [this] {
-          return measure_own_use({store.name(), costs.name()});
-        },
+        settings.budgets, time, [this] { return own_use(); },
         [](const std::string& line) { spdlog::warn("{}", line); });
   }
 
@@ -173,6 +170,14 @@ struct Daemon::Implementation {
     handlers.closed = [this](net::PeerId peer, const std::string& reason) { agents.closed(peer, reason); };
     TRIMTAB_TRY(server, net::Server::start(loop, options, std::move(handlers)));
     return {};
+  }
+
+  OwnUse own_use() const {
+    OwnUse use = measure_own_use({store.name(), costs.name()});
+    const auto bytes = costs.used_bytes();
+    if (!bytes.ok()) spdlog::error("cannot tell how much the costs are: {}", bytes.error().message);
+    if (bytes.ok() && *bytes) use.cost_bytes = static_cast<double>(**bytes);
+    return use;
   }
 
   Status export_metrics(const net::OtlpSettings& otlp) {
@@ -216,10 +221,10 @@ struct Daemon::Implementation {
       counters.loop_lag_max_seconds = std::max(counters.loop_lag_max_seconds, counters.loop_lag_seconds);
     }
     last_tick = now;
+    services.own_use->tick();
     agents.tick();
     jobs.tick();
     retention.tick();
-    services.own_use->tick();
   }
 
   net::EventLoop& loop;
@@ -256,6 +261,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   say_backup(costs.name(), costs.backup());
   auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
                                                  std::move(credentials), std::move(tokens));
+  inside->services.own_use->tick();  // before the first costs come
   TRIMTAB_TRY_STATUS(inside->listen(settings));
   TRIMTAB_TRY_STATUS(inside->jobs.restore());
   TRIMTAB_TRY_STATUS(inside->export_metrics(settings.otlp));

@@ -42,7 +42,7 @@ std::string cores_text(double cores) {
 }  // namespace
 
 OwnUse measure_own_use(const std::vector<std::string>& databases) {
-  OwnUse use{resident_bytes(), cpu_seconds(), 0};
+  OwnUse use{resident_bytes(), cpu_seconds(), 0, 0};
   for (const std::string& name : databases) use.disk_bytes += static_cast<double>(bytes_on_disk(name).value_or(0));
   return use;
 }
@@ -60,6 +60,9 @@ void OwnUseWatch::tick() {
         format_bytes(budgets_.memory), "shorten job_retention, lower max_jobs, or raise memory_budget");
   judge("disk", latest_.disk_bytes > static_cast<double>(budgets_.disk), bytes_text(latest_.disk_bytes),
         format_bytes(budgets_.disk), "shorten job_retention or audit_retention, or raise disk_budget");
+  judge("costs", latest_.cost_bytes > static_cast<double>(budgets_.costs), bytes_text(latest_.cost_bytes),
+        format_bytes(budgets_.costs),
+        "agents keep theirs meanwhile; see which node sends so many, or raise costs_limit");
   if (now - window_begin_ < kCpuWindow) return;
   const double window = std::chrono::duration<double>(now - window_begin_).count();
   cpu_cores_ = (latest_.cpu_seconds - window_cpu_seconds_) / window;
@@ -67,6 +70,12 @@ void OwnUseWatch::tick() {
   window_cpu_seconds_ = latest_.cpu_seconds;
   judge("cpu", cpu_cores_ > budgets_.cores, cores_text(cpu_cores_), cores_text(budgets_.cores),
         "lower search_time or search_evaluations, or raise cpu_budget");
+}
+
+Status OwnUseWatch::check_room_for_costs() const {
+  if (!over_.at("costs")) return {};
+  return unavailable("the cost database takes " + bytes_text(latest_.cost_bytes) + " of the " +
+                     format_bytes(budgets_.costs) + " that it may (costs_limit)");
 }
 
 void OwnUseWatch::judge(const std::string& what, bool over, const std::string& taken, const std::string& allowed,

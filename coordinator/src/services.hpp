@@ -96,6 +96,10 @@ struct Services {
   std::shared_ptr<const net::Credentials> tls = {};  // nothing: no TLS
   std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
   std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
+
+  // Asked before measured costs are stored: an error where their database takes all that it may. Who has them keeps
+  // them, as on a full disk, and tries again.
+  [[nodiscard]] Status check_room_for_costs() const { return own_use ? own_use->check_room_for_costs() : Status(); }
 };
 
 }  // namespace trimtab::coordinator

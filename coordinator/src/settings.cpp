@@ -123,6 +123,15 @@ Status apply_budget(Settings& settings, const std::string& value) {
   return {};
 }
 
+// An empty one takes a tenth of that.
+Status apply_costs_limit(Settings& settings, const std::string& value) {
+  constexpr Bytes kLeast = Bytes{1} << 20;
+  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
+  if (bytes < kLeast) return bad_input("a size of at least 1MiB is needed, such as 16GiB");
+  settings.budgets.costs = bytes;
+  return {};
+}
+
 Status apply_cpu_budget(Settings& settings, const std::string& value) {
   double cores = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cores);
@@ -248,6 +257,8 @@ const std::vector<SettingKey>& setting_keys() {
        apply_cpu_budget},
       {"disk_budget", "20GiB", "disk that the coordinator's databases take, where they are files, before it warns",
        apply_budget<&Budgets::disk>},
+      {"costs_limit", "16GiB", "disk that the cost database takes, where it is a file, before no more costs are stored",
+       apply_costs_limit},
       {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
        apply_tls<&net::CredentialFiles::authority>},
       {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",

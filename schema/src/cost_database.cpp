@@ -233,6 +233,14 @@ Result<std::uint64_t> CostDatabase::key_count() const {
   return std::uint64_t{known.count};
 }
 
+Result<std::optional<Bytes>> CostDatabase::used_bytes() const {
+  const Database& database = implementation_->database;
+  if (names_server(database.name())) return std::optional<Bytes>();
+  TRIMTAB_TRY(const auto rows, database.query("SELECT (page_count - freelist_count) * page_size "
+                                              "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"));
+  return std::optional<Bytes>(as_integer(rows.at(0)[0]));
+}
+
 Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
   TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
   Database& ours = implementation_->database;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <memory>
 
 #include "cost_tables.hpp"
 #include "fake_agent.hpp"
@@ -247,6 +248,34 @@ TEST_CASE("collectives' costs are folded again where their database was set back
   const Tables after = tables(place.name("costs"));
   CHECK(after.costs == 1);
   CHECK(after.batches < 64);
+}
+
+TEST_CASE("collectives' costs are kept while their database takes more than it may", "[nccl]") {
+  World world;
+  OwnUse use;
+  world.services.own_use = std::make_unique<OwnUseWatch>(
+      Budgets{.costs = 1000}, world.clock, [&] { return use; }, [](const std::string&) {});
+  use.cost_bytes = 1001;
+  world.clock.advance(CollectiveIntake::kStorePeriod);
+  world.services.own_use->tick();
+  for (std::uint32_t rank = 0; rank < 2; ++rank) world.intake.take(world.said(rank, 0, 3), "n0", 2);
+  world.intake.tick();
+  CHECK(world.stored().empty());
+  use.cost_bytes = 1000;
+  world.clock.advance(std::max(CollectiveIntake::kStorePeriod, OwnUseWatch::kPeriod));
+  world.services.own_use->tick();
+  world.intake.tick();
+  CHECK(world.counted() == 3);
+}
+
+TEST_CASE("what is left of collectives' costs when the coordinator stops is stored beyond the limit, too", "[nccl]") {
+  World world;
+  world.services.own_use = std::make_unique<OwnUseWatch>(
+      Budgets{.costs = 1000}, world.clock, [] { return OwnUse{.cost_bytes = 1001}; }, [](const std::string&) {});
+  world.services.own_use->tick();
+  for (std::uint32_t rank = 0; rank < 2; ++rank) world.intake.take(world.said(rank, 0, 3), "n0", 2);
+  CHECK(world.intake.store());
+  CHECK(world.counted() == 3);
 }
 
 TEST_CASE("a fingerprint that cannot be read costs its collectives only", "[nccl]") {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "agents.hpp"
 #include "fake_agent.hpp"
 #include "hello_message.hpp"
+#include "kept_log.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "tested_backends.hpp"
@@ -265,6 +267,60 @@ TEST_CASE("nothing is acknowledged while the database cannot store, and all of i
   world.agents.commit();
   CHECK(world.acknowledged == Answers{{1, 1}, {2, 1}});
   CHECK(world.stored("a") == 2);
+}
+
+TEST_CASE("beyond costs_limit nothing is stored or acknowledged, and all of it when there is room again") {
+  World world(GENERATE(from_range(backends())));
+  OwnUse use;
+  world.services.own_use = std::make_unique<OwnUseWatch>(
+      Budgets{.costs = 1000}, world.clock, [&] { return use; }, [](const std::string&) {});
+  const auto look = [&](double bytes) {
+    use.cost_bytes = bytes;
+    world.clock.advance(OwnUseWatch::kPeriod);
+    world.services.own_use->tick();
+  };
+  look(1000);
+  world.send(1, World::batch(1, "a", 7));
+  world.agents.commit();
+  look(1001);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) world.send(peer, World::batch(2, "a", 7));
+  world.agents.commit();
+  CHECK(world.acknowledged == Answers{{1, 1}});
+  CHECK(world.refused.empty());
+  CHECK(world.stored("a") == 1);
+  CHECK(world.services.counters.batches_failed == 3);
+  look(1000);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) world.send(peer, World::batch(2, "a", 7));
+  world.agents.commit();
+  CHECK(world.acknowledged == Answers{{1, 1}, {1, 2}, {2, 2}, {3, 2}});
+  CHECK(world.stored("a") == 4);
+}
+
+TEST_CASE("however often agents try, failures to store costs are few lines") {
+  World world;
+  world.services.own_use = std::make_unique<OwnUseWatch>(
+      Budgets{.costs = 1000}, world.clock, [] { return OwnUse{.cost_bytes = 1001}; }, [](const std::string&) {});
+  world.services.own_use->tick();
+  world.clock.advance(LogPace::kPeriod);
+  const KeptLog log;
+  const auto lines = [&](const std::string& what) {
+    std::size_t count = 0;
+    const std::string text = log.text();
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+    return count;
+  };
+  const auto fail = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      world.send(1, World::batch(1, "a", 7));
+      world.agents.commit();
+    }
+  };
+  fail(100);
+  CHECK(lines("cannot store a batch of costs: the cost database takes") == LogPace::kLines);
+  world.clock.advance(LogPace::kPeriod);
+  fail(1);
+  CHECK(lines("90 more failures to store costs were left out") == 1);
+  CHECK(lines("cannot store a batch of costs: the cost database takes") == LogPace::kLines + 1);
 }
 
 TEST_CASE("costs are counted once a minute at most") {

@@ -18,6 +18,7 @@
 #include "fake_agent.hpp"
 #include "net/http_client.hpp"
 #include "schema/cost.hpp"
+#include "schema/cost_database.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"
@@ -52,12 +53,13 @@ struct Fixture {
     settings.cost_database = databases.name("costs");
     settings.state_database = databases.name("state");
   }
-  void start() {
+  void start(Bytes costs_limit = Budgets().costs) {
     Settings settings;
     settings.port = 0;
     place_databases(settings);
     settings.search_evaluations = 2000;
     settings.max_message_rate = max_message_rate;
+    settings.budgets.costs = costs_limit;
     settings.max_request_rate = 100'000;  // it asks as fast as it can
     auto started = Daemon::start(loop, clock, settings);
     REQUIRE(started.ok());
@@ -237,6 +239,21 @@ TEST_CASE("a batch that comes twice counts once, and is acknowledged each time")
   CHECK(costs[0]["count"] == 2);
   CHECK(one.http("GET", "/metrics").body.find("trimtab_cost_batches_total{outcome=\"repeated\"} 1") !=
         std::string::npos);
+}
+
+TEST_CASE("a cost database that is over its limit from the start takes no costs") {
+  Fixture one(test::Backend::kSqlite);
+  one.daemon.reset();
+  const std::string costs = one.directory.path() + "/costs.db";
+  REQUIRE(CostDatabase::open(costs, OpenMode::kReadWrite)->put_fact("", "large", std::string(2 << 20, 'x')).ok());
+  one.start(Bytes{1} << 20);
+  FakeAgent agent(one.loop, one.daemon->port(), "n0", "i0");
+  agent.start();
+  REQUIRE(run_until(one.loop, [&] { return agent.welcomes == 1; }));
+  agent.send_batch(1, cost_key(1), 100);
+  REQUIRE(one.until(
+      [&] { return one.http("GET", "/metrics").body.find("{outcome=\"failed\"} 1\n") != std::string::npos; }));
+  CHECK(agent.acknowledged.empty());
 }
 
 TEST_CASE("an entry that cannot be read is left out and the rest of its batch is kept") {

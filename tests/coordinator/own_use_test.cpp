@@ -1,6 +1,7 @@
 #include "own_use.hpp"
 
 #include <catch2/catch.hpp>
+#include <string>
 #include <vector>
 
 using namespace trimtab;
@@ -13,7 +14,7 @@ struct Watched {
   ManualClock clock;
   OwnUse use;
   std::vector<std::string> warnings;
-  OwnUseWatch watch{{.memory = 1000, .cores = 0.5, .disk = 2000},
+  OwnUseWatch watch{{.memory = 1000, .cores = 0.5, .disk = 2000, .costs = 2048},
                     clock,
                     [this] { return use; },
                     [this](const std::string& line) { warnings.push_back(line); }};
@@ -48,6 +49,25 @@ TEST_CASE("memory and disk beyond the budget are told once, and once more when t
   REQUIRE(one.warnings.size() == 3);
   CHECK_THAT(one.warnings[1], Catch::Contains("within its budget of memory again"));
   CHECK_THAT(one.warnings[2], Catch::Contains("raise disk_budget"));
+}
+
+TEST_CASE("no costs are to be stored while their database takes more than it may") {
+  Watched one;
+  CHECK(one.watch.check_room_for_costs().ok());
+  one.use.cost_bytes = 2048;
+  one.pass(20);
+  CHECK(one.watch.check_room_for_costs().ok());
+  one.use.cost_bytes = 4096;
+  one.pass(20);
+  REQUIRE(one.warnings.size() == 1);
+  CHECK_THAT(one.warnings[0], Catch::Contains("costs") && Catch::Contains("raise costs_limit"));
+  const Status room = one.watch.check_room_for_costs();
+  REQUIRE_FALSE(room.ok());
+  CHECK(room.error().kind == ErrorKind::kUnavailable);
+  CHECK_THAT(room.error().message, Catch::Contains("4.00 KiB of the 2.00 KiB that it may (costs_limit)"));
+  one.use.cost_bytes = 10;
+  one.pass(20);
+  CHECK(one.watch.check_room_for_costs().ok());
 }
 
 TEST_CASE("processor time counts over a whole minute, so that one search is no excess") {

@@ -97,7 +97,8 @@ TEST_CASE("limits of peers have sensible bounds, and a queue holds a frame") {
   CHECK(check_settings(settings).ok());
   const char* good =
       "max_frame = \"16MiB\"\nmax_message_rate = 200\nmax_byte_rate = \"64MiB\"\npeer_queue = \"64MiB\"\nmax_connections = 9\n"
-      "node_timeout = \"30s\"\nmax_jobs_of_tenant = 5\nmax_jobs = 50\n";
+      "node_timeout = \"30s\"\nmax_jobs_of_tenant = 5\nmax_jobs = 50\n"
+      "costs_limit = \"1MiB\"\n";
   REQUIRE(apply_toml(settings, good, "f").ok());
   CHECK(settings.max_frame == Bytes{16} << 20);
   CHECK(settings.max_message_rate == 200);
@@ -106,11 +107,13 @@ TEST_CASE("limits of peers have sensible bounds, and a queue holds a frame") {
   CHECK(settings.max_connections == 9);
   CHECK(settings.max_jobs_of_tenant == 5);
   CHECK(settings.max_jobs == 50);
+  CHECK(settings.budgets.costs == Bytes{1} << 20);
   CHECK(settings.node_timeout == std::chrono::seconds(30));
   CHECK(check_settings(settings).ok());
   for (const char* bad :
        {"max_frame = \"1MiB\"", "max_frame = \"1GiB\"", "max_message_rate = 0", "max_byte_rate = \"1MiB\"", "max_connections = 0",
-        "max_connections = 5000000", "max_jobs = 0", "node_timeout = \"1s\"", "peer_queue = \"1TiB\""}) {
+        "max_connections = 5000000", "max_jobs = 0", "node_timeout = \"1s\"", "peer_queue = \"1TiB\"",
+        "costs_limit = \"1KiB\""}) {
     CHECK_FALSE(apply_toml(settings, bad, "f").ok());
   }
   REQUIRE(apply_toml(settings, "peer_queue = \"8MiB\"", "f").ok());

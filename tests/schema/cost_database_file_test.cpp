@@ -37,6 +37,24 @@ TEST_CASE("folding keeps the number of stored rows bounded") {
   CHECK(contents(copy) == contents(database));
 }
 
+TEST_CASE("what is free in a file does not count as used, though the file stays as large") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  CostDatabase database = open_costs(path);
+  const Bytes empty = database.used_bytes().value().value();
+  CHECK(empty > 0);
+  CHECK(empty < 200'000);
+  REQUIRE(database.put_fact(kHash, "large", std::string(1'000'000, 'x')).ok());
+  const Bytes full = database.used_bytes().value().value();
+  CHECK(full >= empty + 1'000'000);
+  CHECK(full < empty + 1'100'000);
+  {
+    auto raw = Database::open(path, DatabaseMode::kReadWrite, cost_tables::migrations(), false).value();
+    REQUIRE(raw.execute("DELETE FROM facts").ok());
+  }
+  CHECK(database.used_bytes().value().value() < empty + 50'000);
+}
+
 TEST_CASE("reading leaves no files beside the database, and a reader may not write") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("c.db");

@@ -25,11 +25,13 @@ struct PortRange {
   std::uint16_t last = 29'999;
 };
 
-// What the coordinator itself is to take of its machine at most. More is warned of, and nothing is refused for it.
+// What the coordinator itself is to take of its machine at most. More is warned of; only beyond `costs` is anything not
+// taken: costs.
 struct Budgets {
   Bytes memory = Bytes{2} << 30;
-  double cores = 2;              // over a minute: the loop's and the search's
-  Bytes disk = Bytes{20} << 30;  // databases that are files, with their logs
+  double cores = 2;               // over a minute: the loop's and the search's
+  Bytes disk = Bytes{20} << 30;   // databases that are files, with their logs
+  Bytes costs = Bytes{16} << 30;  // the cost database alone, where it is a file: none are stored beyond it
 };
 
 struct Settings {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
 
@@ -121,6 +122,9 @@ class CostDatabase {
   // Of all keys that any cost was ever stored under, whatever its fingerprint and source. Reads the keys alone, of a
   // file those that are new since the last call.
   [[nodiscard]] Result<std::uint64_t> key_count() const;
+  // What rows and indices take of a file: its size less the pages that are free, which SQLite never gives back. Nothing
+  // of a server.
+  [[nodiscard]] Result<std::optional<Bytes>> used_bytes() const;
 
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
   // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.
