@@ -192,7 +192,7 @@ void budget_metrics(Page& page, const OwnUseWatch& own_use) {
   page.single("trimtab_coordinator_disk_budget_bytes", "gauge", "The same of disk, for databases that are files.",
               static_cast<double>(budgets.disk));
   page.single("trimtab_coordinator_costs_limit_bytes", "gauge",
-              "What the cost database takes, where it is a file, before no more costs are stored.",
+              "What the rows of the cost database take, where it is a file, before no more costs are stored.",
               static_cast<double>(budgets.costs));
   page.single("trimtab_coordinator_cpu_cores", "gauge", "Processor time that it took over the last whole minute.",
               own_use.cpu_cores());

@@ -31,7 +31,7 @@ struct Budgets {
   Bytes memory = Bytes{2} << 30;
   double cores = 2;               // over a minute: the loop's and the search's
   Bytes disk = Bytes{20} << 30;   // databases that are files, with their logs
-  Bytes costs = Bytes{16} << 30;  // the cost database alone, where it is a file: none are stored beyond it
+  Bytes costs = Bytes{16} << 30;  // rows of the cost database, where it is a file: none are stored beyond it
 };
 
 struct Settings {
