@@ -43,13 +43,13 @@ EDGES = {
 }
 OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
 
-# clang 14 builds the fuzz targets, of which CI builds those without network and tuner. It has no std::ranges::subrange with g++ 12's headers,
-# nor what returns one, nor views.
+# clang 14 builds the fuzz targets, and CI not all of them. With g++ 12's headers it has neither std::ranges::subrange, nor what
+# returns one, nor views.
 NOT_FOR_CLANG = re.compile(
     r"std::(views::|ranges::(view\w*|subrange|equal_range|find_end|partition|remove|remove_if|rotate|search|search_n|"
     r"stable_partition|unique)\b)"
 )
-CLANG_BUILDS = re.compile(r"(base|schema|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
+CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
 
 TUNER_STORE_HEADERS = ["schema/database.hpp", "schema/cost_database.hpp", "schema/record.hpp"]
 FILE_LIMIT = 600
@@ -84,9 +84,9 @@ def broken_rules(name, text):
         if name.startswith("tuner/") and header in TUNER_STORE_HEADERS:
             yield f"{name}:{number}: the tuner is pure and must not include {header}"
     if CLANG_BUILDS.fullmatch(name):
-        for match in NOT_FOR_CLANG.finditer(text):
-            line = text.count("\n", 0, match.start()) + 1
-            yield f"{name}:{line}: clang 14 cannot compile {match.group()}"
+        for number, line in enumerate(text.splitlines(), 1):
+            for match in NOT_FOR_CLANG.finditer(line):
+                yield f"{name}:{number}: clang 14 cannot compile {match.group()}"
     lines = text.count("\n")
     if lines > FILE_LIMIT:
         yield f"{name}: {lines} lines, the limit is {FILE_LIMIT}"
