@@ -107,12 +107,13 @@ def run(options, process):
     items, precision = load_requests(options.requests)
     local_rank = options.rank if options.local_rank is None else options.local_rank
     bench = Bench(config, precision, process.connect(), process.device, local_rank)
+    clock = "device" if process.device.type == "cuda" else "host"  # device_time.py
     for number, item in enumerate(items):
         try:
             if item.get("kind") not in KINDS:
                 raise ItemError(f"kind must be one of {sorted(KINDS)}, found {item.get('kind')!r}")
             for key, values in measured(item, bench, options):
-                print(json.dumps({"item": number, "cost": key, "values": values}), flush=True)
+                print(json.dumps({"item": number, "cost": key, "values": values, "clock": clock}), flush=True)
             print(json.dumps({"item_done": number}), flush=True)
         except ItemError as error:
             print(json.dumps({"item": number, "error": str(error)}), flush=True)

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t kLatestSteps = 32;
 constexpr std::size_t kMostStepRanges = 1024;
+const CostSource kOnDevice{CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kDevice};
+constexpr double kSlightlyBeside = 0.02;  // of a pass: less communication counts as none
 constexpr std::size_t kMostCollectives = std::size_t{1} << 14;
 // Collectives come almost in order, and few run at once: what would have to be looked for further is left out.
 constexpr std::size_t kMostLookedAt = 1024;
@@ -118,6 +120,7 @@ void ActivityFold::add_kernel(const RangeRecord& record) {
   if (known.collective) {
     interval.activity = Activity::kCommunication;
     collective_kernels_ = true;
+    communicated_.add(record.begin_ns, record.end_ns, record.thread);
   }
   put(interval);
 }
@@ -139,6 +142,7 @@ void ActivityFold::add_collective(const RangeRecord& record) {
   if (collectives_.size() >= kMostCollectives) collectives_.pop_front();
   remember_collective({record.begin_ns, record.end_ns, key, record.uncertainty_ns});
   if (collective_kernels_) return;
+  communicated_.add(record.begin_ns, record.end_ns, kCollectiveStream);
   DeviceInterval interval{record.begin_ns, record.end_ns, kCollectiveStream, key | kIsCommunication,
                           Activity::kCommunication};
   interval.device = DeviceInterval::kAnyDevice;  // NCCL does not say which
@@ -384,9 +388,15 @@ std::vector<Cost> ActivityFold::take_kernels() {
 std::vector<Cost> ActivityFold::take_slowdowns() {
   std::vector<Cost> costs;
   for (auto& [number, statistics] : regression_.take()) {
-    costs.push_back({overlap_keys_.at(number), std::move(statistics)});
+    costs.push_back({overlap_keys_.at(number), std::move(statistics), kOnDevice});
   }
   return costs;
+}
+
+CostSource::Beside ActivityFold::beside(const PassTime& pass) {
+  const auto length = static_cast<double>(pass.end_ns - std::min(pass.begin_ns, pass.end_ns));
+  const auto common = static_cast<double>(communicated_.beside(pass.begin_ns, pass.end_ns));
+  return common > kSlightlyBeside * length ? CostSource::Beside::kCommunication : CostSource::Beside::kNothing;
 }
 
 RankActivity ActivityFold::activity() {

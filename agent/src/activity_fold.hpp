@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "communication_keys.hpp"
+#include "communication_times.hpp"
 #include "host_intervals.hpp"
 #include "interval_order.hpp"
 #include "kernel_attribution.hpp"
@@ -60,6 +61,9 @@ class ActivityFold final {
   void take_passes(const Sink& sink) {
     attribution_.take(sink, finished_);
   }
+  // What ran beside a pass that was taken: communication, or nothing. A pass's own collectives count, too, so it says
+  // nothing of operators that have some.
+  [[nodiscard]] CostSource::Beside beside(const PassTime& pass);
   // Since the last call: kernels by signature, and slowdowns. A job has some hundred signatures, and they change
   // little: to be taken less often than other costs.
   [[nodiscard]] std::vector<Cost> take_kernels();
@@ -138,6 +142,7 @@ class ActivityFold final {
   std::vector<CostKey> overlap_keys_ = std::vector<CostKey>(1);  // number 0: there was no room
   std::map<CostKey, std::uint32_t> overlap_numbers_;
   std::deque<SeenCollective> collectives_;
+  CommunicationTimes communicated_;  // on the device
   bool collective_kernels_ = false;  // NCCL's kernels are recorded: kCollective only says what they were
 
   // Steps.

@@ -28,6 +28,7 @@ constexpr Nanoseconds kAlone = std::chrono::seconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
+constexpr int kRestForLook = 200;  // times as long as a look at the machine's processes took
 
 std::optional<OwnUse> measure_own_use() {
   const auto self = host::read_process_facts("/", ::getpid());
@@ -87,11 +88,19 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                   news.launched(id);
                   sessions.launching(id.job);
                 },
-                [this] { return kill_switch.thrown(); }},
+                [this] { return kill_switch.thrown(); },
+                nullptr,
+                [this] {
+                  look_at_others();
+                  return [this, since = clock.monotonic()] {
+                    look_at_others();
+                    return others.disturbed_since(since);
+                  };
+                }},
                CommandLedger(state.database)),
       sessions({ranks, news, rings, jobs,
                 [this](const std::string& job) {
-                  return CostOrigin{job, jobs.fingerprint_json(job), false};
+                  return CostOwner{job, jobs.fingerprint_json(job)};
                 },
                 chosen.node, clock}),
       hardware_probe(probe_parts()),
@@ -248,7 +257,7 @@ void Agent::Implementation::drain() {
 }
 
 void Agent::Implementation::flush_costs() {
-  rings.take(collected);
+  rings.take(collected, others.disturbed());
   collected.flush(
       [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
   report_storage();
@@ -257,8 +266,8 @@ void Agent::Implementation::flush_costs() {
 // What cannot be sent now is dropped: the other ranks' stamps will not wait for it.
 void Agent::Implementation::send_collectives() {
   rings.take_collectives([this](const RankRings::RankCollectives& rank) {
-    collective_times.add(rank.origin.job, rank.stamps);
-    const bool sent = conversation.send(stamps_message(rank.origin, rank.rank, rank.stamps));
+    collective_times.add(rank.owner.job, rank.stamps);
+    const bool sent = conversation.send(stamps_message(rank.owner, rank.rank, rank.stamps));
     (sent ? collectives_sent : collectives_unsent) += rank.stamps.size();
   });
 }
@@ -296,11 +305,30 @@ void Agent::Implementation::bring_back_alone() {
 }
 
 void Agent::Implementation::measured(const Job& job, const std::vector<Cost>& costs_of_job) {
-  collected.add({job.name, jobs.fingerprint_json(job), true}, costs_of_job);
+  collected.add({job.name, jobs.fingerprint_json(job)}, costs_of_job);
   flush_costs();
 }
 
+// While something is measured. A machine with very many processes is looked at less often: a look reads each of them.
+void Agent::Implementation::look_at_others() {
+  const Nanoseconds begun = clock.monotonic();
+  const auto machine = host::read_machine_use("/");
+  if (!machine.ok()) return;
+  std::set<pid_t> roots = rings.processes();
+  roots.insert(getpid());
+  const Nanoseconds own = time_of_trees(host::read_process_uses("/"), roots);
+  const Nanoseconds end = clock.monotonic();
+  others.add({begun, *machine, own});
+  next_look = end + (end - begun) * kRestForLook;
+}
+
 void Agent::Implementation::look_after() {
+  const bool measures = rings.size() > 0 || commands.running() > 0;
+  if (!measures) {
+    others = {};
+  } else if (clock.monotonic() >= next_look) {
+    look_at_others();
+  }
   flush_costs();
   report_sources();
   follow_fingerprint();

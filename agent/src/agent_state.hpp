@@ -33,6 +33,7 @@
 #include "net/server.hpp"
 #include "node_facts.hpp"
 #include "opaque_jobs.hpp"
+#include "others_use.hpp"
 #include "own_use.hpp"
 #include "rank_news.hpp"
 #include "rank_rings.hpp"
@@ -61,6 +62,7 @@ struct Agent::Implementation {
   void flush_costs();
   void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
+  void look_at_others();
   void look_after();
   void report_storage();
   void start_sampling();
@@ -96,6 +98,8 @@ struct Agent::Implementation {
   JobContext jobs;
   TraceRecorder traces;
   RankRings rings;
+  OthersUse others;
+  Nanoseconds next_look{0};
   CommandRunner commands;
   RankSessions sessions;
   HardwareProbe hardware_probe;

@@ -37,6 +37,21 @@ std::optional<std::vector<std::int64_t>> values_of(const Json& json) {
   return values;
 }
 
+bool is_slowdown(CostKind kind) {
+  return kind == CostKind::kOverlapComputation || kind == CostKind::kOverlapCommunication;
+}
+
+// A benchmark runs one item at a time. The clock is what the line says, or not said.
+std::optional<CostSource> source_of(const Json& json, CostKind kind) {
+  CostSource source;
+  if (!is_slowdown(kind)) source.beside = CostSource::Beside::kNothing;
+  const auto clock = json.find("clock");
+  if (clock == json.end()) return source;
+  if (*clock != "host" && *clock != "device") return std::nullopt;
+  source.clock = *clock == "host" ? CostSource::Clock::kHost : CostSource::Clock::kDevice;
+  return source;
+}
+
 }  // namespace
 
 Result<std::uint32_t> count_items(std::string_view requests_json) {
@@ -71,8 +86,11 @@ void BenchmarkFold::line(std::uint32_t rank, std::string_view text) {
   if (!key.ok()) return reject(key.error().message);
   const auto values = values_of(json);
   if (!values) return reject("values must be a list of whole numbers from 0 to 2^60");
-  if (!costs_.contains(*key) && costs_.size() >= kMaxCosts) return reject("there are too many different costs");
-  for (const auto value : *values) costs_[*key].add(value);
+  const auto source = source_of(json, key->kind);
+  if (!source) return reject("clock must be \"host\" or \"device\"");
+  const std::pair place{*key, *source};
+  if (!costs_.contains(place) && costs_.size() >= kMaxCosts) return reject("there are too many different costs");
+  for (const auto value : *values) costs_[place].add(value);
 }
 
 std::uint32_t BenchmarkFold::items_done() const {
@@ -82,7 +100,7 @@ std::uint32_t BenchmarkFold::items_done() const {
 
 std::vector<Cost> BenchmarkFold::costs() const {
   std::vector<Cost> costs;
-  for (const auto& [key, statistics] : costs_) costs.push_back({key, statistics});
+  for (const auto& [place, statistics] : costs_) costs.push_back({place.first, statistics, place.second});
   return costs;
 }
 

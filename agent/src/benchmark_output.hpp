@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -48,7 +49,7 @@ class BenchmarkFold {
 
   std::uint32_t items_;
   std::uint32_t ranks_;
-  std::map<CostKey, Statistics> costs_;
+  std::map<std::pair<CostKey, CostSource>, Statistics> costs_;
   std::map<std::uint32_t, std::set<std::uint32_t>> done_;  // item to ranks
   std::vector<ItemError> errors_;
   std::uint64_t malformed_ = 0;

@@ -2,13 +2,12 @@
 
 namespace trimtab::agent {
 
-wire::FromAgent stamps_message(const CostOrigin& origin, std::uint32_t rank,
-                               const std::vector<CollectiveStamp>& stamps) {
+wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank, const std::vector<CollectiveStamp>& stamps) {
   wire::FromAgent message;
   wire::CollectiveStamps& body = *message.mutable_collective_stamps();
-  body.set_job(origin.job);
+  body.set_job(owner.job);
   body.set_rank(rank);
-  body.set_fingerprint_json(origin.fingerprint_json);
+  body.set_fingerprint_json(owner.fingerprint_json);
   for (const CollectiveStamp& stamp : stamps) {
     wire::CollectiveStamp& one = *body.add_stamps();
     one.set_communicator(stamp.communicator);

@@ -11,7 +11,7 @@
 
 namespace trimtab::agent {
 
-[[nodiscard]] wire::FromAgent stamps_message(const CostOrigin& origin, std::uint32_t rank,
+[[nodiscard]] wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank,
                                              const std::vector<CollectiveStamp>& stamps);
 
 }  // namespace trimtab::agent

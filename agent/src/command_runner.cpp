@@ -204,10 +204,13 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.deadline = deadline_of(asked.deadline_s());
   order.job = job;
   make_rendezvous_directory(order.rendezvous);
-  TRIMTAB_TRY(running_[command.id()].work,
-              parts_.programs->benchmark(
-                  order, [this, job](const std::vector<Cost>& costs) { parts_.measured(job, costs); },
-                  callbacks(command.id())));
+  const std::function<bool()> disturbed = parts_.watch_others ? parts_.watch_others() : [] { return false; };
+  const auto measured = [this, job, disturbed](std::vector<Cost> costs) {
+    const bool marked = disturbed();
+    for (Cost& cost : costs) cost.source.disturbed = marked && cost.source.clock != CostSource::Clock::kDevice;
+    parts_.measured(job, costs);
+  };
+  TRIMTAB_TRY(running_[command.id()].work, parts_.programs->benchmark(order, measured, callbacks(command.id())));
   return {};
 }
 

@@ -42,6 +42,8 @@ class CommandRunner final {
     // The node's kill switch is thrown.
     std::function<bool()> held;
     std::shared_ptr<JobPrograms> programs = nullptr;  // nothing: the machine's
+    // A benchmark begins; what is returned says when it has ended whether others disturbed it. Nothing: nobody looks.
+    std::function<std::function<bool()>()> watch_others = nullptr;
   };
   CommandRunner(Parts parts, CommandLedger ledger);
 

@@ -4,22 +4,36 @@
 
 namespace trimtab::agent {
 
-void CostCollection::add(const CostOrigin& origin, const std::vector<Cost>& costs) {
-  if (costs.empty()) return;
-  auto& collected = costs_[origin];
-  const std::size_t most = (origin.active ? 2 : 1) * kMostWaiting;
-  for (const auto& cost : costs) {
-    const auto known = collected.find(cost.key);
-    if (known != collected.end()) {
-      known->second.merge(cost.statistics);
-    } else if (waiting_ < most) {
-      collected.emplace(cost.key, cost.statistics);
-      ++waiting_;
-    } else {
-      dropped_ += cost.statistics.count();
+namespace {
+
+// Batches that an earlier release spooled say no condition.
+CostSource source_of(const wire::CostEntry& entry) {
+  return parse_cost_source(entry.condition().empty() ? entry.source() : entry.condition());
+}
+
+}  // namespace
+
+void CostCollection::add(const CostOwner& owner, const std::vector<Cost>& costs) {
+  CostOrigin origin{owner, {}};
+  for (const Cost& cost : costs) {
+    origin.source = cost.source;
+    add(origin, cost);
+  }
+}
+
+void CostCollection::add(const CostOrigin& origin, const Cost& cost) {
+  const auto of = costs_.find(origin);
+  if (of != costs_.end()) {
+    if (const auto known = of->second.find(cost.key); known != of->second.end()) {
+      return known->second.merge(cost.statistics);
     }
   }
-  if (collected.empty()) costs_.erase(origin);
+  if (waiting_ >= (origin.of_benchmark() ? 2 : 1) * kMostWaiting) {
+    dropped_ += cost.statistics.count();
+    return;
+  }
+  costs_[origin].emplace(cost.key, cost.statistics);
+  ++waiting_;
 }
 
 std::size_t CostCollection::size_of(const Cost& cost) {
@@ -29,13 +43,15 @@ std::size_t CostCollection::size_of(const Cost& cost) {
 
 std::string encode_batch(const CostOrigin& origin, const std::vector<Cost>& costs) {
   wire::CostBatch batch;
-  batch.set_job(origin.job);
-  batch.set_fingerprint_json(origin.fingerprint_json);
+  batch.set_job(origin.owner.job);
+  batch.set_fingerprint_json(origin.owner.fingerprint_json);
+  const std::string condition = to_text(origin.source);
   for (const auto& cost : costs) {
     auto& entry = *batch.add_entries();
     entry.set_key_json(to_json(cost.key));
     entry.set_statistics(cost.statistics.encode());
-    entry.set_source(source_name(origin.active));
+    entry.set_source(origin.of_benchmark() ? "active" : "passive");
+    entry.set_condition(condition);
   }
   return batch.SerializeAsString();
 }
@@ -51,12 +67,12 @@ Result<DecodedBatch> decode_batch(std::string_view payload) {
     return bad_input("a spooled batch is not a CostBatch message");
   }
   TRIMTAB_TRY_STATUS(parse_fingerprint(batch.fingerprint_json(), "a spooled batch's fingerprint"));
-  DecodedBatch decoded{{batch.job(), batch.fingerprint_json(), false}, {}};
+  DecodedBatch decoded{{{batch.job(), batch.fingerprint_json()}, {}}, {}};
   for (const auto& entry : batch.entries()) {
-    decoded.origin.active = entry.source() == source_name(true);
+    decoded.origin.source = source_of(entry);
     TRIMTAB_TRY(CostKey key, parse_cost_key(entry.key_json()));
     TRIMTAB_TRY(Statistics statistics, Statistics::decode(entry.statistics()));
-    decoded.costs.push_back({std::move(key), std::move(statistics)});
+    decoded.costs.push_back({std::move(key), std::move(statistics), decoded.origin.source});
   }
   return decoded;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 // Costs on their way into batches: collected in memory by job, fingerprint and source, then cut into batches of a
-// bounded size. What finds no room there waits here, merged by key, and so takes no more memory with time; new passive
-// keys beyond kMostWaiting, and active ones beyond twice as many, are dropped and counted. Pure.
+// bounded size. What finds no room there waits here, merged by key, and so takes no more memory with time; new keys of
+// training beyond kMostWaiting, and of benchmarks beyond twice as many, are dropped and counted. Pure.
 
 #include <map>
 #include <string>
@@ -15,22 +15,25 @@
 
 namespace trimtab::agent {
 
-struct CostOrigin {
+// Whose costs they are.
+struct CostOwner {
   std::string job;
   std::string fingerprint_json;
-  bool active = false;  // measured by a benchmark command, not seen in training
-
+  auto operator<=>(const CostOwner&) const = default;
+};
+struct CostOrigin {
+  CostOwner owner;
+  CostSource source;
+  [[nodiscard]] bool of_benchmark() const { return source.kind == CostSource::Kind::kBenchmark; }
   auto operator<=>(const CostOrigin&) const = default;
 };
-[[nodiscard]] inline const char* source_name(bool active) {
-  return active ? "active" : "passive";
-}
 
 class CostCollection {
  public:
   static constexpr std::size_t kMostWaiting = 20'000;  // some 10 MiB
 
-  void add(const CostOrigin& origin, const std::vector<Cost>& costs);
+  // By their own sources.
+  void add(const CostOwner& owner, const std::vector<Cost>& costs);
   [[nodiscard]] bool empty() const { return costs_.empty(); }
   [[nodiscard]] std::size_t size() const { return waiting_; }       // costs
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // values of keys for which there was no room
@@ -50,7 +53,7 @@ class CostCollection {
       std::vector<Cost> batch;
       auto end = costs.begin();
       for (std::size_t bytes = 0; end != costs.end() && bytes < kBatchBytes; ++end) {
-        batch.push_back({end->first, end->second});
+        batch.push_back({end->first, end->second, origin.source});
         bytes += size_of(batch.back());
       }
       if (!store(origin, batch)) return false;
@@ -59,6 +62,7 @@ class CostCollection {
     }
     return true;
   }
+  void add(const CostOrigin& origin, const Cost& cost);
   [[nodiscard]] static std::size_t size_of(const Cost& cost);
 
   // Eight seconds at 64 kbit/s, in which nothing else is heard of the agent.
@@ -68,7 +72,7 @@ class CostCollection {
   std::uint64_t dropped_ = 0;
 };
 
-// A batch without its number, serialized, and back.
+// A batch without its number, serialized, and back. One batch is of one source.
 [[nodiscard]] std::string encode_batch(const CostOrigin& origin, const std::vector<Cost>& costs);
 struct DecodedBatch {
   CostOrigin origin;

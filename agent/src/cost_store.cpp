@@ -53,13 +53,13 @@ Status CostStore::set_aside(const SpooledBatch& batch, const std::string& reason
 }
 
 Status CostStore::enter(const BatchId& batch, const CostOrigin& origin, const std::vector<Cost>& costs) {
-  TRIMTAB_TRY(const auto fingerprint, parse_fingerprint(origin.fingerprint_json, "the agent's fingerprint"));
-  const auto entered = costs_.add_batch(batch, fingerprint, source_name(origin.active), costs);
+  TRIMTAB_TRY(const auto fingerprint, parse_fingerprint(origin.owner.fingerprint_json, "the agent's fingerprint"));
+  const auto entered = costs_.add_batch(batch, fingerprint, to_text(origin.source), costs);
   return entered.ok() ? Status{} : Status{entered.error()};
 }
 
 bool CostStore::store(const CostOrigin& origin, const std::vector<Cost>& costs) {
-  const auto id = spool_.put(origin.active, encode_batch(origin, costs));
+  const auto id = spool_.put(origin.of_benchmark(), encode_batch(origin, costs));
   if (!id.ok()) return failed(id.error());
   if (*id == 0) return ++counters_.no_room, false;
   ++counters_.spooled;

@@ -52,7 +52,7 @@ void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t rang
 void KernelAttribution::add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns) {
   make_tables();
   newest_ns_ = std::max(newest_ns_, end_ns);
-  const KernelWork work{end_ns - begin_ns, 1, end_ns, 0, 0};
+  const KernelWork work{end_ns - begin_ns, 1, end_ns, begin_ns, 0, 0};
   Launch& launch = launches_[correlation & (options_.launches - 1)];
   if (launch.known && launch.correlation == correlation) return apply(launch, work);
   Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];

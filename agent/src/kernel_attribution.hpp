@@ -50,6 +50,8 @@ struct PassTime {
   RangeRecord range;            // as it was published; its own times are the host's
   std::uint64_t device_ns = 0;  // the sum of its kernels' times
   std::uint64_t kernels = 0;
+  std::uint64_t begin_ns = 0;  // of the first of them, and the end of the last
+  std::uint64_t end_ns = 0;
 };
 
 class KernelAttribution final {
@@ -67,7 +69,8 @@ class KernelAttribution final {
     while (!order_.empty() && (all || passes_.at(order_.front()).settled(newest_ns_, options_.settle_ns))) {
       const Pass pass = passes_.extract(order_.front()).mapped();
       order_.pop_front();
-      if (judge(pass)) sink(PassTime{pass.range, pass.work.device_ns, pass.work.kernels});
+      if (judge(pass))
+        sink(PassTime{pass.range, pass.work.device_ns, pass.work.kernels, pass.work.first_ns, pass.work.last_ns});
     }
   }
   // What still waits will not be given out: it ran under what no longer holds (a plan), or at another time than it

@@ -77,7 +77,9 @@ std::vector<Cost> KernelSignatures::take() {
     key.kind = CostKind::kKernel;
     key.subject = text_of(signature);
     key.kernel_class = to_string(signature.kernel_class);
-    costs.push_back({canonical(std::move(key)), std::exchange(signature.duration_ns, {})});
+    costs.push_back({canonical(std::move(key)),
+                     std::exchange(signature.duration_ns, {}),
+                     {CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kDevice}});
   }
   return costs;
 }

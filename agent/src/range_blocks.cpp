@@ -8,6 +8,7 @@ void KernelWork::merge(const KernelWork& other) {
   device_ns += other.device_ns;
   kernels += other.kernels;
   last_ns = std::max(last_ns, other.last_ns);
+  if (other.first_ns != 0 && (first_ns == 0 || other.first_ns < first_ns)) first_ns = other.first_ns;
   launches += other.launches;
   matched += other.matched;
 }

@@ -20,6 +20,7 @@ struct KernelWork {
   std::uint64_t device_ns = 0;
   std::uint64_t kernels = 0;
   std::uint64_t last_ns = 0;
+  std::uint64_t first_ns = 0;  // when the earliest began; 0 = there is none
   std::uint32_t launches = 0;
   std::uint32_t matched = 0;  // launches that have a kernel
   void merge(const KernelWork& other);

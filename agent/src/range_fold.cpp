@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kOwnDomain = "trimtab";
 constexpr std::size_t kContextsKept = 8;
+constexpr std::uint64_t kHeldFor = 10'000'000'000;  // a pass of a job that names no steps
 
 enum class PayloadIs { kNothing, kSamples, kBytes };
 
@@ -23,6 +24,8 @@ struct Meaning {
   bool step = false;
   bool plan_change = false;
   bool of_device = false;  // where the name stays, "/device" tells its time from the host's
+  bool pass = false;       // of an operator that the model knows, as its cost kind means it
+  CostSource source = {CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kHost};
 };
 
 Meaning by_name(std::string subject) {
@@ -43,11 +46,15 @@ Meaning operator_meaning(std::string_view name, const FoldContext& context) {
   if (known == context.operators.end() || (!forward && !backward && pass != "recompute")) {
     return by_name(std::string(name));
   }
-  // Recompute is a forward pass that has no cost kind of its own: a range, but one for all operators of a shape.
-  Meaning meaning = by_name("op/" + known->second.cost_key + "/recompute");
-  if (forward || backward) {
-    meaning.key.kind = forward ? CostKind::kOperatorForward : CostKind::kOperatorBackward;
+  // Of a recomputed operator the first forward pass records nothing for the backward pass, which is no cost kind: a
+  // range, but one for all operators of a shape. Recomputing it is the pass that the cost kind means.
+  const bool records = pass == "recompute" || !known->second.recomputed;
+  Meaning meaning = by_name("op/" + known->second.cost_key + "/unrecorded");
+  if (backward || records) {
+    meaning.key.kind = backward ? CostKind::kOperatorBackward : CostKind::kOperatorForward;
     meaning.key.subject = known->second.cost_key;
+    meaning.pass = true;
+    meaning.source.waiting = known->second.tp > 1;  // for the ranks that it adds up with
   }
   meaning.key.dtype = context.dtype;
   meaning.key.tp = known->second.tp;
@@ -70,6 +77,7 @@ Meaning collective_meaning(std::string_view name, const FoldContext& context) {
   meaning.key.group_size = group_size;
   meaning.key.placement = context.placement;
   meaning.payload = PayloadIs::kBytes;
+  meaning.source.waiting = true;
   return meaning;
 }
 
@@ -79,6 +87,7 @@ Meaning transfer_meaning(std::string_view name, const FoldContext& context) {
   if (name == "transfer/send") {
     meaning.key.kind = CostKind::kPointToPoint;
     meaning.key.subject = "send_recv";
+    meaning.source.waiting = true;
   }
   meaning.key.placement = context.placement;
   meaning.payload = PayloadIs::kBytes;
@@ -129,7 +138,10 @@ CostKey complete_key(const Meaning& meaning, const RangeRecord& record) {
 }  // namespace
 
 struct RangeFold::Entry {
+  CostSource source;
   Statistics statistics;
+  Statistics alone;   // of passes of which it is known
+  Statistics beside;  // communication, the same
   std::int64_t epoch = 0;
   std::uint64_t seen = 0;  // in that epoch
 };
@@ -155,7 +167,8 @@ FoldContext fold_context(const Model& model, const Plan& plan, std::int32_t devi
       const Operator& op = model.operators[static_cast<std::size_t>(i)];
       const bool alternate = std::ranges::any_of(segment.alternate_dimension, [&](Range r) { return r.contains(i); });
       const std::string sharding = alternate && op.shardings.size() > 1 ? op.shardings[1] : "default";
-      context.operators[op.name] = {op.cost_key, segment.tp, sharding};
+      const bool recomputed = std::ranges::any_of(segment.recompute, [&](Range r) { return r.contains(i); });
+      context.operators[op.name] = {op.cost_key, segment.tp, sharding, recomputed};
     }
   };
   for (const Stage& stage : plan.stages) {
@@ -200,31 +213,44 @@ void RangeFold::add(const RangeRecord& record) {
   } else {
     if (first_work_ns_ == 0 && is_work(record)) first_work_ns_ = record.end_ns;
     newest_ns_ = std::max(newest_ns_, record.end_ns);
-    fold(*rule, record, record.duration_ns());
+    note_communication(record);
+    fold(*rule, record, record.duration_ns(), CostSource::Beside::kNotSaid);
+  }
+}
+
+// What other threads communicate runs beside a pass; what its own thread does is part of it.
+void RangeFold::note_communication(const RangeRecord& record) {
+  if (on_device_ || record.domain != kOwnDomain) return;
+  if (record.name.starts_with("comm/") || record.name.starts_with("transfer/")) {
+    held_.communication(record.begin_ns, record.end_ns, record.thread);
   }
 }
 
 void RangeFold::on_device() {
   if (std::exchange(on_device_, true)) return;
   forget_rules();
+  held_ = HeldPasses();
   for (auto& [key, entry] : entries_) {
-    if (is_work(key.kind)) *entry = {};
+    if (!is_work(key.first.kind)) continue;
+    *entry = {};
+    entry->source = key.second;
   }
 }
 
-void RangeFold::add_device_time(const RangeRecord& pass, std::uint64_t device_ns) {
+void RangeFold::add_device_time(const RangeRecord& pass, std::uint64_t device_ns, CostSource::Beside beside) {
   Rule* rule = rule_in(device_rules_, pass, false);
   if (rule == nullptr) {
     ++counters_.overflow;
     return;
   }
-  if (!std::exchange(rule->meaning.of_device, true) && rule->meaning.key.kind == CostKind::kRange) {
-    rule->meaning.key.subject += "/device";
+  if (!std::exchange(rule->meaning.of_device, true)) {
+    rule->meaning.source.clock = CostSource::Clock::kDevice;
+    if (rule->meaning.key.kind == CostKind::kRange) rule->meaning.key.subject += "/device";
   }
-  fold(*rule, pass, static_cast<std::int64_t>(device_ns));
+  fold(*rule, pass, static_cast<std::int64_t>(device_ns), beside);
 }
 
-void RangeFold::fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns) {
+void RangeFold::fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns, CostSource::Beside beside) {
   const bool plan_change = rule.meaning.plan_change;
   const bool step = rule.meaning.step;
   if (Entry* entry = entry_for(rule, record); entry == nullptr) {
@@ -233,12 +259,26 @@ void RangeFold::fold(Rule& rule, const RangeRecord& record, std::int64_t duratio
     if (std::exchange(entry->epoch, epoch_) != epoch_) entry->seen = 0;
     const bool warm = plan_change || entry->seen >= options_.warmup;
     ++entry->seen;
-    if (warm) entry->statistics.add(duration_ns);
+    if (warm) add_value(rule, *entry, record, duration_ns, beside);
     ++(warm ? counters_.folded : counters_.warmup);
   }
-  if (step) add_step(record);
+  if (step) {
+    add_step(record);
+    held_.step_ended(record.end_ns);
+  }
   // Last: it forgets the rules.
   if (plan_change && (record.flags & record::kPayloadValid) != 0) begin_epoch(record.payload);
+}
+
+void RangeFold::add_value(const Rule& rule, Entry& entry, const RangeRecord& record, std::int64_t duration_ns,
+                          CostSource::Beside beside) {
+  if (!rule.meaning.pass) return entry.statistics.add(duration_ns);
+  if (!rule.meaning.of_device) {
+    return held_.pass(record.begin_ns, record.end_ns, record.thread, {&entry.alone, &entry.beside});
+  }
+  const bool known = beside != CostSource::Beside::kNotSaid && !entry.source.waiting;
+  Statistics& into = !known ? entry.statistics : beside == CostSource::Beside::kNothing ? entry.alone : entry.beside;
+  into.add(duration_ns);
 }
 
 void RangeFold::add_step(const RangeRecord& record) {
@@ -273,11 +313,13 @@ RangeFold::Entry* RangeFold::entry_for(Rule& rule, const RangeRecord& record) {
   for (const Rule::Recent& recent : rule.recent) {
     if (recent.entry != nullptr && recent.payload == payload) return recent.entry;
   }
-  CostKey key = complete_key(rule.meaning, record);
-  auto entry = entries_.find(key);
+  Place place{complete_key(rule.meaning, record), rule.meaning.source};
+  auto entry = entries_.find(place);
   if (entry == entries_.end()) {
     if (entries_.size() >= options_.max_keys) return nullptr;
-    entry = entries_.emplace(std::move(key), std::make_unique<Entry>()).first;
+    auto fresh = std::make_unique<Entry>();
+    fresh->source = place.second;
+    entry = entries_.emplace(std::move(place), std::move(fresh)).first;
   }
   rule.recent[rule.next++ % rule.recent.size()] = {payload, entry->second.get()};
   return entry->second.get();
@@ -291,10 +333,20 @@ const FoldContext& RangeFold::context() const {
 
 std::vector<Cost> RangeFold::take(bool all) {
   const bool held_back = !all && !on_device_ && newest_ns_ - first_work_ns_ < options_.device_grace_ns;
+  if (all) held_.release();
+  if (newest_ns_ > kHeldFor) held_.release_before(newest_ns_ - kHeldFor);
   std::vector<Cost> costs;
-  for (auto& [key, entry] : entries_) {
-    if (held_back && is_work(key.kind)) continue;
-    if (!entry->statistics.empty()) costs.push_back({key, std::exchange(entry->statistics, {})});
+  const auto give = [&costs](const Place& place, Statistics& statistics, CostSource::Beside beside) {
+    if (statistics.empty()) return;
+    CostSource source = place.second;
+    source.beside = beside;
+    costs.push_back({place.first, std::exchange(statistics, {}), std::move(source)});
+  };
+  for (auto& [place, entry] : entries_) {
+    if (held_back && is_work(place.first.kind)) continue;
+    give(place, entry->statistics, CostSource::Beside::kNotSaid);
+    give(place, entry->alone, CostSource::Beside::kNothing);
+    give(place, entry->beside, CostSource::Beside::kCommunication);
   }
   return costs;
 }

@@ -3,8 +3,9 @@
 // Folds a rank's records into statistics by cost key (docs/protocols.md, "Ranges"). Pure: no I/O, no clock. Memory is
 // bounded by max_keys, however the job names its ranges. Single-threaded.
 //
-// A rank's ranges measure the job as it runs: communication includes waiting for late peers, a forward pass under
-// recompute records no graph. Whoever stores these costs keeps them apart from those of the benchmark command.
+// A rank's ranges measure the job as it runs, and their costs say under which condition (schema/cost_source.hpp):
+// communication includes waiting for late peers; passes of operators that ran beside another thread's communication are
+// kept apart from those that ran alone; the forward pass of a recomputed operator, which records no graph, is a range.
 //
 // Where work runs on a device, a range measures how long the host took to ask for it. From on_device() on, ranges of
 // operators and of communication are folded by their names, and operators' costs come from add_device_time().
@@ -18,8 +19,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "held_passes.hpp"
 #include "ring_reader.hpp"
 #include "schema/cost.hpp"
 #include "schema/model.hpp"
@@ -31,6 +34,7 @@ struct OperatorContext {
   std::string cost_key;
   std::int32_t tp = 1;
   std::string sharding = "default";
+  bool recomputed = false;
   bool operator==(const OperatorContext&) const = default;
 };
 
@@ -89,11 +93,13 @@ class RangeFold final {
   // The job's work runs on a device. What operators and communication took until now was the host's time and goes, but
   // for what has been taken already.
   void on_device();
-  // One pass of an operator took so long on the device.
-  void add_device_time(const RangeRecord& pass, std::uint64_t device_ns);
+  // One pass of an operator took so long on the device; `beside`: kNothing or kCommunication where that is known.
+  void add_device_time(const RangeRecord& pass, std::uint64_t device_ns,
+                       CostSource::Beside beside = CostSource::Beside::kNotSaid);
 
-  // What has been folded since the last take(), sorted by key; keys without a value are left out. `all` = also what is
-  // held back: the rank has ended.
+  // What has been folded since the last take(), sorted by key; keys without a value are left out. A host's passes come
+  // when the step after theirs has ended: only then is it known what ran beside them. `all` = also what is held back:
+  // the rank has ended.
   [[nodiscard]] std::vector<Cost> take(bool all = false);
   [[nodiscard]] const StepFold& steps() const { return steps_; }
   [[nodiscard]] const FoldCounters& counters() const { return counters_; }
@@ -111,7 +117,10 @@ class RangeFold final {
   [[nodiscard]] Rule* rule_in(Rules& rules, const RangeRecord& record, bool host_only);
   [[nodiscard]] Entry* entry_for(Rule& rule, const RangeRecord& record);
   [[nodiscard]] const FoldContext& context() const;
-  void fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns);
+  void fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns, CostSource::Beside beside);
+  void add_value(const Rule& rule, Entry& entry, const RangeRecord& record, std::int64_t duration_ns,
+                 CostSource::Beside beside);
+  void note_communication(const RangeRecord& record);
   void add_step(const RangeRecord& record);
   void forget_rules();
 
@@ -127,7 +136,9 @@ class RangeFold final {
   bool on_device_ = false;
   std::uint64_t first_work_ns_ = 0;  // of operators, communication and transfers
   std::uint64_t newest_ns_ = 0;
-  std::map<CostKey, std::unique_ptr<Entry>> entries_;  // never removed: a key's warm-up outlives take()
+  using Place = std::pair<CostKey, CostSource>;
+  std::map<Place, std::unique_ptr<Entry>> entries_;  // never removed: a key's warm-up outlives take()
+  HeldPasses held_;
 };
 
 }  // namespace trimtab::agent

@@ -62,13 +62,21 @@ Bytes RankRings::room(pid_t process) const {
   return std::max<Bytes>(0, std::min(of_process, limits_.of_all - bytes()));
 }
 
+std::set<pid_t> RankRings::processes() const {
+  std::set<pid_t> processes;
+  for (const auto& [peer, ring] : rings_) {
+    if (ring.process != 0) processes.insert(ring.process);
+  }
+  return processes;
+}
+
 Bytes RankRings::bytes() const {
   Bytes sum = 0;
   for (const auto& [peer, ring] : rings_) sum += ring.reader->bytes();
   return sum;
 }
 
-Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origin, std::optional<RankIdentity> rank,
+Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOwner owner, std::optional<RankIdentity> rank,
                          pid_t process) {
   const Status admitted = check_room(process);
   auto reader = RingReader::attach(descriptor, clock_, {.most_bytes = admitted.ok() ? room(process) : 0});
@@ -78,7 +86,7 @@ Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOrigin origi
   Ring& ring = rings_[peer] = {};
   ring.reader = std::move(reader).value();
   ring.fold = std::make_unique<RangeFold>(fold_options());
-  ring.origin = std::move(origin);
+  ring.owner = std::move(owner);
   ring.rank = std::move(rank);
   ring.process = process;
   ring.activity = std::make_unique<ActivityFold>();
@@ -239,7 +247,7 @@ void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
   if (ring.activity->on_device()) ring.fold->on_device();
   if (ring.reader->device_begun()) ring.passes.on_device();
   ring.activity->take_passes([&](const PassTime& pass) {
-    ring.fold->add_device_time(pass.range, pass.device_ns);
+    ring.fold->add_device_time(pass.range, pass.device_ns, ring.activity->beside(pass));
     ring.passes.add_device_time(pass.range, pass.device_ns);
   });
   for (const TimedStep& step : ring.passes.take()) {
@@ -291,14 +299,16 @@ void RankRings::count(Ring& ring, const RingDrain& drained) {
 void RankRings::collect(Ring& ring, bool ended) {
   if (ended) {
     ring.activity->finish();
-    ring.activity->take_passes([&](const PassTime& pass) { ring.fold->add_device_time(pass.range, pass.device_ns); });
+    ring.activity->take_passes([&](const PassTime& pass) {
+      ring.fold->add_device_time(pass.range, pass.device_ns, ring.activity->beside(pass));
+    });
   }
-  collected_.add(ring.origin, ring.fold->take(ended));
-  collected_.add(ring.origin, ring.activity->take_slowdowns());
+  collected_.add(ring.owner, ring.fold->take(ended));
+  collected_.add(ring.owner, ring.activity->take_slowdowns());
   const Nanoseconds now = clock_.monotonic();
   if (!ended && now - ring.kernels_taken < kKernelsPeriod) return;
   ring.kernels_taken = now;
-  collected_.add(ring.origin, ring.activity->take_kernels());
+  collected_.add(ring.owner, ring.activity->take_kernels());
 }
 
 std::map<RankIdentity, RankActivity> RankRings::activities() {
@@ -346,7 +356,7 @@ void RankRings::count_collectives(Ring& ring) {
 void RankRings::collect_collectives(Ring& ring) {
   std::vector<CollectiveStamp> stamps = ring.collectives.take();
   count_collectives(ring);
-  if (ring.rank && !stamps.empty()) collectives_.push_back({ring.origin, ring.rank->rank, std::move(stamps)});
+  if (ring.rank && !stamps.empty()) collectives_.push_back({ring.owner, ring.rank->rank, std::move(stamps)});
 }
 
 void RankRings::take_collectives(const std::function<void(const RankCollectives&)>& sink) {
@@ -354,10 +364,12 @@ void RankRings::take_collectives(const std::function<void(const RankCollectives&
   for (const RankCollectives& rank : std::exchange(collectives_, {})) sink(rank);
 }
 
-void RankRings::take(CostCollection& into) {
+void RankRings::take(CostCollection& into, bool disturbed) {
   for (auto& [peer, ring] : rings_) collect(ring, false);
-  collected_.flush([&](const CostOrigin& origin, const std::vector<Cost>& costs) {
-    into.add(origin, costs);
+  collected_.flush([&](const CostOrigin& origin, std::vector<Cost> costs) {
+    const bool marked = disturbed && origin.source.clock == CostSource::Clock::kHost;
+    for (Cost& cost : costs) cost.source.disturbed = cost.source.disturbed || marked;
+    into.add(origin.owner, costs);
     return true;
   });
 }

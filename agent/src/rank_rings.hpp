@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,13 +47,13 @@ class RankRings final {
   // What is drained goes to its traces, too. Must outlive the rings, or be nullptr.
   void trace_with(TraceRecorder* recorder) { traces_ = recorder; }
 
-  // Takes over `descriptor`. `origin` is where the costs belong, `rank` whose process it is, where that is known.
+  // Takes over `descriptor`. `owner` is where the costs belong, `rank` whose process it is, where that is known.
   // Refused, and counted, where `process` (as the kernel says; 0 = not known) has kMostOfProcess rings that are still
   // read, at kMost, and where the ring does not fit into what the limits leave.
   static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kMostOfProcess = 4;
-  [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOrigin origin,
-                              std::optional<RankIdentity> rank, pid_t process = 0);
+  [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOwner owner, std::optional<RankIdentity> rank,
+                              pid_t process = 0);
   // What the process runs in `epoch`; `now` where it does already.
   void set_context(net::LocalPeerId peer, std::uint64_t epoch, const FoldContext& context, bool now);
   // The connection has ended: what is left is drained, then the ring goes.
@@ -61,8 +62,9 @@ class RankRings final {
   // To be called ten times a second. Takes some 60 ms at most, whatever is in the rings: what is left then comes first
   // the next time. Where it took longer all the same, the next calls do nothing until that is made up for.
   void drain();
-  // What was folded since the last call.
-  void take(CostCollection& into);
+  // What was folded since the last call. `disturbed`: others took processor time of the machine meanwhile, so that what
+  // a host's clock timed is told apart.
+  void take(CostCollection& into, bool disturbed = false);
   // What each rank does now; of a rank with several processes the one that trains. Counts "since it was last asked".
   [[nodiscard]] std::map<RankIdentity, RankActivity> activities();
   // The rings of a job's ranks.
@@ -72,7 +74,7 @@ class RankRings final {
 
   // One rank's sample of its collectives since the last call; ranks that nobody knows have none.
   struct RankCollectives {
-    CostOrigin origin;
+    CostOwner owner;
     std::uint32_t rank = 0;
     std::vector<CollectiveStamp> stamps;
   };
@@ -106,6 +108,8 @@ class RankRings final {
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t size() const { return rings_.size(); }
+  // Those that have handed over the rings, as far as they are known.
+  [[nodiscard]] std::set<pid_t> processes() const;
   [[nodiscard]] Bytes bytes() const;  // of all rings that are read
 
  private:
@@ -114,7 +118,7 @@ class RankRings final {
     std::unique_ptr<RangeFold> fold;
     StepTimeline timeline;
     StepPasses passes;
-    CostOrigin origin;
+    CostOwner owner;
     std::optional<RankIdentity> rank;
     pid_t process = 0;
     CollectiveSamples collectives;

@@ -181,9 +181,9 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   if (ring.rank && !session.rank && ring.launch > 0) {
     session.rank = parts_.ranks.find_ended({ring.job, ring.variant, *ring.rank}, ring.launch, session.pid);
   }
-  const auto origin = parts_.origin(session.rank ? session.rank->id.job : "");
+  const auto owner = parts_.owner(session.rank ? session.rank->id.job : "");
   const auto rank = session.rank ? std::optional(session.rank->id) : std::nullopt;
-  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), origin, rank, session.pid);
+  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), owner, rank, session.pid);
   if (!attached.ok()) {
     return wrap("its record ring is refused", attached.error());
   }

@@ -41,7 +41,7 @@ class RankSessions final {
     RankRings& rings;
     JobContext& jobs;
     // Of passive costs of a job ("" = unknown).
-    std::function<CostOrigin(const std::string& job)> origin;
+    std::function<CostOwner(const std::string& job)> owner;
     std::string node;
     const Clock& clock;
   };

@@ -50,15 +50,17 @@ std::string csv_row(const CostRow& row) {
   return text + "\n";
 }
 
-const Statistics* find(const std::map<CostKey, const Statistics*>& costs, const CostKey& key) {
-  const auto found = costs.find(key);
+using Place = std::pair<CostKey, CostSource>;
+
+const Statistics* find(const std::map<Place, const Statistics*>& costs, const Place& place) {
+  const auto found = costs.find(place);
   return found == costs.end() ? nullptr : found->second;
 }
 
-std::map<CostKey, const Statistics*> by_key(const std::vector<Cost>& costs) {
-  std::map<CostKey, const Statistics*> result;
+std::map<Place, const Statistics*> by_place(const std::vector<Cost>& costs) {
+  std::map<Place, const Statistics*> result;
   for (const Cost& cost : costs) {
-    if (!cost.statistics.empty()) result[cost.key] = &cost.statistics;
+    if (!cost.statistics.empty()) result[{cost.key, cost.source}] = &cost.statistics;
   }
   return result;
 }
@@ -132,15 +134,15 @@ std::string to_json(const std::vector<CostRow>& rows) {
 }
 
 std::vector<CostChange> differences(const std::vector<Cost>& before, const std::vector<Cost>& after) {
-  const auto old_costs = by_key(before);
-  const auto new_costs = by_key(after);
+  const auto old_costs = by_place(before);
+  const auto new_costs = by_place(after);
   std::vector<CostChange> changes;
-  for (const auto& [key, statistics] : old_costs) {
-    const Statistics* now = find(new_costs, key);
-    if (now == nullptr || differ(*statistics, *now)) changes.push_back({key, statistics, now});
+  for (const auto& [place, statistics] : old_costs) {
+    const Statistics* now = find(new_costs, place);
+    if (now == nullptr || differ(*statistics, *now)) changes.push_back({place.first, place.second, statistics, now});
   }
-  for (const auto& [key, statistics] : new_costs) {
-    if (find(old_costs, key) == nullptr) changes.push_back({key, nullptr, statistics});
+  for (const auto& [place, statistics] : new_costs) {
+    if (find(old_costs, place) == nullptr) changes.push_back({place.first, place.second, nullptr, statistics});
   }
   std::stable_sort(changes.begin(), changes.end(), [](const CostChange& a, const CostChange& b) {
     return relative_difference(a) > relative_difference(b);

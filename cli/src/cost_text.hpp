@@ -23,9 +23,11 @@ void redact(std::vector<CostRow>& rows);
 [[nodiscard]] std::string to_csv(const std::vector<CostRow>& rows);
 [[nodiscard]] std::string to_json(const std::vector<CostRow>& rows);
 
-// A cost that differs between two databases by more than both intervals allow, or that only one of them has.
+// A cost of one source that differs between two databases by more than both intervals allow, or that only one of them
+// has.
 struct CostChange {
   CostKey key;
+  CostSource source;
   const Statistics* before = nullptr;  // null = absent there
   const Statistics* after = nullptr;
 };

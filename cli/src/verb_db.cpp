@@ -36,17 +36,17 @@ struct Arguments {
   bool json = false;
 };
 
-// Costs of one kind together.
+// Costs of one kind and source together.
 struct KindSummary {
   std::uint64_t costs = 0;
   std::uint64_t values = 0;
 };
-using Summary = std::map<CostKind, KindSummary>;
+using Summary = std::map<std::pair<CostKind, CostSource>, KindSummary>;
 
 Summary summary_of(const std::vector<Cost>& costs) {
   Summary summary;
   for (const Cost& cost : costs) {
-    KindSummary& kind = summary[cost.key.kind];
+    KindSummary& kind = summary[{cost.key.kind, cost.source}];
     ++kind.costs;
     kind.values += cost.statistics.count();
   }
@@ -71,12 +71,17 @@ json json_of(const std::map<std::string, std::string>& layer) {
 
 json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
   json kinds = json::object();
-  for (const auto& [kind, summary] : summary_of(costs)) {
-    kinds[std::string(to_string(kind))] = {{"costs", summary.costs}, {"values", summary.values}};
+  for (const auto& [place, summary] : summary_of(costs)) {
+    json& kind = kinds[std::string(to_string(place.first))];
+    kind["costs"] = kind.value("costs", std::uint64_t{0}) + summary.costs;
+    kind["values"] = kind.value("values", std::uint64_t{0}) + summary.values;
+    kind["sources"].push_back(
+        {{"source", to_text(place.second)}, {"costs", summary.costs}, {"values", summary.values}});
   }
   json list = json::array();
   for (const Cost* cost : longest(costs, top)) {
     list.push_back({{"cost", json::parse(to_json(cost->key))},
+                    {"source", to_text(cost->source)},
                     {"mean_ns", cost->statistics.mean()},
                     {"count", cost->statistics.count()}});
   }
@@ -99,15 +104,16 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
   std::string text = "fingerprint " + hash(fingerprint) + "\n" + layer_text("device", fingerprint.device) +
                      layer_text("software", fingerprint.software) + layer_text("fabric", fingerprint.fabric) +
                      layer_text("environment", fingerprint.environment) + "\n";
-  TextTable kinds({{"kind"}, {"costs", true}, {"values", true}});
-  for (const auto& [kind, summary] : summary_of(costs)) {
-    kinds.add({std::string(to_string(kind)), std::to_string(summary.costs), std::to_string(summary.values)});
+  TextTable kinds({{"kind"}, {"source"}, {"costs", true}, {"values", true}});
+  for (const auto& [place, summary] : summary_of(costs)) {
+    kinds.add({std::string(to_string(place.first)), describe(place.second), std::to_string(summary.costs),
+               std::to_string(summary.values)});
   }
   text += kinds.str(2);
-  TextTable table({{"longest"}, {"mean", true}, {"95 % interval", true}, {"values", true}});
+  TextTable table({{"longest"}, {"source"}, {"mean", true}, {"95 % interval", true}, {"values", true}});
   for (const Cost* cost : longest(costs, top)) {
     const Statistics& values = cost->statistics;
-    table.add({describe(cost->key), format_cost(cost->key.kind, values.mean()),
+    table.add({describe(cost->key), describe(cost->source), format_cost(cost->key.kind, values.mean()),
                "± " + format_cost(cost->key.kind, half_interval(values)), std::to_string(values.count())});
   }
   return text + (table.empty() ? "" : "\n" + table.str(2));
@@ -209,7 +215,10 @@ json change_json(const CostChange& change) {
                ? json(nullptr)
                : json{{"mean", values->mean()}, {"half_interval", half_interval(*values)}, {"count", values->count()}};
   };
-  return {{"cost", json::parse(to_json(change.key))}, {"before", side(change.before)}, {"after", side(change.after)}};
+  return {{"cost", json::parse(to_json(change.key))},
+          {"source", to_text(change.source)},
+          {"before", side(change.before)},
+          {"after", side(change.after)}};
 }
 
 Result<int> diff(const Arguments& arguments, Console& console) {
@@ -225,11 +234,11 @@ Result<int> diff(const Arguments& arguments, Console& console) {
     return 0;
   }
   console.out << "fingerprints " << before.fingerprint << " and " << after.fingerprint << "\n";
-  TextTable table({{"cost"}, {"before", true}, {"after", true}, {"change", true}});
+  TextTable table({{"cost"}, {"source"}, {"before", true}, {"after", true}, {"change", true}});
   for (const CostChange& change : changes) {
     const CostKind kind = change.key.kind;
-    table.add(
-        {describe(change.key), mean_text(kind, change.before), mean_text(kind, change.after), change_text(change)});
+    table.add({describe(change.key), describe(change.source), mean_text(kind, change.before),
+               mean_text(kind, change.after), change_text(change)});
   }
   console.out << (changes.empty() ? "No cost differs by more than its interval.\n" : table.str());
   return 0;

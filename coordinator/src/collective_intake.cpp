@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 constexpr int kSignificantBits = 3;
+// The transfer alone: from the last rank's beginning to the first one's end.
+const CostSource kJoined{CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kRanks};
 
 std::uint8_t small(std::uint32_t value) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>(value, nccl::kUnknown));
@@ -177,7 +179,8 @@ Status CollectiveIntake::add() {
     unstored_->number = last_ + 1;
   }
   const BatchId id{origin, unstored_->number};
-  TRIMTAB_TRY(const bool is_new, services_.costs.add_batch(id, unstored_->fingerprint, "passive", unstored_->costs));
+  TRIMTAB_TRY(const bool is_new,
+              services_.costs.add_batch(id, unstored_->fingerprint, to_text(kJoined), unstored_->costs));
   if (is_first_try && !is_new) {
     unstored_->number = 0;
     return unavailable("batch " + std::to_string(id.number) + " of " + origin +

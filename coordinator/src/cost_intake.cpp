@@ -20,10 +20,21 @@ constexpr auto kLargestNumber = static_cast<std::uint64_t>(std::numeric_limits<s
 constexpr std::size_t kMostKeyBytes = std::size_t{8} << 20;
 constexpr std::size_t kMostFingerprintBytes = std::size_t{4} << 20;
 constexpr std::size_t kEntryBytes = 512;
+constexpr const char* kPlainTraining = "training";
 
 Result<NamedFingerprint> too_long(const std::string& json, const std::string& name) {
   return bad_input(name + ": its hardware fingerprint has " + std::to_string(json.size()) + " bytes; at most " +
                    std::to_string(kLongestFingerprint) + " are taken");
+}
+
+// What agents measure is a benchmark or training, and both fields say the same. Releases before this one say no
+// condition.
+std::optional<CostSource> source_of(const wire::CostEntry& entry) {
+  const CostSource plain = parse_cost_source(entry.source());
+  if (entry.source() != "active" && entry.source() != "passive") return std::nullopt;
+  if (entry.condition().empty()) return plain;
+  CostSource source = parse_cost_source(entry.condition());
+  return source.kind == plain.kind ? std::optional(std::move(source)) : std::nullopt;
 }
 
 }  // namespace
@@ -57,18 +68,18 @@ BatchReader::Sources BatchReader::by_source(const wire::CostBatch& batch, Counte
   for (const wire::CostEntry& entry : batch.entries()) {
     const CostKey* key = key_of(entry.key_json());
     auto statistics = Statistics::decode(entry.statistics());
-    const bool source_known = entry.source() == "active" || entry.source() == "passive";
-    if (key == nullptr || !statistics.ok() || statistics->empty() || !source_known) {
+    const auto source = source_of(entry);
+    if (key == nullptr || !statistics.ok() || statistics->empty() || !source) {
       ++counters.cost_entries_refused;
       continue;
     }
     ++counters.cost_entries;
-    auto& costs = sources[entry.source()];
+    auto& costs = sources[to_text(*source)];
     if (costs.empty()) costs.reserve(static_cast<std::size_t>(batch.entries_size()));
     costs.push_back({*key, std::move(statistics).value()});
   }
   // A batch without a readable entry is stored all the same: its number is used up.
-  if (sources.empty()) sources["passive"] = {};
+  if (sources.empty()) sources[kPlainTraining] = {};
   return sources;
 }
 
@@ -87,11 +98,13 @@ ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& 
     return read;
   }
   read.fingerprint = fingerprint->hash();
-  // A stored batch has one source, so a mixed batch is stored as two; the first keeps the agent's own name for it.
+  // A stored batch has one source, so a mixed batch is stored as several; the first keeps the agent's own name for it.
   for (auto& [source, entries] : by_source(batch, counters)) {
-    const std::string origin = read.parts.empty() ? instance : instance + "/" + "passive";
+    const bool of_benchmark = parse_cost_source(source).kind == CostSource::Kind::kBenchmark;
+    const std::string apart = source == kPlainTraining ? "passive" : source;  // the name that earlier releases gave it
+    const std::string origin = read.parts.empty() ? instance : instance + "/" + apart;
     read.parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
-    read.has_active = read.has_active || source == "active";
+    read.has_active = read.has_active || of_benchmark;
   }
   return read;
 }

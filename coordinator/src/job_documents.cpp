@@ -212,6 +212,7 @@ std::string costs_document(const std::string& fingerprint, const std::vector<Cos
   json list = json::array();
   for (const Cost& cost : costs) {
     list.push_back({{"key", carried(to_json(cost.key))},
+                    {"source", to_text(cost.source)},
                     {"unit", unit_of(cost.key.kind)},
                     {"count", cost.statistics.count()},
                     {"mean", cost.statistics.mean()},

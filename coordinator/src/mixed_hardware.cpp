@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "tuner/cost_choice.hpp"
 #include "tuning/comparison.hpp"
 
 namespace trimtab::coordinator {
@@ -13,9 +14,9 @@ bool is_operator_time(const CostKey& key) {
 
 std::map<CostKey, double> operator_times(const std::vector<Cost>& costs) {
   std::map<CostKey, double> times;
-  for (const Cost& cost : costs) {
+  for (const tuner::ChosenCost& cost : tuner::choose_costs(costs)) {
     const double mean = cost.statistics.mean();
-    if (is_operator_time(cost.key) && mean > 0) times[canonical(cost.key)] = mean;
+    if (is_operator_time(cost.key) && mean > 0) times[cost.key] = mean;
   }
   return times;
 }

@@ -31,19 +31,6 @@ DatabaseMode database_mode(OpenMode mode) {
                                         : DatabaseMode::kReadOnly;
 }
 
-// One cost's values: what was measured here goes before what others say of it.
-class BySource {
- public:
-  void add(const std::string& source, const Statistics& statistics) {
-    (source.starts_with("import:") ? imported_ : measured_).merge(statistics);
-  }
-  [[nodiscard]] Statistics best() && { return std::move(measured_.empty() ? imported_ : measured_); }
-
- private:
-  Statistics measured_;
-  Statistics imported_;
-};
-
 // Of keys up to and with an id: none is ever removed, and a file gives ids in their order.
 struct KeyCount {
   std::uint64_t count = 0;
@@ -141,7 +128,7 @@ Result<std::size_t> CostDatabase::fold_origins(std::span<const std::string> name
 Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
                                               const std::string& source) const {
   const Database& database = implementation_->database;
-  std::map<std::int64_t, BySource> merged;
+  std::map<std::pair<std::int64_t, CostSource>, Statistics> merged;
   std::map<std::int64_t, CostKey> keys;
   const auto read = [&]() -> Status {
     TRIMTAB_TRY(keys, cost_tables::read_keys(database, kinds));
@@ -151,31 +138,37 @@ Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_has
       if (query.keys) query.keys->insert(id);
     }
     return cost_tables::read_values(database, query, [&](const CostPlace& place, const Statistics& one) {
-      merged[place.key].add(place.source, one);
+      merged[{place.key, parse_cost_source(place.source)}].merge(one);
     });
   };
   TRIMTAB_TRY_STATUS(database.snapshot(read));
   std::vector<Cost> result;
-  for (auto& [id, sources] : merged) {
-    const auto key = keys.find(id);
-    if (key == keys.end()) return keyless(id);
-    result.push_back({key->second, std::move(sources).best()});
+  for (auto& [place, statistics] : merged) {
+    const auto key = keys.find(place.first);
+    if (key == keys.end()) return keyless(place.first);
+    result.push_back({key->second, std::move(statistics), place.second});
   }
-  std::ranges::sort(result, {}, &Cost::key);
+  std::ranges::sort(result,
+                    [](const Cost& a, const Cost& b) { return std::tie(a.key, a.source) < std::tie(b.key, b.source); });
   return result;
 }
 
-Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_hash, const CostKey& key) const {
-  Cost cost{canonical(key), {}};
-  TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, cost.key));
+Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_hash, const CostKey& key,
+                                               const std::string& source) const {
+  const CostKey known = canonical(key);
+  TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, known));
   if (!id) return std::optional<Cost>();
-  BySource sources;
+  std::map<std::string, Statistics> sources;
   TRIMTAB_TRY_STATUS(
-      implementation_->read({fingerprint_hash, "", std::set<std::int64_t>{*id}},
-                            [&](const CostPlace& place, const Statistics& one) { sources.add(place.source, one); }));
-  cost.statistics = std::move(sources).best();
-  if (cost.statistics.empty()) return std::optional<Cost>();
-  return std::optional(std::move(cost));
+      implementation_->read({fingerprint_hash, source, std::set<std::int64_t>{*id}},
+                            [&](const CostPlace& place, const Statistics& one) { sources[place.source].merge(one); }));
+  if (sources.empty()) return std::optional<Cost>();
+  if (sources.size() > 1) {
+    return bad_input("the cost " + describe(known) + " is of " + std::to_string(sources.size()) + " sources ('" +
+                     sources.begin()->first + "', '" + sources.rbegin()->first + "', ...): name one");
+  }
+  const auto& [text, statistics] = *sources.begin();
+  return std::optional(Cost{known, statistics, parse_cost_source(text)});
 }
 
 Result<std::vector<CostRow>> CostDatabase::rows() const {
@@ -192,7 +185,8 @@ Result<std::vector<CostRow>> CostDatabase::rows() const {
   for (auto& [place, statistics] : merged) {
     const auto key = keys.find(place.key);
     if (key == keys.end()) return keyless(place.key);
-    result.push_back({place.fingerprint, place.source, {key->second, std::move(statistics)}});
+    result.push_back(
+        {place.fingerprint, place.source, {key->second, std::move(statistics), parse_cost_source(place.source)}});
   }
   std::ranges::sort(result, [](const CostRow& a, const CostRow& b) {
     return std::tie(a.fingerprint, a.source, a.cost.key) < std::tie(b.fingerprint, b.source, b.cost.key);

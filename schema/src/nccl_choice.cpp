@@ -44,7 +44,7 @@ std::map<Group, Sizes> measured(const std::vector<Cost>& costs) {
   std::map<Group, Sizes> groups;
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
-    if (key.kind != CostKind::kCollective || cost.statistics.empty()) continue;
+    if (key.kind != CostKind::kCollective || cost.statistics.empty() || cost.source.waiting) continue;
     const std::uint8_t function = nccl::index_of_ours(nccl::kFunctions, key.subject.c_str());
     const Way way{nccl::index_of_ours(nccl::kAlgorithms, key.algorithm.c_str()),
                   nccl::index_of_ours(nccl::kProtocols, key.protocol.c_str())};

@@ -83,7 +83,7 @@ struct Rig {
   RankRings rings{clock, {}};
   RankSessions sessions{{ranks, news, rings, jobs,
                          [](const std::string& job) {
-                           return CostOrigin{job, "{}", false};
+                           return CostOwner{job, "{}"};
                          },
                          "n0", clock}};
   TraceRecorder traces{{send, [](const std::string&) { return std::vector<TraceRecorder::Ring>(); },

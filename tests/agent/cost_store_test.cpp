@@ -14,10 +14,14 @@ namespace {
 
 const std::string kFingerprint = to_json(Fingerprint{{{"kind", "cpu"}}, {}, {}, {}});
 
-Cost cost_of(const std::string& subject, std::int64_t value) {
+const CostOrigin kBenchmarks{{"j", kFingerprint}, {}};
+const CostOrigin kSeen{{"j", kFingerprint}, parse_cost_source("training alone host-clock")};
+
+Cost cost_of(const std::string& subject, std::int64_t value, const CostOrigin& origin = kBenchmarks) {
   Cost cost;
   cost.key.subject = subject;
   cost.statistics.add(value);
+  cost.source = origin.source;
   return cost;
 }
 
@@ -55,7 +59,7 @@ struct Fixture {
 
 TEST_CASE("a batch is stored, sent with its number, and gone when it is acknowledged") {
   Fixture fixture;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", 5)}));
   REQUIRE(fixture.sent.size() == 1);
   CHECK(fixture.sent[0].batch() == 1);
   CHECK(fixture.sent[0].job() == "j");
@@ -71,8 +75,8 @@ TEST_CASE("a batch is stored, sent with its number, and gone when it is acknowle
 
 TEST_CASE("what was not acknowledged is sent again after a reconnection and after a restart, under its number") {
   Fixture fixture;
-  REQUIRE(fixture.store->store({"j", kFingerprint, false}, {cost_of("a", 5)}));
-  REQUIRE(fixture.store->store({"j", kFingerprint, false}, {cost_of("b", 6)}));
+  REQUIRE(fixture.store->store(kSeen, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store(kSeen, {cost_of("b", 6)}));
   fixture.store->acknowledged(1);
   fixture.sent.clear();
   fixture.store->link_opened();
@@ -88,7 +92,7 @@ TEST_CASE("what was not acknowledged is sent again after a reconnection and afte
 TEST_CASE("batches that were entered already do not count twice in the agent's own database after a restart") {
   Fixture fixture;
   fixture.link_open = false;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", 5)}));
   fixture.start();
   fixture.start();
   const auto costs = fixture.own_costs();
@@ -98,9 +102,9 @@ TEST_CASE("batches that were entered already do not count twice in the agent's o
 
 TEST_CASE("what waits for a new instance is not sent before it, and counts once in the agent's own database") {
   Fixture fixture;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", 5)}));
   fixture.link_open = false;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("b", 6)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("b", 6)}));
   CHECK(fixture.store->last_offered() == 1);
   fixture.link_open = true;
   REQUIRE(ask_renewal(fixture.state->database, fixture.store->last_offered()).ok());
@@ -131,7 +135,7 @@ TEST_CASE("a batch that was spooled and not yet entered is entered at the next s
   Fixture fixture;
   auto spool = BatchSpool::open(fixture.state->database, 1 << 20);
   REQUIRE(spool.ok());
-  REQUIRE(spool->put(true, encode_batch({"j", kFingerprint, true}, {cost_of("a", 5)})).ok());
+  REQUIRE(spool->put(true, encode_batch(kBenchmarks, {cost_of("a", 5)})).ok());
   CHECK(fixture.own_costs().empty());
   fixture.start();
   CHECK(fixture.own_costs().size() == 1);
@@ -141,7 +145,7 @@ TEST_CASE(
     "a batch of costs that this release does not know is sent, kept aside, and holds up neither start nor others") {
   Fixture fixture;
   fixture.link_open = false;
-  const CostOrigin origin{"j", kFingerprint, true};
+  const CostOrigin origin = kBenchmarks;
   std::string strange = encode_batch(origin, {cost_of("a", 5)});
   strange.replace(strange.find("\"range\""), 7, "\"smell\"");
   auto spool = BatchSpool::open(fixture.state->database, 1 << 20);
@@ -171,8 +175,8 @@ TEST_CASE(
 TEST_CASE("a batch that is no message leaves the spool and is kept aside, found at the start or while the agent runs") {
   Fixture fixture;
   fixture.link_open = false;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", 5)}));
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("b", 6)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", 5)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("b", 6)}));
   const auto damage = [&](std::int64_t id) {
     REQUIRE(fixture.state->database.execute("UPDATE batches SET payload = 'nonsense' WHERE id = ?", {id}).ok());
   };
@@ -182,7 +186,7 @@ TEST_CASE("a batch that is no message leaves the spool and is kept aside, found 
   CHECK(batch_numbers(fixture.state->database).value().held_from == 2);
   damage(2);
   fixture.link_open = true;
-  REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("c", 7)}));
+  REQUIRE(fixture.store->store(kBenchmarks, {cost_of("c", 7)}));
   REQUIRE(fixture.sent.size() == 1);
   CHECK(fixture.sent[0].batch() == 3);
   CHECK(fixture.store->spool().aside() == 2);
@@ -194,7 +198,7 @@ TEST_CASE("a batch that is no message leaves the spool and is kept aside, found 
 TEST_CASE("only a few batches are in flight at a time") {
   Fixture fixture;
   fixture.link_open = false;
-  for (int i = 0; i < 20; ++i) REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", i)}));
+  for (int i = 0; i < 20; ++i) REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", i)}));
   fixture.link_open = true;
   fixture.store->link_opened();
   CHECK(fixture.sent.size() == CostStore::kMaxInFlight);
@@ -204,7 +208,7 @@ TEST_CASE("only a few batches are in flight at a time") {
 
 TEST_CASE("what a coordinator did not answer, because its disk was full, is sent again while the link stands") {
   Fixture fixture;
-  for (int i = 0; i < 10; ++i) REQUIRE(fixture.store->store({"j", kFingerprint, true}, {cost_of("a", i)}));
+  for (int i = 0; i < 10; ++i) REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", i)}));
   REQUIRE(fixture.sent.size() == CostStore::kMaxInFlight);
   Nanoseconds now = std::chrono::hours(1);
   fixture.store->look_after(now);
@@ -225,9 +229,9 @@ TEST_CASE("what a coordinator did not answer, because its disk was full, is sent
 
 TEST_CASE("collected costs merge by key and are kept when they cannot be stored") {
   CostCollection collection;
-  const CostOrigin origin{"j", kFingerprint, false};
-  collection.add(origin, {cost_of("a", 5), cost_of("b", 6)});
-  collection.add(origin, {cost_of("a", 7)});
+  const CostOrigin origin = kSeen;
+  collection.add(origin.owner, {cost_of("a", 5, origin), cost_of("b", 6, origin)});
+  collection.add(origin.owner, {cost_of("a", 7, origin)});
   collection.flush([](const CostOrigin&, const std::vector<Cost>&) { return false; });
   CHECK_FALSE(collection.empty());
   std::vector<Cost> stored;
@@ -241,20 +245,20 @@ TEST_CASE("collected costs merge by key and are kept when they cannot be stored"
   CHECK(collection.empty());
 }
 
-TEST_CASE("new keys beyond the bound are counted: of passive costs first, of active ones at twice as many") {
+TEST_CASE("new keys beyond the bound are counted: of training first, of benchmarks at twice as many") {
   CostCollection collection;
-  const CostOrigin passive{"j", kFingerprint, false};
+  const CostOrigin passive = kSeen;
   for (std::size_t i = 0; i < CostCollection::kMostWaiting; ++i)
-    collection.add(passive, {cost_of(std::to_string(i), 1)});
-  collection.add(passive, {cost_of("one more", 5)});
+    collection.add(passive.owner, {cost_of(std::to_string(i), 1, passive)});
+  collection.add(passive.owner, {cost_of("one more", 5, passive)});
   CHECK(collection.dropped() == 1);
-  collection.add(passive, {cost_of("0", 5)});
+  collection.add(passive.owner, {cost_of("0", 5, passive)});
   CHECK(collection.dropped() == 1);
   for (std::size_t i = 0; i < CostCollection::kMostWaiting; ++i)
-    collection.add({"j", kFingerprint, true}, {cost_of(std::to_string(i), 1)});
+    collection.add(kBenchmarks.owner, {cost_of(std::to_string(i), 1)});
   CHECK(collection.dropped() == 1);
   CHECK(collection.size() == 2 * CostCollection::kMostWaiting);
-  collection.add({"j", kFingerprint, true}, {cost_of("a benchmark's", 5)});
+  collection.add(kBenchmarks.owner, {cost_of("a benchmark's", 5)});
   CHECK(collection.dropped() == 2);
   std::uint64_t values = 0;
   collection.flush([&](const CostOrigin&, const std::vector<Cost>& costs) {
@@ -263,7 +267,7 @@ TEST_CASE("new keys beyond the bound are counted: of passive costs first, of act
   });
   CHECK(values == 2 * CostCollection::kMostWaiting + 1);
   CHECK(collection.size() == 0);
-  collection.add(passive, {cost_of("one more", 5)});
+  collection.add(passive.owner, {cost_of("one more", 5, passive)});
   CHECK(collection.dropped() == 2);
 }
 
@@ -278,7 +282,7 @@ TEST_CASE("with a full spool costs wait, and no number is missing for the coordi
         [&](const CostOrigin& origin, const std::vector<Cost>& part) { return fixture.store->store(origin, part); });
   };
   for (int i = 0; i < 50; ++i) {
-    collection.add({"j", kFingerprint, false}, {cost_of("a", i)});
+    collection.add(kSeen.owner, {cost_of("a", i, kSeen)});
     flush();
   }
   CHECK(fixture.store->counters().no_room > 0);
@@ -303,7 +307,7 @@ TEST_CASE("many costs are cut into batches that fit a frame") {
   std::vector<Cost> many;
   for (int i = 0; i < 20'000; ++i)
     many.push_back(cost_of("a range with quite a long name, number " + std::to_string(i), i));
-  collection.add({"j", kFingerprint, true}, many);
+  collection.add(kBenchmarks.owner, many);
   std::size_t batches = 0;
   std::size_t costs = 0;
   collection.flush([&](const CostOrigin& origin, const std::vector<Cost>& part) {
@@ -316,8 +320,20 @@ TEST_CASE("many costs are cut into batches that fit a frame") {
   CHECK(costs == many.size());
 }
 
+TEST_CASE("costs of one key and different sources are different batches") {
+  CostCollection collection;
+  collection.add(kSeen.owner, {cost_of("a", 5, kSeen), cost_of("a", 7)});
+  std::vector<std::string> sources;
+  collection.flush([&](const CostOrigin& origin, const std::vector<Cost>& costs) {
+    CHECK(costs.size() == 1);
+    sources.push_back(to_text(origin.source));
+    return true;
+  });
+  CHECK(sources == std::vector<std::string>{"benchmark", "training alone host-clock"});
+}
+
 TEST_CASE("a batch comes back from its bytes as it was") {
-  const CostOrigin origin{"j", kFingerprint, true};
+  const CostOrigin origin = GENERATE(kBenchmarks, kSeen);
   const auto decoded = decode_batch(encode_batch(origin, {cost_of("a", 5)}));
   REQUIRE(decoded.ok());
   CHECK(decoded->origin == origin);

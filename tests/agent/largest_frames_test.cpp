@@ -37,8 +37,8 @@ Status check_batch(const std::string& payload) {
 
 TEST_CASE("the largest batches of costs pass, those of earlier releases' spools too") {
   CostCollection collection;
-  const CostOrigin origin{"job", to_json(Fingerprint{{{"kind", "cpu"}}, {}, {}, {}}), true};
-  collection.add(origin, costs_of(2 * CostCollection::kMostWaiting));
+  const CostOrigin origin{{"job", to_json(Fingerprint{{{"kind", "cpu"}}, {}, {}, {}})}, {}};
+  collection.add(origin.owner, costs_of(2 * CostCollection::kMostWaiting));
   std::size_t batches = 0;
   std::size_t most = 0;
   collection.flush([&](const CostOrigin& of, const std::vector<Cost>& costs) {
@@ -80,7 +80,7 @@ TEST_CASE("a full chunk of a trace passes, each record with names and details of
 TEST_CASE("as many stamps as a rank sends at once pass") {
   CollectiveStamp stamp;
   stamp.gpu_ahead = ClockDifference::Offset{1, 1};
-  const auto message = stamps_message({"job", "{}", false}, 0, std::vector(CollectiveSamples::kMost, stamp));
+  const auto message = stamps_message({"job", "{}"}, 0, std::vector(CollectiveSamples::kMost, stamp));
   CHECK(message.collective_stamps().stamps_size() == CollectiveSamples::kMost);
   CHECK(check_from_agent(message.SerializeAsString()).ok());
 }

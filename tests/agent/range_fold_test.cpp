@@ -40,13 +40,13 @@ struct Fold {
   }
   std::map<std::string, Statistics> taken() {
     std::map<std::string, Statistics> costs;
-    for (Cost& cost : fold.take()) costs[describe(cost.key)] = cost.statistics;
+    for (Cost& cost : fold.take(true)) costs[describe(cost.key)] = cost.statistics;
     return costs;
   }
   // The only key that was folded.
   CostKey key_of(const RangeRecord& record) {
     fold.add(record);
-    const auto costs = fold.take();
+    const auto costs = fold.take(true);
     REQUIRE(costs.size() == 1);
     return costs[0].key;
   }
@@ -67,9 +67,80 @@ TEST_CASE("an operator's pass is a cost of its shape") {
   CHECK(fold.key_of(range("op/enc/1/attention/forward", 4)) == expected);
   expected.kind = CostKind::kOperatorBackward;
   CHECK(fold.key_of(range("op/enc/0/attention/backward", 4)) == expected);
-  expected.kind = CostKind::kRange;
-  expected.subject = "op/attention-h256/recompute";
+  expected.kind = CostKind::kOperatorForward;
   CHECK(fold.key_of(range("op/enc/0/attention/recompute", 4)) == expected);
+}
+
+TEST_CASE("the forward pass of a recomputed operator records nothing, and is no cost of its shape") {
+  Fold fold;
+  FoldContext context = context_of_a();
+  context.operators["enc/0/attention"].recomputed = true;
+  fold.fold.set_context(0, context);
+  const CostKey first = fold.key_of(range("op/enc/0/attention/forward", 4));
+  CHECK(first.kind == CostKind::kRange);
+  CHECK(first.subject == "op/attention-h256/unrecorded");
+  CHECK(fold.key_of(range("op/enc/0/attention/recompute", 4)).kind == CostKind::kOperatorForward);
+}
+
+namespace {
+
+RangeRecord at(std::string_view name, std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread,
+               std::int64_t payload = 4) {
+  RangeRecord record = range(name, payload);
+  record.begin_ns = begin_ns;
+  record.end_ns = end_ns;
+  record.thread = thread;
+  return record;
+}
+
+FoldContext context_of_one_rank() {
+  FoldContext context = context_of_a();
+  context.operators["enc/0/attention"].tp = 1;
+  return context;
+}
+
+std::map<std::string, std::vector<std::int64_t>> by_source(const std::vector<Cost>& costs) {
+  std::map<std::string, std::vector<std::int64_t>> values;
+  for (const Cost& cost : costs) {
+    if (cost.key.kind != CostKind::kOperatorBackward) continue;
+    values[to_text(cost.source)] = {static_cast<std::int64_t>(cost.statistics.count()), cost.statistics.max()};
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("passes that ran beside another thread's communication are kept apart, though it ends after them") {
+  Fold fold;
+  fold.fold.set_context(0, context_of_one_rank());
+  fold.fold.add(at("op/enc/0/attention/backward", 1000, 2000, 1));
+  fold.fold.add(at("op/enc/0/attention/backward", 3000, 4500, 1));
+  fold.fold.add(at("comm/all_reduce/2", 2900, 6000, 2));
+  fold.fold.add(at("comm/all_reduce/2", 7000, 8000, 1));  // its own thread's: within the pass
+  fold.fold.add(at("op/enc/0/attention/backward", 6500, 9000, 1));
+  fold.fold.add(at("step", 900, 10000, 1, 1));
+  CHECK(by_source(fold.fold.take()).empty());  // until the next step has ended nobody knows
+  fold.fold.add(at("step", 10000, 20000, 1, 2));
+  CHECK(by_source(fold.fold.take()) ==
+        std::map<std::string, std::vector<std::int64_t>>{{"training alone host-clock", {2, 2500}},
+                                                         {"training beside-communication host-clock", {1, 1500}}});
+}
+
+TEST_CASE("a job without steps has its passes told after some seconds") {
+  Fold fold;
+  fold.fold.set_context(0, context_of_one_rank());
+  fold.fold.add(at("op/enc/0/attention/backward", 1000, 2000, 1));
+  CHECK(by_source(fold.fold.take()).empty());
+  fold.fold.add(at("other", 20'000'000'000, 20'000'001'000, 1));
+  CHECK(by_source(fold.fold.take()).size() == 1);
+}
+
+TEST_CASE("communication that a range timed says that it contains waiting") {
+  Fold fold;
+  fold.fold.add(range("comm/all_reduce/2", 64));
+  const auto costs = fold.fold.take();
+  REQUIRE(costs.size() == 1);
+  CHECK(to_text(costs[0].source) == "training host-clock waiting");
 }
 
 TEST_CASE("operators of one shape share their statistics, sample counts do not") {
@@ -77,7 +148,7 @@ TEST_CASE("operators of one shape share their statistics, sample counts do not")
   fold.fold.add(range("op/enc/0/attention/forward", 4, 100));
   fold.fold.add(range("op/enc/1/attention/forward", 4, 300));
   fold.fold.add(range("op/enc/1/attention/forward", 8, 500));
-  const auto costs = fold.fold.take();
+  const auto costs = fold.fold.take(true);
   REQUIRE(costs.size() == 2);
   CHECK(costs[0].key.samples == 4);
   CHECK(costs[0].statistics.count() == 2);
@@ -145,7 +216,7 @@ TEST_CASE("steps are counted, timed and numbered") {
   CHECK(steps.last == 14);
   CHECK(steps.duration_ns.count() == 4);
   CHECK(steps.duration_ns.min() == 1100);
-  const auto costs = fold.fold.take();
+  const auto costs = fold.fold.take(true);
   REQUIRE(costs.size() == 1);
   CHECK(costs[0].key.kind == CostKind::kStepTime);
   CHECK(costs[0].key.subject == "00000000000000aa");
@@ -186,7 +257,7 @@ TEST_CASE("the job's switch range puts the next epoch's context in force among t
   fold.fold.add(range("op/enc/0/attention/forward", 4));
   fold.fold.add(range("step", 2));
   std::map<std::pair<std::string, std::int32_t>, std::uint64_t> counts;
-  for (const Cost& cost : fold.fold.take()) counts[{cost.key.subject, cost.key.tp}] = cost.statistics.count();
+  for (const Cost& cost : fold.fold.take(true)) counts[{cost.key.subject, cost.key.tp}] = cost.statistics.count();
   CHECK(counts == std::map<std::pair<std::string, std::int32_t>, std::uint64_t>{{{"attention-h256", 2}, 1},
                                                                                 {{"attention-h256", 1}, 1},
                                                                                 {{"00000000000000aa", 1}, 1},
@@ -208,7 +279,7 @@ TEST_CASE("a job that invents names of one meaning without end does not grow the
   for (int i = 0; i < 100; ++i) context.operators["layer " + std::to_string(i)] = {"one-shape", 1, "default"};
   fold.fold.set_context(0, context);
   for (int i = 0; i < 100; ++i) fold.fold.add(range("op/layer " + std::to_string(i) + "/forward", 1));
-  CHECK(fold.fold.take().size() == 1);
+  CHECK(fold.fold.take(true).size() == 1);
   CHECK(fold.fold.counters().overflow == 90);
 }
 
@@ -217,7 +288,7 @@ TEST_CASE("a context that comes after the first ranges counts from then on") {
   fold.add(range("op/enc/0/attention/forward", 4));
   fold.set_context(0, context_of_a());
   fold.add(range("op/enc/0/attention/forward", 4));
-  const auto costs = fold.take();
+  const auto costs = fold.take(true);
   REQUIRE(costs.size() == 2);
   CHECK(costs[0].key.kind == CostKind::kOperatorForward);
   CHECK(costs[1].key.kind == CostKind::kRange);
@@ -233,10 +304,10 @@ TEST_CASE("what is taken is taken once, and warm-up is not repeated for it") {
   Fold fold(1);
   fold.fold.add(range("a", 0));
   fold.fold.add(range("a", 0));
-  CHECK(fold.fold.take().size() == 1);
-  CHECK(fold.fold.take().empty());
+  CHECK(fold.fold.take(true).size() == 1);
+  CHECK(fold.fold.take(true).empty());
   fold.fold.add(range("a", 0));
-  CHECK(fold.fold.take().size() == 1);
+  CHECK(fold.fold.take(true).size() == 1);
 }
 
 TEST_CASE("marks, thread names and unterminated ranges are no durations") {
@@ -247,7 +318,7 @@ TEST_CASE("marks, thread names and unterminated ranges are no durations") {
   RangeRecord open = range("o", 0);
   open.flags |= record::kUnterminated;
   fold.fold.add(open);
-  CHECK(fold.fold.take().empty());
+  CHECK(fold.fold.take(true).empty());
   CHECK(fold.fold.counters().not_ranges == 1);
   CHECK(fold.fold.counters().unterminated == 1);
 }
@@ -258,17 +329,17 @@ TEST_CASE("a job that invents names without end does not grow the fold") {
     const std::string name = "name " + std::to_string(i);
     fold.fold.add(range(name, 0));
   }
-  CHECK(fold.fold.take().size() == 10);
+  CHECK(fold.fold.take(true).size() == 10);
   CHECK(fold.fold.counters().overflow == 990);
 }
 
 TEST_CASE("a job that invents payloads without end does not grow the fold") {
   Fold fold(0, 10);
   for (std::int64_t i = 1; i <= 1000; ++i) fold.fold.add(range("comm/all_reduce/2", i));
-  CHECK(fold.fold.take().size() == 10);
+  CHECK(fold.fold.take(true).size() == 10);
   CHECK(fold.fold.counters().overflow == 990);
   for (std::int64_t i = 1; i <= 10; ++i) fold.fold.add(range("comm/all_reduce/2", i));
-  CHECK(fold.fold.take().size() == 10);
+  CHECK(fold.fold.take(true).size() == 10);
 }
 
 TEST_CASE("a rank's context holds the operators of its stages") {

@@ -20,7 +20,7 @@ struct Rig {
     ring.clock.advance(Nanoseconds(kNow) - ring.clock.wall());
     ring.set_name(1, "op/a/forward");
     ring.set_name(2, "trimtab");
-    REQUIRE(rings.attach(1, ring.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 0}).ok());
+    REQUIRE(rings.attach(1, ring.descriptor(), {"j", "{}"}, RankIdentity{"j", "", 0}).ok());
     FoldContext context;
     context.dtype = "bfloat16";
     context.operators["a"] = {"a-key", 1, "default"};
@@ -129,8 +129,8 @@ TEST_CASE("a ring that takes all the time of a drain is left in the middle, and 
   HandMadeRing small;
   SlowClock clock;
   RankRings rings(clock, {});
-  REQUIRE(rings.attach(1, large.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 0}).ok());
-  REQUIRE(rings.attach(2, small.descriptor(), {"j", "{}", false}, RankIdentity{"j", "", 1}).ok());
+  REQUIRE(rings.attach(1, large.descriptor(), {"j", "{}"}, RankIdentity{"j", "", 0}).ok());
+  REQUIRE(rings.attach(2, small.descriptor(), {"j", "{}"}, RankIdentity{"j", "", 1}).ok());
   rings.producer_ended(1);
   large.header().head.store(kMany);  // without a record
   small.publish(1);
@@ -172,7 +172,7 @@ TEST_CASE("a process is read from some rings at most, the others from theirs") {
   HandMadeRing ring;
   RankRings rings(ring.clock, {});
   const auto attach = [&](net::LocalPeerId peer, pid_t process) {
-    return rings.attach(peer, ring.descriptor(), {"j", "{}", false}, std::nullopt, process).ok();
+    return rings.attach(peer, ring.descriptor(), {"j", "{}"}, std::nullopt, process).ok();
   };
   for (net::LocalPeerId peer = 0; peer < RankRings::kMostOfProcess; ++peer) CHECK(attach(peer, 77));
   CHECK_FALSE(attach(10, 77));
@@ -190,7 +190,7 @@ TEST_CASE("rings take no more memory than a process and an agent may read") {
   constexpr auto kRing = static_cast<Bytes>(kBytes);
   RankRings rings(ring.clock, {2 * kRing, 3 * kRing + 1});
   const auto attach = [&](net::LocalPeerId peer, pid_t process) {
-    return rings.attach(peer, ring.descriptor(), {"j", "{}", false}, std::nullopt, process);
+    return rings.attach(peer, ring.descriptor(), {"j", "{}"}, std::nullopt, process);
   };
   CHECK(attach(1, 77).ok());
   CHECK(attach(2, 77).ok());

@@ -152,7 +152,7 @@ struct Fixture {
   RankRings rings{clock, {}};
   RankSessions sessions{{ranks, news, rings, jobs,
                          [](const std::string& job) {
-                           return CostOrigin{job, "{}", false};
+                           return CostOwner{job, "{}"};
                          },
                          "n0", monotonic}};
 
@@ -180,7 +180,7 @@ struct Fixture {
     rings.take(collected);
     std::vector<Cost> all;
     collected.flush([&](const CostOrigin& origin, const std::vector<Cost>& costs) {
-      CHECK(origin.job == job);
+      CHECK(origin.owner.job == job);
       all.insert(all.end(), costs.begin(), costs.end());
       return true;
     });

@@ -78,10 +78,10 @@ TEST_CASE("a slow coordinator makes an agent spool to disk and not grow, and get
   link->start();
   REQUIRE(run_until(loop, [&] { return link->open(); }));
 
-  for (int i = 0; i < kWarm; ++i) REQUIRE(store->store({"j", kFingerprint, false}, batch(i)));
+  for (int i = 0; i < kWarm; ++i) REQUIRE(store->store({{"j", kFingerprint}, {}}, batch(i)));
   const Bytes before = test::resident_bytes();
   for (int i = kWarm; i < kBatches; ++i) {
-    REQUIRE(store->store({"j", kFingerprint, false}, batch(i)));
+    REQUIRE(store->store({{"j", kFingerprint}, {}}, batch(i)));
     REQUIRE(link->queued_bytes() <= std::size_t{1} << 20);
   }
   CHECK(store->spool().bytes() > Bytes{20} << 20);

@@ -12,6 +12,7 @@
 #include "schema/fingerprint.hpp"
 #include "schema/nccl.hpp"
 #include "tested_backends.hpp"
+#include "tuner/cost_choice.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;
@@ -73,7 +74,7 @@ struct World {
     }
   }
   std::vector<Cost> stored() {
-    return costs.costs(hash(parse_fingerprint(fingerprint_json(), "test").value()), {}, "passive").value();
+    return costs.costs(hash(parse_fingerprint(fingerprint_json(), "test").value()), {}, "training ranks-clock").value();
   }
   std::uint64_t counted() { return stored().at(0).statistics.count(); }
 
@@ -107,7 +108,7 @@ void set_back(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("transfers become passive costs, and waiting becomes the ranks' counts", "[nccl]") {
+TEST_CASE("transfers become costs of training by the ranks' clocks, and waiting becomes the ranks' counts", "[nccl]") {
   World world;
   world.intake.take(world.said(0, 0, 20), "n0", 2);
   world.intake.take(world.said(1, 0, 20), "n0", 2);
@@ -134,6 +135,34 @@ TEST_CASE("transfers become passive costs, and waiting becomes the ranks' counts
   CHECK(waiting.at({"gpt", 1}).late == 20);
   CHECK(waiting.at({"gpt", 1}).collectives == 20);
   CHECK(world.services.counters.collectives.joined == 20);
+}
+
+// The stamps of two ranks as a run of training makes them: transfers that vary, and a rank that comes late by more than
+// any of them.
+TEST_CASE("the price of an all-reduce after training is the median of its transfers, not of what ranks waited",
+          "[nccl]") {
+  World world;
+  Statistics transfers;
+  for (std::uint32_t i = 0; i < 61; ++i) {
+    const std::uint64_t transfer = 180'000 + 1'000 * ((i * 37) % 61);
+    const std::uint64_t late = 50'000 + 70'000 * (i % 11);
+    transfers.add(static_cast<std::int64_t>(transfer));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      wire::CollectiveStamps stamps = world.said(rank, i, 1);
+      wire::CollectiveStamp& one = *stamps.mutable_stamps(0);
+      one.set_begin_ns(1'000'000'000 + i * 5'000'000 + (rank == 1 ? late : 0));
+      one.set_duration_ns(transfer + (rank == 0 ? late : 0));
+      world.intake.take(stamps, "n0", 2);
+    }
+  }
+  REQUIRE(world.intake.store());
+  const auto stored = world.costs.costs(hash(parse_fingerprint(fingerprint_json(), "test").value())).value();
+  const std::vector<tuner::ChosenCost> chosen = tuner::choose_costs(stored);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].key.algorithm.empty());
+  CHECK(chosen[0].statistics.median() == Approx(transfers.median()).epsilon(0.02));
+  CHECK(chosen[0].statistics.max() < 250'000);  // the shortest wait on top of the longest transfer would be more
+  CHECK(tuner::is_known(chosen[0]));
 }
 
 TEST_CASE("ranks on two nodes are called late when the nodes' clocks are known well enough", "[nccl]") {

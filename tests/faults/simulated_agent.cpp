@@ -48,7 +48,7 @@ SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
       rings(agent.clock_, {}),
       sessions({ranks, news, rings, jobs,
                 [&agent](const std::string& job) {
-                  return agent::CostOrigin{job, agent.fingerprint_, false};
+                  return agent::CostOwner{job, agent.fingerprint_};
                 },
                 agent.node(), agent.clock_}),
       commands(agent.runner_parts(*this), agent::CommandLedger(state.database)),
@@ -101,7 +101,7 @@ agent::CommandRunner::Parts SimulatedAgent::runner_parts(Life& life) {
           Nanoseconds(0),
           [&life](const wire::FromAgent& message) { return life.conversation.send(message); },
           [this, &life](const Job& job, const std::vector<Cost>& costs) {
-            life.collected.add({job.name, fingerprint_, true}, costs);
+            life.collected.add({job.name, fingerprint_}, costs);
             flush();
           },
           [&life](const agent::RankIdentity& id) {
@@ -342,8 +342,8 @@ void SimulatedAgent::tell_collectives() {
   const auto rank = static_cast<std::uint32_t>(index_);
   const auto stamps = collectives_.take(rank);
   if (stamps.empty() || machine_.disk.is_cut()) return;
-  const agent::CostOrigin origin{kJob, fingerprint_, false};
-  if (life_->conversation.send(agent::stamps_message(origin, rank, stamps))) collectives_.told(stamps);
+  const agent::CostOwner owner{kJob, fingerprint_};
+  if (life_->conversation.send(agent::stamps_message(owner, rank, stamps))) collectives_.told(stamps);
 }
 
 void SimulatedAgent::tell_activities() {

@@ -22,7 +22,7 @@ constexpr std::size_t kMostSteps = 4096;
 class Rig {
  public:
   Rig() {
-    TRIMTAB_ASSERT(rings_.attach(1, ring_.descriptor(), {"job", "{}", false}, RankIdentity{"job", "", 0}).ok(),
+    TRIMTAB_ASSERT(rings_.attach(1, ring_.descriptor(), {"job", "{}"}, RankIdentity{"job", "", 0}).ok(),
                    "a ring that is well laid out is taken");
     FoldContext context;
     context.dtype = "float32";

@@ -52,34 +52,46 @@ TEST_CASE("costs are found after closing and opening again") {
   CHECK(database.fingerprints().value() == std::vector<Fingerprint>{sample_fingerprint()});
 }
 
-TEST_CASE("sources are kept apart, and merged where none is named") {
+TEST_CASE("sources are kept apart, also when costs are read") {
   const DatabasePlace place(GENERATE(from_range(backends())));
   CostDatabase database = open_costs(place.name("c"));
   REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {forward_cost("a", {10})}).value());
   REQUIRE(database.add_batch({"agent", 2}, sample_fingerprint(), "passive", {forward_cost("a", {30})}).value());
   CHECK(database.costs(kHash, {}, "active").value().at(0).statistics == statistics_of({10}));
   CHECK(database.costs(kHash, {}, "passive").value().at(0).statistics == statistics_of({30}));
-  REQUIRE(database.costs(kHash).value().size() == 1);
-  CHECK(database.costs(kHash).value()[0].statistics == statistics_of({10, 30}));
+  const auto costs = database.costs(kHash).value();
+  REQUIRE(costs.size() == 2);
+  CHECK(costs[0].source == parse_cost_source("active"));
+  CHECK(costs[0].statistics == statistics_of({10}));
+  CHECK(costs[1].source == parse_cost_source("passive"));
+  CHECK(costs[1].statistics == statistics_of({30}));
   CHECK(database.rows().value().size() == 2);
   CHECK(database.cost_count().value() == 2);
 }
 
-TEST_CASE("an import never outranks what was measured here, and stands in where nothing was") {
+TEST_CASE("of a cost that several sources have, one has to be named") {
   const DatabasePlace place(GENERATE(from_range(backends())));
   CostDatabase database = open_costs(place.name("c"));
   const std::string source = "import:nccl-tests";
   REQUIRE(database.add_batch({"b", 1}, sample_fingerprint(), source, {forward_cost("a", {1, 1, 1, 1, 1, 1})}).value());
-  REQUIRE(database.add_batch({"b", 2}, sample_fingerprint(), source, {forward_cost("b", {5})}).value());
   CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({1, 1, 1, 1, 1, 1}));
   REQUIRE(database.add_batch({"agent", 1}, sample_fingerprint(), "passive", {forward_cost("a", {30})}).value());
-  CHECK(database.find(kHash, forward_key("a")).value()->statistics == statistics_of({30}));
+  const auto unclear = database.find(kHash, forward_key("a"));
+  REQUIRE_FALSE(unclear.ok());
+  CHECK(unclear.error().kind == ErrorKind::kBadInput);
+  CHECK(unclear.error().message.find("'import:nccl-tests', 'passive'") != std::string::npos);
+  CHECK(database.find(kHash, forward_key("a"), "passive").value()->statistics == statistics_of({30}));
+  CHECK(database.find(kHash, forward_key("a"), source).value()->source.name == "nccl-tests");
+}
+
+TEST_CASE("values that two releases wrote of one source are one cost") {
+  const DatabasePlace place(GENERATE(from_range(backends())));
+  CostDatabase database = open_costs(place.name("c"));
+  REQUIRE(database.add_batch({"a", 1}, sample_fingerprint(), "active", {forward_cost("a", {10})}).value());
+  REQUIRE(database.add_batch({"a", 2}, sample_fingerprint(), "benchmark", {forward_cost("a", {30})}).value());
   const auto costs = database.costs(kHash).value();
-  REQUIRE(costs.size() == 2);
-  CHECK(costs[0].statistics == statistics_of({30}));
-  CHECK(costs[1].statistics == statistics_of({5}));
-  CHECK(database.costs(kHash, {}, source).value().at(0).statistics == statistics_of({1, 1, 1, 1, 1, 1}));
-  CHECK(database.rows().value().size() == 3);
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].statistics == statistics_of({10, 30}));
 }
 
 TEST_CASE("costs are asked for by kind, and come in the order of their keys") {

@@ -149,7 +149,7 @@ TEST_CASE("what is known is not asked for again, however it was written down") {
   CHECK(needed_costs(world.model, world.cluster, Knobs{}, known).size() == 1);
 }
 
-TEST_CASE("what training shows of one algorithm or kernel class does not stand in for a benchmark") {
+TEST_CASE("what training has shown once of one algorithm or kernel class does not stand in for a benchmark") {
   const test::World world = transformer(2, 2, 4);
   const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, Knobs{}, {});
   std::vector<Cost> seen;
@@ -161,6 +161,7 @@ TEST_CASE("what training shows of one algorithm or kernel class does not stand i
     key.algorithm = overlap ? "" : "ring";
     key.kernel_class = overlap ? "gemm" : "";
     seen.push_back(test::exact_cost(key, 1));
+    seen.back().source = parse_cost_source("training ranks-clock");
   }
   REQUIRE(links > 2);
   CHECK(needed_costs(world.model, world.cluster, Knobs{}, seen) == keys);

@@ -282,9 +282,8 @@ void leave_out_optimizer(CostTable::Tables& tables) {
   std::fill(tables.optimizer_sum.begin(), tables.optimizer_sum.end(), 0.0);
 }
 
-void fill_process(const std::vector<Cost>& costs, bool allow_estimates, CostTable::Tables& tables) {
-  for (const Cost& cost : costs) {
-    if (cost.statistics.empty()) continue;
+void fill_process(const std::vector<ChosenCost>& costs, bool allow_estimates, CostTable::Tables& tables) {
+  for (const ChosenCost& cost : costs) {
     if (cost.key.kind == CostKind::kProcessBytes) tables.process_bytes = measured(cost.statistics, 1);
     if (cost.key.kind == CostKind::kStepOverhead) tables.step_overhead_ms = cost.statistics.mean() * kMsPerNs;
   }
@@ -319,7 +318,9 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
   number_groups(model, *tables);
-  const Measured measured = measured_operators(model, costs);
+  const std::vector<ChosenCost> chosen = choose_costs(costs);
+  tables->training_corrections = tuner::training_corrections(chosen);
+  const Measured measured = measured_operators(model, chosen);
   if (!shares_anything(measured, cluster.devices() > 1)) {
     return bad_input("costs: need the operators of model '" + model.name + "' in " + model.dtype +
                      ", found none of its " + std::to_string(measured.size()) + " cost keys (" +
@@ -330,7 +331,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   fill_sharing(measured, *tables);
   fill_parameters(measured, options.allow_estimates, *tables);
   if (options.passes_only) leave_out_optimizer(*tables);
-  fill_process(costs, options.allow_estimates, *tables);
+  fill_process(chosen, options.allow_estimates, *tables);
   // Any plan of the model may be priced, whatever the knobs of a job.
   fill_operators(measured, sample_counts(model, cluster), options.allow_estimates, *tables);
   return CostTable(std::move(tables));
@@ -358,6 +359,9 @@ CostTable CostTable::scaled(const std::map<std::string, double>& passes, double 
   return CostTable(std::move(tables));
 }
 
+const std::map<std::string, double>& CostTable::training_corrections() const {
+  return tables_->training_corrections;
+}
 const Model& CostTable::model() const {
   return tables_->model;
 }

@@ -20,6 +20,29 @@ Value measured(const Statistics& statistics, double unit) {
   return {mean * unit, error * unit, Quality::kMeasured, std::isfinite(spread) ? spread * unit : 0};
 }
 
+Value measured(const ChosenCost& cost, double unit) {
+  constexpr double kOfDisturbed = 0.10;
+  constexpr double kOfUnknownCondition = 0.30;  // waiting, or others' work, may be a part of it
+  Value value = measured(cost.statistics, unit);
+  const bool seen_in_training = cost.source.kind == CostSource::Kind::kTraining;
+  const bool by_median = seen_in_training || cost.source.disturbed;
+  if (by_median) value.mean = cost.statistics.median() * unit;
+  double more = cost.log_sigma;
+  if (seen_in_training) more = std::hypot(more, kSystematic);
+  if (cost.source.disturbed) more = std::hypot(more, kOfDisturbed);
+  if (condition_unknown(cost.source) || (seen_in_training && cost.source.waiting)) {
+    more = std::hypot(more, kOfUnknownCondition);
+  }
+  value.error = std::hypot(value.error, more * value.mean) * cost.factor;
+  value.mean *= cost.factor;
+  value.spread *= cost.factor;
+  return value;
+}
+
+Curve::Curve(const std::map<std::int64_t, Value>& points) {
+  for (const auto& [x, value] : points) points_.push_back({x, value});
+}
+
 Curve::Curve(const std::map<std::int64_t, Statistics>& points, double unit) {
   for (const auto& [x, statistics] : points) {
     if (!statistics.empty()) points_.push_back({x, measured(statistics, unit)});
@@ -37,6 +60,17 @@ Value Curve::at(std::int64_t x) const {
   const auto blend = [share](double a, double b) { return a + share * (b - a); };
   return {blend(low.value.mean, above->value.mean), blend(low.value.error, above->value.error), Quality::kMeasured,
           blend(low.value.spread, above->value.spread)};
+}
+
+Value Curve::around(std::int64_t x, double ratio) const {
+  const Value value = at(x);
+  if (value.quality != Quality::kMissing || points_.empty() || x <= 0) return value;
+  const Point& edge = x < points_.front().x ? points_.front() : points_.back();
+  if (edge.x <= 0) return value;
+  const double scale = static_cast<double>(x) / static_cast<double>(edge.x);
+  if (scale > ratio || scale * ratio < 1) return value;
+  const Value& of = edge.value;
+  return {of.mean * scale, std::hypot(of.error * scale, std::fabs(scale - 1) * of.mean), of.quality, of.spread * scale};
 }
 
 Value Curve::nearest(std::int64_t x) const {

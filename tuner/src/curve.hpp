@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schema/statistics.hpp"
+#include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {
 
@@ -23,15 +24,22 @@ struct Value {
 // The mean, its standard error and the spread in units of `unit`. One value alone says nothing of its spread: 5 % is
 // taken then.
 [[nodiscard]] Value measured(const Statistics& statistics, double unit);
+// The same of a chosen cost: corrected, and less sure by how far the correction may be off. What training saw, or a
+// disturbed machine measured, is its median: a few values of theirs are others' doing.
+[[nodiscard]] Value measured(const ChosenCost& cost, double unit);
 
 class Curve {
  public:
   Curve() = default;
   Curve(const std::map<std::int64_t, Statistics>& points, double unit);
+  explicit Curve(const std::map<std::int64_t, Value>& points);
 
   [[nodiscard]] bool empty() const { return points_.empty(); }
   // kMissing outside of the measured points.
   [[nodiscard]] Value at(std::int64_t x) const;
+  // The same, and beyond the first and last point, as far as this ratio of theirs, those in proportion, less sure by as
+  // much as that is.
+  [[nodiscard]] Value around(std::int64_t x, double ratio) const;
   // The nearest point scaled in proportion, with a standard error of 20 %. REQUIRES: !empty().
   [[nodiscard]] Value nearest(std::int64_t x) const;
 

@@ -132,45 +132,45 @@ Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& 
 
 LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates)
     : allow_estimates_(allow_estimates), levels_(level_speeds(cluster)), references_(levels_) {
-  using Points = std::map<std::int64_t, Statistics>;
+  using Points = std::map<std::int64_t, Value>;
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
   std::array<Points, 2> copies;
-  std::map<Group, std::pair<Points, Points>> overlaps;
-  for (const Cost& cost : costs) {
+  std::map<Group, std::pair<std::map<std::int64_t, Statistics>, std::map<std::int64_t, Statistics>>> overlaps;
+  for (const ChosenCost& cost : choose_costs(costs)) {
     const CostKey& key = cost.key;
-    if (key.particular()) continue;
     const Placement placement = placement_named(key.placement);
     if (key.kind == CostKind::kPointToPoint) {
       const bool host = is_host_copy(key.subject);
-      (host ? copies[key.subject == kHostCopies[0] ? 0 : 1] : transfers[placement])[key.bytes].merge(cost.statistics);
+      (host ? copies[key.subject == kHostCopies[0] ? 0 : 1] : transfers[placement])[key.bytes] =
+          measured(cost, kMsPerNs);
     }
     const std::optional<Primitive> primitive = primitive_named(key.subject);
-    if (!primitive || cost.statistics.empty()) continue;
+    if (!primitive) continue;
     const Group group{key.group_size, placement};
     if (key.kind == CostKind::kCollective) {
-      collectives[static_cast<std::size_t>(*primitive)][group][key.bytes].merge(cost.statistics);
+      collectives[static_cast<std::size_t>(*primitive)][group][key.bytes] = measured(cost, kMsPerNs);
     }
     if (*primitive != Primitive::kAllReduce) continue;
     if (key.kind == CostKind::kOverlapComputation) overlaps[group].first[key.bytes].merge(cost.statistics);
     if (key.kind == CostKind::kOverlapCommunication) overlaps[group].second[key.bytes].merge(cost.statistics);
   }
   for (std::size_t p = 0; p < kPrimitives; ++p) {
-    for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points, kMsPerNs));
+    for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points));
   }
   for (const auto& [placement, points] : transfers) {
-    point_to_point_.emplace(placement, Curve(points, kMsPerNs));
+    point_to_point_.emplace(placement, Curve(points));
     LinkSpeed& reference = references_[static_cast<std::size_t>(placement)];
-    const auto& [bytes, statistics] = *points.rbegin();
-    if (reference.bytes_per_s > 0 || statistics.empty() || statistics.mean() <= 0) continue;
-    reference = {static_cast<double>(bytes) / statistics.mean() * 1e9, 0};
+    const auto& [bytes, time] = *points.rbegin();
+    if (reference.bytes_per_s > 0 || time.mean <= 0) continue;
+    reference = {static_cast<double>(bytes) / time.mean * 1e3, 0};
   }
   for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
     LinkSpeed& reference = references_[static_cast<std::size_t>(placement)];
     if (reference.bytes_per_s <= 0) reference = fastest_named(cluster, placement);
   }
   routes_ = Routes(cluster, references_);
-  for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d], kMsPerNs);
+  for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d]);
   for (const auto& [group, both] : overlaps) {
     if (both.first.empty() || both.second.empty()) continue;
     // The largest size: small messages end before they can disturb anything.
@@ -178,11 +178,13 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   }
 }
 
-// Measured, or the nearest size where estimates are allowed.
+// Measured, or the nearest size where estimates are allowed. Sizes that training saw are rounded to three significant
+// bits.
 Value LinkCosts::from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const {
+  constexpr double kRounding = 1.13;
   const auto found = curves.find(group);
   if (found == curves.end() || found->second.empty()) return {};
-  const Value value = found->second.at(bytes);
+  const Value value = found->second.around(bytes, kRounding);
   if (value.quality == Quality::kMeasured || !allow_estimates_) return value;
   return found->second.nearest(bytes);
 }

@@ -4,6 +4,7 @@
 #include "h3t_model/segment_simulator.hpp"
 #include "tuner/aceso_cost_model.hpp"
 #include "tuner/autopipe_cost_model.hpp"
+#include "tuner/cost_choice.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/galvatron_cost_model.hpp"
 #include "tuner/h3t_cost_model.hpp"
@@ -34,7 +35,7 @@ Built build_native(const Inputs& in) {
 }
 
 Built build_aceso(const Inputs& in) {
-  return owned(AcesoCostModel::build(in.model, in.cluster, in.costs));
+  return owned(AcesoCostModel::build(in.model, in.cluster, one_cost_each(in.costs)));
 }
 
 template <Transfers kTransfers>
@@ -47,7 +48,7 @@ Built build_autopipe(const Inputs& in) {
 
 template <galvatron::Variant kVariant>
 Built build_galvatron(const Inputs& in) {
-  return owned(GalvatronCostModel::build(kVariant, in.model, in.cluster, in.costs));
+  return owned(GalvatronCostModel::build(kVariant, in.model, in.cluster, one_cost_each(in.costs)));
 }
 
 template <h3t::Fabric kFabric>
@@ -57,7 +58,7 @@ Built build_h3t(const Inputs& in) {
 
 template <OasesVariant kVariant>
 Built build_oases(const Inputs& in) {
-  return owned(OasesCostModel::build(kVariant, in.model, in.cluster, in.costs));
+  return owned(OasesCostModel::build(kVariant, in.model, in.cluster, one_cost_each(in.costs)));
 }
 
 struct NamedCostModel {

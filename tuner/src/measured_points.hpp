@@ -51,6 +51,6 @@ struct MeasuredOperator {
 
 // By cost key; each of the model's has an entry. Costs in another dtype do not count.
 [[nodiscard]] std::map<std::string, MeasuredOperator> measured_operators(const Model& model,
-                                                                         const std::vector<Cost>& costs);
+                                                                         const std::vector<ChosenCost>& costs);
 
 }  // namespace trimtab::tuner

@@ -11,6 +11,7 @@
 #include "operator_price.hpp"
 #include "plan_space.hpp"
 #include "switch_stage.hpp"
+#include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -335,8 +336,8 @@ CostKey identity(const CostKey& key) {
 std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                   const std::vector<Cost>& known) {
   std::set<CostKey> have;
-  for (const Cost& cost : known) {
-    if (!cost.statistics.empty() && !cost.key.particular()) have.insert(identity(cost.key));
+  for (const ChosenCost& cost : choose_costs(known)) {
+    if (is_known(cost)) have.insert(identity(cost.key));
   }
   std::vector<CostKey> missing;
   for (const CostKey& key : Needed(model, cluster, knobs).collect()) {

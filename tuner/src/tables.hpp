@@ -83,6 +83,7 @@ struct CostTable::Tables {
   std::map<std::tuple<std::int32_t, std::int32_t, std::string>, OperatorCurves> sharing_curves;
   Doubles pass_factors;
   double memory_factor = 1;
+  std::map<std::string, double> training_corrections;  // cost_choice.hpp
 
   [[nodiscard]] std::int32_t operators() const { return static_cast<std::int32_t>(group_of.size()); }
   [[nodiscard]] const Operator& operator_of(std::int32_t group) const { return model.operators[first_of[group]]; }

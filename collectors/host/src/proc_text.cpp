@@ -103,7 +103,13 @@ Result<StatFields> parse_stat(std::string_view text) {
   const auto user = parse_integer(fields[kUserTicks]);
   const auto system = parse_integer(fields[kUserTicks + 1]);
   if (!user || !system) return bad_input("/proc/PID/stat has no CPU times: '" + shown_text(text) + "'");
-  return StatFields{fields[0][0], *user, *system};
+  StatFields stat{fields[0][0], *user, *system};
+  stat.parent = parse_integer(fields[1]).value_or(0);
+  if (fields.size() > kUserTicks + 3) {
+    stat.children_user_ticks = parse_integer(fields[kUserTicks + 2]).value_or(0);
+    stat.children_system_ticks = parse_integer(fields[kUserTicks + 3]).value_or(0);
+  }
+  return stat;
 }
 
 std::vector<CgroupPath> parse_cgroup_paths(std::string_view text) {

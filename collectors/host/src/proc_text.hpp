@@ -35,6 +35,9 @@ struct StatFields {
   char state = '?';
   std::int64_t user_ticks = 0;
   std::int64_t system_ticks = 0;
+  std::int64_t parent = 0;
+  std::int64_t children_user_ticks = 0;  // of those that were waited for
+  std::int64_t children_system_ticks = 0;
 };
 // /proc/PID/stat; the program's name in it may contain anything.
 [[nodiscard]] Result<StatFields> parse_stat(std::string_view text);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/cost_source.hpp"
 #include "schema/statistics.hpp"
 
 namespace trimtab {
@@ -76,9 +77,11 @@ struct CostKey {
 [[nodiscard]] Result<CostKey> parse_cost_key(std::string_view json);
 [[nodiscard]] std::string to_json(const CostKey& key);
 
+// One source's values of a key. Several costs of one key are of different sources.
 struct Cost {
   CostKey key;
   Statistics statistics;
+  CostSource source = {};
 };
 
 }  // namespace trimtab

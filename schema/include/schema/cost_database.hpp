@@ -5,9 +5,8 @@
 // and a newer schema with a message that says what to do, and changes nothing then. Tables: schema/sql/. Not
 // thread-safe: one owner thread.
 //
-// Sources are kept apart: "active" (measured by benchmark), "passive" (seen in a running job), "import:<name>". Reading
-// merges the sources a caller asks for; of a cost that was measured here, imports are left out unless they are asked
-// for. Every merge is exact (schema/statistics.hpp) and idempotent by batch.
+// Sources are kept apart (schema/cost_source.hpp), also when they are read: a key has a cost for each. Every merge is
+// exact (schema/statistics.hpp) and idempotent by batch.
 
 #include <cstdint>
 #include <functional>
@@ -36,7 +35,7 @@ struct BatchId {
 
 struct CostRow {
   std::string fingerprint;  // hash
-  std::string source;
+  std::string source;       // as it is stored
   Cost cost;
 };
 
@@ -44,7 +43,7 @@ struct CostBatch {
   BatchId id;
   // Nothing: the batch can never be stored and has no costs. Its number is used up, so that those after it are folded.
   std::optional<NamedFingerprint> fingerprint;
-  std::string source;
+  std::string source;  // to_text() of a CostSource
   std::vector<Cost> costs;
   // Who sends it, empty = not said. The first node that is said is the origin's own; what another sends under its name
   // is stored as ORIGIN/of/NODE's, so that none of the two can take the other's numbers.
@@ -109,12 +108,13 @@ class CostDatabase {
   // again.
   [[nodiscard]] Result<std::size_t> fold_origins(std::span<const std::string> names);
 
-  // All costs of a fingerprint, sources merged unless one is named: what was measured here, else what was imported.
-  // `kinds` empty = all.
+  // All costs of a fingerprint, by key and source; of one source where its text is named. `kinds` empty = all.
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
                                                 const std::vector<CostKind>& kinds = {},
                                                 const std::string& source = "") const;
-  [[nodiscard]] Result<std::optional<Cost>> find(const std::string& fingerprint_hash, const CostKey& key) const;
+  // The one cost of a key. Where several sources have it, one has to be named.
+  [[nodiscard]] Result<std::optional<Cost>> find(const std::string& fingerprint_hash, const CostKey& key,
+                                                 const std::string& source = "") const;
   [[nodiscard]] Result<std::vector<CostRow>> rows() const;
   [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints() const;
   // By fingerprint, key and source. Reads everything that is stored: not for an event loop.

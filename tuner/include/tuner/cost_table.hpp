@@ -42,6 +42,9 @@ class CostTable {
   // memory that was measured is so many times as much. What follows from shapes alone stays: parameters, outputs.
   [[nodiscard]] CostTable scaled(const std::map<std::string, double>& passes, double memory) const;
 
+  // By which training corrects the passes of operators, by cost key (cost_choice.hpp); absent = 1.
+  [[nodiscard]] const std::map<std::string, double>& training_corrections() const;
+
   struct Tables;  // the layout, for the tuner's own sources
   [[nodiscard]] const Tables& tables() const { return *tables_; }
   [[nodiscard]] const Model& model() const;

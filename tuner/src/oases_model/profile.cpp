@@ -39,7 +39,10 @@ struct Column {
 class ColumnMaker {
  public:
   ColumnMaker(const Model& model, std::int32_t devices, const std::vector<Cost>& costs)
-      : model_(model), devices_(devices), operators_(measured_operators(model, costs)), reduces_(all_reduces(costs)) {}
+      : model_(model),
+        devices_(devices),
+        operators_(measured_operators(model, choose_costs(costs))),
+        reduces_(all_reduces(costs)) {}
 
   Column column(std::int32_t tp) {
     column_ = {};

@@ -1,0 +1,58 @@
+#pragma once
+
+// Which source prices what: the one place that decides it (docs/cost_model.md, "Which cost counts"). Sources are never
+// averaged. Of each key one source's values are chosen; where training has seen the same thing under a condition that
+// is known, and clearly differs, its values are chosen there, and what the benchmark says of other sizes of the same
+// thing is corrected by the ratio. Pure; any thread.
+//
+// The order, first to last:
+//   benchmark; benchmark on a disturbed machine; training, alone (operators) or the transfer alone (collectives); the
+//   same on a disturbed machine; imported; training beside communication; what contains waiting, or of which no
+//   condition is known; estimated.
+//
+// Training corrects only with what it has measured kEnoughValues times, without waiting, alone, on a quiet machine.
+// "Clearly differs": all ratios together are farther from 1 than their noise, kSystematic included, explains
+// (src/training_correction.hpp).
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/cost.hpp"
+
+namespace trimtab::tuner {
+
+inline constexpr std::uint64_t kEnoughValues = 10;
+inline constexpr double kSystematic = 0.02;  // of a ratio's logarithm: what a mean of many values does not show
+
+struct ChosenCost {
+  CostKey key;  // of a collective without algorithm, protocol and channels: as the library chose them
+  Statistics statistics;
+  CostSource source;
+  // By which training corrects the values; exp(normal) with this standard deviation.
+  double factor = 1;
+  double log_sigma = 0;
+  // The cost of training that taught the factor.
+  std::optional<CostKey> corrected_by = {};
+};
+
+// In the order of keys, one of each. Slowdowns that name a kernel class, and kernels, are left out: overlap_costs.hpp
+// chooses among the former.
+[[nodiscard]] std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs);
+
+// The same as plain costs, for whoever reads statistics: values are not corrected.
+[[nodiscard]] std::vector<Cost> one_cost_each(const std::vector<Cost>& costs);
+
+// Whether a benchmark need not measure the key: it has, or what was chosen is as good.
+[[nodiscard]] bool is_known(const ChosenCost& cost);
+
+// By which training corrects the passes of each operator, by its cost key: the geometric mean over all points that a
+// benchmark measured. 1 where it is absent. What trials teach (calibration.hpp) is meant beside this.
+[[nodiscard]] std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen);
+
+// For people: "benchmark, alone", "benchmark, alone; times 1.12 (± 3 %) by training".
+[[nodiscard]] std::string rests_on(const ChosenCost& cost);
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,143 @@
+#include "tuner/cost_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <tuple>
+#include <utility>
+
+#include "training_correction.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using Kind = CostSource::Kind;
+
+// What of a rank runs a collective beside computation is not known; the transfer is its own.
+bool is_transfer_alone(const CostSource& source) {
+  return source.clock == CostSource::Clock::kRanks && !source.waiting;
+}
+
+bool is_alone(const CostSource& source) {
+  return source.beside == CostSource::Beside::kNothing || is_transfer_alone(source);
+}
+
+int order_of(const CostSource& source) {
+  if (source.kind == Kind::kBenchmark) return source.disturbed ? 1 : 0;
+  if (source.kind == Kind::kImported) return 4;
+  if (source.kind == Kind::kEstimated) return 7;
+  if (condition_unknown(source) || source.waiting) return 6;
+  if (!is_alone(source)) return 5;
+  return source.disturbed ? 3 : 2;
+}
+
+// A collective's cost, however it was run: the library's own choices together, as often as it made them.
+CostKey as_chosen_by_library(CostKey key) {
+  key = canonical(std::move(key));
+  if (key.kind != CostKind::kCollective) return key;
+  key.algorithm.clear();
+  key.protocol.clear();
+  key.channels = 0;
+  return key;
+}
+
+using BySource = std::map<CostSource, Statistics>;
+using Sources = std::map<CostKey, BySource>;
+
+Sources by_key(const std::vector<Cost>& costs) {
+  Sources sources;
+  for (const Cost& cost : costs) {
+    if (cost.statistics.empty() || cost.key.kind == CostKind::kKernel) continue;
+    CostKey key = as_chosen_by_library(cost.key);
+    if (key.particular()) continue;
+    sources[std::move(key)][cost.source].merge(cost.statistics);
+  }
+  return sources;
+}
+
+ChosenCost first_of(const CostKey& key, const BySource& sources) {
+  const auto best = std::min_element(sources.begin(), sources.end(), [](const auto& a, const auto& b) {
+    return order_of(a.first) < order_of(b.first);
+  });
+  return {key, best->second, best->first};
+}
+
+// Training that may correct: of one key there is one such source at most for each clock; the one with most values
+// counts.
+const std::pair<const CostSource, Statistics>* evidence(const BySource& sources) {
+  const std::pair<const CostSource, Statistics>* most = nullptr;
+  for (const auto& one : sources) {
+    const bool fits = one.first.kind == Kind::kTraining && order_of(one.first) == 2;
+    if (!fits || one.second.count() < kEnoughValues) continue;
+    if (most == nullptr || one.second.count() > most->second.count()) most = &one;
+  }
+  return most;
+}
+
+bool can_be_corrected(CostKind kind) {
+  return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward || kind == CostKind::kCollective ||
+         kind == CostKind::kPointToPoint;
+}
+
+}  // namespace
+
+std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs) {
+  std::map<CostKey, ChosenCost> chosen;
+  std::map<CurveKey, Evidence> curves;
+  for (const auto& [key, sources] : by_key(costs)) {
+    ChosenCost first = first_of(key, sources);
+    if (can_be_corrected(key.kind)) {
+      Evidence& of = curves[curve_of(key)];
+      if (first.source.kind == Kind::kBenchmark) of.benchmark[size_of(key)] = first;
+      if (const auto* seen = evidence(sources)) of.training[size_of(key)] = {key, seen->second, seen->first};
+    }
+    chosen.emplace(key, std::move(first));
+  }
+  for (const ChosenCost& cost : corrected(curves)) chosen.insert_or_assign(cost.key, cost);
+  std::vector<ChosenCost> result;
+  result.reserve(chosen.size());
+  for (auto& [key, cost] : chosen) result.push_back(std::move(cost));
+  return result;
+}
+
+std::vector<Cost> one_cost_each(const std::vector<Cost>& costs) {
+  std::vector<Cost> result;
+  for (const auto& [key, sources] : by_key(costs)) {
+    ChosenCost first = first_of(key, sources);
+    result.push_back({std::move(first.key), std::move(first.statistics), std::move(first.source)});
+  }
+  return result;
+}
+
+bool is_known(const ChosenCost& cost) {
+  const int order = order_of(cost.source);
+  return order <= 1 || order == 4 || (order == 2 && cost.statistics.count() >= kEnoughValues);
+}
+
+std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen) {
+  std::map<std::string, std::pair<double, int>> sums;
+  for (const ChosenCost& cost : chosen) {
+    const bool pass = cost.key.kind == CostKind::kOperatorForward || cost.key.kind == CostKind::kOperatorBackward;
+    if (!pass || cost.source.kind != Kind::kBenchmark) continue;
+    auto& [sum, count] = sums[cost.key.subject];
+    sum += std::log(cost.factor);
+    ++count;
+  }
+  std::map<std::string, double> factors;
+  for (const auto& [subject, sum] : sums) {
+    if (sum.first != 0) factors[subject] = std::exp(sum.first / sum.second);
+  }
+  return factors;
+}
+
+std::string rests_on(const ChosenCost& cost) {
+  std::string text = describe(cost.source);
+  if (cost.factor == 1) return text;
+  std::array<char, 64> number{};
+  std::snprintf(number.data(), number.size(), "; times %.3f (± %.0f %%) by training", cost.factor,
+                196 * cost.log_sigma);
+  return text + number.data();
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,45 @@
+#pragma once
+
+// How training corrects what a benchmark measured of the same thing at other sizes (cost_choice.hpp). A thing is an
+// operator's pass with its split, over samples; or a collective of one group, over bytes. Pure.
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "tuner/cost_choice.hpp"
+
+namespace trimtab::tuner {
+
+// The key without its size.
+using CurveKey = CostKey;
+[[nodiscard]] CurveKey curve_of(CostKey key);
+// Samples of an operator, bytes of what crosses links.
+[[nodiscard]] std::int64_t size_of(const CostKey& key);
+
+// Of one thing, by size. Training's own values are alone, without waiting, and enough.
+struct Evidence {
+  std::map<std::int64_t, ChosenCost> benchmark;
+  std::map<std::int64_t, ChosenCost> training;
+};
+
+// The costs that are others than the first choice: a benchmark's with a factor, training's in place of a benchmark's.
+//
+// With r the logarithm of training's median over the benchmark's, interpolated at training's size:
+//   * all r of operators' passes, and all of what crosses links, are weighed together. Where they are no farther from 0
+//     than their noise explains, none is taken. Else each is taken by its weight t^2 / (t^2 + sigma^2), with t how far
+//     true ratios spread. A benchmark on a disturbed machine gives way to any r, wholly;
+//   * at a size that training saw, training's values are chosen;
+//   * at other sizes the nearest size's r, by its weight, multiplies the benchmark's values; it is less sure the
+//   farther
+//     the size is, by kPerDoubling for each doubling;
+//   * an operator at a degree that training never saw takes the mean of its other degrees' r, with kOtherDegree added
+//   to
+//     its standard deviation.
+[[nodiscard]] std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves);
+
+inline constexpr double kPerDoubling = 0.02;
+inline constexpr double kOtherDegree = 0.05;
+
+}  // namespace trimtab::tuner
