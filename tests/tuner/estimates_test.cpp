@@ -276,6 +276,32 @@ TEST_CASE("plans that were never measured are no faster than shared, and their t
   CHECK(within < priced);  // and not because it says nothing
 }
 
+TEST_CASE("a slowdown that nobody measured changes no time, and widens the interval by what is hidden") {
+  test::OperatorTruth of;
+  of.parameter_bytes = of.output_bytes = 1000;
+  test::World world = test::make_world({of, of}, 2, 4, {2, 4});
+  test::add_links(world, kMs, 0);
+  for (Operator& op : world.model.operators) op.tensor_all_reduces = 1;
+  Plan replicas = test::make_plan(world.model, 4, {2}, {2});
+  Plan halved = replicas;
+  halved.stages[0].segments[0].dp = 1;
+  halved.stages[0].segments[0].tp = 2;
+  halved.schedule.sub_batches = 2;
+  const auto doubt = [](const Prediction& of_plan) {
+    REQUIRE(of_plan.priced());
+    return of_plan.interval_high_ms - of_plan.iteration_ms;
+  };
+  const NativeCostModel unknown(world.table(true));
+  for (const CostKind kind : {CostKind::kOverlapComputation, CostKind::kOverlapCommunication}) {
+    world.costs.push_back(test::exact_cost(test::link_key(kind, 1000, 2), 1000000));
+  }
+  const NativeCostModel known(world.table(true));
+  for (const Plan& plan : {replicas, halved}) {
+    CHECK(known.evaluate(plan).iteration_ms == Approx(unknown.evaluate(plan).iteration_ms));
+    CHECK(doubt(known.evaluate(plan)) < doubt(unknown.evaluate(plan)));
+  }
+}
+
 TEST_CASE("sub-batches take no more out of an operator than it contains") {
   // On two ranks 16 ms in either pass, where one takes 30: 1 of them is an all-reduce at most, whatever the tables say.
   test::World world = test::make_world({{}}, 2, 4, {});

@@ -215,6 +215,25 @@ void add_overlap_errors(const Calibration& calibration, const StageInputs& input
   errors.add_alone(kDoubtOfOverlap * std::max(0.0, hidden));
 }
 
+// The same of what one sub-batch's computing hides of the other's all-reduces.
+void add_sub_batch_errors(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path,
+                          std::size_t s, ErrorSum& errors) {
+  if (!priced.sub_batches || priced.inputs[s].tensor_overlap.measured) return;
+  double forward = 0;
+  double backward = 0;
+  for (const OperatorPrice* const half : priced.half_inputs[s].prices) {
+    forward += 2 * half->forward_reducing();
+    backward += 2 * half->backward_reducing();
+  }
+  const double moving = calibration.moving(CommunicationClass::kCollectives);
+  const StageTimes& times = priced.times[s];
+  const double backwards =
+      path.backwards[s] + path.last_backwards[s] + (path.end_stage == static_cast<std::int32_t>(s) ? 1 : 0);
+  const double hidden = path.forwards[s] * std::max(0.0, forward * moving - times.forward_wait) +
+                        backwards * std::max(0.0, backward * moving - times.backward_wait);
+  errors.add_alone(kDoubtOfOverlap * hidden);
+}
+
 }  // namespace
 
 Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
@@ -238,6 +257,7 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   ErrorSum errors(tables);
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
     add_stage_errors(tables, calibration, priced, path, s, errors);
+    add_sub_batch_errors(calibration, priced, path, s, errors);
     const StageTimes& times = priced.times[s];
     const double waits = path.forwards[s] * times.forward_wait + path.backwards[s] * times.backward_wait;
     if (waits > 0) errors.add_alone(waits * relative_error(priced.inputs[s]));
