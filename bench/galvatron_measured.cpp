@@ -1,7 +1,7 @@
 // The paper's measurements beside predictions of the same plans: Galvatron's own, `galvatron:v1`, and the native model,
 // uncalibrated and calibrated by what the paper measured of other systems on the same cluster (replicas, sharded
-// replicas, tensor parallelism; none of the rows that are predicted). Prints Markdown. Needs ../shared/peers (or
-// $TRIMTAB_PEERS).
+// replicas, tensor parallelism; none of the rows that are predicted); then of Galvatron with fewer dimensions, whose
+// plans `galvatron:v1` finds. Prints Markdown. Needs ../shared/peers (or $TRIMTAB_PEERS).
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,8 @@
 #include <map>
 
 #include "../tests/tuner/galvatron/peer.hpp"
+#include "plan_space.hpp"
+#include "strategies/galvatron/layerwise_search.hpp"
 #include "tuner/calibration.hpp"
 
 using namespace trimtab;         // NOLINT
@@ -110,8 +112,17 @@ Plan system_plan(const peer::SystemMeasurement& row, const Model& whole) {
   return plan;
 }
 
+// Passes on several ranks were never measured: the profile's formulas share one rank's time perfectly. Without them the
+// native model's own estimates count.
+std::vector<Cost> measured_costs(const Cluster& cluster) {
+  std::vector<Cost> costs = peer::costs_of(cluster);
+  std::erase_if(costs,
+                [](const Cost& cost) { return cost.key.tp > 1 && cost.key.kind <= CostKind::kOperatorBackward; });
+  return costs;
+}
+
 std::unique_ptr<CostModel> native_on(const Model& whole, const Cluster& cluster, const Calibration& calibration = {}) {
-  auto built = make_cost_model("native", whole, cluster, peer::costs_of(cluster), {true}, calibration);
+  auto built = make_cost_model("native", whole, cluster, measured_costs(cluster), {true}, calibration);
   if (!built.ok()) std::fprintf(stderr, "%s\n", built.error().message.c_str());
   return std::move(built).value();
 }
@@ -145,9 +156,13 @@ const char* name_of(peer::System system) {
     case peer::System::kSharded:
       return "sharded";
     case peer::System::kTensor:
+      return "tensor parallel";
+    case peer::System::kReplicasAndTensor:
+      return "replicas and tensor parallel";
+    case peer::System::kReplicasAndPipeline:
       break;
   }
-  return "tensor parallel";
+  return "replicas and pipelines";
 }
 
 // Calibrations by count of devices, and the other systems' rows.
@@ -250,11 +265,91 @@ void galvatron_rows(std::map<std::int32_t, Calibration>& calibrations) {
   by_calibrated.print("native, calibrated by the other systems' rows");
 }
 
+// Runs of equal layers in the peer's notation.
+std::vector<std::string> runs_of(const galvatron::StageLayers& stage, std::int32_t stages) {
+  std::vector<std::string> runs;
+  for (std::size_t at = 0; at < stage.strategies.size();) {
+    std::size_t end = at;
+    while (end < stage.strategies.size() && stage.strategies[end] == stage.strategies[at]) ++end;
+    runs.push_back(stage.strategies[at].text(stages) + " x" + std::to_string(end - at));
+    at = end;
+  }
+  return runs;
+}
+
+// What Galvatron's search finds for the row with its dimensions alone, by its own formulas; batch 0 = nothing fits.
+peer::Answer limited_answer(const peer::SystemMeasurement& row) {
+  peer::Answer answer;
+  answer.version = "v1";
+  answer.model = row.model;
+  answer.nodes = row.devices / 8;
+  answer.gib = row.gib;
+  const Model model = peer::model_of(row.model, row.batch);
+  const auto priced = peer::cost_model_of("galvatron:v1", model, cluster_of(row.model, row.devices, row.gib));
+  const galvatron::Formulas& formulas = static_cast<const GalvatronCostModel&>(*priced).formulas();
+  galvatron::LayerwiseSpace space;
+  space.batch = row.batch;
+  space.microbatches = allowed_microbatches(model);
+  for (std::int32_t cut = 1; cut < static_cast<std::int32_t>(model.operators.size()); ++cut) space.cuts.push_back(cut);
+  space.recompute = space.sharded = false;
+  const bool pipelines = row.system == peer::System::kReplicasAndPipeline;
+  space.stages_max = pipelines ? row.devices : 1;
+  space.tensor_parallel = pipelines ? std::vector<std::int32_t>{1} : std::vector<std::int32_t>{1, 2, 4, 8, 16};
+  const auto plan = galvatron::LayerwiseSearch(formulas, space, nullptr, [] { return false; }).run();
+  if (!plan) return answer;
+  answer.batch = row.batch;
+  const auto stages = static_cast<std::int32_t>(plan->stages.size());
+  for (const galvatron::StageLayers& stage : plan->stages) answer.stages.push_back(runs_of(stage, stages));
+  const auto own = formulas.own_microbatches(plan->stages.front().strategies.front(), row.batch, stages);
+  answer.microbatches = static_cast<std::int32_t>(std::ceil(own.value_or(1)));
+  return answer;
+}
+
+void limited_rows(std::map<std::int32_t, Calibration>& calibrations) {
+  std::printf(
+      "\n| dimensions | setting | measured: batch, samples/s | native | error | calibrated | error | plan "
+      "|\n|---|---|---|---|---|---|---|---|\n");
+  std::map<peer::System, Errors> errors;
+  Errors all;
+  Errors all_calibrated;
+  for (const peer::SystemMeasurement& row : peer::limited_measurements()) {
+    const peer::Answer answer = limited_answer(row);
+    const std::string setting =
+        row.model + ", " + std::to_string(row.devices) + " x " + std::to_string(row.gib) + " GiB";
+    if (answer.batch == 0) {
+      std::printf("| %s | %s | %d, %.2f | | | | | nothing fits by the peer's formulas |\n", name_of(row.system),
+                  setting.c_str(), row.batch, row.rate);
+      continue;
+    }
+    const RowPlan ours = native_plan(answer, row.model, row.batch);
+    const Model whole = peer::model_of(row.model + kWhole, ours.plan.global_batch);
+    const Cluster cluster = cluster_of(row.model, row.devices, row.gib);
+    Prediction prediction;
+    const double rate = row.batch * 1000 / step_ms(*native_on(whole, cluster), ours, prediction);
+    const double better =
+        row.batch * 1000 / step_ms(*native_on(whole, cluster, calibrations[row.devices]), ours, prediction);
+    std::string text;
+    for (const std::vector<std::string>& stage : answer.stages) {
+      text += text.empty() ? "" : " / ";
+      for (std::size_t i = 0; i < stage.size(); ++i) text += (i > 0 ? ", " : "") + stage[i];
+    }
+    errors[row.system].add(rate, row.rate);
+    std::printf("| %s | %s | %d, %.2f | %.2f | %+.1f %% | %.2f | %+.1f %% | %s |\n", name_of(row.system),
+                setting.c_str(), row.batch, row.rate, rate, all.add(rate, row.rate), better,
+                all_calibrated.add(better, row.rate), text.c_str());
+  }
+  std::printf("\n");
+  for (const auto& [system, of] : errors) of.print(name_of(system));
+  all.print("native, fewer dimensions");
+  all_calibrated.print("native, fewer dimensions, calibrated by the other systems' rows");
+}
+
 }  // namespace
 
 int main() {
   if (peer::published() == nullptr) return 0;
   std::map<std::int32_t, Calibration> calibrations = other_systems();
   galvatron_rows(calibrations);
+  limited_rows(calibrations);
   return 0;
 }

@@ -39,6 +39,31 @@ std::string named(const char* what, const std::vector<std::string>& costs) {
   return text;
 }
 
+// What is missing, and what would bring a price.
+std::string not_priced(const Prediction& prediction) {
+  if (prediction.missing_costs.empty()) return std::string(kNotPriced) + "\n";
+  const std::string& first = prediction.missing_costs.front();
+  const std::size_t more = prediction.missing_costs.size() - 1;
+  std::string text = std::string(kNotPriced) + ": missing is " + first;
+  if (more > 0) text += ", and " + std::to_string(more) + " more";
+  const bool measurable = std::any_of(prediction.missing_costs.begin(), prediction.missing_costs.end(),
+                                      [](const std::string& name) { return name.find("(benchmark: ") != name.npos; });
+  if (measurable) text += "; 'trimtab profile' measures costs, --allow-estimates makes them from those that are known";
+  text += "\n";
+  if (prediction.bottleneck.resource == "memory") {
+    text += "nor does stage " + std::to_string(prediction.bottleneck.stage) + " fit into memory\n";
+  }
+  return text;
+}
+
+std::string memory_table(const Prediction& prediction) {
+  TextTable table({{"stage", true}, {"memory", true}});
+  for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
+    table.add({std::to_string(i), format_bytes(prediction.stages[i].memory_bytes)});
+  }
+  return table.str(2);
+}
+
 std::string share(double part, double whole) {
   return whole > 0 ? " (" + format_percent(part / whole) + ")" : "";
 }
@@ -46,18 +71,24 @@ std::string share(double part, double whole) {
 }  // namespace
 
 std::string describe(const Prediction& prediction) {
-  std::string text = "iteration " + format_ms(prediction.iteration_ms) + ", 95 % interval " +
-                     format_ms(prediction.interval_low_ms) + " to " + format_ms(prediction.interval_high_ms) + "\n";
-  text +=
-      "bottleneck: stage " + std::to_string(prediction.bottleneck.stage) + ", " + prediction.bottleneck.resource + "\n";
-  if (!prediction.feasible) text += "infeasible: " + prediction.infeasible_reason + "\n";
-  text += "\n" + stages_table(prediction);
+  std::string text;
+  if (prediction.priced()) {
+    text = "iteration " + format_ms(prediction.iteration_ms) + ", 95 % interval " +
+           format_ms(prediction.interval_low_ms) + " to " + format_ms(prediction.interval_high_ms) + "\n" +
+           "bottleneck: stage " + std::to_string(prediction.bottleneck.stage) + ", " + prediction.bottleneck.resource +
+           "\n";
+    if (!prediction.feasible) text += "infeasible: " + prediction.infeasible_reason + "\n";
+    text += "\n" + stages_table(prediction);
+  } else {
+    text = not_priced(prediction) + "\n" + memory_table(prediction);
+  }
   text += named("not priced, for want of costs", prediction.missing_costs);
   return text + named("priced by estimates", prediction.estimated_costs);
 }
 
 std::string explain(const Prediction& prediction, const Plan& plan) {
   std::string text;
+  if (!prediction.priced()) return text;
   const double passes = plan.microbatches();
   for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
     const StagePrediction& stage = prediction.stages[i];

@@ -22,8 +22,13 @@ struct Arguments {
   bool json = false;
 };
 
-Status write_drawings(const Arguments& arguments, const tuner::CostModel& model, const Plan& plan) {
+Status write_drawings(const Arguments& arguments, const tuner::CostModel& model, const Plan& plan,
+                      const Prediction& prediction, Console& console) {
   if (arguments.gantt.empty() && arguments.trace.empty()) return {};
+  if (!prediction.priced()) {
+    console.err << "trimtab: nothing is drawn of a plan that is not priced\n";
+    return {};
+  }
   const auto timeline = model.timeline(plan);
   if (!arguments.gantt.empty()) {
     const GanttOptions options{"One iteration of " + one_line(plan), 0, true, model.step_path(plan)};
@@ -39,7 +44,7 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
   const tuner::CostModel& model = *inputs.cost_model;
   TRIMTAB_TRY_STATUS(check_plan(arguments.plan, plan, model));
   const Prediction prediction = model.evaluate(plan);
-  TRIMTAB_TRY_STATUS(write_drawings(arguments, model, plan));
+  TRIMTAB_TRY_STATUS(write_drawings(arguments, model, plan, prediction, console));
   if (arguments.json) {
     console.out << to_json(prediction) << "\n";
   } else {
@@ -54,10 +59,10 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
 
 void add_evaluate(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb =
-      add_verb(root, "evaluate", "Predict the iteration time and memory of a plan (exit 1: it does not fit)",
-               "trimtab evaluate --model model.json --cluster cluster.json --costs costs.db --plan plan.json "
-               "--gantt plan.svg");
+  CLI::App* verb = add_verb(
+      root, "evaluate", "Predict the iteration time and memory of a plan (exit 1: it does not fit, or is not priced)",
+      "trimtab evaluate --model model.json --cluster cluster.json --costs costs.db --plan plan.json "
+      "--gantt plan.svg");
   add_priced_flags(verb, arguments->priced, false);
   add_value(verb, "--plan", arguments->plan, "FILE", "plan.json")->required();
   add_value(verb, "--gantt", arguments->gantt, "FILE", "Draw one iteration into this SVG file");

@@ -118,8 +118,14 @@ Result<int> check(const Arguments& arguments, Console& console) {
   if (verdict.broken.empty()) {
     TRIMTAB_TRY(verdict.prediction, predict(arguments, plan));
   }
+  // Rules say nothing of time: a plan that nothing prices may be valid, if its memory is known to suffice.
   if (verdict.prediction && !verdict.prediction->feasible) {
-    verdict.broken.push_back(verdict.prediction->infeasible_reason);
+    const Prediction& prediction = *verdict.prediction;
+    const bool full = prediction.bottleneck.resource == "memory";
+    if (prediction.priced()) verdict.broken.push_back(prediction.infeasible_reason);
+    if (!prediction.priced() && full) {
+      verdict.broken.push_back("stage " + std::to_string(prediction.bottleneck.stage) + " does not fit into memory");
+    }
   }
   print_check(arguments, verdict, console);
   return verdict.broken.empty() ? 0 : 1;

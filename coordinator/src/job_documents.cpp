@@ -126,7 +126,10 @@ json job_json(const JobRun& job) {
                          {"predicted_ms", state.initial_predicted.mean_ms},
                          {"measured_ms", state.initial_measured.mean_ms}};
   double best = state.incumbent_predicted.mean_ms;
-  if (!state.trials.empty()) best = std::min(best, state.trials.back().predicted.mean_ms);
+  if (!state.trials.empty()) {
+    const double tried = state.trials.back().predicted.mean_ms;
+    best = best > 0 ? std::min(best, tried) : tried;
+  }
   document["best_prediction_ms"] = best;
   document["recommendation"] = carried(state.recommendation_json);
   document["trial"] = state.has_trial() ? trial_summary(state.trials.back()) : json(nullptr);

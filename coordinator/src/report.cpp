@@ -199,7 +199,7 @@ json retuned_json(const TuningState& state) {
 PredictionError prediction_error(const TuningState& state) {
   PredictionError error;
   for (const Trial& trial : state.trials) {
-    if (trial.measured.steps == 0) continue;
+    if (trial.measured.steps == 0 || !trial.predicted.priced()) continue;
     error.before += std::abs(trial.predicted.raw_ms / trial.measured.mean_ms - 1);
     error.after += std::abs(trial.predicted.mean_ms / trial.measured.mean_ms - 1);
     ++error.plans;
@@ -207,7 +207,7 @@ PredictionError prediction_error(const TuningState& state) {
   if (error.plans > 0) {
     error.before /= error.plans;
     error.after /= error.plans;
-  } else if (state.initial_measured.steps > 0) {
+  } else if (state.initial_measured.steps > 0 && state.initial_predicted.priced()) {
     error.before = std::abs(state.initial_predicted.raw_ms / state.initial_measured.mean_ms - 1);
     error.after = error.before;
     error.plans = 1;

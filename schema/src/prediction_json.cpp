@@ -104,6 +104,21 @@ OrderedJson write_prediction(const Prediction& prediction) {
 
 }  // namespace
 
+void Prediction::take_price_away() {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  iteration_ms = interval_low_ms = interval_high_ms = kUnknown;
+  computation_share_ms = communication_share_ms = kUnknown;
+  communication_shares = {kUnknown, kUnknown, kUnknown};
+  feasible = false;
+  infeasible_reason = kNotPriced;
+  bottleneck = {};
+  for (StagePrediction& stage : stages) {
+    stage.forward_ms = stage.backward_ms = stage.recompute_ms = stage.exposed_communication_ms = kUnknown;
+    stage.gradient_sync_ms = stage.optimizer_ms = stage.bubble_ms = kUnknown;
+    stage.terms = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
+  }
+}
+
 std::string to_json(const Prediction& prediction) {
   return dump(write_prediction(prediction));
 }

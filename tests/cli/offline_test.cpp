@@ -140,6 +140,33 @@ TEST_CASE("nothing that fits is a no, with the reason") {
   CHECK(json::parse(evaluated.out)["feasible"] == false);
 }
 
+TEST_CASE("row 14: evaluate gives no number for a plan that nothing prices, and says what is missing") {
+  const Scene scene;
+  Plan split = even_pipeline();  // on two tensor-parallel ranks, which nobody measured
+  split.stages = {{{0, 1}, {split.stages[0].segments[0]}}};
+  split.stages[0].segments[0].operators = {0, 6};
+  split.stages[0].segments[0].tp = 2;
+  const std::string plan = scene.scratch.file("split.json", to_json(split));
+  const std::string svg = scene.scratch.path("split.svg");
+  const Outcome evaluated = trimtab_program(scene.with({"evaluate", "--plan", plan, "--json", "--gantt", svg}));
+  CHECK(evaluated.exit_code == 1);
+  const json prediction = json::parse(evaluated.out);
+  CHECK(prediction["iteration_ms"].is_null());
+  CHECK(prediction["feasible"] == false);
+  CHECK(prediction["infeasible_reason"] == "not priced");
+  CHECK_FALSE(prediction["missing_costs"].empty());
+  CHECK_FALSE(std::ifstream(svg).good());
+  CHECK(evaluated.err.find("nothing is drawn") != std::string::npos);
+  const Outcome told = trimtab_program(scene.with({"evaluate", "--plan", plan, "--explain"}));
+  CHECK(told.exit_code == 1);
+  CHECK(told.out.find("not priced: missing is operator_forward mlp-h64 float32 samples=2 tp=2 default (benchmark: ") !=
+        std::string::npos);
+  CHECK(told.out.find("--allow-estimates") != std::string::npos);
+  CHECK(told.out.find(" ms") == std::string::npos);
+  // The rules do not ask for a price.
+  CHECK(trimtab_program(scene.with({"plan", "check", plan})).exit_code == 0);
+}
+
 TEST_CASE("evaluate draws a Gantt chart and writes a trace") {
   const Scene scene;
   const std::string svg = scene.scratch.path("plan.svg");

@@ -50,6 +50,23 @@ TEST_CASE("a time that nobody can tell is written as null and read as infinity")
   CHECK(to_json(read) == text);
 }
 
+TEST_CASE("a prediction whose price is taken away has no time left, and keeps its memory") {
+  Prediction prediction = parse_prediction(sample(DocumentKind::kPrediction), "").value();
+  REQUIRE(prediction.priced());
+  const Bytes bytes = prediction.stages[0].memory_bytes;
+  prediction.take_price_away();
+  CHECK_FALSE(prediction.priced());
+  const Prediction read = parse_prediction(to_json(prediction), "").value();
+  CHECK_FALSE(read.priced());
+  CHECK_FALSE(read.feasible);
+  CHECK(read.infeasible_reason == kNotPriced);
+  CHECK(std::isinf(read.interval_low_ms));
+  CHECK(std::isinf(read.stages[0].forward_ms));
+  CHECK(std::isinf(read.stages[0].terms.computation_ms));
+  CHECK(read.stages[0].memory_bytes == bytes);
+  CHECK(read.missing_costs == prediction.missing_costs);
+}
+
 TEST_CASE("an unsuitable field of a prediction is named by its path") {
   CHECK(parse_prediction("{}", "p").error().message ==
         "p: iteration_ms: expected a number of at least 0, found nothing");

@@ -37,8 +37,8 @@ TEST_CASE("nothing is extrapolated unless estimates are asked for, and those are
   const Prediction estimated = NativeCostModel(lenient).evaluate(small);
   CHECK(estimated.missing_costs.empty());
   CHECK(estimated.estimated_costs.size() == 4);
-  // Half of what two samples take, 16 times.
-  CHECK(estimated.iteration_ms == Approx(16 * (2.5 + 4.0) / 2));
+  // What each sample takes and what every pass takes, 16 times.
+  CHECK(estimated.iteration_ms == Approx(16 * (1.0 + 0.5 + 2.0)));
 }
 
 TEST_CASE("costs of another model, type or split do not count") {

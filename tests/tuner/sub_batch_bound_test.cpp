@@ -16,7 +16,7 @@ using test::World;
 constexpr std::int64_t kMs = 1000000;
 constexpr std::int32_t kPairs = 4;
 
-// Of a sample on both devices; on one alone an operator takes ten times as long.
+// Of a sample on both devices; nothing was measured on one alone.
 void measure(const std::string& key, std::int64_t forward_ms, std::int64_t backward_ms, World& world) {
   for (const std::int32_t samples : {1, 2}) {
     const auto put = [&](CostKind kind, std::int64_t value) {
@@ -37,11 +37,10 @@ World pairs() {
   for (std::int32_t i = 0; i < 2 * kPairs; ++i) {
     test::OperatorTruth of;
     of.cost_key = i % 2 == 0 ? "computes" : "reduces";
-    of.forward_ns = of.backward_ns = 100 * kMs;
     of.output_bytes = 1000;
     operators.push_back(of);
   }
-  World world = test::make_world(operators, 2, 2, {1, 2});
+  World world = test::make_world(operators, 2, 2, {});
   test::add_links(world, 0, 10 * kMs);
   for (std::int32_t i = 0; i < 2 * kPairs; ++i) world.model.operators[i].tensor_all_reduces = i % 2;
   measure("computes", 10, 10, world);
@@ -93,7 +92,7 @@ TEST_CASE("where all-reduces take longer than computing the bound is no less tha
   World world = pairs();
   for (Operator& op : world.model.operators) op.tensor_all_reduces = 1;
   for (Cost& cost : world.costs) {
-    // All but 10 us of what two ranks take is reducing; one rank takes ten times as long.
+    // All of what two ranks take is reducing.
     const bool reduces = cost.key.kind == CostKind::kCollective;
     if (reduces) cost = test::exact_cost(cost.key, 11 * kMs * cost.key.bytes / 1000);
   }
@@ -143,7 +142,7 @@ TEST_CASE("no plan takes less than the bound, whatever its operators and links t
     sub_batched += best.plan.schedule.sub_batches > 1 ? 1 : 0;
   }
   CHECK(cases > 40);
-  CHECK(sub_batched > 5);
+  CHECK(sub_batched > 3);
 }
 
 }  // namespace

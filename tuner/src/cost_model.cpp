@@ -235,7 +235,16 @@ Prediction NativeCostModel::evaluate(const Plan& plan) const {
   set_bubbles(priced, step, prediction.stages);
   prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());
   prediction.estimated_costs.assign(priced.names.estimated.begin(), priced.names.estimated.end());
+  if (priced.names.time_missing) {
+    prediction.take_price_away();
+    const std::int32_t fullest = worst_memory_stage(priced);
+    if (fullest >= 0) prediction.bottleneck = {fullest, "memory"};
+    return prediction;
+  }
   judge(tables, calibration_, plan, priced, prediction);
+  if (!priced.names.memory_missing || !prediction.feasible) return prediction;
+  prediction.feasible = false;
+  prediction.infeasible_reason = "memory that is not known: " + prediction.missing_costs.front();
   return prediction;
 }
 

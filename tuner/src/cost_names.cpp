@@ -15,10 +15,28 @@
 namespace trimtab::tuner {
 namespace {
 
+bool of_memory(CostKind kind) {
+  switch (kind) {
+    case CostKind::kOperatorStoredBytes:
+    case CostKind::kOperatorWorkingBytes:
+    case CostKind::kProcessBytes:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void put(Quality quality, const CostKey& key, const std::string& benchmark, CostNames& names) {
   if (quality == Quality::kMeasured) return;
-  const std::string text = describe(key) + " (benchmark: " + benchmark + ")";
-  (quality == Quality::kMissing ? names.missing : names.estimated).insert(text);
+  std::string text = describe(key) + " (benchmark: " + benchmark + ")";
+  if (quality == Quality::kEstimated) {
+    names.estimated.insert(std::move(text));
+  } else if (of_memory(key.kind)) {
+    names.missing.insert(std::move(text));
+    names.memory_missing = true;
+  } else {
+    names.miss_time(std::move(text));
+  }
 }
 
 void put_collective(const CostTable::Tables& tables, const CollectiveUse& use, CostNames& names) {
@@ -94,7 +112,7 @@ class StageNames {
       if (named.insert({group, second}).second) name_group(segment.split, group, second);
     }
     if (segment.split.split.tp > 1 && segment.split.tensor.placement == Placement::kInterNode) {
-      names_.missing.insert(over_two_nodes(segment, "tp=" + std::to_string(segment.split.split.tp)));
+      names_.miss_time(over_two_nodes(segment, "tp=" + std::to_string(segment.split.split.tp)));
     }
     if (segment.split.cp > 1) name_context(segment);
     if (segment.split.replica_ranks() > 1 && trained && !tables_.passes_only) name_overlap(segment.split);
@@ -110,10 +128,14 @@ class StageNames {
     const std::string ranks = "cp=" + std::to_string(segment.split.cp);
     const bool estimates = tables_.links.allows_estimates();
     if (segment.split.context.placement == Placement::kInterNode) {
-      (estimates ? names_.estimated : names_.missing).insert(over_two_nodes(segment, ranks));
+      if (estimates) {
+        names_.estimated.insert(over_two_nodes(segment, ranks));
+      } else {
+        names_.miss_time(over_two_nodes(segment, ranks));
+      }
     }
     if (estimates && !knows_keys_and_values(tables_.model)) {
-      names_.missing.insert(ranks + ": the model's key_value_bytes, what context-parallel ranks exchange");
+      names_.miss_time(ranks + ": the model's key_value_bytes, what context-parallel ranks exchange");
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schema/plan.hpp"
@@ -16,6 +17,14 @@ namespace trimtab::tuner {
 struct CostNames {
   std::set<std::string> missing;
   std::set<std::string> estimated;
+  bool time_missing = false;    // some of those that are missing are of time: the plan has no price
+  bool memory_missing = false;  // or of memory: nobody can say whether it fits
+
+  // What stands in the way of a price.
+  void miss_time(std::string name) {
+    missing.insert(std::move(name));
+    time_missing = true;
+  }
 };
 
 void name_stage_costs(const CostTable::Tables& tables, const StageShape& shape, CostNames& names);

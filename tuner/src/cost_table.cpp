@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "measured_points.hpp"
 #include "operator_price.hpp"
+#include "optimizer_estimate.hpp"
 #include "plan_space.hpp"
 #include "sequence_costs.hpp"
 #include "tables.hpp"
+#include "tensor_estimate.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -35,37 +38,43 @@ void number_groups(const Model& model, CostTable::Tables& tables) {
   }
 }
 
-Value nothing_measured(Quality quality, double mean) {
-  return {mean, 0.2 * mean, quality};
+constexpr double kDoubtOfEstimates = 0.2;  // of the mean
+constexpr double kDoubtOfFlops = 0.4;      // what computes little moves much
+
+Value estimate(double mean, double doubt = kDoubtOfEstimates) {
+  return {mean, doubt * mean, Quality::kEstimated};
 }
 
-// Milliseconds of all samples for one flop of each, as the model's heaviest measured operator takes on one rank; 0 =
-// unknown.
+// Milliseconds of all samples for one flop of each, as all measured operators of one rank take together; 0 = unknown.
 struct Pace {
   double forward = 0;
   double backward = 0;
 };
 
-double at_or_nearest(const Curve& curve, std::int32_t samples) {
+double at_or_near(const Curve& curve, std::int32_t samples) {
   const Value value = curve.at(samples);
-  return (value.quality == Quality::kMissing ? curve.nearest(samples) : value).mean;
+  return (value.quality == Quality::kMissing ? curve.of_samples(samples) : value).mean;
 }
 
 Pace pace_of(const CostTable::Tables& tables, const Measured& measured, std::int32_t samples) {
   Pace pace;
-  std::int64_t heaviest = 0;
+  double flops = 0;
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
-    const std::int64_t flops = tables.operator_of(static_cast<std::int32_t>(g)).forward_flops;
+    const std::int64_t each = tables.operator_of(static_cast<std::int32_t>(g)).forward_flops;
     const OperatorCurves* const curves = measured.at(tables.group_names[g]).find(1, false);
-    if (flops <= heaviest || curves == nullptr) continue;
+    if (each <= 0 || curves == nullptr) continue;
     const Curve& forward = (*curves)[OperatorPart::kForward];
     const Curve& backward = (*curves)[OperatorPart::kBackward];
     if (forward.empty() || backward.empty()) continue;
-    heaviest = flops;
-    const auto each = static_cast<double>(flops);
-    pace = {at_or_nearest(forward, samples) / each, at_or_nearest(backward, samples) / each};
+    flops += static_cast<double>(each);
+    pace.forward += at_or_near(forward, samples);
+    pace.backward += at_or_near(backward, samples);
   }
-  return pace;
+  return flops > 0 ? Pace{pace.forward / flops, pace.backward / flops} : Pace{};
+}
+
+bool is_pass(OperatorPart part) {
+  return part == OperatorPart::kForward || part == OperatorPart::kBackward;
 }
 
 // The costs of one group at one (samples, tp, choice).
@@ -73,13 +82,20 @@ class Lookup {
  public:
   Lookup(const CostTable::Tables& tables, const MeasuredOperator& measured, const Operator& op, const Pace& pace,
          bool allow_estimates)
-      : tables_(tables), measured_(measured), op_(op), pace_(pace), allow_estimates_(allow_estimates) {}
+      : tables_(tables), measured_(measured), op_(op), pace_(pace), allow_estimates_(allow_estimates) {
+    const auto index = static_cast<std::size_t>(&op - tables.model.operators.data());
+    if (index > 0) input_bytes_ = tables.model.operators[index - 1].output_bytes;
+  }
 
   [[nodiscard]] OperatorCosts at(std::int32_t samples, std::int32_t tp, bool alternate) const {
     const bool has_choice = alternate && op_.shardings.size() > 1;
     OperatorCosts costs;
-    costs.forward = time(OperatorPart::kForward, samples, tp, has_choice);
-    costs.backward = time(OperatorPart::kBackward, samples, tp, has_choice);
+    const Pass forward = pass(OperatorPart::kForward, samples, tp, has_choice);
+    const Pass backward = pass(OperatorPart::kBackward, samples, tp, has_choice);
+    costs.forward = forward.time;
+    costs.backward = backward.time;
+    costs.least_forward = forward.least;
+    costs.least_backward = backward.least;
     costs.stored = memory(OperatorPart::kStored, samples, tp, has_choice);
     costs.working = value(OperatorPart::kWorking, samples, tp, has_choice);
     if (costs.working.quality != Quality::kMeasured) take_reserves(samples, tp, has_choice, costs);
@@ -99,51 +115,104 @@ class Lookup {
     if (curves == nullptr) return {};
     const Curve& curve = (*curves)[part];
     const Value value = curve.at(samples);
-    if (value.quality == Quality::kMissing && allow_estimates_ && !curve.empty()) return curve.nearest(samples);
-    return value;
+    if (value.quality != Quality::kMissing || !allow_estimates_ || curve.empty()) return value;
+    return is_pass(part) ? curve.of_samples(samples) : curve.nearest(samples);
   }
 
-  // The same, or the cost of the first choice, or of one rank, shared.
+  // Bytes: the same, or the cost of the first choice, or of one rank, shared.
   [[nodiscard]] Value shared(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
     Value found = value(part, samples, tp, alternate);
     if (found.quality != Quality::kMissing || !allow_estimates_) return found;
     if (alternate) found = value(part, samples, tp, false);
-    if (found.quality != Quality::kMissing) return nothing_measured(Quality::kEstimated, found.mean);
+    if (found.quality != Quality::kMissing) return estimate(found.mean);
     found = value(part, samples, 1, false);
     if (found.quality == Quality::kMissing || tp == 1) return found;
-    return nothing_measured(Quality::kEstimated, found.mean / tp);
+    return estimate(found.mean / tp);
   }
 
-  [[nodiscard]] bool measured_at(OperatorPart part, std::int32_t tp) const {
-    for (const bool alternate : {false, true}) {
-      const OperatorCurves* const curves = measured_.find(tp, alternate);
-      if (curves != nullptr && !(*curves)[part].empty()) return true;
+  struct Pass {
+    Value time;
+    double least = 0;  // OperatorCosts::least_forward
+  };
+
+  // Computing without all-reduces, and on how many ranks it was measured; 0 ranks = nowhere.
+  struct Computing {
+    Value time;
+    std::int32_t ranks = 0;
+    [[nodiscard]] double shared_by(std::int32_t tp) const { return ranks == 0 ? 0 : time.mean * ranks / tp; }
+  };
+
+  // Measured at this tp and choice; or where estimates are allowed as the first choice takes, or made from fewer ranks.
+  [[nodiscard]] Pass pass(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
+    const Computing fewer = tp == 1 ? Computing{} : computing_of_fewer(part, samples, tp);
+    Value found = value(part, samples, tp, alternate);
+    if (found.quality == Quality::kMissing && alternate && allow_estimates_) {
+      const Value first = value(part, samples, tp, false);
+      if (first.quality != Quality::kMissing) found = estimate(first.mean);
     }
-    return false;
+    if (found.quality != Quality::kMissing) return {found, std::min(found.mean, fewer.shared_by(tp))};
+    if (!allow_estimates_) return {};
+    if (tp == 1) return {by_flops(part), 0};
+    const Value computing =
+        fewer.ranks > 0 ? shared_computing(fewer.time, fewer.ranks, tp) : shared_computing(by_flops(part), 1, tp);
+    return {add_reduces(computing, part, samples, tp), computing.mean};
   }
 
-  [[nodiscard]] Value time(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
-    Value found = shared(part, samples, tp, alternate);
-    if (found.quality == Quality::kMissing && allow_estimates_) found = by_flops(part, tp);
-    if (found.quality != Quality::kEstimated || tp == 1 || measured_at(part, tp)) return found;
-    if (op_.parameter_bytes == 0) return found;
-    const Value reduce = tables_.links.all_reduce(op_.output_bytes * samples, tp, Placement::kIntraNode);
-    if (reduce.quality == Quality::kMissing) return {};
-    return nothing_measured(Quality::kEstimated, found.mean + reduce.mean / 2);
+  // On the most ranks below `tp` that were measured: they show best what more of them lose.
+  [[nodiscard]] Computing computing_of_fewer(OperatorPart part, std::int32_t samples, std::int32_t tp) const {
+    Computing fewer;
+    for (const auto& [at, curves] : measured_.at) {
+      const auto [ranks, alternate] = at;
+      if (alternate || ranks >= tp) continue;
+      Value time = value(part, samples, ranks, false);
+      if (time.quality == Quality::kMissing) continue;
+      if (ranks > 1) time.mean = std::max(time.mean - contained_ms(part, samples, ranks), fewer.shared_by(ranks));
+      fewer = {time, ranks};
+    }
+    return fewer;
   }
 
-  // Where no time was ever measured: as many flops as the model says, as fast as its heaviest operator.
-  [[nodiscard]] Value by_flops(OperatorPart part, std::int32_t tp) const {
+  [[nodiscard]] Value reduce_of(Bytes bytes, std::int32_t samples, std::int32_t tp) const {
+    return tables_.links.all_reduce(bytes * samples, tp, Placement::kIntraNode);
+  }
+
+  [[nodiscard]] double contained_ms(OperatorPart part, std::int32_t samples, std::int32_t tp) const {
+    const PassReduces reduces = pass_reduces(part);
+    return reduces.count.value_or(0) * reduce_of(reduces.bytes, samples, tp).mean;
+  }
+
+  [[nodiscard]] Value add_reduces(const Value& computing, OperatorPart part, std::int32_t samples,
+                                  std::int32_t tp) const {
+    const PassReduces reduces = pass_reduces(part);
+    return with_all_reduces(computing, reduces.count, reduce_of(reduces.bytes, samples, tp));
+  }
+
+  // Of a vocabulary that is divided the embedding adds its output up, and the head the gradient of its input.
+  struct PassReduces {
+    std::optional<std::int32_t> count;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] PassReduces pass_reduces(OperatorPart part) const {
+    const bool forward = part == OperatorPart::kForward;
+    if (op_.kind == "embedding") return {forward ? 1 : 0, op_.output_bytes};
+    if (op_.kind == "head") return {forward ? 0 : 1, input_bytes_};
+    const std::optional<std::int32_t> said = tensor_all_reduces(op_);
+    if (!said && op_.parameter_bytes == 0) return {0, 0};
+    return {said, op_.output_bytes};
+  }
+
+  // Where no time was ever measured: as many flops as the model says, at the pace of its measured operators.
+  [[nodiscard]] Value by_flops(OperatorPart part) const {
     const double pace = part == OperatorPart::kForward ? pace_.forward : pace_.backward;
     if (pace <= 0 || op_.forward_flops <= 0) return {};
-    return nothing_measured(Quality::kEstimated, static_cast<double>(op_.forward_flops) * pace / tp);
+    return estimate(static_cast<double>(op_.forward_flops) * pace, kDoubtOfFlops);
   }
 
   // Where memory was never measured, an estimate may come from the model document.
   [[nodiscard]] Value memory(OperatorPart part, std::int32_t samples, std::int32_t tp, bool alternate) const {
     const Value found = shared(part, samples, tp, alternate);
     if (found.quality != Quality::kMissing || !allow_estimates_ || op_.activation_bytes <= 0) return found;
-    return nothing_measured(Quality::kEstimated, static_cast<double>(op_.activation_bytes) * samples / tp);
+    return estimate(static_cast<double>(op_.activation_bytes) * samples / tp);
   }
 
   void take_reserves(std::int32_t samples, std::int32_t tp, bool alternate, OperatorCosts& costs) const {
@@ -160,6 +229,7 @@ class Lookup {
   const Operator& op_;
   const Pace& pace_;
   bool allow_estimates_;
+  Bytes input_bytes_ = 0;  // of one sample
 };
 
 void spread_over_operators(const std::vector<std::int32_t>& group_of, OperatorTable& table) {
@@ -191,6 +261,8 @@ void scale(OperatorCosts& costs, double passes, double memory) {
     pass->error *= passes;
     pass->spread *= passes;
   }
+  costs.least_forward *= passes;
+  costs.least_backward *= passes;
   for (Value* const bytes : {&costs.stored, &costs.working}) {
     bytes->mean *= memory;
     bytes->error *= memory;
@@ -256,13 +328,42 @@ void fill_sharing(const Measured& measured, CostTable::Tables& tables) {
   }
 }
 
+UpdatePace update_pace(const CostTable::Tables& tables, const Measured& measured) {
+  UpdatePace pace;
+  const std::int32_t most = std::max(1, tables.model.global_batch);  // where passes are most efficient
+  pace.ms_per_flop = pace_of(tables, measured, most).forward / most;
+  double ms = 0;
+  double bytes = 0;
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    const Statistics& optimizer = measured.at(tables.group_names[g]).optimizer;
+    if (optimizer.empty()) continue;
+    ms += optimizer.mean() * kMsPerNs;
+    bytes += static_cast<double>(tables.operator_of(static_cast<std::int32_t>(g)).parameter_bytes);
+  }
+  if (bytes > 0) pace.ms_per_byte = ms / bytes;
+  return pace;
+}
+
+double forward_of_one_sample(const MeasuredOperator& of) {
+  const OperatorCurves* const curves = of.find(1, false);
+  if (curves == nullptr || (*curves)[OperatorPart::kForward].empty()) return 0;
+  return at_or_near((*curves)[OperatorPart::kForward], 1);
+}
+
 void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::Tables& tables) {
   const Model& model = tables.model;
-  for (const std::string& name : tables.group_names) {
-    const Statistics& optimizer = measured.at(name).optimizer;
-    const Value unknown{0, 0, allow_estimates ? Quality::kEstimated : Quality::kMissing};
-    tables.optimizer_of_group.push_back(optimizer.empty() ? unknown : tuner::measured(optimizer, kMsPerNs));
-    const Statistics& on_host = measured.at(name).host_optimizer;
+  const UpdatePace pace = allow_estimates ? update_pace(tables, measured) : UpdatePace{};
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    const MeasuredOperator& of = measured.at(tables.group_names[g]);
+    Value update;
+    if (!of.optimizer.empty()) {
+      update = tuner::measured(of.optimizer, kMsPerNs);
+    } else if (allow_estimates) {
+      const Operator& op = tables.operator_of(static_cast<std::int32_t>(g));
+      update = estimated_update(model, op, pace, forward_of_one_sample(of));
+    }
+    tables.optimizer_of_group.push_back(update);
+    const Statistics& on_host = of.host_optimizer;
     tables.host_optimizer_of_group.push_back(on_host.empty() ? Value{} : tuner::measured(on_host, kMsPerNs));
   }
   tables.gradient_factor = model.gradient_bytes_per_parameter_byte;

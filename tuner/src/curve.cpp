@@ -10,6 +10,10 @@ namespace {
 constexpr double kSpreadOfOne = 0.05;
 constexpr double kSpreadOfEstimates = 0.2;
 
+double ratio(std::int64_t x, std::int64_t to) {
+  return to == 0 ? 1.0 : static_cast<double>(x) / static_cast<double>(to);
+}
+
 }  // namespace
 
 Value measured(const Statistics& statistics, double unit) {
@@ -73,13 +77,43 @@ Value Curve::around(std::int64_t x, double ratio) const {
   return {of.mean * scale, std::hypot(of.error * scale, std::fabs(scale - 1) * of.mean), of.quality, of.spread * scale};
 }
 
+const Curve::Point& Curve::closest(std::int64_t x) const {
+  return *std::min_element(points_.begin(), points_.end(),
+                           [x](const Point& a, const Point& b) { return std::llabs(a.x - x) < std::llabs(b.x - x); });
+}
+
 Value Curve::nearest(std::int64_t x) const {
-  const auto closest = std::min_element(points_.begin(), points_.end(), [x](const Point& a, const Point& b) {
-    return std::llabs(a.x - x) < std::llabs(b.x - x);
-  });
-  const double scale = closest->x == 0 ? 1.0 : static_cast<double>(x) / static_cast<double>(closest->x);
-  const double mean = closest->value.mean * scale;
+  const Point& point = closest(x);
+  const double mean = point.value.mean * ratio(x, point.x);
   return {mean, kSpreadOfEstimates * mean, Quality::kEstimated};
+}
+
+double Curve::on_line(std::int64_t x) const {
+  const Point& near = closest(x);
+  if (points_.size() == 1) return near.value.mean * ratio(x, near.x);
+  const bool below = &near == &points_.front();
+  const Point& next = below ? points_[1] : points_[points_.size() - 2];
+  const double slope = (next.value.mean - near.value.mean) / static_cast<double>(next.x - near.x);
+  return near.value.mean + slope * static_cast<double>(x - near.x);
+}
+
+Value Curve::of_samples(std::int64_t x) const {
+  const Point& point = closest(x);
+  const double times = ratio(x, point.x);
+  const double in_proportion = point.value.mean * times;
+  const double mean = times >= 1 ? in_proportion : std::clamp(on_line(x), in_proportion, point.value.mean);
+  const double doublings = times > 0 ? std::max(1.0, std::abs(std::log2(times))) : 1;
+  return {mean, kSpreadOfEstimates * doublings * mean, Quality::kEstimated};
+}
+
+Value Curve::of_bytes(std::int64_t x) const {
+  const Point& point = closest(x);
+  const double in_proportion = point.value.mean * ratio(x, point.x);
+  const auto [least, most] = std::minmax(in_proportion, point.value.mean);
+  const double mean = std::clamp(on_line(x), least, most);
+  // Small messages may take no less than the point, large ones no less than in proportion.
+  const double error = std::max(kSpreadOfEstimates * mean, (most - mean) / 2);
+  return {mean, error, Quality::kEstimated};
 }
 
 }  // namespace trimtab::tuner

@@ -42,12 +42,24 @@ class Curve {
   [[nodiscard]] Value around(std::int64_t x, double ratio) const;
   // The nearest point scaled in proportion, with a standard error of 20 %. REQUIRES: !empty().
   [[nodiscard]] Value nearest(std::int64_t x) const;
+  // A time of so many samples, outside of the points. Below them the line through the two lowest: what does not depend
+  // on x stays. Above them in proportion to the highest: no better rate than what was measured. Never less than in
+  // proportion; 20 % of standard error for each doubling away. REQUIRES: !empty().
+  [[nodiscard]] Value of_samples(std::int64_t x) const;
+  // A time of so many bytes on the wire. Outside of the points the line through the two nearest, which is a latency and
+  // a bandwidth; of one point, in proportion. The error reaches what the other way would say. REQUIRES: !empty().
+  [[nodiscard]] Value of_bytes(std::int64_t x) const;
+  // The only point's place, else 0.
+  [[nodiscard]] std::int64_t only_point() const { return points_.size() == 1 ? points_.front().x : 0; }
 
  private:
   struct Point {
     std::int64_t x = 0;
     Value value;
   };
+  // The line through the two lowest points or the two highest; in proportion where there is one.
+  [[nodiscard]] double on_line(std::int64_t x) const;
+  [[nodiscard]] const Point& closest(std::int64_t x) const;
   std::vector<Point> points_;  // ascending in x
 };
 

@@ -63,7 +63,16 @@ Value over_link(const LinkSpeed& link, Primitive primitive, std::int64_t bytes, 
 }
 
 Value scaled(Value value, double factor) {
-  return {value.mean * factor, kUncertaintyOfLinks * value.mean * factor, Quality::kEstimated};
+  return {value.mean * factor, std::max(kUncertaintyOfLinks * value.mean, value.error) * factor, Quality::kEstimated};
+}
+
+// One size alone does not tell latency from bandwidth: the link says what another takes more or less. No less than in
+// proportion below it, nor more above it.
+Value from_one_size(std::pair<std::int64_t, double> measured, std::int64_t bytes, double difference) {
+  const double in_proportion = measured.second * static_cast<double>(bytes) / static_cast<double>(measured.first);
+  const auto [least, most] = std::minmax(in_proportion, measured.second);
+  const double ms = std::clamp(measured.second + difference, least, most);
+  return {ms, kUncertaintyOfLinks * ms, Quality::kEstimated};
 }
 
 // What was measured over the level's links, over those of the route.
@@ -178,22 +187,28 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   }
 }
 
-// Measured, or the nearest size where estimates are allowed. Sizes that training saw are rounded to three significant
-// bits.
-Value LinkCosts::from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const {
-  constexpr double kRounding = 1.13;
+// Measured, or made from the measured sizes where estimates are allowed. Sizes that training saw are rounded to three
+// significant bits.
+Value LinkCosts::from_curve(Primitive primitive, std::int64_t bytes, const Group& group) const {
+  const Curves& curves = collectives_[static_cast<std::size_t>(primitive)];
   const auto found = curves.find(group);
   if (found == curves.end() || found->second.empty()) return {};
-  const Value value = found->second.around(bytes, kRounding);
+  const Curve& curve = found->second;
+  constexpr double kRounding = 1.13;
+  const Value value = curve.around(bytes, kRounding);
   if (value.quality == Quality::kMeasured || !allow_estimates_) return value;
-  return found->second.nearest(bytes);
+  const std::int64_t only = curve.only_point();
+  const LinkSpeed& link = levels_[static_cast<std::size_t>(group.second)];
+  if (only == 0 || link.bytes_per_s <= 0) return curve.of_bytes(bytes);
+  const auto by_link = [&](std::int64_t size) { return over_link(link, primitive, size, group.first).mean; };
+  return from_one_size({only, curve.at(only).mean}, bytes, by_link(bytes) - by_link(only));
 }
 
 // An all-reduce is a reduce-scatter and an all-gather of the whole tensor.
 Value LinkCosts::from_all_reduce(Primitive primitive, std::int64_t bytes, const Group& group) const {
   if (!allow_estimates_ || primitive == Primitive::kAllReduce) return {};
   const std::int64_t whole = primitive == Primitive::kAllGather ? bytes * group.first : bytes;
-  const Value reduce = from_curve(collectives_[0], whole, group);
+  const Value reduce = from_curve(Primitive::kAllReduce, whole, group);
   return reduce.quality == Quality::kMissing ? Value{} : scaled(reduce, 0.5);
 }
 
@@ -207,7 +222,7 @@ Value LinkCosts::from_nearest_group(Primitive primitive, std::int64_t bytes, con
     if (nearer) nearest = &other;
   }
   if (!allow_estimates_ || nearest == nullptr) return {};
-  const Value value = from_curve(curves, bytes, *nearest);
+  const Value value = from_curve(primitive, bytes, *nearest);
   if (value.quality == Quality::kMissing) return {};
   return scaled(value, wire_share(primitive, group.first) / wire_share(primitive, nearest->first));
 }
@@ -217,7 +232,7 @@ Value LinkCosts::collective(Primitive primitive, std::int64_t bytes, std::int32_
   if (group_size < 2 || bytes <= 0) return {0, 0, Quality::kMeasured};
   const Group group{group_size, route.placement};
   const double steps = ring_steps(primitive, group_size);
-  Value value = from_curve(collectives_[static_cast<std::size_t>(primitive)], bytes, group);
+  Value value = from_curve(primitive, bytes, group);
   if (value.quality == Quality::kMissing) value = from_all_reduce(primitive, bytes, group);
   if (value.quality != Quality::kMissing) return over(route, steps, value);
   value = over_link(speed(route), primitive, bytes, group_size);
@@ -232,7 +247,7 @@ Value LinkCosts::point_to_point(std::int64_t bytes, std::int32_t from_node, std:
   if (found != point_to_point_.end() && !found->second.empty()) {
     const Value value = found->second.at(bytes);
     if (value.quality == Quality::kMeasured) return over(route, 1, value);
-    if (allow_estimates_) return over(route, 1, found->second.nearest(bytes));
+    if (allow_estimates_) return over(route, 1, found->second.of_bytes(bytes));
   }
   return from_link(speed(route), 1, static_cast<double>(bytes));
 }
@@ -249,7 +264,7 @@ Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
   const Curve& curve = host_copies_[static_cast<std::size_t>(direction)];
   if (curve.empty()) return {};
   const Value value = curve.at(bytes);
-  return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.nearest(bytes);
+  return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.of_bytes(bytes);
 }
 
 OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {

@@ -42,10 +42,11 @@ class LinkCosts {
   LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates);
 
   // Milliseconds; `bytes` is one rank's input. Nothing to move costs nothing. In this order: measured; estimates, where
-  // they are allowed, from the nearest measured size or the same group's all-reduce; the link's bandwidth and latency
-  // (a ring; an all-reduce takes a tree where that is faster); where estimates are allowed, the measured group of
-  // nearest size. What is measured is of the level's links: over others it takes as much longer as their bandwidth is
-  // less, and each message of its ring what that takes longer.
+  // they are allowed, from other measured sizes (Curve::of_bytes; one size alone, by the link's latency and bandwidth)
+  // or the same group's all-reduce; the link's bandwidth and latency (a ring; an all-reduce takes a tree where that is
+  // faster); where estimates are allowed, the measured group of nearest size. What is measured is of the level's links:
+  // over others it takes as much longer as their bandwidth is less, and each message of its ring what that takes
+  // longer.
   [[nodiscard]] Value collective(Primitive primitive, std::int64_t bytes, std::int32_t group_size,
                                  const Route& route) const;
   [[nodiscard]] Value all_reduce(std::int64_t bytes, std::int32_t group_size, const Route& route) const {
@@ -63,7 +64,7 @@ class LinkCosts {
  private:
   using Group = std::pair<std::int32_t, Placement>;
   using Curves = std::map<Group, Curve>;
-  [[nodiscard]] Value from_curve(const Curves& curves, std::int64_t bytes, const Group& group) const;
+  [[nodiscard]] Value from_curve(Primitive primitive, std::int64_t bytes, const Group& group) const;
   [[nodiscard]] Value from_all_reduce(Primitive primitive, std::int64_t bytes, const Group& group) const;
   [[nodiscard]] Value from_nearest_group(Primitive primitive, std::int64_t bytes, const Group& group) const;
   // Of the worst link of the route.

@@ -71,8 +71,7 @@ void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide&
   const Way& of = ways_[way];
   if (!runs(op, of) || (guide.tensor_exposed < 1 && of.shape.samples % 2 != 0)) return;
   const OperatorPrice& price = this->price(op, of);
-  const double hidden =
-      (1 - guide.tensor_exposed) * std::min({price.reduce * price.reduces, price.forward, price.backward});
+  const double hidden = (1 - guide.tensor_exposed) * std::min(price.forward_reducing(), price.backward_reducing());
   const double each = guide.exposed * (2 * price.gather + price.scatter);
   const double once =
       guide.once * (moving_ * (guide.exposed * price.last + price.after) + computing_ * price.optimizer);

@@ -40,6 +40,8 @@ class Pricing {
     const SplitShape& shape = of_.shape;
     price_.forward = costs.forward.mean;
     price_.backward = costs.backward.mean;
+    price_.least_forward = costs.least_forward;
+    price_.least_backward = costs.least_backward;
     if (shape.split.dp > 1) {
       price_.forward_variance = costs.forward.spread * costs.forward.spread;
       price_.backward_variance = costs.backward.spread * costs.backward.spread;
@@ -69,7 +71,7 @@ class Pricing {
     const SplitShape& shape = of_.shape;
     const Route& of_replicas = shape.sharded() ? shape.shards : shape.replicas;
     if (shape.replica_ranks() < 2 || shape.tensor.placement != of_replicas.placement) return;
-    price_.on_link = std::min({price_.reduce * price_.reduces, price_.forward, price_.backward});
+    price_.on_link = std::min(price_.forward_reducing(), price_.backward_reducing());
   }
 
   void add_parameters(std::int32_t group, double parameters) {

@@ -16,6 +16,7 @@
 // parameters are gathered when it begins. With whole gradients accumulated, the last microbatch alone reduce-scatters;
 // what one backward pass has gathered stays for all (it is counted in the last).
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -57,8 +58,16 @@ struct OperatorPrice {
   // contained in both passes `reduces` times.
   bool reduce_missing = false;
   std::int32_t reduces = 0;
-  double reduce = 0;      // ms of one microbatch
+  double reduce = 0;         // ms of one microbatch
+  double least_forward = 0;  // of the passes, what is no all-reduce at least (OperatorCosts)
+  double least_backward = 0;
   double link_error = 0;  // standard errors of all collectives, added up
+
+  // The passes with their all-reduces taken out: never more than they contain.
+  [[nodiscard]] double forward_computing() const { return std::max(least_forward, forward - reduces * reduce); }
+  [[nodiscard]] double backward_computing() const { return std::max(least_backward, backward - reduces * reduce); }
+  [[nodiscard]] double forward_reducing() const { return forward - forward_computing(); }
+  [[nodiscard]] double backward_reducing() const { return backward - backward_computing(); }
 };
 
 struct SplitPrices {

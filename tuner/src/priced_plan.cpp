@@ -70,7 +70,7 @@ class Pricing {
     wait_for_stragglers();
     add_ties();
     name_process_cost(tables_, priced_.names);
-    for (std::string& name : unpriced_features(plan_)) priced_.names.missing.insert(std::move(name));
+    for (std::string& name : unpriced_features(plan_)) priced_.names.miss_time(std::move(name));
     return std::move(priced_);
   }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "overlapped_pass.hpp"
+#include "tensor_estimate.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -42,9 +43,11 @@ class Estimate {
     if (split.split.tp > 1) reduces_ = tensor_all_reduces(op).value_or(0);
   }
 
-  [[nodiscard]] Value forward() const { return time(plain_.forward, alone_.forward, {exchange_.gather}); }
+  [[nodiscard]] Value forward() const {
+    return time(plain_.forward, plain_.least_forward, alone_.forward, {exchange_.gather});
+  }
   [[nodiscard]] Value backward() const {
-    return time(plain_.backward, alone_.backward, {exchange_.gather, exchange_.scatter});
+    return time(plain_.backward, plain_.least_backward, alone_.backward, {exchange_.gather, exchange_.scatter});
   }
 
   [[nodiscard]] Value stored() const {
@@ -71,16 +74,28 @@ class Estimate {
     return tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
   }
 
-  [[nodiscard]] Value time(const Value& plain, const Value& alone, const std::vector<CollectiveUse>& exchanged) const {
+  // Of whole sequences, without all-reduces. Ranks that share sequences divide norms and dropout too: where this tp was
+  // not measured, one rank's time says it.
+  [[nodiscard]] Value computing(const Value& plain, double least, const Value& alone, const Value& reduce) const {
+    const bool from_one = split_.sequence && plain.quality == Quality::kEstimated && alone.quality != Quality::kMissing;
+    if (from_one) return shared_computing(alone, 1, split_.split.tp, kUndividedOfSequences);
+    Value computing = plain;
+    computing.mean = std::max(plain.mean - reduces_ * reduce.mean, least);
+    return computing;
+  }
+
+  [[nodiscard]] Value time(const Value& plain, double least, const Value& alone,
+                           const std::vector<CollectiveUse>& exchanged) const {
     Value summed{0, 0, Quality::kMeasured};
     const auto add = [&summed](const Value& value, double times) {
       summed.mean += times * value.mean;
+      summed.error += times * value.error;
       summed.quality = std::max(summed.quality, value.quality);
     };
-    double computing = plain.mean;
+    Value computing{plain};
     if (reduces_ > 0) {
       const Value reduce = collective(tensor_use(tables_, split_, group_));
-      computing = std::max(computing - reduces_ * reduce.mean, alone.mean / split_.split.tp);
+      computing = this->computing(plain, least, alone, reduce);
       summed.quality = reduce.quality;
       for (const CollectiveUse& use : output_sums(tables_, split_, group_)) add(collective(use), reduces_);
     }
@@ -90,9 +105,11 @@ class Estimate {
       pass.communicate(value.mean);
       add(value, 0);
     }
-    pass.compute(computing / split_.cp);
-    if (summed.quality == Quality::kMissing) return {};
-    return estimated(plain, pass.communication_end() + summed.mean);
+    pass.compute(computing.mean / split_.cp);
+    if (summed.quality == Quality::kMissing || plain.quality == Quality::kMissing) return {};
+    const double doubt = computing.error / split_.cp + summed.error;
+    const double mean = pass.communication_end() + summed.mean;
+    return {mean, std::max(doubt, kErrorOfEstimates * mean), Quality::kEstimated};
   }
 
   const CostTable::Tables& tables_;
@@ -117,11 +134,11 @@ class Measurement {
   [[nodiscard]] Value at(OperatorPart part) const {
     if (curves_ == nullptr) return {};
     const Curve& curve = (*curves_)[part];
+    const bool time = part == OperatorPart::kForward || part == OperatorPart::kBackward;
     Value value = curve.at(split_.samples);
     if (value.quality == Quality::kMissing && tables_.links.allows_estimates() && !curve.empty()) {
-      value = curve.nearest(split_.samples);
+      value = time ? curve.of_samples(split_.samples) : curve.nearest(split_.samples);
     }
-    const bool time = part == OperatorPart::kForward || part == OperatorPart::kBackward;
     const double factor = time ? tables_.pass_factors[group_] : tables_.memory_factor;
     return {value.mean * factor, value.error * factor, value.quality, value.spread * factor};
   }

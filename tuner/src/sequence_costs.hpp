@@ -4,9 +4,10 @@
 // of tensor parallelism (Korthikanti et al. 2022), and context parallelism, over cp groups of them (ring attention, Liu
 // et al. 2023). As measured, where costs say so by their `sharding` ("sequence", "context-2", "sequence-context-2");
 // else, where estimates are allowed, made from the operator's costs of whole sequences:
-//   time     what it computes at this tp (its all-reduces taken off, and no less than one rank's time / tp) over cp,
-//            beside the exchange of keys and values; then its all-reduces, of 1 / cp of the output, each a
-//            reduce-scatter and an all-gather under sequence parallelism
+//   time     what it computes at this tp (its all-reduces taken off, and no less than one rank's time / tp; where this
+//            tp was not measured, from one rank: tensor_estimate.hpp) over cp, beside the exchange of keys and values;
+//            then its all-reduces, of 1 / cp of the output, each a reduce-scatter and an all-gather under sequence
+//            parallelism
 //   exchange keys and values go round the ring of cp ranks: what an all-gather takes, in either pass, and in the
 //            backward pass what a reduce-scatter of their gradients takes
 //   stored   1 / cp of it; under sequence parallelism 1 / (tp cp) of what one rank stores (Korthikanti, equation 4)

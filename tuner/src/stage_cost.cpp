@@ -47,7 +47,7 @@ class Resolver {
     inputs_.brought_back.clear();
     inputs_.change_forward.clear();
     inputs_.change_backward.clear();
-    inputs_.overlap = inputs_.tensor_overlap = {};
+    inputs_.overlap = inputs_.tensor_overlap = {1, 1, true};
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
     if (!inputs_.buckets.empty()) inputs_.buckets = {};
     inputs_.gathers_ahead = shape_.gathers_ahead;
@@ -65,8 +65,8 @@ class Resolver {
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
     inputs_.slowest = std::max({inputs_.slowest, prices.slowest, others.slowest});
-    take_worst(prices.overlap, inputs_.overlap);
-    take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
+    if (replicas) take_worst(prices.overlap, inputs_.overlap);
+    if (segment.split.split.tp > 1) take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
     bool before = false;
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const std::int32_t group = tables_.group_of[i];
@@ -85,6 +85,7 @@ class Resolver {
   static void take_worst(const OverlapSlowdown& of, OverlapSlowdown& worst) {
     worst.computation = std::max(worst.computation, of.computation);
     worst.communication = std::max(worst.communication, of.communication);
+    worst.measured = worst.measured && of.measured;
   }
 
   void add_flip(std::int32_t i, const SplitShape& split, bool before, bool after) {

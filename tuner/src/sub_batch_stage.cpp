@@ -7,20 +7,22 @@
 namespace trimtab::tuner {
 namespace {
 
-// An operator at half of the microbatch, its all-reduces apart; ms. No more is taken out than the operator takes.
+// An operator at half of the microbatch, its all-reduces apart; ms.
 struct Parts {
-  double forward = 0, backward = 0, reduce = 0;  // one all-reduce
+  double forward = 0, backward = 0;
+  double forward_reduce = 0, backward_reduce = 0;  // one all-reduce
   std::int32_t reduces = 0;
 };
 
 Parts parts_of(const Calibration& calibration, const OperatorPrice& price) {
   Parts parts;
   parts.reduces = price.reduces;
-  const double all = price.reduces * price.reduce;
-  parts.forward = std::max(0.0, price.forward - all) * calibration.computation.value;
-  parts.backward = std::max(0.0, price.backward - all) * calibration.computation.value;
-  const double most = std::min({all, price.forward, price.backward});
-  if (price.reduces > 0) parts.reduce = most / price.reduces * calibration.moving(CommunicationClass::kCollectives);
+  parts.forward = price.forward_computing() * calibration.computation.value;
+  parts.backward = price.backward_computing() * calibration.computation.value;
+  if (price.reduces == 0) return parts;
+  const double each = calibration.moving(CommunicationClass::kCollectives) / price.reduces;
+  parts.forward_reduce = price.forward_reducing() * each;
+  parts.backward_reduce = price.backward_reducing() * each;
   return parts;
 }
 
@@ -80,8 +82,8 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
       block.backward += parts.backward / pieces;
       if (again) block.recompute += parts.forward / pieces;
       if (again) recomputed_.back() += half.prices[i]->stored / pieces;
-      block.forward_communication += parts.reduce;
-      block.backward_communication += parts.reduce;
+      block.forward_communication += parts.forward_reduce;
+      block.backward_communication += parts.backward_reduce;
       if (half.prices[i]->on_link > 0) on_link_.back() = 1;
       open = parts.reduces == 0;
     }

@@ -5,8 +5,7 @@
 // stands as 0 and is counted in `gaps`.
 //
 // An operator's times at tp > 1 contain its own tensor-parallel collectives: that is what the cost kinds mean. Where
-// nothing was measured at tp > 1 an estimate, if asked for, is the time at tp = 1 divided by tp and, for an operator
-// with parameters, one all-reduce of its output, half in either pass (a column and a row split in turn have one each).
+// nothing was measured at tp > 1 an estimate, if asked for, is made from fewer ranks (tensor_estimate.hpp).
 // Communication depends on a segment's whole split and is priced when one is seen (operator_price.hpp), not stored
 // here.
 
@@ -35,6 +34,10 @@ struct OperatorCosts {
   double forward_reserve = 0;  // where no working memory was measured
   double backward_reserve = 0;
   double parameters = 0;  // bytes
+  // Of a pass at tp > 1, what is computing and no all-reduce, at least: what fewer ranks were measured to take,
+  // perfectly shared. Whoever takes all-reduces out of a pass leaves this. 0 = unknown.
+  double least_forward = 0;
+  double least_backward = 0;
 
   [[nodiscard]] bool complete() const {
     return forward.quality != Quality::kMissing && backward.quality != Quality::kMissing &&

@@ -12,6 +12,9 @@ namespace {
 // gives the slope exactly up to rounding.
 constexpr double kSlopeStep = 1e-6;
 
+// Of what is hidden: published slowdowns of both sides lie between 1.1 and 1.3 (Galvatron's profiles).
+constexpr double kDoubtOfOverlap = 0.2;
+
 // Of a stage's times, by the logarithm of communication's factor.
 struct Slopes {
   double forward = 0;
@@ -78,26 +81,42 @@ double tied_ms(const PricedPlan& priced, const RecordedStep& step, const Critica
   return std::max(0.0, step.synchronized[path.last_stage] - alone);
 }
 
-// Sums the errors of equal costs before squaring: one wrong cost is wrong wherever it is used.
+// Sums the errors of equal costs before squaring: one wrong cost is wrong wherever it is used. Estimates rest on one
+// assumption, that what was not measured is like what was, and are wrong together.
 class ErrorSum {
  public:
   explicit ErrorSum(const CostTable::Tables& tables)
-      : groups_(tables.group_names.size()), errors_(groups_ * (tables.operator_tables.size() + 1) * 2, 0.0) {}
+      : groups_(tables.group_names.size()),
+        errors_(groups_ * (tables.operator_tables.size() + 1) * 2, 0.0),
+        updates_(groups_, 0.0) {}
 
-  void add(std::size_t table, std::int32_t group, bool backward, double error) {
-    errors_[(table * groups_ + static_cast<std::size_t>(group)) * 2 + (backward ? 1 : 0)] += error;
+  // Of `times` uses of a pass.
+  void add(std::size_t table, std::int32_t group, bool backward, const Value& pass, double times) {
+    if (pass.quality == Quality::kEstimated) return add_estimated(times * pass.error);
+    errors_[(table * groups_ + static_cast<std::size_t>(group)) * 2 + (backward ? 1 : 0)] += times * pass.error;
+  }
+  // Of an update that takes `ms` in this step.
+  void add_update(std::int32_t group, const Value& update, double ms) {
+    if (update.mean <= 0) return;
+    const double error = ms * update.error / update.mean;
+    if (update.quality == Quality::kEstimated) return add_estimated(error);
+    updates_[static_cast<std::size_t>(group)] += error;
   }
   void add_alone(double error) { squares_ += error * error; }
+  void add_estimated(double error) { estimated_ += error; }
   [[nodiscard]] double variance() const {
-    double sum = squares_;
+    double sum = squares_ + estimated_ * estimated_;
     for (const double error : errors_) sum += error * error;
+    for (const double error : updates_) sum += error * error;
     return sum;
   }
 
  private:
   std::size_t groups_;
   std::vector<double> errors_;
+  std::vector<double> updates_;
   double squares_ = 0;
+  double estimated_ = 0;
 };
 
 // Of a stage's collectives together: one wrong cost is wrong for all of them.
@@ -126,18 +145,18 @@ std::size_t table_index(const CostTable::Tables& tables, const SplitShape& split
   return static_cast<std::size_t>(table - tables.operator_tables.data());
 }
 
-struct PassErrors {
-  double forward = 0;
-  double backward = 0;
+struct PassValues {
+  Value forward;
+  Value backward;
 };
 
-PassErrors pass_errors(const CostTable::Tables& tables, const SplitShape& split, bool alternate, std::int32_t group) {
+PassValues pass_values(const CostTable::Tables& tables, const SplitShape& split, bool alternate, std::int32_t group) {
   if (split.shares_sequence()) {
     const OperatorCosts of = costs_under(tables, split, alternate, group);
-    return {of.forward.error, of.backward.error};
+    return {of.forward, of.backward};
   }
   const OperatorCosts& of = tables.at(split.samples, split.split.tp, alternate).of_group[group];
-  return {of.forward.error, of.backward.error};
+  return {of.forward, of.backward};
 }
 
 void add_half_errors(const CostTable::Tables& tables, const StageShape& shape, double halves, ErrorSum& errors) {
@@ -145,8 +164,8 @@ void add_half_errors(const CostTable::Tables& tables, const StageShape& shape, d
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const bool alternate = alternates(shape, i);
       const std::int32_t group = tables.group_of[i];
-      const PassErrors of = pass_errors(tables, segment.split, alternate, group);
-      errors.add(table_index(tables, segment.split, alternate), group, false, halves * of.forward);
+      const PassValues of = pass_values(tables, segment.split, alternate, group);
+      errors.add(table_index(tables, segment.split, alternate), group, false, of.forward, halves);
     }
   }
 }
@@ -167,12 +186,52 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
       const bool alternate = alternates(shape, i);
       const std::size_t table = table_index(tables, segment.split, alternate);
       const std::int32_t group = tables.group_of[i];
-      const PassErrors of = pass_errors(tables, segment.split, alternate, group);
+      const PassValues of = pass_values(tables, segment.split, alternate, group);
       const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
-      errors.add(table, group, false, times * forwards * of.forward * factor);
-      errors.add(table, group, true, times * backwards * of.backward * factor);
+      errors.add(table, group, false, of.forward, times * forwards * factor);
+      errors.add(table, group, true, of.backward, times * backwards * factor);
     }
   }
+}
+
+void add_update_errors(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
+                       ErrorSum& errors) {
+  for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
+    const std::int32_t group = inputs.groups[i];
+    errors.add_update(group, tables.optimizer_of_group[group],
+                      inputs.prices[i]->optimizer * calibration.computation.value);
+  }
+}
+
+// Where no slowdown was measured none is assumed: what computing hides of gradients may take so much of itself longer.
+void add_overlap_errors(const Calibration& calibration, const StageInputs& inputs, const StageTimes& times,
+                        ErrorSum& errors) {
+  if (!inputs.synchronizes || inputs.overlap.measured) return;
+  double sent = 0;
+  for (const OperatorPrice* const price : inputs.prices) sent += price->scatter + price->last;
+  if (!inputs.buckets.empty()) sent = inputs.buckets.mean - inputs.buckets.all_after();
+  const double exposed = std::max(0.0, times.exposed_sync() - times.gather_after);
+  const double hidden = sent * calibration.moving(CommunicationClass::kGradients) - exposed;
+  errors.add_alone(kDoubtOfOverlap * std::max(0.0, hidden));
+}
+
+// The same of what one sub-batch's computing hides of the other's all-reduces.
+void add_sub_batch_errors(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path,
+                          std::size_t s, ErrorSum& errors) {
+  if (!priced.sub_batches || priced.inputs[s].tensor_overlap.measured) return;
+  double forward = 0;
+  double backward = 0;
+  for (const OperatorPrice* const half : priced.half_inputs[s].prices) {
+    forward += 2 * half->forward_reducing();
+    backward += 2 * half->backward_reducing();
+  }
+  const double moving = calibration.moving(CommunicationClass::kCollectives);
+  const StageTimes& times = priced.times[s];
+  const double backwards =
+      path.backwards[s] + path.last_backwards[s] + (path.end_stage == static_cast<std::int32_t>(s) ? 1 : 0);
+  const double hidden = path.forwards[s] * std::max(0.0, forward * moving - times.forward_wait) +
+                        backwards * std::max(0.0, backward * moving - times.backward_wait);
+  errors.add_alone(kDoubtOfOverlap * hidden);
 }
 
 }  // namespace
@@ -198,13 +257,23 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   ErrorSum errors(tables);
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
     add_stage_errors(tables, calibration, priced, path, s, errors);
+    add_sub_batch_errors(calibration, priced, path, s, errors);
     const StageTimes& times = priced.times[s];
     const double waits = path.forwards[s] * times.forward_wait + path.backwards[s] * times.backward_wait;
     if (waits > 0) errors.add_alone(waits * relative_error(priced.inputs[s]));
-    if (s < priced.transfers.size()) errors.add_alone(path.transfers[s] * priced.transfers[s].error);
+    if (s < priced.transfers.size()) {
+      const double sent = path.transfers[s] * priced.transfers[s].error;
+      if (priced.transfers[s].quality == Quality::kEstimated) {
+        errors.add_estimated(sent);
+      } else {
+        errors.add_alone(sent);
+      }
+    }
   }
   const auto end = static_cast<std::size_t>(path.end_stage);
   errors.add_alone(priced.times[end].exposed_sync() * relative_error(priced.inputs[end]));
+  add_update_errors(tables, calibration, priced.inputs[end], errors);
+  add_overlap_errors(calibration, priced.inputs[end], priced.times[end], errors);
   errors.add_alone(calibration.residual_sigma * iteration_ms);
   const TimeSlopes slopes{shares.computation_ms,       shares.communication_ms,   1,
                           shares.by_class.collectives, shares.by_class.gradients, shares.by_class.transfers};

@@ -6,6 +6,7 @@
 
 #include "simulation/unmodelled_planner.hpp"
 #include "tuner/search.hpp"
+#include "tuner/validate.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -72,7 +73,15 @@ Result<Plan> plan_by_trying(const SimulationInput& input, GroundTruth& truth) {
 
 Result<std::string> initial_plan(const SimulationInput& input, const Model& model, const Cluster& cluster,
                                  GroundTruth& truth) {
-  if (!input.job.initial_plan_json.empty()) return input.job.initial_plan_json;
+  if (!input.job.initial_plan_json.empty()) {
+    const auto plan = parse_plan(input.job.initial_plan_json, "the job's initial plan");
+    // A plan that breaks a rule is the tuning machine's to refuse.
+    if (!plan.ok() || !tuner::validate(*plan, model, cluster).empty()) return input.job.initial_plan_json;
+    const Prediction prediction = truth.cost_model().evaluate(*plan);
+    if (prediction.priced()) return input.job.initial_plan_json;
+    return bad_input("the job's initial plan is not priced, so nothing can be simulated: " +
+                     prediction.missing_costs.front());
+  }
   if (const auto plan = first_that_fits(plain_plans(model, cluster, input.job.knobs, input.seed), truth)) {
     return to_json(*plan);
   }

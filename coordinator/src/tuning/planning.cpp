@@ -120,13 +120,14 @@ Result<tuner::Calibration> earlier_calibration(const SearchTask& task) {
 }
 
 Predicted predicted(const Prediction& raw, const Prediction& calibrated) {
+  if (!raw.priced() || !calibrated.priced()) return {0, 0, 0, 0, false};
   return {raw.iteration_ms, calibrated.iteration_ms, calibrated.interval_low_ms, calibrated.interval_high_ms,
           calibrated.feasible};
 }
 
 std::vector<StepTerms> terms_of(const Prediction& prediction) {
   std::vector<StepTerms> terms;
-  if (!std::isfinite(prediction.iteration_ms)) return terms;
+  if (!prediction.priced()) return terms;
   for (const StagePrediction& stage : prediction.stages) terms.push_back(stage.terms);
   return terms;
 }
@@ -144,7 +145,7 @@ std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, con
   std::vector<Residual> all;
   for (const tuner::Observation& one : seen) {
     Prediction prediction = calibrated.evaluate(one.plan);
-    if (one.measured_ms <= 0 || prediction.iteration_ms <= 0) continue;
+    if (one.measured_ms <= 0 || prediction.iteration_ms <= 0 || !prediction.priced()) continue;
     const double log_ratio = std::log(one.measured_ms / prediction.iteration_ms);
     all.push_back({one.plan, std::move(prediction), log_ratio, one.measured_sigma_ms / one.measured_ms});
   }
@@ -275,10 +276,12 @@ bool honoured(const SearchTask& task, const Setting& setting, Plan plan) {
   return tuner::validate(plan, setting.model, setting.cluster, task.knobs).empty();
 }
 
-// The most promising first: the least time that each may take if it is lucky.
+// The most promising first: the least time that each may take if it is lucky. As they were found where the incumbent,
+// which they are compared to, is not priced.
 void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCostModel& calibrated,
           std::vector<std::pair<Plan, Candidate>>& found) {
   const Prediction of_incumbent = calibrated.evaluate(incumbent);
+  if (!of_incumbent.priced()) return;
   for (auto& [plan, candidate] : found) {
     const Gain gain = known.gain(incumbent, of_incumbent, plan, calibrated.evaluate(plan));
     candidate.log_gain = gain.log_ratio;

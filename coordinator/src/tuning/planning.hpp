@@ -70,12 +70,15 @@ struct SearchTask {
   Nanoseconds time_budget{0};  // 0 = none
 };
 
+// Times are 0 where the plan is not priced: a cost of time is missing, by name in the prediction.
 struct Predicted {
   double raw_ms = 0;  // without calibration
   double mean_ms = 0;
   double low_ms = 0;
   double high_ms = 0;
   bool feasible = true;
+
+  [[nodiscard]] bool priced() const { return mean_ms > 0; }
 };
 
 struct Candidate {

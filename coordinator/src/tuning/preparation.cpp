@@ -209,7 +209,11 @@ void Tuning::first_search_finished(const SearchReply& reply) {
   state_.incumbent = state_.initial;
   state_.incumbent_predicted = state_.initial_predicted;
   state_.explanation = reply.explanation;
-  if (!reply.initial.predicted.feasible) note("warning", "the initial plan is predicted not to fit into memory");
+  if (!reply.initial.predicted.priced()) {
+    note("warning", "the initial plan is not priced: costs that it needs are missing");
+  } else if (!reply.initial.predicted.feasible) {
+    note("warning", "the initial plan is predicted not to fit into memory");
+  }
   if (reply.candidates.empty()) note("warning", "the search found no plan that fits: " + reply.infeasible);
   add_convergence(0);
   enter(Phase::kLaunching);

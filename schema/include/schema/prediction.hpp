@@ -3,6 +3,7 @@
 // What the cost model says of a plan. Document: "prediction" of search and evaluate. Plain values; times in
 // milliseconds as in the document.
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -75,8 +76,13 @@ struct CommunicationShares {
   double transfers = 0;
 };
 
+// The reason of a plan without a price.
+inline constexpr std::string_view kNotPriced = "not priced";
+
+// A plan without a price, because a cost of time is missing, takes for ever: no comparison of times prefers it. Memory
+// is told all the same.
 struct Prediction {
-  double iteration_ms = 0;
+  double iteration_ms = 0;     // infinite = not priced
   double interval_low_ms = 0;  // 95 %
   double interval_high_ms = 0;
   // What of iteration_ms the critical path spends computing and communicating; the rest is fixed per step.
@@ -84,11 +90,15 @@ struct Prediction {
   double communication_share_ms = 0;
   CommunicationShares communication_shares;  // by class, parts of that; all 0 where a model does not say
   bool feasible = true;
-  std::string infeasible_reason;  // which stage, which resource, by how much; empty when feasible
+  std::string infeasible_reason;  // which stage, which resource, by how much; kNotPriced; empty when feasible
   std::vector<StagePrediction> stages;
   Bottleneck bottleneck;
-  std::vector<std::string> missing_costs;    // not priced: the prediction is incomplete
-  std::vector<std::string> estimated_costs;  // nearest-point estimates that were asked for
+  std::vector<std::string> missing_costs;    // what is not priced for want of them
+  std::vector<std::string> estimated_costs;  // priced by estimates that were asked for
+
+  [[nodiscard]] bool priced() const { return std::isfinite(iteration_ms); }
+  // Takes every time away, and says so: feasible is false for the reason kNotPriced.
+  void take_price_away();
 };
 
 [[nodiscard]] std::string to_json(const Prediction& prediction);

@@ -212,6 +212,8 @@ std::optional<System> system_named(const std::string& name) {
   if (name == "PyTorch DDP (DP)") return System::kReplicas;
   if (name == "FSDP/ZeRO-3 (SDP)") return System::kSharded;
   if (name == "Megatron (TP)") return System::kTensor;
+  if (name == "Galvatron (DP+TP)") return System::kReplicasAndTensor;
+  if (name == "Galvatron (DP+PP)") return System::kReplicasAndPipeline;
   return std::nullopt;
 }
 
@@ -220,32 +222,48 @@ bool is_published(const std::string& model) {
                      [&](const PublishedModel& one) { return one.model.name == model; });
 }
 
+std::vector<SystemMeasurement> titan_measurements() {
+  std::vector<SystemMeasurement> all;
+  std::ifstream in(directory() + "/paper_measured_throughput.csv");
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    std::vector<std::string> cells = split(line, ',');
+    cells.resize(7);
+    const std::optional<System> system = system_named(cells[3]);
+    SystemMeasurement row;
+    row.devices = cells[1].starts_with("16x") ? 16 : 8;
+    row.gib = std::atoi(cells[2].c_str());
+    row.model = lower(cells[4]);
+    row.rate = std::atof(cells[5].c_str());
+    row.batch = std::atoi(cells[6].c_str());
+    const bool titan = cells[1].find("TITAN") != std::string::npos;
+    if (!system || !titan || row.rate <= 0 || row.batch <= 0 || !is_published(row.model)) continue;
+    if (system == System::kTensor && row.devices > 8) continue;
+    row.system = *system;
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
+std::vector<SystemMeasurement> titan_measurements_of(bool galvatron) {
+  std::vector<SystemMeasurement> all = titan_measurements();
+  std::erase_if(all, [&](const SystemMeasurement& row) {
+    const bool own = row.system == System::kReplicasAndTensor || row.system == System::kReplicasAndPipeline;
+    return own != galvatron;
+  });
+  return all;
+}
+
 }  // namespace
 
 const std::vector<SystemMeasurement>& system_measurements() {
-  static const std::vector<SystemMeasurement> kMeasurements = [] {
-    std::vector<SystemMeasurement> all;
-    std::ifstream in(directory() + "/paper_measured_throughput.csv");
-    std::string line;
-    std::getline(in, line);
-    while (std::getline(in, line)) {
-      std::vector<std::string> cells = split(line, ',');
-      cells.resize(7);
-      const std::optional<System> system = system_named(cells[3]);
-      SystemMeasurement row;
-      row.devices = cells[1].starts_with("16x") ? 16 : 8;
-      row.gib = std::atoi(cells[2].c_str());
-      row.model = lower(cells[4]);
-      row.rate = std::atof(cells[5].c_str());
-      row.batch = std::atoi(cells[6].c_str());
-      const bool titan = cells[1].find("TITAN") != std::string::npos;
-      if (!system || !titan || row.rate <= 0 || row.batch <= 0 || !is_published(row.model)) continue;
-      if (system == System::kTensor && row.devices > 8) continue;
-      row.system = *system;
-      all.push_back(std::move(row));
-    }
-    return all;
-  }();
+  static const std::vector<SystemMeasurement> kMeasurements = titan_measurements_of(false);
+  return kMeasurements;
+}
+
+const std::vector<SystemMeasurement>& limited_measurements() {
+  static const std::vector<SystemMeasurement> kMeasurements = titan_measurements_of(true);
   return kMeasurements;
 }
 

@@ -65,8 +65,9 @@ struct Measurement {
 
 [[nodiscard]] const std::vector<Measurement>& measurements();
 
-// What the paper measured of another system on RTX TITANs: the whole batch at once on all devices.
-enum class System { kReplicas, kSharded, kTensor };
+// What the paper measured of another system on RTX TITANs: the whole batch at once on all devices. Or of Galvatron
+// itself, with nothing but replicas and tensor-parallel ranks, or replicas and pipelines, to choose from.
+enum class System { kReplicas, kSharded, kTensor, kReplicasAndTensor, kReplicasAndPipeline };
 struct SystemMeasurement {
   System system = System::kReplicas;
   std::string model;
@@ -76,8 +77,10 @@ struct SystemMeasurement {
   std::int32_t batch = 0;
 };
 
-// Those of models whose layers were published; tensor parallelism inside of one node.
+// Those of other systems, of models whose layers were published; tensor parallelism inside of one node.
 [[nodiscard]] const std::vector<SystemMeasurement>& system_measurements();
+// Galvatron's own, limited.
+[[nodiscard]] const std::vector<SystemMeasurement>& limited_measurements();
 
 // The published model at another batch, the cluster with another limit, and their costs.
 [[nodiscard]] Model model_of(const std::string& name, std::int32_t batch);

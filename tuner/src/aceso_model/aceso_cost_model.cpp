@@ -90,6 +90,10 @@ Prediction AcesoCostModel::evaluate(const Plan& plan) const {
   const StageParts& slowest = stages[prediction.bottleneck.stage];
   prediction.bottleneck.resource = slowest.in + slowest.out > slowest.time() / 2 ? "communication" : "computation";
   prediction.missing_costs = aceso::unmeasured(*tables_, *model_, plan);
+  if (!prediction.missing_costs.empty()) {
+    prediction.take_price_away();
+    return prediction;
+  }
   if (stages[fullest].memory > tables_->memory_limit()) {
     prediction.feasible = false;
     prediction.bottleneck = {static_cast<std::int32_t>(fullest), "memory"};

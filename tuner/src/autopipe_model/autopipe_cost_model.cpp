@@ -182,6 +182,10 @@ Prediction AutopipeCostModel::evaluate(const Plan& plan) const {
   prediction.bottleneck = {master, of.exposed_communication_ms > computing ? "communication" : "computation"};
   prediction.missing_costs.assign(step.priced().names.missing.begin(), step.priced().names.missing.end());
   prediction.estimated_costs.assign(step.priced().names.estimated.begin(), step.priced().names.estimated.end());
+  if (step.priced().names.time_missing) {
+    prediction.take_price_away();
+    return prediction;
+  }
   const std::int32_t worst = worst_memory_stage(step.priced());
   if (worst < 0) return prediction;
   prediction.feasible = false;

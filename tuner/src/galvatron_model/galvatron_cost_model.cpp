@@ -150,6 +150,7 @@ Prediction GalvatronCostModel::evaluate(const Plan& plan) const {
   prediction.missing_costs = missing(plan);
   if (!prediction.missing_costs.empty()) {
     prediction.stages.resize(plan.stages.size());
+    prediction.take_price_away();
     return prediction;
   }
   const LayeredPrice priced = galvatron::price(*formulas_, galvatron::layered(plan));

@@ -112,6 +112,10 @@ Prediction H3tCostModel::evaluate(const Plan& plan) const {
       prediction.communication_share_ms > prediction.computation_share_ms ? "communication" : "computation";
   prediction.missing_costs.assign(inputs.missing.begin(), inputs.missing.end());
   prediction.estimated_costs.assign(inputs.estimated.begin(), inputs.estimated.end());
+  if (!inputs.missing.empty()) {
+    prediction.take_price_away();
+    return prediction;
+  }
   if (!problem.fits(outcome)) {
     prediction.feasible = false;
     prediction.bottleneck.resource = "memory";

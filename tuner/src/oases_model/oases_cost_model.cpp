@@ -57,6 +57,7 @@ Prediction not_priced(const oases::Tables& tables, std::int32_t tp) {
   prediction.missing_costs = {"tp " + std::to_string(tp) + " for half of its replicas' samples (measured: tp " +
                               usable + ")"};
   prediction.stages.emplace_back();
+  prediction.take_price_away();
   return prediction;
 }
 
