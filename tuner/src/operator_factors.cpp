@@ -66,19 +66,21 @@ class Filter {
  private:
   [[nodiscard]] std::size_t place_of(const std::string& key);
   [[nodiscard]] Factor prior_of(std::size_t place) const;
+  void next_drift();
   void take(const Row& row);
   [[nodiscard]] Doubles mean_shares() const;
   [[nodiscard]] double priced(const Row& row, const Doubles& at) const;
-  [[nodiscard]] std::size_t drift_of(const Row& row) const { return 1 + keys_.size() + row.observation; }
+  [[nodiscard]] std::size_t drift() const { return 1 + keys_.size(); }
 
   const CostTable::Tables& tables_;
   const Calibration& prior_;
-  std::vector<std::string> keys_;  // of the parameters after the first, the common factor; then those of observations
+  std::vector<std::string> keys_;  // of the parameters after the first, the common factor; then the latest drift
   std::size_t observations_ = 0;
   std::map<std::string, std::size_t> places_;
   std::vector<Row> rows_;
   Given given_;
   Doubles linearized_;  // where slopes are taken
+  Doubles drifts_;      // by observation, where slopes are taken
   Doubles at_;
   std::vector<Doubles> covariance_;
 };
@@ -116,7 +118,7 @@ Factor Filter::prior_of(std::size_t place) const {
 // At the prior.
 void Filter::begin(const Given& given) {
   given_ = given;
-  const std::size_t n = 1 + keys_.size() + observations_;
+  const std::size_t n = 1 + keys_.size() + 1;
   at_.assign(n, 0.0);
   covariance_.assign(n, Doubles(n, 0.0));
   const auto set = [this](std::size_t i, const Factor& factor) {
@@ -128,27 +130,35 @@ void Filter::begin(const Given& given) {
     set(i + 1, prior_of(i));
     if (given_[i] == 0) covariance_[i + 1][i + 1] = 0;
   }
-  for (std::size_t i = 0; i < observations_; ++i) set(1 + keys_.size() + i, {1.0, kDriftPrior});
+  set(drift(), {1.0, kDriftPrior});
+}
+
+// An observation's rows follow each other, and its drift is its own.
+void Filter::next_drift() {
+  at_[drift()] = 0;
+  for (std::size_t i = 0; i < at_.size(); ++i) covariance_[drift()][i] = covariance_[i][drift()] = 0;
+  covariance_[drift()][drift()] = kDriftPrior * kDriftPrior;
 }
 
 double Filter::priced(const Row& row, const Doubles& at) const {
   double sum = 0;
   for (const auto& [place, ms] : row.priced_ms) sum += ms * std::exp(at[place + 1]);
-  return sum * std::exp(at[0] + at[drift_of(row)]);
+  return sum * std::exp(at[0]);
 }
 
 void Filter::take(const Row& row) {
   const double total = priced(row, linearized_);
   const std::size_t n = at_.size();
   Doubles slope(n, 0.0);
-  slope[0] = slope[drift_of(row)] = 1;
-  const double common = linearized_[0] + linearized_[drift_of(row)];
+  slope[0] = slope[drift()] = 1;
+  linearized_[drift()] = drifts_[row.observation];
+  const double common = linearized_[0];
   for (const auto& [place, ms] : row.priced_ms) {
     slope[place + 1] = ms * std::exp(linearized_[place + 1] + common) / total;
   }
   Doubles gain(n, 0.0);
   double variance = row.sigma * row.sigma;
-  double predicted = std::log(total);
+  double predicted = std::log(total) + linearized_[drift()];
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) gain[i] += covariance_[i][j] * slope[j];
     variance += slope[i] * gain[i];
@@ -167,7 +177,7 @@ Doubles Filter::mean_shares() const {
   Doubles shares(at_.size(), 0.0);
   for (const Row& row : rows_) {
     const double total = priced(row, at_) * static_cast<double>(rows_.size());
-    const double common = at_[0] + at_[drift_of(row)];
+    const double common = at_[0];
     for (const auto& [place, ms] : row.priced_ms) shares[place + 1] += ms * std::exp(at_[place + 1] + common) / total;
   }
   shares[0] = 1;
@@ -177,12 +187,20 @@ Doubles Filter::mean_shares() const {
 void Filter::run(const Given& given, std::optional<std::size_t> left_out) {
   begin(given);
   linearized_ = at_;
+  drifts_.assign(observations_, 0.0);
   for (int pass = 0; pass < kPasses; ++pass) {
     begin(given);
+    Doubles drifts(observations_, 0.0);
+    const Row* before = nullptr;
     for (const Row& row : rows_) {
-      if (left_out != row.observation) take(row);
+      if (left_out == row.observation) continue;
+      if (before != nullptr && before->observation != row.observation) next_drift();
+      take(row);
+      drifts[row.observation] = at_[drift()];
+      before = &row;
     }
     linearized_ = at_;
+    drifts_ = std::move(drifts);
   }
 }
 
