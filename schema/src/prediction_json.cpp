@@ -92,6 +92,8 @@ OrderedJson write_prediction(const Prediction& prediction) {
                     {{"collectives", write_ms(prediction.communication_shares.collectives)},
                      {"gradients", write_ms(prediction.communication_shares.gradients)},
                      {"transfers", write_ms(prediction.communication_shares.transfers)}}},
+                   {"overlap_share_ms", write_ms(prediction.overlap_share_ms)},
+                   {"bubble_share_ms", write_ms(prediction.bubble_share_ms)},
                    {"feasible", prediction.feasible}};
   if (!prediction.infeasible_reason.empty()) json["infeasible_reason"] = prediction.infeasible_reason;
   json["stages"] = OrderedJson::array();
@@ -139,6 +141,8 @@ Result<Prediction> parse_prediction(std::string_view json, std::string_view sour
   const JsonReader shares = root.at("communication_shares_ms");
   prediction.communication_shares = {read_ms_or_zero(shares.at("collectives")), read_ms_or_zero(shares.at("gradients")),
                                      read_ms_or_zero(shares.at("transfers"))};
+  prediction.overlap_share_ms = read_ms_or_zero(root.at("overlap_share_ms"));
+  prediction.bubble_share_ms = read_ms_or_zero(root.at("bubble_share_ms"));
   prediction.feasible = root.at("feasible").flag_or(true);
   prediction.infeasible_reason = root.at("infeasible_reason").text_or("");
   root.at("stages").each([&](const JsonReader& in) { prediction.stages.push_back(read_stage(in)); });

@@ -276,7 +276,7 @@ TEST_CASE("a class that no plan used stays at the common factor", "[calibration]
   CHECK(learnt.classes[static_cast<std::size_t>(Class::kTransfers)].value == Approx(1).epsilon(1e-6));
   CHECK(learnt.moving(Class::kTransfers) == Approx(learnt.communication.value));
   CHECK(learnt.communication.value > 1.05);
-  CHECK(log_sigma(learnt, Class::kTransfers) > log_sigma(learnt, Class::kGradients));
+  CHECK(log_sigma(learnt, Class::kTransfers) >= log_sigma(learnt, Class::kGradients));
   CHECK(log_sigma(learnt, Class::kTransfers) <= log_sigma({}, Class::kTransfers));
 }
 
@@ -352,9 +352,9 @@ TEST_CASE("an earlier job's factors of classes are a little less sure, and what 
   for (const Class of : {Class::kCollectives, Class::kGradients, Class::kTransfers}) {
     CHECK(log_sigma(job, of) <= log_sigma({}, of) + 0.05);
   }
-  // Said again it is believed the more.
+  // Said again it is believed the more, where that foretells better.
   const Calibration again = calibrate(table, seen, aged(learnt));
-  CHECK(again.moving(Class::kTransfers) > learnt.moving(Class::kTransfers));
+  CHECK(again.moving(Class::kTransfers) >= learnt.moving(Class::kTransfers));
   CHECK(again.moving(Class::kTransfers) < 1.65);
   CHECK(calibrate(table, {}, aged(learnt)).moving(Class::kTransfers) == learnt.moving(Class::kTransfers));
   // Correlations that no covariance has are not believed.

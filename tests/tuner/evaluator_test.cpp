@@ -127,6 +127,8 @@ Calibration unequal(Random& random) {
   calibration.computation.value = 0.7 + 0.6 * random.uniform();
   calibration.communication.value = 0.7 + 0.6 * random.uniform();
   for (Factor& factor : calibration.classes) factor.value = 0.5 + random.uniform();
+  calibration.overlap.value = 0.5 + random.uniform();
+  calibration.bubble.value = 0.7 + 0.6 * random.uniform();
   return calibration;
 }
 

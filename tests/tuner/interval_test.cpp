@@ -13,6 +13,7 @@ Calibration certain() {
   calibration.computation.log_sigma = 0;
   calibration.communication.log_sigma = 0;
   for (Factor& factor : calibration.classes) factor.log_sigma = 0;
+  calibration.overlap.log_sigma = calibration.bubble.log_sigma = 0;
   calibration.residual_sigma = 0;
   return calibration;
 }

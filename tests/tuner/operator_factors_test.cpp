@@ -125,13 +125,15 @@ TEST_CASE("passes that are no simple sums teach nothing of operators", "[calibra
   const CostTable table = world.table();
   const Truth truth(world);
   Observation seen = observed(table, truth.model, test::make_plan(world.model, 4, {6, 12}, {2, 2}));
-  CHECK_FALSE(calibrate(table, {seen}, {}).operators.empty());
+  const Observation other = observed(table, truth.model, test::make_plan(world.model, 4, {2, 12}, {2, 2}));
+  CHECK_FALSE(calibrate(table, {other, seen}, {}).operators.empty());
+  CHECK(calibrate(table, {seen}, {}).operators.empty());  // nothing is left to hold it against
   Observation sliced = seen;
   sliced.plan.schedule.sliced_microbatches = 1;
-  CHECK(calibrate(table, {sliced}, {}).operators.empty());
+  CHECK(calibrate(table, {other, sliced}, {}).operators.empty());
   Observation untold = seen;
   untold.measured_pass_ms = {0, 0};
-  CHECK(calibrate(table, {untold}, {}).operators.empty());
+  CHECK(calibrate(table, {other, untold}, {}).operators.empty());
 }
 
 TEST_CASE("the memory factor is of what was measured: a stage that recomputes all does not hide it", "[calibration]") {

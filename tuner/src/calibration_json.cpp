@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -22,7 +23,9 @@ Json factor_json(const Factor& factor) {
 }
 
 constexpr std::array<const char*, kCommunicationClasses> kClasses{"collectives", "gradients", "transfers"};
-constexpr std::size_t kNamedCorrelations = 3;  // that have fields of their own
+constexpr std::size_t kNamedCorrelations = 3;    // that have fields of their own
+constexpr std::size_t kClassCorrelations = 12;   // of classes with each other and with the three before
+constexpr std::size_t kLatestCorrelations = 13;  // of overlap and bubble
 
 Json classes_json(const std::array<Factor, kCommunicationClasses>& classes) {
   Json all = Json::object();
@@ -30,11 +33,13 @@ Json classes_json(const std::array<Factor, kCommunicationClasses>& classes) {
   return all;
 }
 
-// Of the parameters of classes.
-Json correlations_json(const Calibration& calibration) {
-  return Json(
-      std::vector<double>(calibration.correlations.begin() + kNamedCorrelations, calibration.correlations.end()));
+Json correlations_json(const Calibration& calibration, std::size_t first, std::size_t count) {
+  const auto begin = calibration.correlations.begin() + static_cast<std::ptrdiff_t>(first);
+  return Json(std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(count)));
 }
+
+static_assert(kNamedCorrelations + kClassCorrelations + kLatestCorrelations ==
+              std::tuple_size_v<decltype(Calibration::correlations)>);
 
 // How unsure one factor was of all communication, as the product of the common factor and a class's; 0.8 and 0.6 as
 // where nothing is known.
@@ -83,15 +88,15 @@ class Numbers {
     if (broken_.empty()) broken_ = inside.broken_;
     return factor;
   }
-  // The last `count` of `into`, none beyond -most to most.
+  // `count` of `into` from `first` on, none beyond -most to most.
   template <std::size_t kSize>
-  void last(const char* name, std::size_t count, double most, std::array<double, kSize>& into) {
+  void list(const char* name, std::size_t first, std::size_t count, double most, std::array<double, kSize>& into) {
     const auto found = object_.find(name);
     const bool is_list = found != object_.end() && found->is_array() && found->size() == count;
     for (std::size_t i = 0; i < count && is_list; ++i) {
       const Json& one = (*found)[i];
       const bool good = one.is_number() && std::isfinite(one.get<double>()) && std::abs(one.get<double>()) <= most;
-      if (good) into[kSize - count + i] = one.get<double>();
+      if (good) into[first + i] = one.get<double>();
       if (!good && broken_.empty()) broken_ = path_ + name;
     }
     if (!is_list && broken_.empty()) broken_ = path_ + name;
@@ -117,10 +122,16 @@ std::string to_json(const Calibration& calibration) {
               {"correlation_computation_communication", calibration.correlations[0]},
               {"correlation_computation_fixed", calibration.correlations[1]},
               {"correlation_communication_fixed", calibration.correlations[2]},
-              {"correlations_of_classes", correlations_json(calibration)},
+              {"correlations_of_classes", correlations_json(calibration, kNamedCorrelations, kClassCorrelations)},
+              {"overlap", factor_json(calibration.overlap)},
+              {"bubble", factor_json(calibration.bubble)},
+              {"correlations_of_overlap_and_bubble",
+               correlations_json(calibration, kNamedCorrelations + kClassCorrelations, kLatestCorrelations)},
               {"residual_sigma", calibration.residual_sigma},
               {"memory_sigma", calibration.memory_sigma},
               {"observations", calibration.observations},
+              {"left_out_error", calibration.left_out_error},
+              {"left_out_error_of_costs", calibration.left_out_error_of_costs},
               {"operators", operators_json(calibration.operators)}}
       .dump();
 }
@@ -140,12 +151,19 @@ Result<Calibration> parse_calibration(std::string_view text) {
   calibration.memory = numbers.factor("memory");
   calibration.fixed_ms = numbers.take("fixed_ms", kAny);
   calibration.fixed_sigma_ms = numbers.take("fixed_sigma_ms", 0);
-  calibration.correlations = {numbers.take("correlation_computation_communication", -kCorrelation, kCorrelation),
-                              numbers.take("correlation_computation_fixed", -kCorrelation, kCorrelation),
-                              numbers.take("correlation_communication_fixed", -kCorrelation, kCorrelation)};
+  calibration.correlations = {};
+  const std::array<double, kNamedCorrelations> named{
+      numbers.take("correlation_computation_communication", -kCorrelation, kCorrelation),
+      numbers.take("correlation_computation_fixed", -kCorrelation, kCorrelation),
+      numbers.take("correlation_communication_fixed", -kCorrelation, kCorrelation)};
+  std::ranges::copy(named, calibration.correlations.begin());
   calibration.residual_sigma = numbers.take("residual_sigma", 0);
   calibration.observations = static_cast<int>(numbers.take("observations", 0));
   // Documents from before these were learnt lack them.
+  if (json.contains("left_out_error")) calibration.left_out_error = numbers.take("left_out_error", 0);
+  if (json.contains("left_out_error_of_costs")) {
+    calibration.left_out_error_of_costs = numbers.take("left_out_error_of_costs", 0);
+  }
   if (json.contains("memory_sigma")) calibration.memory_sigma = numbers.take("memory_sigma", 0);
   if (json.contains("classes")) {
     const auto classes = numbers.factors("classes");
@@ -153,10 +171,16 @@ Result<Calibration> parse_calibration(std::string_view text) {
       const auto found = classes.find(kClasses[k]);
       if (found != classes.end()) calibration.classes[k] = found->second;
     }
-    constexpr std::size_t kRest = std::tuple_size_v<decltype(calibration.correlations)> - kNamedCorrelations;
-    numbers.last("correlations_of_classes", kRest, kCorrelation, calibration.correlations);
+    numbers.list("correlations_of_classes", kNamedCorrelations, kClassCorrelations, kCorrelation,
+                 calibration.correlations);
   } else {
     share_out(calibration.communication, calibration.classes);
+  }
+  if (json.contains("overlap")) calibration.overlap = numbers.factor("overlap");
+  if (json.contains("bubble")) calibration.bubble = numbers.factor("bubble");
+  if (json.contains("correlations_of_overlap_and_bubble")) {
+    numbers.list("correlations_of_overlap_and_bubble", kNamedCorrelations + kClassCorrelations, kLatestCorrelations,
+                 kCorrelation, calibration.correlations);
   }
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");

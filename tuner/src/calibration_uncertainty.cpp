@@ -20,6 +20,8 @@ TimeSlopes sigmas(const Calibration& calibration) {
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     all[place(k)] = calibration.classes[k].log_sigma;
   }
+  all[kOverlap] = calibration.overlap.log_sigma;
+  all[kBubble] = calibration.bubble.log_sigma;
   return all;
 }
 
@@ -32,7 +34,9 @@ TimeSlopes time_slopes(const Prediction& prediction) {
           1,
           of_class.collectives,
           of_class.gradients,
-          of_class.transfers};
+          of_class.transfers,
+          prediction.overlap_share_ms,
+          prediction.bubble_share_ms};
 }
 
 TimeCovariance time_covariance(const Calibration& calibration) {
@@ -46,12 +50,14 @@ TimeCovariance time_covariance(const Calibration& calibration) {
 
 void set_time_covariance(const TimeCovariance& covariance, Calibration& calibration) {
   const auto sigma = [&covariance](std::size_t i) { return std::sqrt(std::max(0.0, covariance[i][i])); };
-  calibration.computation.log_sigma = sigma(0);
-  calibration.communication.log_sigma = sigma(1);
+  calibration.computation.log_sigma = sigma(kComputation);
+  calibration.communication.log_sigma = sigma(kCommunication);
   calibration.fixed_sigma_ms = sigma(kFixed);
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     calibration.classes[k].log_sigma = sigma(place(k));
   }
+  calibration.overlap.log_sigma = sigma(kOverlap);
+  calibration.bubble.log_sigma = sigma(kBubble);
   std::size_t pair = 0;
   for (std::size_t j = 1; j < kTimeParameters; ++j) {
     for (std::size_t i = 0; i < j; ++i) {

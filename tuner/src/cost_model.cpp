@@ -55,6 +55,13 @@ StepTerms terms_of(const Calibration& calibration, const PricedPlan& priced, con
   return terms;
 }
 
+// What a stage waits for others takes its part of a bubble that calibration makes longer or shorter.
+void stretch_waits(double simulated_ms, double step_ms, StepTerms& terms) {
+  const double waits = simulated_ms - (terms.total_ms() - terms.transfers_ms);
+  if (step_ms == simulated_ms || waits <= 0) return;
+  terms.transfers_ms *= std::max(0.0, 1 + (step_ms - simulated_ms) / waits);
+}
+
 // Every millisecond of the step belongs to one term of each stage; what is left is bubble.
 StagePrediction predict_stage(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
                               std::size_t s) {
@@ -75,7 +82,7 @@ StagePrediction predict_stage(const Calibration& calibration, const PricedPlan& 
 }
 
 // What no stage on the same devices does.
-void set_bubbles(const PricedPlan& priced, const RecordedStep& step, std::vector<StagePrediction>& stages) {
+void set_bubbles(const PricedPlan& priced, double step_ms, std::vector<StagePrediction>& stages) {
   const auto seats = static_cast<std::size_t>(priced.seats);
   std::vector<double> busy(seats, 0.0);
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -83,7 +90,7 @@ void set_bubbles(const PricedPlan& priced, const RecordedStep& step, std::vector
     const double each = of.forward_ms + of.backward_ms + of.recompute_ms + of.exposed_communication_ms;
     busy[s % seats] += priced.microbatches * each + of.gradient_sync_ms + of.optimizer_ms;
   }
-  for (std::size_t s = 0; s < stages.size(); ++s) stages[s].bubble_ms = std::max(0.0, step.end_ms - busy[s % seats]);
+  for (std::size_t s = 0; s < stages.size(); ++s) stages[s].bubble_ms = std::max(0.0, step_ms - busy[s % seats]);
 }
 
 // The stage with the least bubble, and what it spends more on.
@@ -215,24 +222,27 @@ std::vector<std::string> NativeCostModel::unpriced(const Plan& plan) const {
 
 Prediction NativeCostModel::evaluate(const Plan& plan) const {
   const CostTable::Tables& tables = table_.tables();
-  const PricedPlan priced = price(tables, calibration_, plan);
+  PricedPlan priced = price(tables, calibration_, plan);
   const RecordedStep step = record_step(priced);
   const CriticalPath path = critical_path(priced, step);
-  const Shares shares = critical_shares(calibration_, priced, step, path);
+  const Shares shares = critical_shares(calibration_, priced, step, path, bubble_of(calibration_, priced));
   Prediction prediction;
-  prediction.iteration_ms = step.end_ms + tables.step_overhead_ms + calibration_.fixed_ms;
+  prediction.iteration_ms = shares.step_ms + tables.step_overhead_ms + calibration_.fixed_ms;
   prediction.computation_share_ms = shares.computation_ms;
   prediction.communication_share_ms = shares.communication_ms;
   prediction.communication_shares = shares.by_class;
+  prediction.overlap_share_ms = shares.overlap_ms;
+  prediction.bubble_share_ms = shares.bubble_ms;
   const double sigma = step_sigma(tables, calibration_, priced, path, shares, prediction.iteration_ms);
   prediction.interval_low_ms = std::max(0.0, prediction.iteration_ms - kSigmasOf95Percent * sigma);
   prediction.interval_high_ms = prediction.iteration_ms + kSigmasOf95Percent * sigma;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     prediction.stages.push_back(predict_stage(calibration_, priced, step, s));
     StepTerms& terms = prediction.stages.back().terms;
+    stretch_waits(step.end_ms, shares.step_ms, terms);
     terms.idle_ms = std::max(0.0, prediction.iteration_ms - terms.total_ms());
   }
-  set_bubbles(priced, step, prediction.stages);
+  set_bubbles(priced, shares.step_ms, prediction.stages);
   prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());
   prediction.estimated_costs.assign(priced.names.estimated.begin(), priced.names.estimated.end());
   if (priced.names.time_missing) {

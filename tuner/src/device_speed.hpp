@@ -34,6 +34,7 @@ namespace trimtab::tuner {
   result.computation = {calibration.computation.value * slowest, calibration.computation.log_sigma};
   result.communication = calibration.communication;
   result.classes = calibration.classes;
+  result.overlap = calibration.overlap;
   return result;
 }
 

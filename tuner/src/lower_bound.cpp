@@ -84,9 +84,49 @@ double fixed_ms(const NativeCostModel& cost_model) {
   return cost_model.table().tables().step_overhead_ms + cost_model.calibration().fixed_ms;
 }
 
-BoundLimits limits_of(const NativeCostModel& cost_model, const BoundRequest& request) {
+// What devices compute, whatever the plan: no step's busiest stage takes less, and no simulated step.
+struct ComputingBound {
+  double busiest_ms = 0;
+  double step_ms = 0;
+};
+
+ComputingBound computing_bound(const NativeCostModel& cost_model, const PlanSpace& space) {
+  const CostTable::Tables& tables = cost_model.table().tables();
+  std::vector<OperatorBounds> of_group;
+  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
+    of_group.push_back(bounds_of(cost_model, space, static_cast<std::int32_t>(g)));
+  }
+  // An optimizer's work is shared where parameters are split or sharded.
+  const bool whole_optimizer =
+      space.tensor_parallel.size() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
+  double shared = 0;
+  double longest = 0;
+  double latency = 0;
+  for (std::int32_t i = 0; i < tables.operators(); ++i) {
+    const OperatorBounds& bounds = of_group[tables.group_of[i]];
+    if (bounds.device_ms == std::numeric_limits<double>::infinity()) return {};
+    const double optimizer = whole_optimizer ? tables.optimizer_sum[i + 1] - tables.optimizer_sum[i] : 0;
+    shared += (bounds.device_ms + optimizer) / space.devices;
+    longest = std::max(longest, bounds.stage_ms + optimizer);
+    latency += bounds.latency_ms;
+  }
+  const double computing = cost_model.calibration().computation.value;
+  return {std::max(shared, longest) * computing, std::max({shared, longest, latency}) * computing};
+}
+
+// A bubble shorter than simulated ends steps sooner, though never sooner than their busiest stage does. One that is
+// longer leaves a bound a bound.
+double bubble_factor(const NativeCostModel& cost_model) {
+  return std::min(1.0, cost_model.calibration().bubble.value);
+}
+double stretched(const NativeCostModel& cost_model, double busiest_ms, double simulated_ms) {
+  return busiest_ms + bubble_factor(cost_model) * (simulated_ms - busiest_ms);
+}
+
+BoundLimits limits_of(const NativeCostModel& cost_model, const BoundRequest& request, double busiest_ms) {
   BoundLimits limits;
-  limits.best_ms = request.best_ms - fixed_ms(cost_model);
+  const double best_ms = request.best_ms - fixed_ms(cost_model);
+  limits.best_ms = busiest_ms + (best_ms - busiest_ms) / bubble_factor(cost_model);  // simulated
   limits.idle_devices = request.idle_devices;
   return limits;
 }
@@ -99,11 +139,12 @@ std::uint64_t share(std::uint64_t of, double effort) {
 // what the devices compute.
 class MicrobatchBounds {
  public:
-  MicrobatchBounds(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request)
+  MicrobatchBounds(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request,
+                   double busiest_ms)
       : cost_model_(cost_model),
         evaluator_(evaluator),
         space_(evaluator.space()),
-        limits_(limits_of(cost_model, request)),
+        limits_(limits_of(cost_model, request, busiest_ms)),
         priced_left_(share(kPriced, request.effort)),
         summed_left_(share(kSummed, request.effort)) {}
 
@@ -191,51 +232,39 @@ bool choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
 }
 
 // The larger of both bounds, the second without what every step takes.
-double whole_step(const NativeCostModel& cost_model, double simple, double bound) {
+double whole_step(const NativeCostModel& cost_model, double simple, double busiest_ms, double bound) {
   if (bound == std::numeric_limits<double>::infinity()) return simple;
-  return std::max(simple, (bound + fixed_ms(cost_model)) * kRounding);
+  return std::max(simple, (stretched(cost_model, busiest_ms, bound) + fixed_ms(cost_model)) * kRounding);
+}
+
+double whole_step(const NativeCostModel& cost_model, const ComputingBound& bound) {
+  if (bound.step_ms <= 0) return 0;
+  return stretched(cost_model, bound.busiest_ms, bound.step_ms) + fixed_ms(cost_model);
 }
 
 }  // namespace
 
 double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space) {
-  const CostTable::Tables& tables = cost_model.table().tables();
-  std::vector<OperatorBounds> of_group;
-  for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
-    of_group.push_back(bounds_of(cost_model, space, static_cast<std::int32_t>(g)));
-  }
-  // An optimizer's work is shared where parameters are split or sharded.
-  const bool whole_optimizer =
-      space.tensor_parallel.size() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
-  double shared = 0;
-  double longest = 0;
-  double latency = 0;
-  for (std::int32_t i = 0; i < tables.operators(); ++i) {
-    const OperatorBounds& bounds = of_group[tables.group_of[i]];
-    if (bounds.device_ms == std::numeric_limits<double>::infinity()) return 0;
-    const double optimizer = whole_optimizer ? tables.optimizer_sum[i + 1] - tables.optimizer_sum[i] : 0;
-    shared += (bounds.device_ms + optimizer) / space.devices;
-    longest = std::max(longest, bounds.stage_ms + optimizer);
-    latency += bounds.latency_ms;
-  }
-  const double computing = std::max({shared, longest, latency}) * cost_model.calibration().computation.value;
-  return computing + tables.step_overhead_ms + cost_model.calibration().fixed_ms;
+  return whole_step(cost_model, computing_bound(cost_model, space));
 }
 
 double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request) {
-  const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
+  const ComputingBound computing = computing_bound(cost_model, evaluator.space());
+  const double simple = std::min(request.best_ms, whole_step(cost_model, computing));
   if (too_large(evaluator.space(), request)) return simple;
-  return whole_step(cost_model, simple, MicrobatchBounds(cost_model, evaluator, request).least());
+  MicrobatchBounds bounds(cost_model, evaluator, request, computing.busiest_ms);
+  return whole_step(cost_model, simple, computing.busiest_ms, bounds.least());
 }
 
 PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
                                 const BoundRequest& request) {
-  const double simple = std::min(request.best_ms, computing_bound_ms(cost_model, evaluator.space()));
+  const ComputingBound computing = computing_bound(cost_model, evaluator.space());
+  const double simple = std::min(request.best_ms, whole_step(cost_model, computing));
   if (too_large(evaluator.space(), request)) return {simple, {}};
   std::vector<FlooredPlan> plans;
-  MicrobatchBounds bounds(cost_model, evaluator, request);
+  MicrobatchBounds bounds(cost_model, evaluator, request, computing.busiest_ms);
   bounds.collect(plans);
-  PlansNearBound near{whole_step(cost_model, simple, bounds.least()), {}};
+  PlansNearBound near{whole_step(cost_model, simple, computing.busiest_ms, bounds.least()), {}};
   std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
   for (FlooredPlan& plan : plans) {
     if (choose_splits(evaluator, plan.candidate)) near.plans.push_back(std::move(plan.candidate));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "bubble.hpp"
 #include "device_speed.hpp"
 #include "lower_bound.hpp"
 #include "memory_text.hpp"
@@ -360,9 +361,20 @@ bool NativeEvaluator::set_halves(const Candidate& candidate) {
 }
 
 double NativeEvaluator::pipeline_ms(const Candidate& candidate, std::int32_t sliced) {
-  return simulate(pipeline_.data(), static_cast<std::int32_t>(candidate.stages.size()),
-                  model().global_batch / candidate.microbatch, ScheduleKind::k1F1B, scratch_, ties_,
-                  {sliced, halves_.data()});
+  const auto stages = static_cast<std::int32_t>(candidate.stages.size());
+  const std::int32_t microbatches = model().global_batch / candidate.microbatch;
+  const auto run = [&](const std::vector<PipelineStage>& pipeline, const std::vector<HalfPass>& halves) {
+    return simulate(pipeline.data(), stages, microbatches, ScheduleKind::k1F1B, scratch_, ties_,
+                    {sliced, halves.data()});
+  };
+  const double ms = run(pipeline_, halves_);
+  const double stretch = calibration_->bubble.value - 1;
+  if (stretch == 0 || stages < 2) return ms;
+  sent_at_once_ = pipeline_;
+  halves_sent_at_once_ = halves_;
+  send_at_once(sent_at_once_, halves_sent_at_once_);
+  const double without = run(sent_at_once_, halves_sent_at_once_);
+  return ms + stretch * bubble_ms(busiest_seat(pipeline_, stages, microbatches), without);
 }
 
 // How many microbatches are sliced is exact for a partition: every count is simulated.

@@ -129,6 +129,8 @@ class NativeEvaluator final : public Evaluator {
   std::vector<PipelineStage> pipeline_;
   std::vector<ReplicaSpread> spreads_;
   std::vector<HalfPass> halves_;
+  std::vector<PipelineStage> sent_at_once_;  // the same without transfers: for a bubble that a factor stretches
+  std::vector<HalfPass> halves_sent_at_once_;
   PipelineScratch scratch_;
   TiedReductions ties_;
   std::vector<TiedStage> tied_stages_;

@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "left_out.hpp"
 #include "tables.hpp"
 #include "tuner/validate.hpp"
 
@@ -35,6 +38,9 @@ bool inside(const std::vector<Range>& ranges, std::int32_t i) {
   return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
 }
 
+// Of the operators, by place, those that are given a factor.
+using Given = std::vector<std::uint8_t>;
+
 class Filter {
  public:
   Filter(const CostTable::Tables& tables, const Calibration& prior) : tables_(tables), prior_(prior) {}
@@ -42,24 +48,39 @@ class Filter {
   // A stage that lacks a cost teaches nothing.
   void add(const Observation& seen, std::size_t stage);
   void next_observation() { ++observations_; }
-  [[nodiscard]] bool empty() const { return rows_.empty(); }
-  [[nodiscard]] Calibration run();
+  [[nodiscard]] std::size_t observations() const { return observations_; }
+  // Those that teach.
+  [[nodiscard]] std::set<std::size_t> told() const;
+  [[nodiscard]] std::size_t operators() const { return keys_.size(); }
+  void run(const Given& given, std::optional<std::size_t> left_out = {});
+  // After a run: what it has learnt; of operators the surest to have a factor first; how far the observation's passes
+  // are off, relative.
+  [[nodiscard]] Calibration learnt() const;
+  [[nodiscard]] std::vector<std::size_t> surest() const;
+  [[nodiscard]] double error(std::size_t observation) const;
+  // Where nothing is learnt.
+  void begin(const Given& given);
+  // Of a stage's passes, relative.
+  [[nodiscard]] double noise() const;
 
  private:
   [[nodiscard]] std::size_t place_of(const std::string& key);
-  void begin();
+  [[nodiscard]] Factor prior_of(std::size_t place) const;
+  void next_drift();
   void take(const Row& row);
   [[nodiscard]] Doubles mean_shares() const;
   [[nodiscard]] double priced(const Row& row, const Doubles& at) const;
-  [[nodiscard]] std::size_t drift_of(const Row& row) const { return 1 + keys_.size() + row.observation; }
+  [[nodiscard]] std::size_t drift() const { return 1 + keys_.size(); }
 
   const CostTable::Tables& tables_;
   const Calibration& prior_;
-  std::vector<std::string> keys_;  // of the parameters after the first, the common factor; then those of observations
+  std::vector<std::string> keys_;  // of the parameters after the first, the common factor; then the latest drift
   std::size_t observations_ = 0;
   std::map<std::string, std::size_t> places_;
   std::vector<Row> rows_;
+  Given given_;
   Doubles linearized_;  // where slopes are taken
+  Doubles drifts_;      // by observation, where slopes are taken
   Doubles at_;
   std::vector<Doubles> covariance_;
 };
@@ -89,9 +110,15 @@ void Filter::add(const Observation& seen, std::size_t stage) {
   if (!row.priced_ms.empty()) rows_.push_back(std::move(row));
 }
 
+Factor Filter::prior_of(std::size_t place) const {
+  const auto known = prior_.operators.find(keys_[place]);
+  return known == prior_.operators.end() ? Factor{1.0, kOperatorPrior} : known->second;
+}
+
 // At the prior.
-void Filter::begin() {
-  const std::size_t n = 1 + keys_.size() + observations_;
+void Filter::begin(const Given& given) {
+  given_ = given;
+  const std::size_t n = 1 + keys_.size() + 1;
   at_.assign(n, 0.0);
   covariance_.assign(n, Doubles(n, 0.0));
   const auto set = [this](std::size_t i, const Factor& factor) {
@@ -100,30 +127,38 @@ void Filter::begin() {
   };
   set(0, prior_.computation);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    const auto known = prior_.operators.find(keys_[i]);
-    set(i + 1, known == prior_.operators.end() ? Factor{1.0, kOperatorPrior} : known->second);
+    set(i + 1, prior_of(i));
+    if (given_[i] == 0) covariance_[i + 1][i + 1] = 0;
   }
-  for (std::size_t i = 0; i < observations_; ++i) set(1 + keys_.size() + i, {1.0, kDriftPrior});
+  set(drift(), {1.0, kDriftPrior});
+}
+
+// An observation's rows follow each other, and its drift is its own.
+void Filter::next_drift() {
+  at_[drift()] = 0;
+  for (std::size_t i = 0; i < at_.size(); ++i) covariance_[drift()][i] = covariance_[i][drift()] = 0;
+  covariance_[drift()][drift()] = kDriftPrior * kDriftPrior;
 }
 
 double Filter::priced(const Row& row, const Doubles& at) const {
   double sum = 0;
   for (const auto& [place, ms] : row.priced_ms) sum += ms * std::exp(at[place + 1]);
-  return sum * std::exp(at[0] + at[drift_of(row)]);
+  return sum * std::exp(at[0]);
 }
 
 void Filter::take(const Row& row) {
   const double total = priced(row, linearized_);
   const std::size_t n = at_.size();
   Doubles slope(n, 0.0);
-  slope[0] = slope[drift_of(row)] = 1;
-  const double common = linearized_[0] + linearized_[drift_of(row)];
+  slope[0] = slope[drift()] = 1;
+  linearized_[drift()] = drifts_[row.observation];
+  const double common = linearized_[0];
   for (const auto& [place, ms] : row.priced_ms) {
     slope[place + 1] = ms * std::exp(linearized_[place + 1] + common) / total;
   }
   Doubles gain(n, 0.0);
   double variance = row.sigma * row.sigma;
-  double predicted = std::log(total);
+  double predicted = std::log(total) + linearized_[drift()];
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) gain[i] += covariance_[i][j] * slope[j];
     variance += slope[i] * gain[i];
@@ -142,37 +177,112 @@ Doubles Filter::mean_shares() const {
   Doubles shares(at_.size(), 0.0);
   for (const Row& row : rows_) {
     const double total = priced(row, at_) * static_cast<double>(rows_.size());
-    const double common = at_[0] + at_[drift_of(row)];
+    const double common = at_[0];
     for (const auto& [place, ms] : row.priced_ms) shares[place + 1] += ms * std::exp(at_[place + 1] + common) / total;
   }
   shares[0] = 1;
   return shares;
 }
 
-// The common factor is that of the operators as the measured plans mix them, which is what is known best; the
-// operators' own are relative to it.
-Calibration Filter::run() {
-  begin();
+void Filter::run(const Given& given, std::optional<std::size_t> left_out) {
+  begin(given);
   linearized_ = at_;
+  drifts_.assign(observations_, 0.0);
   for (int pass = 0; pass < kPasses; ++pass) {
-    begin();
-    for (const Row& row : rows_) take(row);
+    begin(given);
+    Doubles drifts(observations_, 0.0);
+    const Row* before = nullptr;
+    for (const Row& row : rows_) {
+      if (left_out == row.observation) continue;
+      if (before != nullptr && before->observation != row.observation) next_drift();
+      take(row);
+      drifts[row.observation] = at_[drift()];
+      before = &row;
+    }
     linearized_ = at_;
+    drifts_ = std::move(drifts);
   }
+}
+
+// The common factor is as sure as that of the operators as the measured plans mix them, which is what is known best.
+Calibration Filter::learnt() const {
   const Doubles shares = mean_shares();
-  double common = 0;
-  double variance = 0;
+  double variance = kPriceNoise * kPriceNoise;
   for (std::size_t i = 0; i < at_.size(); ++i) {
-    common += shares[i] * at_[i];
     for (std::size_t j = 0; j < at_.size(); ++j) variance += shares[i] * covariance_[i][j] * shares[j];
   }
   Calibration learnt = prior_;
-  learnt.computation = {std::exp(common), std::sqrt(std::max(variance, 0.0) + kPriceNoise * kPriceNoise)};
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    const double of_key = std::max(covariance_[i + 1][i + 1], 0.0);
-    learnt.operators[keys_[i]] = {std::exp(at_[i + 1] - (common - at_[0])), std::sqrt(of_key)};
+    if (given_[i] != 0) {
+      learnt.operators[keys_[i]] = {std::exp(at_[i + 1]), std::sqrt(std::max(covariance_[i + 1][i + 1], 0.0))};
+    } else {
+      variance += std::pow(shares[i + 1] * prior_of(i).log_sigma, 2);
+    }
   }
+  learnt.computation = {std::exp(at_[0]), std::sqrt(std::max(variance, 0.0))};
   return learnt;
+}
+
+std::vector<std::size_t> Filter::surest() const {
+  std::vector<double> sigmas;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const double moved = std::abs(at_[i + 1] - std::log(prior_of(i).value));
+    sigmas.push_back(moved / std::sqrt(std::max(covariance_[i + 1][i + 1], 1e-12)));
+  }
+  std::vector<std::size_t> order(keys_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return sigmas[a] > sigmas[b]; });
+  return order;
+}
+
+double Filter::error(std::size_t observation) const {
+  double sum = 0;
+  double stages = 0;
+  for (const Row& row : rows_) {
+    if (row.observation != observation) continue;
+    sum += std::abs(priced(row, at_) / row.measured_ms - 1);
+    ++stages;
+  }
+  return sum / stages;
+}
+
+double Filter::noise() const {
+  double squares = 0;
+  for (const Row& row : rows_) squares += row.sigma * row.sigma;
+  return std::sqrt(squares / static_cast<double>(rows_.size()));
+}
+
+std::set<std::size_t> Filter::told() const {
+  std::set<std::size_t> told;
+  for (const Row& row : rows_) told.insert(row.observation);
+  return told;
+}
+
+LeftOutErrors left_out_errors(Filter& filter, const Given& given) {
+  LeftOutErrors errors;
+  for (const std::size_t i : filter.told()) {
+    filter.run(given, i);
+    errors.push_back(filter.error(i));
+  }
+  return errors;
+}
+
+// Of the operators, the surest to have a factor: so many, halved again and again, as foretell best.
+Given choose_operators(Filter& filter, LeftOutErrors& errors) {
+  const std::size_t all = filter.operators();
+  filter.run(Given(all, 1));
+  const std::vector<std::size_t> order = filter.surest();
+  Given best(all, 0);
+  errors = left_out_errors(filter, best);
+  for (std::size_t count = all; count > 0; count /= 2) {
+    Given given(all, 0);
+    for (std::size_t i = 0; i < count; ++i) given[order[i]] = 1;
+    LeftOutErrors with = left_out_errors(filter, given);
+    if (mean(with) >= mean(errors)) continue;
+    best = std::move(given);
+    errors = std::move(with);
+  }
+  return best;
 }
 
 }  // namespace
@@ -191,19 +301,33 @@ bool is_simple_sum(const Plan& plan) {
   return true;
 }
 
-Calibration learn_operators(const CostTable& table, const std::vector<Observation>& observations,
-                            const Calibration& prior) {
+OperatorFactors learn_operators(const CostTable& table, const std::vector<Observation>& observations,
+                                const Calibration& prior) {
   Filter filter(table.tables(), prior);
   for (const Observation& seen : observations) {
-    if (!is_simple_sum(seen.plan)) continue;
-    const std::size_t stages = std::min(seen.measured_pass_ms.size(), seen.plan.stages.size());
+    const std::size_t stages =
+        is_simple_sum(seen.plan) ? std::min(seen.measured_pass_ms.size(), seen.plan.stages.size()) : 0;
     for (std::size_t s = 0; s < stages; ++s) {
       const double measured = seen.measured_pass_ms[s];
       if (std::isfinite(measured) && measured > 0) filter.add(seen, s);
     }
     filter.next_observation();
   }
-  return filter.empty() ? prior : filter.run();
+  OperatorFactors factors{prior, {}};
+  if (filter.told().size() < 2) return factors;
+  LeftOutErrors before;
+  filter.begin(Given(filter.operators(), 0));
+  for (const std::size_t i : filter.told()) before.push_back(filter.error(i));
+  LeftOutErrors after;
+  const Given given = choose_operators(filter, after);
+  if (!falls(before, after, filter.noise())) return factors;
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    filter.run(given, i);
+    factors.without.push_back(filter.learnt());
+  }
+  filter.run(given);
+  factors.learnt = filter.learnt();
+  return factors;
 }
 
 }  // namespace trimtab::tuner

@@ -6,8 +6,10 @@
 // with normal priors on a, the common factor, on d, what the machine was faster or slower while this plan ran, and on
 // each u_o. The rows are taken in one after the other (an extended
 // Kalman filter without a process, linear in the logarithm of the pass time), twice, so that the shares of operators in
-// a stage are those of the result. Pure.
+// a stage are those of the result. Plans are left out one by one, and of the operators those are given a factor, the
+// surest first, with which the passes of the plan that is left out are foretold best. Pure.
 
+#include <cstddef>
 #include <vector>
 
 #include "tuner/calibration.hpp"
@@ -19,9 +21,15 @@ namespace trimtab::tuner {
 // switches, or several stages on one device.
 [[nodiscard]] bool is_simple_sum(const Plan& plan);
 
-// `prior` with its common factor of computation and its operators' as the observations say; unchanged where none has
-// pass times. Plans whose passes are not simple sums teach nothing here.
-[[nodiscard]] Calibration learn_operators(const CostTable& table, const std::vector<Observation>& observations,
-                                          const Calibration& prior);
+struct OperatorFactors {
+  // The prior with its common factor of computation and operators' as the observations say.
+  Calibration learnt;
+  std::vector<Calibration> without;  // the same without the observation, by observation
+};
+
+// Nothing (`without` empty) where left out passes are foretold no better than by the prior. Plans whose passes are no
+// simple sums teach nothing here, and one plan alone does not.
+[[nodiscard]] OperatorFactors learn_operators(const CostTable& table, const std::vector<Observation>& observations,
+                                              const Calibration& prior);
 
 }  // namespace trimtab::tuner

@@ -8,6 +8,11 @@
 
 namespace trimtab::tuner {
 
+// Both sides' slowdown beyond 1, times a calibration's factor of overlap.
+[[nodiscard]] inline OverlapSlowdown scaled(const OverlapSlowdown& of, double factor) {
+  return {1 + factor * (of.computation - 1), 1 + factor * (of.communication - 1), of.measured};
+}
+
 class OverlappedPass {
  public:
   explicit OverlappedPass(const OverlapSlowdown& slowdown) : slowdown_(slowdown) {}

@@ -131,7 +131,7 @@ class Pass {
         computing_(calibration.computation.value),
         changing_(calibration.moving(CommunicationClass::kCollectives)),
         moving_(calibration.moving(CommunicationClass::kGradients)),
-        pass_(inputs.overlap) {}
+        pass_(scaled(inputs.overlap, calibration.overlap.value)) {}
 
   // Before the first operator of the pass.
   void begin(const OperatorPrice& first) {

@@ -149,9 +149,11 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   times.optimizer = sum(whole, 0, operators, &OperatorPrice::optimizer) * calibration.computation.value;
   times.gather_after = sum(whole, 0, operators, &OperatorPrice::after) * moving;
 
+  const OverlapSlowdown overlap = scaled(whole.overlap, calibration.overlap.value);
+  const OverlapSlowdown tensor_overlap = scaled(whole.tensor_overlap, calibration.overlap.value);
   forward_rounds(blocks_, rounds_);
-  share(whole.tensor_overlap);
-  OverlappedPass forward(whole.overlap);
+  share(tensor_overlap);
+  OverlappedPass forward(overlap);
   const auto fetch = [&](OverlappedPass& pass, std::size_t begin, std::size_t end) {
     if (whole.gathers) pass.fetch(sum(whole, begin, end, &OperatorPrice::gather) * moving);
   };
@@ -164,9 +166,9 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   times.forward_wait = forward.computation_end() - times.forward;
 
   backward_rounds(blocks_, schedule, rounds_);
-  share(whole.tensor_overlap);
+  share(tensor_overlap);
   const auto backward = [&](bool last) {
-    OverlappedPass pass(whole.overlap);
+    OverlappedPass pass(overlap);
     fetch(pass, spans_.back().ended, spans_.back().ended_to);
     for (std::size_t b = blocks_.size(); b-- > 0;) {
       const Span& span = spans_[b];

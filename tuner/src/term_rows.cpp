@@ -29,9 +29,11 @@ constexpr std::array<Wait, kCommunicationClasses> kWaits{{{&StepTerms::collectiv
 // At factors of 1.
 TimeRow row_at(const Calibration& at, double ms, const TimeSlopes& slopes, const Measurement& measured) {
   TimeRow row;
-  row.computation = slopes[0] / at.computation.value;
-  row.constant = ms - slopes[0] - slopes[1];
-  row.unclassed = slopes[1];
+  row.computation = slopes[kComputation] / at.computation.value;
+  row.overlap = slopes[kOverlap] / at.overlap.value;
+  row.bubble = slopes[kBubble] / at.bubble.value;
+  row.constant = ms - slopes[kComputation] - slopes[kCommunication] - slopes[kOverlap] - slopes[kBubble];
+  row.unclassed = slopes[kCommunication];
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     row.of_class[k] = slopes[place(k)] / (at.communication.value * at.classes[k].value);
     row.unclassed -= slopes[place(k)];
@@ -56,6 +58,10 @@ class StageWaits {
       slower = model.calibration();
       moving_[k] = under(slower.classes[k], slower);
     }
+    slower = model.calibration();
+    overlapping_ = now.overlap_share_ms > 0 ? under(slower.overlap, slower) : now;
+    slower = model.calibration();
+    idling_ = now.bubble_share_ms > 0 ? under(slower.bubble, slower) : now;
   }
 
   [[nodiscard]] TimeSlopes slopes(std::size_t stage, double StepTerms::*of) const {
@@ -63,11 +69,13 @@ class StageWaits {
       return (slower.stages[stage].terms.*of - now_.stages[stage].terms.*of) / kSlopeStep;
     };
     TimeSlopes result{};
-    result[0] = slope(computing_);
+    result[kComputation] = slope(computing_);
     for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
       result[place(k)] = slope(moving_[k]);
-      result[1] += result[place(k)];
+      result[kCommunication] += result[place(k)];
     }
+    result[kOverlap] = slope(overlapping_);
+    result[kBubble] = slope(idling_);
     return result;
   }
 
@@ -75,6 +83,8 @@ class StageWaits {
   const Prediction& now_;
   Prediction computing_;
   std::array<Prediction, kCommunicationClasses> moving_;
+  Prediction overlapping_;
+  Prediction idling_;
 };
 
 // Whether what was told of the stage can be of the step that was measured.
@@ -107,7 +117,7 @@ bool shards_passes(const Stage& stage) {
 
 // All stages' waits of one class are one measurement of it: of one step, with one plan's peculiarities. A job that
 // does not mark what it waits for tells 0, which is no measurement.
-void add_rows_of(const NativeCostModel& model, const Observation& seen, const Prediction& now,
+void add_rows_of(const NativeCostModel& model, const Observation& seen, const Prediction& now, std::size_t observation,
                  const std::vector<std::size_t>& told, std::vector<TimeRow>& rows) {
   const StageWaits waits(model, seen.plan, now);
   const double noise_ms = seen.measured_ms * std::sqrt(static_cast<double>(told.size()));
@@ -119,6 +129,7 @@ void add_rows_of(const NativeCostModel& model, const Observation& seen, const Pr
       const double predicted = now.stages[s].terms.*wait.ms;
       rows.push_back(
           row_at(model.calibration(), predicted, waits.slopes(s, wait.ms), {measured.*wait.ms, wait.noise * noise_ms}));
+      rows.back().observation = observation;
     }
   }
 }
@@ -129,21 +140,44 @@ TimeSlopes parameters(const Calibration& calibration) {
   TimeSlopes all{std::log(calibration.computation.value), std::log(calibration.communication.value),
                  calibration.fixed_ms};
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) all[place(k)] = std::log(calibration.classes[k].value);
+  all[kOverlap] = std::log(calibration.overlap.value);
+  all[kBubble] = std::log(calibration.bubble.value);
+  return all;
+}
+
+void set_parameters(const TimeSlopes& at, Calibration& calibration) {
+  calibration.computation.value = std::exp(at[kComputation]);
+  calibration.communication.value = std::exp(at[kCommunication]);
+  calibration.fixed_ms = at[kFixed];
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(at[place(k)]);
+  calibration.overlap.value = std::exp(at[kOverlap]);
+  calibration.bubble.value = std::exp(at[kBubble]);
+}
+
+TimeSlopes factors(const TimeSlopes& at) {
+  TimeSlopes all{};
+  for (std::size_t i = 0; i < kTimeParameters; ++i) all[i] = i == kFixed ? at[i] : std::exp(at[i]);
   return all;
 }
 
 double TimeRow::model(const TimeSlopes& at) const {
   double moving = unclassed;
-  for (std::size_t k = 0; k < kCommunicationClasses; ++k) moving += of_class[k] * std::exp(at[place(k)]);
-  return computation * std::exp(at[0]) + moving * std::exp(at[1]) + constant + (is_step ? at[2] : 0);
+  for (std::size_t k = 0; k < kCommunicationClasses; ++k) moving += of_class[k] * at[place(k)];
+  return computation * at[kComputation] + moving * at[kCommunication] + overlap * at[kOverlap] + bubble * at[kBubble] +
+         constant + (is_step ? at[kFixed] : 0);
 }
 
 TimeSlopes TimeRow::slope(const TimeSlopes& at) const {
-  TimeSlopes slopes{computation * std::exp(at[0]), unclassed * std::exp(at[1]), is_step ? 1.0 : 0.0};
+  TimeSlopes slopes{};
+  slopes[kComputation] = computation * at[kComputation];
+  slopes[kCommunication] = unclassed * at[kCommunication];
+  slopes[kFixed] = is_step ? 1 : 0;
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
-    slopes[place(k)] = of_class[k] * std::exp(at[1] + at[place(k)]);
-    slopes[1] += slopes[place(k)];
+    slopes[place(k)] = of_class[k] * at[kCommunication] * at[place(k)];
+    slopes[kCommunication] += slopes[place(k)];
   }
+  slopes[kOverlap] = overlap * at[kOverlap];
+  slopes[kBubble] = bubble * at[kBubble];
   return slopes;
 }
 
@@ -157,7 +191,7 @@ void add_term_rows(const NativeCostModel& model, const std::vector<Observation>&
                    const std::vector<Prediction>& predictions, std::vector<TimeRow>& rows) {
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const std::vector<std::size_t> told = told_stages(observations[i], predictions[i]);
-    if (!told.empty()) add_rows_of(model, observations[i], predictions[i], told, rows);
+    if (!told.empty()) add_rows_of(model, observations[i], predictions[i], i, told, rows);
   }
 }
 

@@ -13,6 +13,9 @@ namespace trimtab::tuner {
 
 // The calibration's parameters of time, in their order.
 [[nodiscard]] TimeSlopes parameters(const Calibration& calibration);
+void set_parameters(const TimeSlopes& at, Calibration& calibration);
+// What the parameters make of times: factors, where a parameter is the logarithm of one.
+[[nodiscard]] TimeSlopes factors(const TimeSlopes& at);
 
 struct Measurement {
   double ms = 0;
@@ -23,11 +26,16 @@ struct TimeRow {
   double computation = 0;                                // ms at a factor of 1, as the rest
   double unclassed = 0;                                  // communication
   std::array<double, kCommunicationClasses> of_class{};  // less than 0 where a wait shrinks as others grow
+  double overlap = 0;
+  double bubble = 0;
   double constant = 0;
   double measured = 0;
   double noise = 0;
   bool is_step = false;  // else it has no part in the fixed time
+  double expected = 1;   // of a wait: its variance before anything is learnt (time_fit.hpp)
+  std::size_t observation = 0;
 
+  // Under factors(): the row's time, and its slopes by the parameters.
   [[nodiscard]] double model(const TimeSlopes& at) const;
   [[nodiscard]] TimeSlopes slope(const TimeSlopes& at) const;
 };

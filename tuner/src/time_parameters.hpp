@@ -8,10 +8,14 @@
 
 namespace trimtab::tuner {
 
+inline constexpr std::size_t kComputation = 0;
+inline constexpr std::size_t kCommunication = 1;
 inline constexpr std::size_t kFixed = 2;  // the one that is no logarithm
+inline constexpr std::size_t kOverlap = 3 + kCommunicationClasses;
+inline constexpr std::size_t kBubble = kOverlap + 1;
 
 [[nodiscard]] constexpr std::size_t place(std::size_t of_class) {
-  return kTimeParameters - kCommunicationClasses + of_class;
+  return 3 + of_class;
 }
 
 // Of two times with these slopes: their covariance.

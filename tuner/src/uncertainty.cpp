@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bubble.hpp"
 #include "sequence_costs.hpp"
 
 namespace trimtab::tuner {
@@ -40,9 +41,9 @@ Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_
           (times.gather_after - now.gather_after) / kSlopeStep};
 }
 
-// What the path has of a stage's own communication that is slower under `slower`.
-double on_path(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, std::size_t s) {
-  const Slopes slopes = slopes_of(slower, priced, s);
+// What the path has of times that are longer under `slower`.
+double on_path(const Slopes& slopes, const Calibration& slower, const PricedPlan& priced, const CriticalPath& path,
+               std::size_t s) {
   double ms = path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
               path.last_backwards[s] * slopes.last_backward;
   if (path.end_stage == static_cast<std::int32_t>(s)) ms += slopes.tail - slopes.after;
@@ -51,26 +52,53 @@ double on_path(const Calibration& slower, const PricedPlan& priced, const Critic
   return ms;
 }
 
+// The same of the busiest stage.
+double on_busiest(const Slopes& slopes, const PricedPlan& priced, const BusiestSeat& busiest, std::size_t s) {
+  if (static_cast<std::int32_t>(s) % priced.seats != busiest.seat) return 0;
+  return priced.microbatches * slopes.forward + (priced.microbatches - 1) * slopes.backward + slopes.tail;
+}
+
+// The critical path, and what a bubble's factor adds to it.
+double in_step(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, const Bubble& bubble,
+               std::size_t s) {
+  const Slopes slopes = slopes_of(slower, priced, s);
+  const double ms = on_path(slopes, slower, priced, path, s);
+  if (bubble.stretch == 0) return ms;
+  return ms + bubble.stretch *
+                  (on_path(slopes, slower, priced, bubble.path, s) - on_busiest(slopes, priced, bubble.busiest, s));
+}
+
 Calibration slower_by(Calibration calibration, CommunicationClass of) {
   calibration.classes[static_cast<std::size_t>(of)].value *= 1 + kSlopeStep;
   return calibration;
 }
 
+bool slows_down(const StageInputs& inputs) {
+  const auto beyond_one = [](const OverlapSlowdown& of) { return of.computation > 1 || of.communication > 1; };
+  return beyond_one(inputs.overlap) || beyond_one(inputs.tensor_overlap);
+}
+
 // Adds a stage's own communication. A stage mostly has one class of it, and then nothing more is to be found out.
-void add_stage(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path, std::size_t s,
-               Shares& shares) {
+void add_stage(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path, const Bubble& bubble,
+               std::size_t s, Shares& shares) {
   Calibration slower = calibration;
   slower.communication.value *= 1 + kSlopeStep;
-  const double all = on_path(slower, priced, path, s);
+  const double all = in_step(slower, priced, path, bubble, s);
   shares.communication_ms += all;
   const bool synchronizes = priced.inputs[s].synchronizes;
   const bool changes = priced.sub_batches || !priced.inputs[s].change_forward.empty();
-  const auto of_class = [&](CommunicationClass of) { return on_path(slower_by(calibration, of), priced, path, s); };
+  const auto of_class = [&](CommunicationClass of) {
+    return in_step(slower_by(calibration, of), priced, path, bubble, s);
+  };
   const bool several =
       static_cast<int>(synchronizes) + static_cast<int>(changes) + static_cast<int>(priced.switched[s].has_value()) > 1;
   const auto share = [&](CommunicationClass of) { return std::max(0.0, several ? of_class(of) : all); };
   if (synchronizes) shares.by_class.gradients += share(CommunicationClass::kGradients);
   if (changes) shares.by_class.collectives += share(CommunicationClass::kCollectives);
+  if (!slows_down(priced.inputs[s])) return;
+  slower = calibration;
+  slower.overlap.value *= 1 + kSlopeStep;
+  shares.overlap_ms += std::max(0.0, in_step(slower, priced, path, bubble, s));
 }
 
 // A reduction of tied parameters that stands on the path.
@@ -236,19 +264,45 @@ void add_sub_batch_errors(const Calibration& calibration, const PricedPlan& pric
 
 }  // namespace
 
+Bubble bubble_of(const Calibration& calibration, PricedPlan& priced) {
+  Bubble bubble;
+  if (priced.pipeline.size() < 2) return bubble;
+  bubble.stretch = calibration.bubble.value - 1;
+  bubble.busiest = busiest_seat(priced.pipeline, priced.seats, priced.microbatches);
+  const std::vector<PipelineStage> pipeline = priced.pipeline;
+  const std::vector<HalfPass> halves = priced.halves;
+  send_at_once(priced.pipeline, priced.halves);
+  if (bubble.stretch == 0 && !priced.by_graph()) {
+    PipelineScratch scratch;
+    bubble.step.end_ms = simulate(priced.pipeline.data(), static_cast<std::int32_t>(priced.pipeline.size()),
+                                  priced.microbatches, priced.kind, scratch, priced.ties, priced.sliced());
+  } else {
+    bubble.step = record_step(priced);
+    bubble.path = critical_path(priced, bubble.step);
+  }
+  priced.pipeline = pipeline;
+  priced.halves = halves;
+  bubble.ms = bubble_ms(bubble.busiest, bubble.step.end_ms);
+  return bubble;
+}
+
 Shares critical_shares(const Calibration& calibration, const PricedPlan& priced, const RecordedStep& step,
-                       const CriticalPath& path) {
+                       const CriticalPath& path, const Bubble& bubble) {
   Shares shares;
-  shares.communication_ms = shares.by_class.gradients = tied_ms(priced, step, path);
+  shares.bubble_ms = calibration.bubble.value * bubble.ms;
+  shares.step_ms = step.end_ms + bubble.stretch * bubble.ms;
+  shares.communication_ms = tied_ms(priced, step, path);
+  if (bubble.stretch != 0) shares.communication_ms += bubble.stretch * tied_ms(priced, bubble.step, bubble.path);
+  shares.by_class.gradients = shares.communication_ms;
   for (std::size_t s = 0; s < priced.shapes.size(); ++s) {
     double sent = path.transfers[s] * priced.pipeline[s].transfer;
     if (path.half_transfers[s] > 0) sent += path.half_transfers[s] * priced.halves[s].transfer;
     shares.communication_ms += sent;
     shares.by_class.transfers += sent;
-    add_stage(calibration, priced, path, s, shares);
+    add_stage(calibration, priced, path, bubble, s, shares);
   }
-  shares.communication_ms = std::clamp(shares.communication_ms, 0.0, step.end_ms);
-  shares.computation_ms = step.end_ms - shares.communication_ms;
+  shares.communication_ms = std::clamp(shares.communication_ms, 0.0, shares.step_ms);
+  shares.computation_ms = shares.step_ms - shares.communication_ms;
   return shares;
 }
 
@@ -276,7 +330,8 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   add_overlap_errors(calibration, priced.inputs[end], priced.times[end], errors);
   errors.add_alone(calibration.residual_sigma * iteration_ms);
   const TimeSlopes slopes{shares.computation_ms,       shares.communication_ms,   1,
-                          shares.by_class.collectives, shares.by_class.gradients, shares.by_class.transfers};
+                          shares.by_class.collectives, shares.by_class.gradients, shares.by_class.transfers,
+                          shares.overlap_ms,           shares.bubble_ms};
   return std::sqrt(errors.variance() + std::max(0.0, covariance(calibration, slopes, slopes)));
 }
 

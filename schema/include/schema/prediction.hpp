@@ -89,6 +89,10 @@ struct Prediction {
   double computation_share_ms = 0;
   double communication_share_ms = 0;
   CommunicationShares communication_shares;  // by class, parts of that; all 0 where a model does not say
+  // What of iteration_ms scales with the slowdown of overlap beyond 1, a part of the above; and what with the busiest
+  // stage's idle time, with which other stages' parts of the above scale, too. 0 where a model does not say.
+  double overlap_share_ms = 0;
+  double bubble_share_ms = 0;
   bool feasible = true;
   std::string infeasible_reason;  // which stage, which resource, by how much; kNotPriced; empty when feasible
   std::vector<StagePrediction> stages;
