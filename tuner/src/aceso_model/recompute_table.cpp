@@ -1,80 +1,79 @@
 #include "recompute_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab::tuner::aceso {
 namespace {
 
-struct Recomputed {
-  const Tables& tables;
-  GroupSet taken;
-
-  [[nodiscard]] bool is_taken(std::int32_t op) const {
-    return op >= 0 && ((taken >> tables.facts(op).group) & 1U) != 0;
-  }
-  [[nodiscard]] bool operator()(std::int32_t op) const {
-    return op < tables.operators() && (is_taken(op) || is_taken(op - 1));
-  }
-  [[nodiscard]] bool saves(std::int32_t op) const { return (*this)(op) && (*this)(op + 1); }
-};
-
-bool ends_a_run(const Folding& folding, const Folding::Region& region, const Recomputed& recomputed) {
-  for (std::int32_t at = region.middle(); at < region.tail(); ++at) {
-    const std::int32_t op = folding.operator_at(at);
-    if (!recomputed.saves(op) || recomputed.tables.keeps_output(op)) return true;
-  }
-  return false;
+GroupSet bit_of(const Tables& tables, std::int32_t op) {
+  if (op < 0 || static_cast<std::size_t>(tables.facts(op).group) >= kMaxGroups) return 0;
+  return GroupSet{1} << tables.facts(op).group;
 }
 
 }  // namespace
 
-bool serves(const Folding& folding, const Tables& tables, GroupSet taken) {
-  const auto& regions = folding.regions();
+RecomputePlaces::RecomputePlaces(const Tables& tables, Folding folding) : folding_(std::move(folding)) {
+  for (std::int32_t at = 0; at < folding_.places(); ++at) {
+    const std::int32_t op = folding_.operator_at(at);
+    const OperatorFacts& of = tables.facts(op);
+    const bool is_last = op + 1 == tables.operators();
+    facts_.push_back({bit_of(tables, op - 1) | bit_of(tables, op),
+                      is_last ? 0 : bit_of(tables, op) | bit_of(tables, op + 1), of.kind, of.name.activation_factor,
+                      tables.keeps_output(op)});
+  }
+}
+
+bool RecomputePlaces::serve(GroupSet taken) const {
+  const auto& regions = folding_.regions();
   return std::all_of(regions.begin(), regions.end(), [&](const Folding::Region& region) {
-    return region.skipped == 0 || ends_a_run(folding, region, {tables, taken});
+    if (region.skipped == 0) return true;
+    return std::any_of(facts_.begin() + region.middle(), facts_.begin() + region.tail(),
+                       [&](const Facts& of) { return !of.saves(taken) || of.keeps_output; });
   });
 }
 
-RecomputeTable::RecomputeTable(const Tables& tables, const Folding& folding, const SettingTable& setting,
-                               GroupSet taken)
-    : folding_(folding), taken_(taken) {
-  const std::int32_t count = folding.places();
-  const Recomputed recomputed{tables, taken};
-  std::vector<double> runs(static_cast<std::size_t>(count), 0);
-  run_end_.assign(static_cast<std::size_t>(count), -1);
-  sums_.assign(static_cast<std::size_t>(count) + 1, {});
-  periods_.assign(folding.regions().size(), {});
+RecomputeTable::RecomputeTable(const RecomputePlaces& places, const SettingTable& setting, GroupSet taken)
+    : folding_(places.folding()), taken_(taken) {
+  const auto count = static_cast<std::size_t>(folding_.places());
+  sums_.reserve(count + 1);
+  run_end_.reserve(count);
+  periods_.resize(folding_.regions().size());
+  std::vector<double> runs(count, 0);
+  auto region = folding_.regions().begin();
+  Sums sums;
   double run = 0;
-  std::int32_t run_begin = -1;
-  const auto close = [&](std::int32_t last) {
-    for (std::int32_t i = run_begin; run_begin >= 0 && i <= last; ++i) run_end_[i] = last;
-    run_begin = -1;
-    run = 0;
+  // Of each run the last operator says for all of it where it ends.
+  const auto close = [this](std::size_t end) {
+    while (run_end_.size() < end) run_end_.push_back(static_cast<std::int32_t>(end) - 1);
   };
-  for (std::int32_t at = 0; at < count; ++at) {
-    const std::int32_t op = folding.operator_at(at);
-    const Row& row = setting.rows[tables.facts(op).kind];
-    Sums next = sums_[at];
-    if (recomputed(op)) next.time += row.forward;
-    if (recomputed.saves(op)) {
-      const double mib = row.activation * tables.facts(op).name.activation_factor;
-      const bool kept = tables.keeps_output(op);
-      if (run_begin < 0) run_begin = at;
-      run += mib;
-      runs[at] = run;
-      next.back += mib;
-      if (!kept) next.saved += mib;
-      if (kept) close(at);
+  for (std::size_t at = 0; at < count; ++at) {
+    const RecomputePlaces::Facts& of = places.facts()[at];
+    const Row& row = setting.rows[of.kind];
+    while ((region + 1)->base <= static_cast<std::int32_t>(at)) ++region;
+    sums_.push_back(sums);
+    if (of.recomputed(taken)) sums.time += row.forward;
+    if (of.saves(taken)) {
+      const double mib = row.activation * of.activation_factor;
+      runs[at] = run += mib;
+      sums.back += mib;
+      if (!of.keeps_output) sums.saved += mib;
+      if (of.keeps_output) {
+        close(at + 1);
+        run = 0;
+      }
     } else {
-      close(at - 1);
+      close(at);
+      run_end_.push_back(-1);
+      run = 0;
     }
-    sums_[at + 1] = next;
-    const std::int32_t index = folding.place(op).region;
-    const Folding::Region& region = folding.regions()[index];
-    if (region.skipped > 0 && at + 1 == region.tail()) add_skipped(region, sums_[at + 1], periods_[index]);
+    if (region->skipped > 0 && static_cast<std::int32_t>(at) + 1 == region->tail()) {
+      add_skipped(*region, sums, periods_[static_cast<std::size_t>(region - folding_.regions().begin())]);
+    }
   }
-  close(count - 1);
-  run_ = RangeMax(std::move(runs));
+  sums_.push_back(sums);
+  close(count);
+  run_ = RangeMax(runs);
 }
 
 // The sums before the tail count the whole middle, of which one period has been added up.

@@ -14,14 +14,35 @@ namespace trimtab::tuner::aceso {
 using GroupSet = std::uint64_t;  // a bit for each name group; models of more than 64 names do not use these tables
 inline constexpr std::size_t kMaxGroups = 64;
 
-// Whether sums and runs over the folding's places are those over all operators: where a run of saved activations ends
-// in every period that it leaves out.
-[[nodiscard]] bool serves(const Folding& folding, const Tables& tables, GroupSet taken);
+// What tables need of a folding's places, whatever is taken. Immutable once built; any thread.
+class RecomputePlaces {
+ public:
+  RecomputePlaces(const Tables& tables, Folding folding);
+
+  struct Facts {
+    GroupSet here = 0;  // taken, one of these has the operator recomputed
+    GroupSet next = 0;  // and of these the one behind it
+    std::int32_t kind = 0;
+    double activation_factor = 0;
+    bool keeps_output = false;
+    [[nodiscard]] bool recomputed(GroupSet taken) const { return (taken & here) != 0; }
+    [[nodiscard]] bool saves(GroupSet taken) const { return (taken & here) != 0 && (taken & next) != 0; }
+  };
+  [[nodiscard]] const Folding& folding() const { return folding_; }
+  [[nodiscard]] const std::vector<Facts>& facts() const { return facts_; }
+  // Whether sums and runs over the places are those over all operators: where a run of saved activations ends in every
+  // period that the folding leaves out.
+  [[nodiscard]] bool serve(GroupSet taken) const;
+
+ private:
+  Folding folding_;
+  std::vector<Facts> facts_;
+};
 
 class RecomputeTable {
  public:
-  // `folding` must outlive this and be one that serves() the groups.
-  RecomputeTable(const Tables& tables, const Folding& folding, const SettingTable& setting, GroupSet taken);
+  // `places` must outlive this and be ones that serve() the groups.
+  RecomputeTable(const RecomputePlaces& places, const SettingTable& setting, GroupSet taken);
 
   struct Sums {
     double time = 0;   // us of recomputed operators

@@ -126,8 +126,8 @@ void Tables::add_sums(SettingTable table) {
     forward_reserve.push_back(row.forward_reserve);
     backward_reserve.push_back(row.backward_reserve);
   }
-  table.forward_reserve = RangeMax(std::move(forward_reserve));
-  table.backward_reserve = RangeMax(std::move(backward_reserve));
+  table.forward_reserve = RangeMax(forward_reserve);
+  table.backward_reserve = RangeMax(backward_reserve);
   settings_.push_back(std::move(table));
 }
 

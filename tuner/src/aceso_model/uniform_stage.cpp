@@ -30,8 +30,8 @@ struct RunWalk {
 UniformStages::UniformStages(const Tables& tables)
     : tables_(tables),
       repetition_(find_repetition(tables)),
-      folded_(repetition_, true),
-      plain_(repetition_, false),
+      folded_(tables, Folding(repetition_, true)),
+      plain_(tables, Folding(repetition_, false)),
       group_count_(static_cast<std::int32_t>(tables.groups().size())),
       rule_(tables) {
   const auto& groups = tables.groups();
@@ -173,10 +173,9 @@ void UniformStages::take(const UniformStage& stage, std::int32_t index, double e
 }
 
 void UniformStages::add_to_pieces(std::int32_t setting, std::int32_t group, std::int32_t last) {
-  const GroupSet bit = GroupSet{1} << group;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece old = pieces_[i];
-    pieces_[i].table = recompute_table(setting, old.table->taken() | bit);
+    pieces_[i].taken = with(setting, *old.taken, group);
     if (old.last == last) return;
     if (old.last < last) continue;
     pieces_[i].last = last;
@@ -194,7 +193,7 @@ UniformStages::Effect UniformStages::effect(const UniformStage& stage) const {
     return piece;
   };
   const auto taken = [&](std::int32_t op) {
-    return op >= stage.begin && ((pieces_[piece_of(op)].table->taken() >> tables_.facts(op).group) & 1U) != 0;
+    return op >= stage.begin && ((pieces_[piece_of(op)].taken->table.taken() >> tables_.facts(op).group) & 1U) != 0;
   };
   const auto recomputed = [&](std::int32_t op) { return taken(op) || taken(op - 1); };
   Effect effect;
@@ -207,7 +206,7 @@ UniformStages::Effect UniformStages::effect(const UniformStage& stage) const {
   };
   std::int32_t first = stage.begin;
   for (const Piece& piece : pieces_) {
-    const RecomputeTable& table = *piece.table;
+    const RecomputeTable& table = piece.taken->table;
     if (recomputed(first)) effect.time += setting.rows[tables_.facts(first).kind].forward;
     effect.time += table.before(piece.last + 1).time - table.before(first + 1).time;
     edge(first);
@@ -235,12 +234,20 @@ UniformStages::Effect UniformStages::effect(const UniformStage& stage) const {
   return effect;
 }
 
-const RecomputeTable* UniformStages::recompute_table(std::int32_t setting, GroupSet taken) {
-  std::unique_ptr<RecomputeTable>& table = recompute_tables_[setting][taken];
-  if (table) return table.get();
-  const Folding& folding = serves(folded_, tables_, taken) ? folded_ : plain_;
-  table = std::make_unique<RecomputeTable>(tables_, folding, tables_.table(setting), taken);
-  return table.get();
+UniformStages::TakenTable* UniformStages::recompute_table(std::int32_t setting, GroupSet taken) {
+  std::unique_ptr<TakenTable>& known = recompute_tables_[setting][taken];
+  if (known) return known.get();
+  const RecomputePlaces& places = folded_.serve(taken) ? folded_ : plain_;
+  known = std::make_unique<TakenTable>(
+      TakenTable{RecomputeTable(places, tables_.table(setting), taken),
+                 std::vector<TakenTable*>(static_cast<std::size_t>(group_count_), nullptr)});
+  return known.get();
+}
+
+UniformStages::TakenTable* UniformStages::with(std::int32_t setting, TakenTable& taken, std::int32_t group) {
+  TakenTable*& next = taken.with[group];
+  if (next == nullptr) next = recompute_table(setting, taken.table.taken() | GroupSet{1} << group);
+  return next;
 }
 
 }  // namespace trimtab::tuner::aceso

@@ -46,9 +46,13 @@ class UniformStages {
   [[nodiscard]] StageParts parts(const UniformStage& stage, std::vector<std::uint8_t>& recompute) const;
 
  private:
+  struct TakenTable {
+    RecomputeTable table;
+    std::vector<TakenTable*> with;  // by group, where that is taken too; null until it was asked for
+  };
   struct Piece {  // operators up to `last` that share a set of taken groups
     std::int32_t last;
-    const RecomputeTable* table;
+    TakenTable* taken;
   };
   struct Effect {
     double time = 0, saved = 0, peak = 0;
@@ -70,7 +74,8 @@ class UniformStages {
   void take(const UniformStage& stage, std::int32_t group, double excess);
   void add_to_pieces(std::int32_t setting, std::int32_t group, std::int32_t last);
   [[nodiscard]] Effect effect(const UniformStage& stage) const;
-  const RecomputeTable* recompute_table(std::int32_t setting, GroupSet taken);
+  TakenTable* recompute_table(std::int32_t setting, GroupSet taken);
+  TakenTable* with(std::int32_t setting, TakenTable& taken, std::int32_t group);
 
   struct Gain {
     std::int32_t group, count, first;
@@ -80,12 +85,12 @@ class UniformStages {
 
   const Tables& tables_;
   Repetition repetition_;
-  Folding folded_, plain_;
+  RecomputePlaces folded_, plain_;
   std::int32_t group_count_ = 0;
   bool aligned_ = true;               // no layout changes between neighbours of one split
   bool tabulated_ = true;             // few enough names, each of one kind
   std::vector<std::int32_t> before_;  // members of each group before an operator: operator, group
-  std::vector<std::unordered_map<GroupSet, std::unique_ptr<RecomputeTable>>> recompute_tables_;  // by setting
+  std::vector<std::unordered_map<GroupSet, std::unique_ptr<TakenTable>>> recompute_tables_;  // by setting
   RecomputeRule rule_;
   std::vector<OperatorSplit> splits_;
   std::vector<std::uint8_t> flags_;

@@ -10,11 +10,13 @@ namespace {
 constexpr double kGrowth = 1.08;  // of the cap, until there is a plan
 constexpr int kSteps = 64;
 constexpr std::ptrdiff_t kBeyond = 8;
+constexpr std::int32_t kPricesBetweenStops = 100;
 
 }  // namespace
 
 double PartitionSolver::time(std::int32_t begin, std::int32_t end, const StagePlace& place) {
   ++prices_;
+  ++asked_;
   return pricer_.times(position(begin), {&positions_[end], 1}, place)[0];
 }
 
@@ -76,6 +78,8 @@ PartitionSolver::Longest PartitionSolver::longest(std::int32_t left, std::int32_
         return best;
       }
     }
+    if (asked_ < kPricesBetweenStops) continue;
+    asked_ = 0;
     stopped_ = stopped_ || (stop_ && stop_());
   }
   if (best.stages[0].begin == best.stages[1].begin) best.stages[1] = {};

@@ -105,11 +105,12 @@ double SolverSearch::solve(Branch& branch, std::vector<std::int32_t> cuts, doubl
   });
 }
 
-void SolverSearch::pace(const std::vector<std::int32_t>& cuts, double tolerance, double most) {
+void SolverSearch::pace(const std::vector<std::int32_t>& cuts, double tolerance, const Reach& reach) {
   for (Branch* const branch : by_promise()) {
     if (run_.stopped()) return;
-    const bool far = branch->best() > most * progress_.best_ms() && !branch->pool.empty();
-    if (far || branch->floor >= progress_.best_ms()) continue;
+    const bool near = reach.from > 0 && branch->best() <= reach.from * progress_.best_ms();
+    const bool far = branch->best() > reach.to * progress_.best_ms() && !branch->pool.empty();
+    if (near || far || branch->floor >= progress_.best_ms()) continue;
     branch->solver->use_cuts(cuts, cuts_.layers());
     branch->solver->least_pace(progress_.best_ms(), tolerance, [&](const Partition& plan) {
       take(*branch, plan);
@@ -127,31 +128,60 @@ void SolverSearch::explore(const std::vector<std::int32_t>& cuts, double toleran
   for (Branch* const branch : by_promise()) refine(*branch);
 }
 
+void SolverSearch::go_on(std::span<const Part> parts) {
+  for (; parts_done_ < parts.size(); ++parts_done_) {
+    use(parts[parts_done_].effort);
+    parts[parts_done_].run();
+    if (run_.stopped()) return;
+  }
+}
+
 void SolverSearch::find_near_best() {
-  pace(cuts_.coarse(), kCoarseTolerance, std::numeric_limits<double>::infinity());
-  refine_near();
-  pace(run_.space().cuts, kFineTolerance, kFar);
-  refine_near();
-  vary();
-  settle();
+  using enum StagePricer::Effort;
+  const std::vector<std::int32_t>& all = run_.space().cuts;
+  const Part parts[] = {
+      {kFull, [this] { pace(cuts_.coarse(), kCoarseTolerance, {}); }},
+      {kFull, [this] { refine_near(); }},
+      {kFull,
+       [&] {
+         pace(all, kFinerTolerance, {0, kFar});
+       }},
+      {kFull, [this] { refine_near(); }},
+      {kFull,
+       [&] {
+         pace(all, kFineTolerance, {0, kFar});
+       }},
+      {kFull, [this] { refine_near(); }},
+      {kFull, [this] { vary(); }},
+      {kFull, [this] { settle(); }},
+  };
+  go_on(parts);
 }
 
 void SolverSearch::find_near_best_of_some() {
-  use(StagePricer::Effort::kLeast);
-  pace(cuts_.coarse(), kCoarseTolerance, std::numeric_limits<double>::infinity());
-  refine_near();
-  use(StagePricer::Effort::kLess);
-  pace(cuts_.coarse(), kCoarseTolerance, std::numeric_limits<double>::infinity());
-  refine_near();
-  use(StagePricer::Effort::kFull);
-  refine_near();
-  use(StagePricer::Effort::kLess);
-  pace(run_.space().cuts, kFineTolerance, kFarOfSome);
-  refine_near();
-  vary();
-  use(StagePricer::Effort::kFull);
-  refine_near();
-  vary();
+  using enum StagePricer::Effort;
+  const std::vector<std::int32_t>& all = run_.space().cuts;
+  // Microbatches that one split for each stage leaves far behind seldom end near the best, and take as long: late.
+  const Part parts[] = {
+      {kLeast, [this] { pace(cuts_.coarse(), kCoarseTolerance, {}); }},
+      {kLeast, [this] { refine_near(); }},
+      {kLess,
+       [this] {
+         pace(cuts_.coarse(), kCoarseTolerance, {0, kFarOfSome});
+       }},
+      {kLess, [this] { refine_near(); }},
+      {kFull, [this] { refine_near(); }},
+      {kLess, [this] { pace(cuts_.coarse(), kCoarseTolerance, {kFarOfSome}); }},
+      {kLess,
+       [&] {
+         pace(all, kFineTolerance, {0, kFarOfSome});
+       }},
+      {kLess, [this] { refine_near(); }},
+      {kLess, [this] { vary(); }},
+      {kFull, [this] { refine_near(); }},
+      {kFull, [this] { vary(); }},
+  };
+  go_on(parts);
 }
 
 void SolverSearch::prove() {

@@ -4,7 +4,10 @@
 // other orders of devices, and then every cut with a proof. What they find goes to the run.
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "branch.hpp"
@@ -29,9 +32,9 @@ class SolverSearch {
   [[nodiscard]] bool cut_short() const { return cut_short_; }
 
   // Short slowest stages over whole layers and then over every cut, each count of stages by itself; then other orders
-  // of devices near those.
+  // of devices near those. Called again after the run's limit ended it, it goes on where it was.
   void find_near_best();
-  // The same where a stage has so many ways to run that it takes long to see them all.
+  // The same where a stage has so many ways to run that it takes long to see them all. A search calls one of the two.
   void find_near_best_of_some();
   // For solvers that only estimate: whole layers, and ever finer cuts around the best plans.
   void explore();
@@ -43,7 +46,18 @@ class SolverSearch {
   [[nodiscard]] double floor() const;
 
  private:
+  struct Part {
+    StagePricer::Effort effort;
+    std::function<void()> run;
+  };
+  // Branches whose best is so many times the best of all.
+  struct Reach {
+    double from = 0, to = std::numeric_limits<double>::infinity();
+  };
+
   void open_branches();
+  // Those parts that are not done.
+  void go_on(std::span<const Part> parts);
   // Those with good plans first, then those of low floors.
   [[nodiscard]] std::vector<Branch*> by_promise() const;
   // Hands a plan of the solver to the search; false where it may not be an answer.
@@ -55,8 +69,8 @@ class SolverSearch {
   [[nodiscard]] bool gave_up();
   void use(StagePricer::Effort effort);
   double solve(Branch& branch, std::vector<std::int32_t> cuts, double beat, double tolerance);
-  // Plans of a short slowest stage for each count of stages, with microbatches whose best is not yet known or near.
-  void pace(const std::vector<std::int32_t>& cuts, double tolerance, double most);
+  // Plans of a short slowest stage for each count of stages, with microbatches whose best is not yet known or in reach.
+  void pace(const std::vector<std::int32_t>& cuts, double tolerance, const Reach& reach);
   // All branches over these cuts, and then finer cuts for the most promising sequences of devices.
   void explore(const std::vector<std::int32_t>& cuts, double tolerance);
 
@@ -79,6 +93,7 @@ class SolverSearch {
   std::vector<std::unique_ptr<Branch>> branches_;
   std::uint64_t estimated_at_best_ = 0;
   bool cut_short_ = false;
+  std::size_t parts_done_ = 0;  // of finding plans near the best
 };
 
 // Of the cuts that a refined plan may still gain, relative.

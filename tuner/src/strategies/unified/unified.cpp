@@ -58,7 +58,6 @@ class Unified {
     const auto after = static_cast<double>(planners.size() - before);
     run_.limit(first ? 1 - after / unified::kParts : run_.spent() + unified::kOwnShare);
     search_alone();
-    alone_cut_short_ = run_.stopped();
     run_.limit(1);
     if (met()) return;
     ask_planners(planners.subspan(before), paper, start);
@@ -98,9 +97,10 @@ class Unified {
       if (!met() && run_.has_shares() && progress_.best()) go_on_from_best();
       if (!met()) solve_stages(1);
     } else if (solver_.exact()) {
+      solver_.find_near_best();
       prove();
     } else {
-      if (alone_cut_short_) solver_.find_near_best_of_some();
+      solver_.find_near_best_of_some();
       climb({kOperatorRelatives, true});
       solver_.prove();
       climb({kOperatorRelatives, true});
@@ -230,8 +230,7 @@ class Unified {
   double floor_ms_ = 0;
   bool all_priced_ = false;
   bool cut_short_ = false;  // before every plan was priced
-  bool alone_cut_short_ = false;
-  bool proven_ = false;  // by a planner
+  bool proven_ = false;     // by a planner
 };
 
 }  // namespace
