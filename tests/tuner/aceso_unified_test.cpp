@@ -237,7 +237,7 @@ TEST_CASE("a price under the aceso model allocates nothing once everything has b
   }
 }
 
-TEST_CASE("unified reaches the published optima and proves them") {
+TEST_CASE("unified reaches the published optima and proves them", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::Optimum& optimum : peer::optima(*folder)) {
@@ -262,7 +262,7 @@ TEST_CASE("unified reaches the published optima and proves them") {
   }
 }
 
-TEST_CASE("a search over 1,024 layers ends by itself, says that it proves nothing, and has a good plan") {
+TEST_CASE("a search over 1,024 layers ends by itself, says that it proves nothing, and has a good plan", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::Setting& setting : peer::settings(*folder)) {

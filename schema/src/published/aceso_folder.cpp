@@ -222,7 +222,7 @@ Status read_folder(Folder& folder, AcesoTables& tables, std::vector<std::string>
     } else if (parse_collective_file(name, collectives)) {
       TRIMTAB_TRY_STATUS(read_collectives(folder, name, collectives, tables.collectives));
     } else if (name.ends_with(".csv") && name != kIntraFile && name != kInterFile) {
-      remarks.push_back(folder.path + "/" + name + ": not a name that Aceso's profiler gives: not read");
+      remarks.push_back(folder.path + "/" + valid_text(name) + ": not a name that Aceso's profiler gives: not read");
     }
   }
   if (files == 0) return nothing_found(folder);

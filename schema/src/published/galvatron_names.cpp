@@ -75,7 +75,10 @@ bool parse_model_file(std::string_view name, std::string_view prefix, GalvatronM
 bool parse_plan_file(std::string_view name, GalvatronPlanFile& file) {
   constexpr std::string_view kPrefix = "galvatron_config_";
   const std::size_t nodes = name.find("nodes_");
+  // The end of the name tells plans apart and may have brackets.
+  const auto printed = [](char c) { return c > ' ' && c <= '~'; };
   if (!name.starts_with(kPrefix) || !name.ends_with(".json") || nodes == std::string_view::npos) return false;
+  if (!std::all_of(name.begin(), name.end(), printed)) return false;
   const std::size_t end = name.rfind('_', nodes);
   if (end == std::string_view::npos || end < kPrefix.size()) return false;
   file.model = std::string(name.substr(kPrefix.size(), end - kPrefix.size()));
