@@ -401,7 +401,8 @@ def write_link_probes() -> None:
 
 def published(form: str, files: dict) -> bytes:
     """A directory of files, as the target takes it apart."""
-    return form.encode() + b"\n" + b"".join(b"==== " + name.encode() + b"\n" + data + b"\n" for name, data in files.items())
+    line = lambda data: data if data.endswith(b"\n") else data + b"\n"
+    return form.encode() + b"\n" + b"".join(b"==== " + name.encode() + b"\n" + line(data) for name, data in files.items())
 
 
 GPT_OPERATORS = (
