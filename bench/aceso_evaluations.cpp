@@ -9,6 +9,7 @@
 #include "aceso_model/aceso_evaluator.hpp"
 #include "base/random.hpp"
 #include "plan_space.hpp"
+#include "skipping.hpp"
 #include "tuner/aceso_cost_model.hpp"
 
 using namespace trimtab;         // NOLINT
@@ -47,7 +48,7 @@ void measure(const char* what, Evaluate&& evaluate) {
 
 int main() {
   const auto folder = peer::folder();
-  if (!folder) return 0;
+  if (!folder) return trimtab::test::say_skipped();
   const peer::World world = peer::world(*folder, {"gpt", "1_3B", 1, 4, 28000});
   const AcesoCostModel cost_model = AcesoCostModel::build(world.model, world.cluster, world.costs).value();
   const PlanSpace space = named_space("aceso", world.model, world.cluster, Knobs{}, 1).value();

@@ -19,7 +19,7 @@ target_include_directories(autopipe_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/sr
 foreach(name aceso_table aceso_variants aceso_evaluations)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
   target_link_libraries(${name} PRIVATE tuner nlohmann_json::nlohmann_json trimtab_warnings)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 
@@ -28,14 +28,14 @@ foreach(name cbc chains published)
   target_sources(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tests/tuner/oases/${name}.cpp)
 endforeach()
 target_link_libraries(oases_table PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
-target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(oases_table PRIVATE TRIMTAB_OASES_DATA="${PROJECT_SOURCE_DIR}/tests/tuner/oases")
 
 # Against Galvatron's published profiles; it says so and ends where they are absent.
 foreach(name galvatron_table galvatron_measured)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/galvatron/peer.cpp)
   target_link_libraries(${name} PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 

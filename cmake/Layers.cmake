@@ -62,12 +62,23 @@ function(layer_program)
 endfunction()
 
 # layer_test(NAME tests_x SOURCES ... LAYERS ... LIBRARIES ... [CASES ...]): a Catch2 binary, one CTest entry. CASES
-# chooses test cases by name or tag; all that are not hidden where it is absent.
+# chooses test cases by name or tag; all that are not hidden where it is absent. APART TAG...: cases of these tags are
+# entries of their own, NAME_TAG, which CTest calls skipped where they lack what they need (tests/skipping.hpp).
 function(layer_test)
-  cmake_parse_arguments(T "" "NAME" "SOURCES;LAYERS;LIBRARIES;INCLUDES;CASES" ${ARGN})
+  cmake_parse_arguments(T "" "NAME" "SOURCES;LAYERS;LIBRARIES;INCLUDES;CASES;APART" ${ARGN})
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE test_main ${T_LAYERS} ${T_LIBRARIES} trimtab_warnings)
   target_include_directories(${T_NAME} PRIVATE ${T_INCLUDES})
   reuse_precompiled_headers(${T_NAME} precompiled_for_tests)
-  add_test(NAME ${T_NAME} COMMAND ${T_NAME} ${T_CASES})
+  list(TRANSFORM T_APART REPLACE "(.+)" "~[\\1]" OUTPUT_VARIABLE others)
+  list(JOIN others "" others)
+  if(T_APART)
+    string(PREPEND others "~[.]")  # a choice of cases would run the hidden ones, too
+  endif()
+  add_test(NAME ${T_NAME} COMMAND ${T_NAME} ${T_CASES}${others})
+  set_tests_properties(${T_NAME} PROPERTIES SKIP_RETURN_CODE 77)
+  foreach(tag IN LISTS T_APART)
+    add_test(NAME ${T_NAME}_${tag} COMMAND ${T_NAME} "[${tag}]")
+    set_tests_properties(${T_NAME}_${tag} PROPERTIES SKIP_RETURN_CODE 77)
+  endforeach()
 endfunction()

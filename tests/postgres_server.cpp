@@ -15,12 +15,15 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <stdexcept>
+
+#include "skipping.hpp"
 
 namespace trimtab::test {
 
 namespace {
+
+constexpr const char* kNoServer = "no PostgreSQL server is installed (Debian: postgresql)";
 
 struct User {
   uid_t id;
@@ -84,12 +87,13 @@ int status_of(pid_t process) {
 
 PostgresServer* PostgresServer::shared() {
   static const std::unique_ptr<PostgresServer> server = make();
+  if (server == nullptr) skip(kNoServer);
   return server.get();
 }
 
 std::unique_ptr<PostgresServer> PostgresServer::make() {
   if (access(program("initdb").c_str(), X_OK) != 0) {
-    std::cerr << "skipped: no PostgreSQL server is installed (Debian: postgresql)\n";
+    skip(kNoServer);
     return nullptr;
   }
   std::unique_ptr<PostgresServer> server(new PostgresServer(new_directory()));

@@ -1,14 +1,13 @@
 // Where this program was built without libpq.
 
-#include <iostream>
-
 #include "postgres_server.hpp"
+#include "skipping.hpp"
 
 namespace trimtab::test {
 
 PostgresServer* PostgresServer::shared() {
-  static const bool said = static_cast<bool>(std::cerr << "skipped: built without libpq\n");
-  return said ? nullptr : nullptr;
+  skip("built without libpq");
+  return nullptr;
 }
 
 PostgresServer::~PostgresServer() = default;

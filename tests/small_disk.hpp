@@ -1,14 +1,15 @@
 #pragma once
 
-// A file system of a megabyte or a few for tests of full disks and of read-only places. Needs root (or CAP_SYS_ADMIN); without
-// it a test that uses one says so and ends.
+// A file system of a megabyte or a few for tests of full disks and of read-only places. Needs root (or CAP_SYS_ADMIN);
+// without it a test that uses one is skipped.
 
 #include <sys/mount.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "skipping.hpp"
 
 namespace trimtab::test {
 
@@ -17,7 +18,7 @@ class SmallDisk {
   explicit SmallDisk(const std::string& path, int megabytes = 1) : path_(path) {
     std::filesystem::create_directories(path);
     mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, ("size=" + std::to_string(megabytes) + "m").c_str()) == 0;
-    if (!mounted_) WARN("skipped: this user may not mount a file system");
+    if (!mounted_) skip("this user may not mount a file system");
   }
   ~SmallDisk() {
     if (mounted_) umount2(path_.c_str(), MNT_DETACH);

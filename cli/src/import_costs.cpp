@@ -91,7 +91,7 @@ std::string summary_text(const Published& published, std::uint64_t fresh, const 
 
 Result<int> import_published(const ImportArguments& arguments, Console& console) {
   // Everything is read and checked before anything is written.
-  TRIMTAB_TRY(Published published, read_published(arguments.format, arguments.paths));
+  TRIMTAB_TRY(Published published, read_published(arguments.format, arguments.paths, arguments.supplement));
   if (!arguments.fingerprint.empty()) {
     TRIMTAB_TRY_STATUS(adopt_fingerprint(arguments.database, arguments.fingerprint, published));
   }

@@ -5,17 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "schema/published.hpp"
 #include "verb.hpp"
 
 namespace trimtab::cli {
 
 struct ImportArguments {
   std::string format;
-  std::vector<std::string> paths;  // a directory, or files
+  std::vector<std::string> paths;  // directories, or files
   std::string database;            // made when missing; untouched when a file is malformed
   std::string documents;           // where to write models and clusters; empty = nowhere
   std::string fingerprint;  // of the database: store under it what was measured on the same hardware; empty = its own
   bool json = false;
+  ProfileSupplement supplement;  // what the files do not say
 };
 
 [[nodiscard]] Result<int> import_published(const ImportArguments& arguments, Console& console);

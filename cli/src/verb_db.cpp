@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "import_costs.hpp"
 #include "json_text.hpp"
+#include "profile_supplement.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/published.hpp"
 #include "text_table.hpp"
@@ -32,6 +33,7 @@ struct Arguments {
   std::string out;
   std::string documents;
   std::string top = "10";
+  SupplementTexts supplement;
   bool names = false;
   bool json = false;
 };
@@ -245,12 +247,13 @@ Result<int> diff(const Arguments& arguments, Console& console) {
 }
 
 Result<int> import_costs(const Arguments& arguments, Console& console) {
-  ImportArguments request{arguments.format,    arguments.sources,     "",
-                          arguments.documents, arguments.fingerprint, arguments.json};
+  ImportArguments request{arguments.format,      arguments.sources, "", arguments.documents,
+                          arguments.fingerprint, arguments.json,    {}};
   if (request.paths.size() < 2) {
     return bad_input("db import: needs what to read and, last, the cost database; found only '" +
                      arguments.sources.front() + "'");
   }
+  TRIMTAB_TRY(request.supplement, parse_supplement(arguments.supplement));
   request.database = request.paths.back();
   request.paths.pop_back();
   return import_published(request, console);
@@ -270,6 +273,30 @@ CLI::App* add_part(CLI::App* db, Selection& selection, const std::shared_ptr<Arg
 
 void add_fingerprint(CLI::App* verb, Arguments& arguments) {
   add_value(verb, "--fingerprint", arguments.fingerprint, "HASH", "Of this fingerprint only (a prefix will do)");
+}
+
+void add_import(CLI::App* verb, Arguments& arguments) {
+  std::string formats;
+  for (const std::string_view format : published_formats())
+    formats += (formats.empty() ? "" : "|") + std::string(format);
+  add_value(verb, "--format", arguments.format, formats, "Whose format")->required();
+  verb->add_option("paths", arguments.sources,
+                   "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
+                   "directory; nccl-tests: JSON files), then the cost database to add to, made when missing")
+      ->type_name("PATH")
+      ->required();
+  add_value(verb, "--documents", arguments.documents, "DIR", "Write the profiled models and their clusters there");
+  add_value(verb, "--fingerprint", arguments.fingerprint, "HASH",
+            "Of the database (a prefix will do): store under it what was measured on that very hardware");
+  SupplementTexts& texts = arguments.supplement;
+  add_value(verb, "--layers", texts.layers, "N[,N]",
+            "Layers of the model, one count for each kind, where neither the profile nor its authors say it");
+  add_value(verb, "--hidden-size", texts.hidden, "N", "Elements of a token, likewise (galvatron)");
+  add_value(verb, "--sequence-length", texts.sequence, "N", "Tokens of a sample, likewise (galvatron)");
+  add_value(verb, "--global-batch", texts.global_batch, "N", "Samples of a step, likewise");
+  add_value(verb, "--nodes", texts.nodes, "N", "Nodes of the cluster document (default: 1; aceso)");
+  add_value(verb, "--devices-per-node", texts.devices_per_node, "N", "Devices of each of its nodes (aceso)");
+  add_value(verb, "--device-memory", texts.device_memory, "GIB", "Memory of each of its devices");
 }
 
 }  // namespace
@@ -305,22 +332,12 @@ void add_db(CLI::App& root, Selection& selection) {
   add_fingerprint(verb, *arguments);
   add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
             "The other's fingerprint, where it is another");
-  std::string formats;
-  for (const std::string_view format : published_formats())
-    formats += (formats.empty() ? "" : "|") + std::string(format);
-  verb = add_part(db, selection, arguments, import_costs, "import",
-                  "Read published profiles, or what nccl-tests measured (-J); importing twice changes nothing",
-                  "trimtab db import --format aceso profiles/ costs.db --documents documents/");
-  add_value(verb, "--format", arguments->format, formats, "Whose format")->required();
-  verb->add_option(
-          "paths", arguments->sources,
-          "What to read (aceso, galvatron, oases: a directory; nccl-tests: JSON files), then the cost database "
-          "to add to, made when missing")
-      ->type_name("PATH")
-      ->required();
-  add_value(verb, "--documents", arguments->documents, "DIR", "Write the published models and clusters there");
-  add_value(verb, "--fingerprint", arguments->fingerprint, "HASH",
-            "Of the database (a prefix will do): store under it what was measured on that very hardware");
+  add_import(
+      add_part(db, selection, arguments, import_costs, "import",
+               "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), or what nccl-tests "
+               "measured (-J); importing twice changes nothing",
+               "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/"),
+      *arguments);
 }
 
 }  // namespace trimtab::cli

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "loopback.hpp"
+#include "skipping.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;
@@ -146,10 +147,7 @@ TEST_CASE("where an agent's root cannot be looked into its path is taken as one 
 }
 
 TEST_CASE("a process that calls itself an agent does not lead to what is another user's", "[needs:root]") {
-  if (::geteuid() != 0) {
-    WARN("skipped: needs root");
-    return;
-  }
+  if (::geteuid() != 0) return trimtab::test::skip("needs root");
   const Machine machine;
   const std::string foreign = machine.make("etc");
   machine.run("7", {"trimtab-agent", "--state", "/etc"});

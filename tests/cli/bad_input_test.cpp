@@ -118,7 +118,7 @@ TEST_CASE("an unknown strategy, cost model, space or budget names what is known"
   refuses(scene.with({"search", "--start", "/nonexistent.json"}), 2, {"/nonexistent.json"});
   refuses(scene.with({"search", "--calibration", "nobody"}), 2, {"nobody"});
   refuses({"db", "import", "--format", "acseo", "x", "y"}, 2, {"--format", "aceso", "acseo"});
-  refuses({"db", "import", "--format", "aceso", "/nonexistent", "y"}, 2, {"/nonexistent/"});
+  refuses({"db", "import", "--format", "aceso", "/nonexistent", "y"}, 2, {"/nonexistent", "directory"});
   refuses({"db", "export", scene.costs, "--to", "xml"}, 2, {"csv", "xml"});
   refuses({"completion", "fish"}, 2, {"bash", "fish"});
   refuses({"status", "--coordinator", "nowhere"}, 2, {"--coordinator", "HOST:PORT"});

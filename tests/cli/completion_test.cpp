@@ -9,6 +9,7 @@
 
 #include "command_line.hpp"
 #include "process.hpp"
+#include "skipping.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;
@@ -78,8 +79,7 @@ TEST_CASE("zsh reads its script, apostrophes and all") {
   const auto root = command_tree(selection);
   const SystemClock clock;
   if (run_command({"zsh", "-f", "-c", "true"}, clock, std::chrono::seconds(20)).exit_code != 0) {
-    WARN("skipped: zsh is not installed");
-    return;
+    return trimtab::test::skip("zsh is not installed");
   }
   const ScriptFile script("compdef() { }\n_arguments() { print -rl -- \"$@\" }\n" + zsh_completion(*root) +
                           "_trimtab_top\n");

@@ -12,6 +12,7 @@
 
 #include "../net/test_authority.hpp"
 #include "doctor_agent.hpp"
+#include "skipping.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;
@@ -118,10 +119,7 @@ TEST_CASE("doctor sees a key that is not there, that is no key, and that everybo
 }
 
 TEST_CASE("doctor of root sees a key that the agent's user may not read", "[needs:root]") {
-  if (::geteuid() != 0) {
-    WARN("skipped: needs root");
-    return;
-  }
+  if (::geteuid() != 0) return trimtab::test::skip("needs root");
   const Etc etc;
   REQUIRE(::chmod((etc.directory / ".").c_str(), 0755) == 0);
   const net::CredentialFiles files = etc.issue(CertificateKind::kNode, "n0");

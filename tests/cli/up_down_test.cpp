@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "program.hpp"
+#include "skipping.hpp"
 
 using nlohmann::json;
 
@@ -21,7 +22,7 @@ namespace {
 bool daemons_built() {
   const bool built =
       access(TRIMTAB_BIN "/trimtab-coordinator", X_OK) == 0 && access(TRIMTAB_BIN "/trimtab-agent", X_OK) == 0;
-  if (!built) WARN("skipped: trimtab-coordinator and trimtab-agent are not built beside trimtab");
+  if (!built) trimtab::test::skip("trimtab-coordinator and trimtab-agent are not built beside trimtab");
   return built;
 }
 

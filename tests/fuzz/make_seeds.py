@@ -399,7 +399,106 @@ def write_link_probes() -> None:
     put_link("answers_and_closes", answers, 10, answer(1, 1, 1))
 
 
+def published(form: str, files: dict) -> bytes:
+    """A directory of files, as the target takes it apart."""
+    line = lambda data: data if data.endswith(b"\n") else data + b"\n"
+    return form.encode() + b"\n" + b"".join(b"==== " + name.encode() + b"\n" + line(data) for name, data in files.items())
+
+
+GPT_OPERATORS = (
+    "encoder-embedding enc-1st-layernorm enc-attention-qkv enc-attention-score enc-attention-softmax enc-attention-dropout "
+    "enc-attention-context enc-attention-dense enc-post-attention-dropout enc-2nd-layernorm enc-MLP-GEMM-1 enc-MLP-gelu "
+    "enc-MLP-GEMM-2 enc-post-MLP-dropout final-layernorm gpt-post-process"
+).split()
+
+
+def pickle_text(text: str) -> bytes:
+    return b"\x8c" + bytes([len(text)]) + text.encode()
+
+
+def pickle_cache() -> bytes:
+    """What Aceso's profiler pickles: Python's floats, and numpy's."""
+    number = lambda value: b"G" + struct.pack(">d", value)
+    dtype = pickle_text("numpy") + pickle_text("dtype") + b"\x93" + pickle_text("f8") + b"\x89\x88\x87R"
+    state = b"(K\x03" + pickle_text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    scalar = pickle_text("numpy.core.multiarray") + pickle_text("scalar") + b"\x93" + dtype + state
+    numpy = lambda value: scalar + b"C\x08" + struct.pack("<d", value) + b"\x86R"
+    values = [number(100.5), number(200.25), numpy(4), numpy(8), numpy(2), number(8.015625), b"K\x00", number(20.0)]
+    operators = pickle_text("gpt_9Benc-MLP-gelumbs1tp_size1algo0") + b"](" + b"".join(values) + b"e"
+    collectives = pickle_text("all_gather_2gpus_2.5_torch.float16") + number(0.129)
+    results = pickle_text("profiled_results") + b"}\x94(" + operators + collectives + b"u"
+    hashes = pickle_text("op_hash_list") + b"h\x00"
+    return b"\x80\x04}(" + results + hashes + b"u."
+
+
+def write_published() -> None:
+    header = "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved\n"
+    row = lambda name, i: f"{name},{100 + i}.500,{200 + i}.250,4.000,8.000,2.000,8.016,0.000,20.000\n"
+    table = (header + "".join(row(name, i) for i, name in enumerate(GPT_OPERATORS))).encode()
+    aceso = {
+        "gpt_1_3B_mbs1_tp1_algo0.csv": table,
+        "gpt_1_3B_mbs1_tp2_algo1.csv": table,
+        "prim_gpt_1_3B_all_gather_2gpus.csv": b"data_size(MB),time(ms)\n2,0.129\n4096,1000000000.000\n",
+        "p2p_intra_node.csv": b"1,2,4\n17.22, 24.83, 31.25\n",
+        "p2p_inter_node.csv": b"1,2\r\n3.88,4.45\r\n",
+    }
+    put("published", "aceso_folder", published("aceso", aceso))
+    put("published", "aceso_folder_of_ones_own", published("aceso said", {"gpt_9B_mbs1_tp1_algo0.csv": table}))
+    resnet = header + "".join(row(name, i) for i, name in enumerate(["conv1", "block-0-0-conv1", "block-0-1-conv1", "fc"]))
+    t5 = header + "".join(row(f"op-{i}", i) for i in range(39))
+    others = {"resnet_500M_mbs16_tp1_algo0.csv": resnet.encode(), "t5_9B_mbs1_tp1_algo0.csv": t5.encode()}
+    put("published", "aceso_folder_of_others", published("aceso said", others))
+    cached = {
+        "gpt_9B_mbs1_tp1_algo0.csv": table,
+        "prim_gpt_9B_all_gather_2gpus.csv": b"data_size(MB),time(ms)\n2,0.129\n",
+        "gpt_op_profile.pkl": pickle_cache(),
+    }
+    put("published", "aceso_cache", published("aceso said", cached))
+    call = b"\x80\x04" + pickle_text("os") + pickle_text("system") + b"\x93" + pickle_text("true") + b"\x85R."
+    put("published", "aceso_hostile_cache", published("aceso", {"gpt_9B_mbs1_tp1_algo0.csv": table, "a.pkl": call}))
+    times = {f"layertype_0_bsz{b}_seq2048": 4 + 0.5 / b for b in (1, 2, 4)}
+    times |= {f"layertype_other_bsz{b}_seq2048": 3 + 3 / b for b in (1, 2, 4)} | {"layernum[2]_bsz1_seq2048": 15.0}
+    ends = {"2048": {"model_states": {"1": 4130.5, "2": 2321.5}, "activation": {"1": 841.5, "2": 358.5}}}
+    sizes = {
+        "1_1_8_sp": {"layernum[1]_bsz8_seq2048_rank0_ms": 904.5},
+        "layertype_0_sp": {
+            "2048": {
+                "parameter_size": 778.25,
+                "tp_activation_per_bsz_dict": {"1": 514.5, "2": 273.25, "4": 136.5, "8": 68.5, "checkpoint": 32.0},
+            }
+        },
+        **{f"other_memory_{where}_sp": ends for where in ("pp_off", "pp_on_first", "pp_on_last")},
+    }
+    groups = {"allreduce_size_8_consec_1": 154.2, "allreduce_size_4_consec_0": 155.8, "allreduce_size_2_consec_1": 138.1}
+    collectives = {"allreduce_size_8_1MB_time": 0.07895, "all2all_size_4_16MB_time": 0.25}
+    plan = {"pp_deg": 1, "tp_sizes_enc": "1,1,1", "global_bsz": 16, "chunks": 1}
+    galvatron = {
+        "allreduce_bandwidth_1nodes_8gpus_per_node.json": groups,
+        "p2p_bandwidth_1nodes_8gpus_per_node.json": {"pp_size_2": 163.6, "pp_size_4": 138.5},
+        "overlap_coefficient.json": {"overlap_coe": 1.1255},
+        "sp_time_1nodes_8gpus_per_node.json": collectives,
+        "computation_profiling_bf16_llama2-7b_all.json": times,
+        "memory_profiling_bf16_llama2-7b_all.json": sizes,
+        "galvatron_config_llama2-7b_1nodes_8gpus_per_node_36GB_bf16.json": plan,
+    }
+    text = lambda files: {name: json.dumps(value).encode() for name, value in files.items()}
+    put("published", "galvatron_folder", published("galvatron", text(galvatron)))
+    old_sizes = {
+        "layertype_0": {"parameter_size": 768.5, "tp_activation_per_bsz_dict": {"1": 272.5, "2": 176.5, "checkpoint": 16.0}},
+        "other_memory_pp_off": {"model_states": 6540.0, "activation": 920.5},
+        "model_config": {"dim": 64, "n_layers": 3},
+    }
+    old = {
+        "allreduce_bandwidth_2nodes_2gpus_per_node.json": {"allreduce_size_2_consec_1": 100.0},
+        "computation_profiling_fp32_mine_seqlen512.json": {"layertype_0": 4.6, "layernum[6]_bsz2": 83.5},
+        "memory_profiling_fp32_mine_seqlen512.json": old_sizes,
+        "computation_profiling_bf16_t5-3B.json": {"layertype_0_bsz8_seq512": 1.0, "layertype_1_bsz8_seq512": 1.5},
+    }
+    put("published", "galvatron_folder_of_ones_own", published("galvatron said", text(old)))
+
+
 def main() -> None:
+    write_published()
     write_nccl_tables()
     write_agent_commands()
     write_coordinator_frames()

@@ -14,6 +14,7 @@
 #include "../small_disk.hpp"
 #include "sample_costs.hpp"
 #include "schema/database.hpp"
+#include "skipping.hpp"
 
 using namespace trimtab;
 using namespace trimtab::test;
@@ -208,8 +209,7 @@ TEST_CASE("a read-only place is refused for writing and can be read", "[needs:ro
 
 TEST_CASE("a file without permissions is refused with the reason", "[needs:unprivileged]") {
   if (geteuid() == 0) {
-    WARN("skipped: nothing is forbidden to root");
-    return;
+    return trimtab::test::skip("nothing is forbidden to root");
   }
   const TemporaryDirectory directory;
   (void)create(directory.file("d"));

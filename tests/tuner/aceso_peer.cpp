@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "skipping.hpp"
 
 namespace trimtab::tuner::peer {
 namespace {
@@ -207,7 +208,7 @@ std::optional<std::string> folder() {
   const char* const set = std::getenv("TRIMTAB_PEERS");
   const std::string path = std::string(set != nullptr ? set : TRIMTAB_SOURCE_DIR "/../shared/peers") + "/aceso_v100";
   if (std::filesystem::exists(path + "/peer_results.json")) return path;
-  std::cout << "SKIPPED: published profiles are not at " << path << " (set TRIMTAB_PEERS)\n";
+  trimtab::test::skip("published profiles are not at " + path + " (set TRIMTAB_PEERS)");
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@
 
 namespace trimtab::tuner::peer {
 
-// Nothing where the data is not there; the reason is printed once.
+// Nothing where the data is not there: the test case is skipped (skipping.hpp).
 [[nodiscard]] std::optional<std::string> folder();
 
 struct Setting {

@@ -12,7 +12,7 @@ using namespace trimtab::tuner;  // NOLINT
 
 namespace {
 
-TEST_CASE("aceso finds a plan no slower than the published search's best of every setting") {
+TEST_CASE("aceso finds a plan no slower than the published search's best of every setting", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::PeerResult& published : peer::results(*folder)) {
@@ -31,7 +31,7 @@ TEST_CASE("aceso finds a plan no slower than the published search's best of ever
   }
 }
 
-TEST_CASE("a published model on too few devices names how many more would do, and they do") {
+TEST_CASE("a published model on too few devices names how many more would do, and they do", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::PeerResult& published : peer::results(*folder)) {

@@ -47,7 +47,7 @@ PricedStage price(const aceso::Tables& tables, const Plan& plan, std::size_t s) 
 
 }  // namespace
 
-TEST_CASE("the aceso model predicts what the published code predicted, stage by stage") {
+TEST_CASE("the aceso model predicts what the published code predicted, stage by stage", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::PeerResult& result : peer::results(*folder)) {

@@ -237,7 +237,7 @@ TEST_CASE("a price under the aceso model allocates nothing once everything has b
   }
 }
 
-TEST_CASE("unified reaches the published optima and proves them") {
+TEST_CASE("unified reaches the published optima and proves them", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::Optimum& optimum : peer::optima(*folder)) {
@@ -265,7 +265,7 @@ TEST_CASE("unified reaches the published optima and proves them") {
 // A budget of how often a search asks whether its time is over, which is the same on every machine: once for some
 // hundred stages that its solver asks for, and once for each plan. `unified`'s own part of it comes before the
 // planners'.
-TEST_CASE("unified is within 0.1 % of the largest settings' optima after little work, wherever it runs") {
+TEST_CASE("unified is within 0.1 % of the largest settings' optima after little work, wherever it runs", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   struct Case {
@@ -296,7 +296,7 @@ TEST_CASE("unified is within 0.1 % of the largest settings' optima after little 
   }
 }
 
-TEST_CASE("a search over 1,024 layers ends by itself, says that it proves nothing, and has a good plan") {
+TEST_CASE("a search over 1,024 layers ends by itself, says that it proves nothing, and has a good plan", "[peer]") {
   const auto folder = peer::folder();
   if (!folder) return;
   for (const peer::Setting& setting : peer::settings(*folder)) {

@@ -1,15 +1,17 @@
 #pragma once
 
-// Profiles that others have published, and other programs' measurements, read into costs and documents. A format is one
-// author's files (a directory of CSV tables and op lists, JSON files); nothing in them is altered. Reading is all or
-// nothing: the first file, line and column that is not as expected is the error. Reads files; no clocks, no threads, no
-// database.
+// Profiles that others have published or that their profilers wrote, and other programs' measurements, read into costs
+// and documents. A format is one author's files, as that author's programs write them; nothing in them is altered, and
+// nothing in them is run. Reading is all or nothing: the first file, line and column that is not as expected is the
+// error. Reads files; no clocks, no threads, no database.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
@@ -21,7 +23,7 @@ namespace trimtab {
 // merge; the fingerprint's environment says who published them, where, and a digest of the costs.
 struct PublishedCosts {
   Fingerprint fingerprint;
-  std::string source;  // "import:REPOSITORY@COMMIT"
+  std::string source;  // "import:REPOSITORY@COMMIT"; "import:aceso" of a profile that the authors did not publish
   std::string origin;  // of the one batch (number 1) that these costs are: the same for the same costs
   std::vector<Cost> costs;
 };
@@ -43,11 +45,26 @@ struct Published {
   std::vector<std::string> remarks;  // what was published in part only
 };
 
-// "aceso", "galvatron" and "oases" (a directory each), "nccl-tests" (files that nccl-tests wrote with -J).
+// What a model or a cluster document needs and the files of a profile do not say. All of it may be left out: 0 and
+// empty are "not said". What the files say and what the authors published of their own models need no word here.
+struct ProfileSupplement {
+  std::vector<std::int32_t> layers;  // how often each kind of layer repeats
+  std::int64_t hidden = 0;           // elements of a token
+  std::int64_t sequence = 0;         // tokens of a sample
+  std::int32_t global_batch = 0;     // samples
+  std::int32_t nodes = 0;            // 0 = one
+  std::int32_t devices_per_node = 0;
+  Bytes device_memory = 0;
+  [[nodiscard]] bool empty() const;
+};
+
+// "aceso" and "galvatron" (directories that the authors' profilers wrote), "oases" (a directory), "nccl-tests" (files
+// that nccl-tests wrote with -J).
 [[nodiscard]] const std::vector<std::string_view>& published_formats();
 
 // The error names FILE:LINE (or FILE: JSON path), what was expected and what was found. An unknown format is refused by
-// listing those that are known.
-[[nodiscard]] Result<Published> read_published(std::string_view format, const std::vector<std::string>& paths);
+// listing those that are known. Where a document lacks what only `supplement` could say, a remark asks for it.
+[[nodiscard]] Result<Published> read_published(std::string_view format, const std::vector<std::string>& paths,
+                                               const ProfileSupplement& supplement = {});
 
 }  // namespace trimtab

@@ -70,6 +70,7 @@ std::string file_of(const Setting& setting, const std::vector<Setting>& all) {
 Status add_aceso_clusters(const AcesoTables& tables, const std::vector<ProfileCosts>& costs, Published& out) {
   std::set<std::string> files;
   for (const Setting& setting : tables.settings) {
+    if (setting.nodes == 0) continue;
     const ProfileCosts* profile = profile_of(setting, tables, costs);
     if (profile == nullptr || profile->dtype != setting.dtype) {
       return bad_input("models.csv: " + setting.model + " " + setting.size + ": expected rows of dtype " +

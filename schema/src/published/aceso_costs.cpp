@@ -1,5 +1,6 @@
 #include "published/aceso_costs.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -84,6 +85,15 @@ std::string digest(const std::vector<Cost>& costs) {
   return hash64_hex(text);
 }
 
+// A folder that somebody's own run of the profiler filled has its name alone.
+Fingerprint own_fingerprint(const ProfileName& profile, const std::vector<Cost>& costs) {
+  Fingerprint fingerprint;
+  fingerprint.device = {{"testbed", profile.database}};
+  fingerprint.environment = {
+      {"profile", profile.model + "-" + profile.size}, {"profiler", "Aceso's"}, {"digest", digest(costs)}};
+  return fingerprint;
+}
+
 // The two machines of the artifact; another database has its name alone.
 Fingerprint fingerprint_of(const ProfileName& profile, const std::vector<Cost>& costs) {
   Fingerprint fingerprint;
@@ -163,8 +173,9 @@ Result<std::vector<ProfileCosts>> aceso_costs(const AcesoTables& tables, const P
     for (const TransferRow& row : tables.transfers) {
       if (row.database == name.database) add_transfer(published.costs, row);
     }
-    published.fingerprint = fingerprint_of(name, published.costs);
-    published.source = kSource;
+    const bool own = std::find(tables.own.begin(), tables.own.end(), name.database) != tables.own.end();
+    published.fingerprint = own ? own_fingerprint(name, published.costs) : fingerprint_of(name, published.costs);
+    published.source = own ? "import:aceso" : kSource;
     published.origin = "import:aceso/" + hash(published.fingerprint);
     result.push_back(std::move(profile));
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The files of Aceso's published V100 profile in neutral form, row for row as they stand, checked one by one and
-// against each other. Source: Liu et al., "Aceso: Efficient Parallel DNN Training through Iterative Bottleneck
-// Alleviation", EuroSys'24, and its artifact.
+// Aceso's profiles, row for row as they stand: from the folders of its profiler, or from its published V100 profile in
+// neutral form, whose files are checked against each other, too. Source: Liu et al., "Aceso: Efficient Parallel DNN
+// Training through Iterative Bottleneck Alleviation", EuroSys'24, and its artifact.
 
 #include <array>
 #include <compare>
@@ -65,7 +65,8 @@ struct TransferRow {
   double gib_per_s = 0;
 };
 
-// A setting whose search was published: a row of models.csv. What a family does not have is 0.
+// A model and where it trains: a setting whose search was published (a row of models.csv), or what was said of a
+// profile. What a family does not have is 0, and nodes are 0 where the cluster is not known.
 struct Setting {
   std::string model;
   std::string size;
@@ -107,6 +108,7 @@ struct AcesoTables {
   std::vector<TransferRow> transfers;
   std::vector<Setting> settings;
   std::vector<OperatorList> lists;
+  std::vector<std::string> own;  // databases that the authors did not publish: somebody ran their profiler
 };
 
 [[nodiscard]] Result<AcesoTables> read_aceso_tables(const std::string& directory);

@@ -140,26 +140,32 @@ double neighbours_ms_per_mib(const GalvatronTables& tables, const std::string& c
   return 0;
 }
 
+// Forward times by count of samples: what was measured, or the ends of a line.
+std::map<std::int32_t, double> forward_times(const GalvatronLayer& layer) {
+  if (!layer.ms_at.empty()) return layer.ms_at;
+  return {{1, layer.ms_per_sample}, {kManySamples, layer.ms_per_sample * kManySamples}};
+}
+
 // Times and memory of a searched layer, by Galvatron's rules, for every count of ranks.
 void add_searched_layer(std::vector<Cost>& costs, const GalvatronTables& tables, const GalvatronShape& shape,
                         const GalvatronLayer& layer) {
   const double width = layer.dtype == "float32" ? 4 : 2;
   const double reductions = layer.kind == "decoder_layer" ? 3 : 2;  // in a forward pass, and again in a backward
+  const double output = static_cast<double>(layer.sequence * layer.hidden) * width;
   for (int i = 0; i < kGalvatronDegrees; ++i) {
     const std::int32_t tp = 1 << i;
-    if (tp > shape.nodes * shape.devices_per_node || layer.activation_mib[i] <= 0) continue;
+    if (tp > shape.nodes * shape.devices_per_node || (tp > 1 && layer.activation_mib[i] <= 0)) continue;
     const double link = tp == 1 ? 0 : neighbours_ms_per_mib(tables, layer.commit, shape, tp);
-    const double volume_mib = 2.0 * (tp - 1) / tp * static_cast<double>(layer.sequence * layer.hidden) * width / kMib;
-    for (const std::int32_t samples : {1, kManySamples}) {
-      const auto add = [&](CostKind kind, double value) {
-        costs.push_back({layer_key(kind, layer.cost_key, layer.dtype, samples, tp), one(value)});
+    const double volume_mib = 2.0 * (tp - 1) / tp * output / kMib;
+    for (const auto& [samples, ms] : forward_times(layer)) {
+      const auto add = [&, many = samples](CostKind kind, double value) {
+        if (value > 0) costs.push_back({layer_key(kind, layer.cost_key, layer.dtype, many, tp), one(value)});
       };
       add(CostKind::kOperatorStoredBytes, layer.activation_mib[i] * kMib * samples);
-      const double kept = layer.recomputed_mib > 0 ? layer.recomputed_mib * kMib
-                                                   : static_cast<double>(layer.sequence * layer.hidden) * width;
+      const double kept = layer.recomputed_mib > 0 ? layer.recomputed_mib * kMib : output;
       add(CostKind::kOperatorInputBytes, kept * samples);
-      if (tp > 1 && link <= 0) continue;
-      const double forward = layer.ms_per_sample * samples / tp;
+      if (tp > 1 && (link <= 0 || output <= 0)) continue;
+      const double forward = ms / tp;
       const double communication = reductions * volume_mib * samples * link;
       add(CostKind::kOperatorForward, (forward + communication) * 1e6);
       add(CostKind::kOperatorBackward, (2 * forward + communication) * 1e6);
@@ -180,6 +186,10 @@ Fingerprint fingerprint_of(const GalvatronProfile& profile, const std::string& d
       profile.has_links ? std::to_string(profile.shape.nodes) + "x" + std::to_string(profile.shape.devices_per_node)
                         : "models";
   fingerprint.device = {{"testbed", (paper ? "galvatron-titan-" : "galvatron-") + shape}};
+  if (profile.repository.empty()) {  // somebody's own run of the profiler, or a file that looks like one
+    fingerprint.environment = {{"profile", date}, {"profiler", "Galvatron's"}, {"digest", digest(costs)}};
+    return fingerprint;
+  }
   // The later repository does not name its GPU; its maintainers say A100.
   fingerprint.device["gpu"] = paper ? "RTX TITAN 24GB" : "A100 (as its maintainers say)";
   if (paper) fingerprint.fabric = {{"intra_node", "PCIe 3.0"}};
@@ -218,6 +228,7 @@ GalvatronLayer paper_layer(const GalvatronTables& tables, const GalvatronPaperLa
   layer.ms_per_sample = row.ms_per_sample;
   layer.parameter_mib = row.parameter_mib;
   std::copy(std::begin(row.activation_mib), std::end(row.activation_mib), layer.activation_mib);
+  layer.source = row.source;
   layer.commit = tables.sources.at(row.source).commit;
   return layer;
 }
@@ -254,6 +265,7 @@ Result<std::vector<GalvatronLayer>> galvatron_layers(const GalvatronTables& tabl
       layer.parameter_mib = row.parameter_mib;
       std::copy(std::begin(row.activation_mib), std::end(row.activation_mib), layer.activation_mib);
       layer.recomputed_mib = row.recomputed_mib;
+      layer.source = row.source;
       layer.commit = commit;
       layers.push_back(std::move(layer));
       break;
@@ -309,9 +321,10 @@ Result<std::vector<GalvatronProfile>> galvatron_costs(const GalvatronTables& tab
     each_profile(row.source, [&](std::vector<Cost>& costs) { add_layer_memory(costs, row); });
   }
   for (const GalvatronLayer& layer : layers) {
+    if (of_commit[layer.commit].empty()) profile_of(layer.source, {}, false);
     for (const Key& key : of_commit[layer.commit]) {
       GalvatronProfile& profile = profiles.at(key);
-      if (profile.has_links) add_searched_layer(profile.published.costs, tables, profile.shape, layer);
+      add_searched_layer(profile.published.costs, tables, profile.shape, layer);
     }
   }
   std::vector<GalvatronProfile> result;
@@ -325,7 +338,8 @@ Result<std::vector<GalvatronProfile>> galvatron_costs(const GalvatronTables& tab
       if (source.commit == profile.commit) date = source.date;
     }
     published.fingerprint = fingerprint_of(profile, date, published.costs);
-    published.source = "import:" + profile.repository + "@" + profile.commit;
+    published.source =
+        profile.repository.empty() ? "import:galvatron" : "import:" + profile.repository + "@" + profile.commit;
     published.origin = "import:galvatron/" + hash(published.fingerprint);
     result.push_back(std::move(profile));
   }

@@ -8,6 +8,7 @@
 // price them: a backward pass takes two forwards; tensor parallelism shares the time and adds its all-reduces; an
 // all-gather or a reduce-scatter is half an all-reduce.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,10 +27,12 @@ struct GalvatronLayer {
   std::int64_t sequence = 0;
   std::int64_t hidden = 0;
   double ms_per_sample = 0;
-  double parameter_mib = 0;  // as float32
+  std::map<std::int32_t, double> ms_at;  // of so many samples together; empty: a line by ms_per_sample
+  double parameter_mib = 0;              // as float32
   double activation_mib[kGalvatronDegrees] = {};
   double recomputed_mib = 0;
-  std::string commit;
+  std::int32_t source = 1;
+  std::string commit;  // of its source
 };
 
 // Those of the paper's models and of the models that the second version came with.

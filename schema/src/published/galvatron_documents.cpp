@@ -1,13 +1,13 @@
 #include "published/galvatron_documents.hpp"
 
 #include <algorithm>
-#include <cmath>
+
+#include "published/galvatron_operators.hpp"
 
 namespace trimtab::published {
 
 namespace {
 
-constexpr double kMib = 1048576;
 constexpr const char* kPaperRepository = "Hsword/Hetu";
 
 struct LayerRun {
@@ -108,53 +108,6 @@ const GalvatronLayer* layer_of(const std::vector<GalvatronLayer>& layers, const 
   return found == layers.end() ? nullptr : &*found;
 }
 
-Operator operator_of(const GalvatronLayer& layer, std::int32_t index) {
-  Operator op;
-  op.name = "layer" + std::to_string(index);
-  op.kind = layer.kind;
-  op.layer = index;
-  op.cost_key = layer.cost_key;
-  op.shape = {{"sequence", layer.sequence}, {"hidden", layer.hidden}};
-  const int width = layer.dtype == "float32" ? 4 : 2;
-  op.parameter_bytes = std::llround(layer.parameter_mib * kMib * width / 4);
-  op.activation_bytes = std::llround(layer.activation_mib[0] * kMib);
-  op.output_bytes = layer.sequence * layer.hidden * width;
-  op.forward_flops = 2 * op.parameter_bytes / width * layer.sequence;
-  op.tensor_all_reduces = layer.kind == "decoder_layer" ? 3 : 2;
-  return op;
-}
-
-// Embedding or head as an operator: parameters by the states that were published, a product with each of them for a
-// head, an addition for each element of what an embedding gives.
-Operator end_operator(const Model& model, const Operator& neighbour, bool head, double states_mib,
-                      double activation_mib) {
-  const std::int64_t width = model.dtype == "float32" ? 4 : 2;
-  Operator op;
-  op.name = op.kind = head ? "head" : "embedding";
-  op.layer = neighbour.layer;
-  op.cost_key = neighbour.cost_key.substr(0, neighbour.cost_key.find('/')) + "/" + op.kind;
-  op.parameter_bytes = std::llround(states_mib / 4 * kMib * static_cast<double>(width) / 4);
-  op.output_bytes = head ? 0 : neighbour.output_bytes;
-  op.activation_bytes = std::max<Bytes>(op.output_bytes, std::llround(activation_mib * kMib));
-  const std::int64_t sequence = neighbour.shape.at("sequence");
-  op.forward_flops = head ? 2 * op.parameter_bytes / width * sequence : neighbour.output_bytes / width;
-  return op;
-}
-
-// The same with what its layers stand between, for cost models that know operators alone.
-Model with_ends(const Model& layers) {
-  const GalvatronFacts& facts = *layers.galvatron;
-  Model model = layers;
-  model.name += "-whole";
-  model.galvatron.reset();
-  const double first = std::max(0.0, facts.whole.activation_mib - facts.last.activation_mib);
-  model.operators.insert(model.operators.begin(),
-                         end_operator(layers, layers.operators.front(), false, facts.first.states_mib, first));
-  model.operators.push_back(
-      end_operator(layers, layers.operators.back(), true, facts.last.states_mib, facts.last.activation_mib));
-  return model;
-}
-
 // Embedding and head: from the paper's scripts, or from the rows that were published with the model.
 GalvatronFacts facts_of(const SearchedModel& searched, const GalvatronTables& tables, const std::string& commit) {
   GalvatronFacts facts;
@@ -194,7 +147,7 @@ Result<Model> model_of(const SearchedModel& searched, const GalvatronTables& tab
     commit = layer->commit;
     model.dtype = layer->dtype;
     for (std::int32_t i = 0; i < run.count; ++i) {
-      model.operators.push_back(operator_of(*layer, static_cast<std::int32_t>(model.operators.size())));
+      model.operators.push_back(galvatron_operator(*layer, static_cast<std::int32_t>(model.operators.size())));
     }
   }
   // Parameters, gradients and two moments of Adam, each as large as float32 parameters; gradients travel in the
@@ -213,30 +166,6 @@ const GalvatronProfile* profile_of(const std::vector<GalvatronProfile>& profiles
   return found == profiles.end() ? nullptr : &*found;
 }
 
-// For transfers that nobody measured: two neighbours reduce as many bytes as they would send.
-Link link_of(const GalvatronTables& tables, const GalvatronProfile& profile, bool inter_node) {
-  Link link;
-  link.level = inter_node ? "inter_node" : "intra_node";
-  const double ms_per_mib = inter_node ? 0 : pair_ms_per_mib(tables, profile.commit, profile.shape);
-  if (ms_per_mib > 0) link.bandwidth_bytes_per_s = kMib / ms_per_mib * 1000;
-  return link;
-}
-
-Cluster cluster_of(const GalvatronTables& tables, const GalvatronProfile& profile, std::int32_t gib) {
-  Cluster cluster;
-  for (std::int32_t i = 0; i < profile.shape.nodes; ++i) {
-    Node node;
-    node.name = "n" + std::to_string(i);
-    node.fingerprint = hash(profile.published.fingerprint);
-    node.devices = profile.shape.devices_per_node;
-    node.memory_bytes = Bytes{gib} << 30;
-    cluster.nodes.push_back(std::move(node));
-  }
-  cluster.links.push_back(link_of(tables, profile, false));
-  if (profile.shape.nodes > 1) cluster.links.push_back(link_of(tables, profile, true));
-  return cluster;
-}
-
 }  // namespace
 
 Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<GalvatronLayer>& layers,
@@ -246,7 +175,7 @@ Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<
     TRIMTAB_TRY(Model model, model_of(searched, tables, layers, commit));
     const std::string name = model.name;
     out.models.push_back({name + ".json", model});
-    Model whole = with_ends(model);
+    Model whole = with_galvatron_ends(model);
     const std::string whole_name = whole.name;
     out.models.push_back({whole_name + ".json", std::move(whole)});
     std::size_t settings = 0;
@@ -262,7 +191,7 @@ Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<
         const std::string place =
             std::to_string(site.shape.nodes * site.shape.devices_per_node) + "x-" + std::to_string(gib) + "g";
         out.clusters.push_back({settings == 1 ? name + ".cluster.json" : name + "-" + place + ".cluster.json",
-                                cluster_of(tables, *profile, gib)});
+                                galvatron_cluster(tables, *profile, Bytes{gib} << 30)});
       }
     }
   }

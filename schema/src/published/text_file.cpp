@@ -17,9 +17,21 @@ namespace {
 
 constexpr std::size_t kMaxText = std::size_t{1} << 30;
 
-Result<std::string> read_bytes(const std::string& path) {
+std::string size_text(std::size_t bytes) {
+  return bytes < (std::size_t{1} << 30) ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 30) + " GiB";
+}
+
+// A pipe or a device could keep the reader for ever, and a large file must not be read to be refused.
+Result<std::string> read_bytes(const std::string& path, std::size_t most) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure)) return bad_input(path + ": expected a file, found a directory");
+  if (std::filesystem::exists(path, failure) && !std::filesystem::is_regular_file(path, failure)) {
+    return bad_input(path + ": expected a plain file, found a pipe, socket or device");
+  }
+  const std::uintmax_t size = std::filesystem::file_size(path, failure);
+  if (!failure && size > most) {
+    return bad_input(path + ": expected at most " + size_text(most) + ", found " + std::to_string(size) + " bytes");
+  }
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return bad_input("cannot read " + path + ": " + std::strerror(errno));
   std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
@@ -80,9 +92,8 @@ class Inflater {
 };
 
 Result<TextFile> read_packed(const std::string& path) {
-  TRIMTAB_TRY(const std::string packed, read_bytes(path));
+  TRIMTAB_TRY(const std::string packed, read_bytes(path, kMaxText));
   TextFile file{path, {}};
-  if (packed.size() > kMaxText) return bad_input(path + ": expected at most 1 GiB");
   const std::string failure = Inflater(packed).unpack(file.text);
   if (!failure.empty()) return bad_input(path + ": " + failure);
   return file;
@@ -108,8 +119,31 @@ Result<TextFile> read_text_file(const std::string& directory, const std::string&
   if (has_packed) return read_packed(packed);
   if (!has_unpacked) return bad_input(unpacked + ": expected this file, or " + name + ".gz; neither is there");
   TextFile file{unpacked, {}};
-  TRIMTAB_TRY(file.text, read_bytes(unpacked));
+  TRIMTAB_TRY(file.text, read_bytes(unpacked, kMaxText));
   return file;
+}
+
+Result<TextFile> read_raw_file(const std::string& directory, const std::string& name) {
+  TextFile file{directory + "/" + name, {}};
+  TRIMTAB_TRY(file.text, read_bytes(file.path, kMaxRawBytes));
+  return file;
+}
+
+Result<std::vector<std::string>> names_in(const std::string& directory) {
+  constexpr std::size_t kMostNames = 100000;
+  std::error_code failure;
+  std::filesystem::directory_iterator entries(directory, failure);
+  if (failure) return bad_input(directory + ": expected a directory that can be read: " + failure.message());
+  std::vector<std::string> names;
+  for (const std::filesystem::directory_iterator end; !failure && entries != end; entries.increment(failure)) {
+    if (names.size() == kMostNames) return bad_input(directory + ": holds more than 100000 files");
+    std::error_code unknown;
+    const bool folder = entries->is_directory(unknown);
+    names.push_back(entries->path().filename().string() + (folder ? "/" : ""));
+  }
+  if (failure) return bad_input("cannot list " + directory + ": " + failure.message());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace trimtab::published

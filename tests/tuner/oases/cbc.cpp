@@ -5,8 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <sstream>
+
+#include "skipping.hpp"
 
 namespace trimtab::tuner::oases::test {
 namespace {
@@ -110,11 +111,8 @@ std::optional<CbcAnswer> read_solution(const std::string& path, const Chain& cha
 }  // namespace
 
 bool cbc_is_there() {
-  static const bool kThere = [] {
-    const bool there = std::system("command -v cbc >/dev/null 2>&1") == 0;
-    if (!there) std::cout << "SKIPPED: the program cbc is not here (Debian: coinor-cbc)\n";
-    return there;
-  }();
+  static const bool kThere = [] { return std::system("command -v cbc >/dev/null 2>&1") == 0; }();
+  if (!kThere) trimtab::test::skip("the program cbc is not here (Debian: coinor-cbc)");
   return kThere;
 }
 
