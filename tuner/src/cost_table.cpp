@@ -318,6 +318,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->model = model;
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
+  tables->overlaps = OverlapCosts(costs);
   number_groups(model, *tables);
   const Measured measured = measured_operators(model, costs);
   if (!shares_anything(measured, cluster.devices() > 1)) {

@@ -101,10 +101,6 @@ LinkSpeed fastest_named(const Cluster& cluster, Placement placement) {
   return fastest;
 }
 
-double slowdown(const Statistics& statistics) {
-  return std::max(1.0, statistics.mean() * 1e-6);
-}
-
 }  // namespace
 
 const char* to_string(Placement placement) {
@@ -136,7 +132,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
   std::array<Points, 2> copies;
-  std::map<Group, std::pair<Points, Points>> overlaps;
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
     if (key.particular()) continue;
@@ -151,9 +146,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
     if (key.kind == CostKind::kCollective) {
       collectives[static_cast<std::size_t>(*primitive)][group][key.bytes].merge(cost.statistics);
     }
-    if (*primitive != Primitive::kAllReduce) continue;
-    if (key.kind == CostKind::kOverlapComputation) overlaps[group].first[key.bytes].merge(cost.statistics);
-    if (key.kind == CostKind::kOverlapCommunication) overlaps[group].second[key.bytes].merge(cost.statistics);
   }
   for (std::size_t p = 0; p < kPrimitives; ++p) {
     for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points, kMsPerNs));
@@ -171,11 +163,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   }
   routes_ = Routes(cluster, references_);
   for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d], kMsPerNs);
-  for (const auto& [group, both] : overlaps) {
-    if (both.first.empty() || both.second.empty()) continue;
-    // The largest size: small messages end before they can disturb anything.
-    overlap_[group] = {slowdown(both.first.rbegin()->second), slowdown(both.second.rbegin()->second), true};
-  }
 }
 
 // Measured, or the nearest size where estimates are allowed.
@@ -248,11 +235,6 @@ Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
   if (curve.empty()) return {};
   const Value value = curve.at(bytes);
   return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.nearest(bytes);
-}
-
-OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {
-  const auto found = overlap_.find({group_size, placement});
-  return found == overlap_.end() ? OverlapSlowdown{} : found->second;
 }
 
 }  // namespace trimtab::tuner

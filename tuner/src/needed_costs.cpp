@@ -9,6 +9,7 @@
 
 #include "link_costs.hpp"
 #include "operator_price.hpp"
+#include "overlap_costs.hpp"
 #include "plan_space.hpp"
 #include "switch_stage.hpp"
 
@@ -338,9 +339,10 @@ std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, co
   for (const Cost& cost : known) {
     if (!cost.statistics.empty() && !cost.key.particular()) have.insert(identity(cost.key));
   }
+  const OverlapCosts overlaps(known);
   std::vector<CostKey> missing;
   for (const CostKey& key : Needed(model, cluster, knobs).collect()) {
-    if (have.count(identity(key)) == 0) missing.push_back(key);
+    if (have.count(identity(key)) == 0 && !overlaps.seen_in_training(key)) missing.push_back(key);
   }
   return missing;
 }

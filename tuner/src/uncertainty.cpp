@@ -21,15 +21,15 @@ struct Slopes {
   double after = 0;  // of the tail, what follows the reduction of tied parameters
 };
 
-double half_slope_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
+double half_slope_of(const Calibration& slower, const PricedPlan& priced, std::size_t s, const OverlapScale& overlap) {
   if (priced.halves.empty() || !priced.half_inputs[s].communicates()) return 0;
-  const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute);
+  const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute, overlap);
   return (times.forward_pass() - priced.halves[s].forward) / kSlopeStep;
 }
 
-Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
+Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_t s, const OverlapScale& overlap) {
   if (!priced.inputs[s].communicates() && !priced.sub_batches && !priced.switched[s]) return {};
-  const StageTimes times = priced.times_under(slower, s);
+  const StageTimes times = priced.times_under(slower, s, overlap);
   const StageTimes& now = priced.times[s];
   return {(times.forward_pass() - now.forward_pass()) / kSlopeStep,
           (times.backward_pass() - now.backward_pass()) / kSlopeStep,
@@ -37,14 +37,15 @@ Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_
           (times.gather_after - now.gather_after) / kSlopeStep};
 }
 
-// What the path has of a stage's own communication that is slower under `slower`.
-double on_path(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, std::size_t s) {
-  const Slopes slopes = slopes_of(slower, priced, s);
+// What the path has of a stage's own communication that is slower under `slower`, or of its slowdowns.
+double on_path(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, std::size_t s,
+               const OverlapScale& overlap = {}) {
+  const Slopes slopes = slopes_of(slower, priced, s, overlap);
   double ms = path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
               path.last_backwards[s] * slopes.last_backward;
   if (path.end_stage == static_cast<std::int32_t>(s)) ms += slopes.tail - slopes.after;
   if (path.last_stage == static_cast<std::int32_t>(s)) ms += slopes.after;
-  if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s);
+  if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s, overlap);
   return ms;
 }
 
@@ -202,6 +203,8 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
     const double waits = path.forwards[s] * times.forward_wait + path.backwards[s] * times.backward_wait;
     if (waits > 0) errors.add_alone(waits * relative_error(priced.inputs[s]));
     if (s < priced.transfers.size()) errors.add_alone(path.transfers[s] * priced.transfers[s].error);
+    // All slowdowns of a stage together: those of one communication are wrong in one direction.
+    if (priced.inputs[s].slows_down) errors.add_alone(on_path(calibration, priced, path, s, {1, kSlopeStep}));
   }
   const auto end = static_cast<std::size_t>(path.end_stage);
   errors.add_alone(priced.times[end].exposed_sync() * relative_error(priced.inputs[end]));
