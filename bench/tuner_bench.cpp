@@ -50,11 +50,33 @@ std::vector<Candidate> quarters(const Workload& work, const Split& split) {
 
 constexpr Split kSplits[] = {{2, 1}, {1, 2}, {2, 1, ShardedLevel::kOptimizer}, {2, 1, ShardedLevel::kParameters}};
 
+// What training may have seen of every collective: by kernel class and size, in either direction.
+void add_slowdowns(Workload& work) {
+  std::int64_t number = 0;
+  for (const std::int32_t group : {2, 4, 8}) {
+    for (const char* const primitive : {"all_reduce", "reduce_scatter", "all_gather"}) {
+      for (const char* const kernel_class : {"gemm", "attention", "normalization", "elementwise", "other"}) {
+        for (std::int64_t bytes = 1 << 16; bytes <= 1 << 28; bytes *= 2) {
+          for (const CostKind kind : {CostKind::kOverlapComputation, CostKind::kOverlapCommunication}) {
+            Cost cost;
+            cost.key = {kind,  primitive,    "",     0,        1, "default",   bytes,
+                        group, "intra_node", "ring", "simple", 8, kernel_class};
+            for (int i = 0; i < 8; ++i) cost.statistics.add(1000000 + 400000 * (++number % 7) / 7);
+            work.costs.push_back(cost);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Full plans of 315 operators in 4 stages with 1,024 microbatches (512 with two replicas). The first argument is the
 // split of a stage: replicas, two ranks, sharded optimizer, sharded parameters. From scratch: no stage is remembered;
-// the second argument says whether what is recomputed is chosen too (1) or given (0).
+// the second argument says whether what is recomputed is chosen too (1) or given (0), the third whether training has
+// seen what slows what down.
 void BM_price_from_scratch(benchmark::State& state) {
-  const Workload work = gpt_operators(24, 1, 1024, true);
+  Workload work = gpt_operators(24, 1, 1024, true);
+  if (state.range(2) == 1) add_slowdowns(work);
   const NativeCostModel model(CostTable::build(work.model, work.cluster, work.costs).value());
   const PlanSpace space = named_space("all", work.model, work.cluster, Knobs{}, 1).value();
   const std::unique_ptr<Evaluator> evaluator = model.evaluator(space);
@@ -72,7 +94,7 @@ void BM_price_from_scratch(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_price_from_scratch)->ArgsProduct({{0, 1, 2, 3}, {0, 1}});
+BENCHMARK(BM_price_from_scratch)->ArgsProduct({{0, 1, 2, 3}, {0, 1}, {0, 1}});
 
 // The same where all stages have been seen: what is left is to look them up and to simulate the step.
 void BM_price_incremental(benchmark::State& state) {
@@ -118,9 +140,11 @@ void BM_price_large_from_scratch(benchmark::State& state) {
 }
 BENCHMARK(BM_price_large_from_scratch)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
 
-// `unified` over the native model on 8 devices. Arguments: layers of 13 operators; space "job" (0) or "all" (1).
+// `unified` over the native model on 8 devices. Arguments: layers of 13 operators; space "job" (0) or "all" (1);
+// whether training has seen what slows what down.
 void BM_search_unified(benchmark::State& state) {
-  const Workload work = gpt_operators(static_cast<std::int32_t>(state.range(0)), 1, 1024, true);
+  Workload work = gpt_operators(static_cast<std::int32_t>(state.range(0)), 1, 1024, true);
+  if (state.range(2) == 1) add_slowdowns(work);
   const NativeCostModel model(CostTable::build(work.model, work.cluster, work.costs).value());
   SearchOptions options;
   options.strategy = "unified";
@@ -137,7 +161,7 @@ void BM_search_unified(benchmark::State& state) {
   state.counters["evaluations"] = static_cast<double>(evaluations);
   state.counters["over_bound"] = gap;
 }
-BENCHMARK(BM_search_unified)->ArgsProduct({{24}, {0, 1}})->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(BM_search_unified)->ArgsProduct({{24}, {0, 1}, {0, 1}})->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void BM_build_table(benchmark::State& state) {
   const Workload work = gpt(24, 4, 64);

@@ -34,6 +34,7 @@ struct Worlds {
   test::RandomWorldOptions sizes;
   bool splits;
   bool uneven = false;  // some devices are slower than the costs say
+  bool slowed = false;  // training has seen what runs at once
 };
 
 // Each device at a third to all of its speed.
@@ -74,6 +75,7 @@ Gaps compare(const Worlds& of) {
   for (int i = 0; i < test::tried(of.cases); ++i) {
     test::World world = of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
     if (of.uneven) slow_some(random, world.cluster);
+    if (of.slowed) test::add_training_slowdowns(random, world);
     const test::BruteForceResult best = test::brute_force(world, test::brute_force_space(world, of.space));
     plans += best.plans;
     INFO("space " << of.space << ", seed " << of.seed << ", case " << i);
@@ -115,6 +117,11 @@ TEST_CASE("exhaustive and unified find what pricing every plan finds, with mixed
 TEST_CASE("exhaustive and unified find what pricing every plan finds, on devices of unlike speeds") {
   compare({"job", 955, 60, {5, 4, 2}, false, true});
   compare({"all", 956, 15, {3, 2, 2}, true, true});
+}
+
+TEST_CASE("exhaustive and unified find what pricing every plan finds, where training has seen what slows what down") {
+  compare({"aceso-recompute", 957, 40, {4, 4, 2}, true, false, true});
+  compare({"all", 958, 20, {3, 2, 2}, true, false, true});
 }
 
 // Hidden: minutes. Run by name or with [long].

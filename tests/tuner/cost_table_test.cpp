@@ -107,9 +107,10 @@ TEST_CASE("a slowdown below one is taken as none") {
   world.costs.push_back(test::exact_cost(test::link_key(CostKind::kOverlapComputation, 10, 2), 900000));
   world.costs.push_back(test::exact_cost(test::link_key(CostKind::kOverlapCommunication, 10, 2), 1300000));
   const CostTable table = world.table();
-  const OverlapSlowdown slowdown = table.tables().links.overlap(2, Placement::kIntraNode);
-  CHECK(slowdown.computation == 1.0);
-  CHECK(slowdown.communication == Approx(1.3));
+  const OverlapSubject all_reduce{"all_reduce", 10, 2, Placement::kIntraNode};
+  const Slowdowns slowdowns = table.tables().overlaps.beside(all_reduce, ComputationKind::kUnknown);
+  CHECK(slowdowns.computation.factor == 1.0);
+  CHECK(slowdowns.communication.factor == Approx(1.3));
 }
 
 // What training shows of the same collective, each with one more thing said; worth nothing like what was measured.
@@ -145,9 +146,10 @@ TEST_CASE("a few transfers seen in training change no measured link, and price a
   CHECK(links.all_reduce(1000, 2, Placement::kIntraNode).mean == Approx(3));
   CHECK(links.all_reduce(1 << 20, 2, Placement::kIntraNode).mean == Approx(9).epsilon(0.01));
   CHECK(links.all_reduce(1 << 19, 2, Placement::kIntraNode).quality == Quality::kMeasured);  // between the two
-  const OverlapSlowdown slowdown = links.overlap(2, Placement::kIntraNode);
-  CHECK(slowdown.computation == Approx(1.2));
-  CHECK(slowdown.communication == Approx(1.3));
+  const OverlapSubject of{"all_reduce", 1000, 2, Placement::kIntraNode};
+  const Slowdowns slowdowns = table.tables().overlaps.beside(of, ComputationKind::kProducts);
+  CHECK(slowdowns.computation.factor == Approx(1.2));
+  CHECK(slowdowns.communication.factor == Approx(1.3));
 }
 
 TEST_CASE("what training shows of single algorithms is no collective of the aceso model's profile") {

@@ -104,6 +104,50 @@ void add_splits(Random& random, World& world) {
   add_collectives(random, world);
 }
 
+namespace {
+
+void add_seen(Random& random, CostKey key, World& world) {
+  Cost cost;
+  cost.key = std::move(key);
+  cost.key.algorithm = "ring";
+  const std::int64_t ppm = random.between(1000000, 1700000);
+  for (int i = 0; i < 6; ++i) cost.statistics.add(ppm);
+  world.costs.push_back(cost);
+}
+
+// Everything of one group.
+void add_group_slowdowns(Random& random, std::int32_t group, const std::string& placement, World& world) {
+  for (const std::string primitive : {"all_reduce", "reduce_scatter", "all_gather"}) {
+    CostKey key = link_key(CostKind::kOverlapComputation, std::int64_t{1} << random.between(6, 11), group);
+    key.placement = placement;
+    for (const CostKind kind : {CostKind::kOverlapComputation, CostKind::kOverlapCommunication}) {
+      key.kind = kind;
+      key.subject = primitive;
+      for (const char* const kernel_class : {"gemm", "attention", "normalization", "other"}) {
+        key.kernel_class = kernel_class;
+        add_seen(random, key, world);
+      }
+    }
+    for (const std::string other : {"all_reduce", "reduce_scatter", "all_gather"}) {
+      key.subject = primitive + "+" + other;
+      key.kernel_class = "communication";
+      add_seen(random, key, world);
+    }
+  }
+}
+
+}  // namespace
+
+void add_training_slowdowns(Random& random, World& world) {
+  constexpr const char* kKinds[] = {"attention", "mlp", "norm", "embedding", "layer"};
+  for (Operator& op : world.model.operators) op.kind = kKinds[random.below(5)];
+  for (std::int32_t group = 2; group <= world.cluster.devices(); ++group) {
+    for (const char* const placement : {"intra_node", "inter_node"}) {
+      if (random.below(4) != 0) add_group_slowdowns(random, group, placement, world);
+    }
+  }
+}
+
 World random_split_world(Random& random, const RandomWorldOptions& options) {
   World world = random_world(random, options);
   add_splits(random, world);

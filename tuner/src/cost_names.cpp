@@ -196,12 +196,18 @@ class StageNames {
                     (split.sharded() ? split.shards : split.replicas).placement);
   }
 
+  // Whether a slowdown is known hangs on the group alone: another primitive's, and another size's, count too.
   void name_overlap_of(std::int32_t group, Placement placement) {
-    if (tables_.links.overlap(group, placement).measured) return;
+    const OverlapSubject of{to_string(Primitive::kAllReduce), 1, group, placement, 0};
+    const Slowdowns slowdowns = tables_.overlaps.beside(of, ComputationKind::kUnknown);
+    if (slowdowns.plain().measured) return;
+    const Slowdown& worse =
+        slowdowns.computation.basis < slowdowns.communication.basis ? slowdowns.communication : slowdowns.computation;
+    const bool none = worse.basis == OverlapBasis::kNone;
     names_.estimated.insert(
         "overlap_computation and overlap_communication all_reduce group_size=" + std::to_string(group) + " " +
-        to_string(placement) + ": no slowdown assumed (benchmark: overlap all_reduce over " + std::to_string(group) +
-        " ranks)");
+        to_string(placement) + ": " + (none ? "no slowdown assumed" : tables_.overlaps.rests_on(worse)) +
+        " (benchmark: overlap all_reduce over " + std::to_string(group) + " ranks)");
   }
 
   void name_flip(const SplitShape& split, bool second, std::int32_t i) {

@@ -418,6 +418,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->model = model;
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
+  tables->overlaps = OverlapCosts(costs);
   number_groups(model, *tables);
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   tables->training_corrections = tuner::training_corrections(chosen);

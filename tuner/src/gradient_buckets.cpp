@@ -39,7 +39,8 @@ std::vector<GradientBucket> gradient_buckets(const CostTable::Tables& tables, co
   return buckets;
 }
 
-void price_buckets(const CostTable::Tables& tables, const StageShape& shape, BucketPrices& prices) {
+void price_buckets(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog,
+                   BucketPrices& prices) {
   prices = {};
   const std::vector<GradientBucket> buckets = gradient_buckets(tables, shape);
   if (buckets.empty()) return;
@@ -51,15 +52,25 @@ void price_buckets(const CostTable::Tables& tables, const StageShape& shape, Buc
     return value.mean;
   };
   const auto operators = static_cast<std::size_t>(shape.operators.size());
-  for (std::vector<double>* const by_place : {&prices.scatter, &prices.last, &prices.after}) {
+  for (std::vector<double>* const by_place : {&prices.scatter, &prices.last, &prices.copies, &prices.after}) {
     by_place->assign(operators, 0);
+  }
+  for (auto* const by_place :
+       {&prices.scatter_beside, &prices.last_beside, &prices.copies_beside, &prices.after_beside}) {
+    by_place->assign(operators, &kNoSlowdowns);
   }
   for (const GradientBucket& bucket : buckets) {
     const CollectiveUses uses = collective_uses(tables, *bucket.split, bucket.parameters);
     const auto place = static_cast<std::size_t>(bucket.operators.begin - shape.operators.begin);
     prices.scatter[place] = cost(uses.scatter);
-    prices.last[place] = cost(uses.last) + cost(uses.last_copies);
+    prices.last[place] = cost(uses.last);
+    prices.copies[place] = cost(uses.last_copies);
+    prices.last[place] += prices.copies[place];
     prices.after[place] = cost(uses.after);
+    prices.scatter_beside[place] = catalog.slowdowns(uses.scatter);
+    prices.last_beside[place] = catalog.slowdowns(uses.last);
+    prices.copies_beside[place] = catalog.slowdowns(uses.last_copies);
+    prices.after_beside[place] = catalog.slowdowns(uses.after);
     prices.gradient_buffer = std::max(prices.gradient_buffer, bucket.parameters * tables.gradient_factor);
   }
 }

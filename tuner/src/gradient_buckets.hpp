@@ -26,17 +26,21 @@ struct GradientBucket {
 struct BucketPrices {
   std::vector<double> scatter;  // ms, after every backward
   std::vector<double> last;     // ms, after the last backward
+  std::vector<double> copies;   // ms of that, over the copies of sharded states
   std::vector<double> after;    // ms, of parameters, after the optimizer
-  double gradient_buffer = 0;   // bytes
-  double mean = 0;              // ms, all of the above
-  double error = 0;             // standard errors, added up
+  // What each and a computation slow each other down by.
+  std::vector<const CommunicationSlowdowns*> scatter_beside, last_beside, copies_beside, after_beside;
+  double gradient_buffer = 0;  // bytes
+  double mean = 0;             // ms, all of the above
+  double error = 0;            // standard errors, added up
   bool complete = true;
 
   [[nodiscard]] bool empty() const { return last.empty(); }
   [[nodiscard]] double all_after() const { return std::accumulate(after.begin(), after.end(), 0.0); }
 };
 
-// Empty where the shape has none.
-void price_buckets(const CostTable::Tables& tables, const StageShape& shape, BucketPrices& prices);
+// Empty where the shape has none. `catalog` must outlive the prices.
+void price_buckets(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog,
+                   BucketPrices& prices);
 
 }  // namespace trimtab::tuner

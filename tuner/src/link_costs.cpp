@@ -110,10 +110,6 @@ LinkSpeed fastest_named(const Cluster& cluster, Placement placement) {
   return fastest;
 }
 
-double slowdown(const Statistics& statistics) {
-  return std::max(1.0, statistics.mean() * 1e-6);
-}
-
 }  // namespace
 
 const char* to_string(Placement placement) {
@@ -145,7 +141,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
   std::array<Points, 2> copies;
-  std::map<Group, std::pair<std::map<std::int64_t, Statistics>, std::map<std::int64_t, Statistics>>> overlaps;
   for (const ChosenCost& cost : choose_costs(costs)) {
     const CostKey& key = cost.key;
     const Placement placement = placement_named(key.placement);
@@ -160,9 +155,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
     if (key.kind == CostKind::kCollective) {
       collectives[static_cast<std::size_t>(*primitive)][group][key.bytes] = measured(cost, kMsPerNs);
     }
-    if (*primitive != Primitive::kAllReduce) continue;
-    if (key.kind == CostKind::kOverlapComputation) overlaps[group].first[key.bytes].merge(cost.statistics);
-    if (key.kind == CostKind::kOverlapCommunication) overlaps[group].second[key.bytes].merge(cost.statistics);
   }
   for (std::size_t p = 0; p < kPrimitives; ++p) {
     for (const auto& [group, points] : collectives[p]) collectives_[p].emplace(group, Curve(points));
@@ -180,11 +172,6 @@ LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, boo
   }
   routes_ = Routes(cluster, references_);
   for (std::size_t d = 0; d < copies.size(); ++d) host_copies_[d] = Curve(copies[d]);
-  for (const auto& [group, both] : overlaps) {
-    if (both.first.empty() || both.second.empty()) continue;
-    // The largest size: small messages end before they can disturb anything.
-    overlap_[group] = {slowdown(both.first.rbegin()->second), slowdown(both.second.rbegin()->second), true};
-  }
 }
 
 // Measured, or made from the measured sizes where estimates are allowed. Sizes that training saw are rounded to three
@@ -265,11 +252,6 @@ Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
   if (curve.empty()) return {};
   const Value value = curve.at(bytes);
   return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.of_bytes(bytes);
-}
-
-OverlapSlowdown LinkCosts::overlap(std::int32_t group_size, Placement placement) const {
-  const auto found = overlap_.find({group_size, placement});
-  return found == overlap_.end() ? OverlapSlowdown{} : found->second;
 }
 
 }  // namespace trimtab::tuner

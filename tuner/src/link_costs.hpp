@@ -29,13 +29,6 @@ enum class HostCopy : std::uint8_t { kHostToDevice, kDeviceToHost };
 [[nodiscard]] bool is_host_copy(const std::string& subject);
 [[nodiscard]] Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices);
 
-// How much slower each side runs while the other does.
-struct OverlapSlowdown {
-  double computation = 1.0;    // alpha
-  double communication = 1.0;  // beta
-  bool measured = false;
-};
-
 class LinkCosts {
  public:
   LinkCosts() = default;
@@ -57,7 +50,6 @@ class LinkCosts {
   [[nodiscard]] bool knows_host_copies() const { return !host_copies_[0].empty() && !host_copies_[1].empty(); }
   // As measured, or the nearest size where estimates are allowed: no link of a cluster says it.
   [[nodiscard]] Value host_copy(HostCopy direction, std::int64_t bytes) const;
-  [[nodiscard]] OverlapSlowdown overlap(std::int32_t group_size, Placement placement) const;
   [[nodiscard]] bool allows_estimates() const { return allow_estimates_; }
   [[nodiscard]] const Routes& routes() const { return routes_; }
 
@@ -74,7 +66,6 @@ class LinkCosts {
   std::array<Curves, kPrimitives> collectives_;
   std::map<Placement, Curve> point_to_point_;
   std::array<Curve, 2> host_copies_;
-  std::map<Group, OverlapSlowdown> overlap_;
   std::array<LinkSpeed, kPlacements> levels_;      // as the cluster gives them
   std::array<LinkSpeed, kPlacements> references_;  // the level's, else what was measured, else the fastest named link's
   Routes routes_;

@@ -9,6 +9,7 @@
 
 #include "link_costs.hpp"
 #include "operator_price.hpp"
+#include "overlap_costs.hpp"
 #include "plan_space.hpp"
 #include "switch_stage.hpp"
 #include "tuner/cost_choice.hpp"
@@ -339,9 +340,10 @@ std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, co
   for (const ChosenCost& cost : choose_costs(known)) {
     if (is_known(cost)) have.insert(identity(cost.key));
   }
+  const OverlapCosts overlaps(known);
   std::vector<CostKey> missing;
   for (const CostKey& key : Needed(model, cluster, knobs).collect()) {
-    if (have.count(identity(key)) == 0) missing.push_back(key);
+    if (have.count(identity(key)) == 0 && !overlaps.seen_in_training(key)) missing.push_back(key);
   }
   return missing;
 }

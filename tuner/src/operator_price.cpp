@@ -33,11 +33,13 @@ double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape)
 
 class Pricing {
  public:
-  Pricing(const CostTable::Tables& tables, const SplitPrices& of) : tables_(tables), of_(of) {}
+  Pricing(const CostTable::Tables& tables, const SplitPrices& of, SplitCatalog& catalog)
+      : tables_(tables), of_(of), catalog_(catalog) {}
 
   [[nodiscard]] OperatorPrice at(std::int32_t group) {
     const OperatorCosts& costs = of_.table->of_group[group];
     const SplitShape& shape = of_.shape;
+    price_.kind = computation_of(tables_.operator_of(group).kind);
     price_.forward = costs.forward.mean;
     price_.backward = costs.backward.mean;
     price_.least_forward = costs.least_forward;
@@ -63,7 +65,9 @@ class Pricing {
   void add_reduces(std::int32_t group) {
     price_.reduces = tensor_all_reduces(tables_.operator_of(group)).value_or(0);
     if (price_.reduces == 0) return;
+    std::size_t sums = 0;
     for (const CollectiveUse& use : output_sums(tables_, of_.shape, group)) {
+      price_.sums.sums[sums++] = catalog_.slowdowns(use);
       const Value value = tables_.links.collective(use.primitive, use.bytes, use.group_size, use.route);
       price_.reduce_missing = price_.reduce_missing || value.quality == Quality::kMissing;
       price_.reduce += value.mean;
@@ -91,8 +95,14 @@ class Pricing {
     const CollectiveUses uses = collective_uses(tables_, shape, parameters);
     price_.gather = cost(uses.gather);
     price_.scatter = cost(uses.scatter);
-    price_.last = cost(uses.last) + cost(uses.last_copies);
+    price_.last = cost(uses.last);
+    price_.copies = cost(uses.last_copies);
+    price_.last += price_.copies;
     price_.after = cost(uses.after);
+    price_.gather_beside = catalog_.slowdowns(uses.gather);
+    price_.scatter_beside = catalog_.slowdowns(uses.scatter);
+    price_.last_beside = catalog_.slowdowns(uses.last);
+    price_.copies_beside = catalog_.slowdowns(uses.last_copies);
   }
 
   double cost(const CollectiveUse& use) {
@@ -104,6 +114,7 @@ class Pricing {
 
   const CostTable::Tables& tables_;
   const SplitPrices& of_;
+  SplitCatalog& catalog_;
   OperatorPrice price_;
 };
 
@@ -155,15 +166,12 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
     of.table = of.sharing.get();
   }
   for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
-    of.of_group.push_back(Pricing(*tables_, of).at(static_cast<std::int32_t>(g)));
+    of.of_group.push_back(Pricing(*tables_, of, *this).at(static_cast<std::int32_t>(g)));
   }
   const bool varies = std::any_of(of.of_group.begin(), of.of_group.end(), [](const OperatorPrice& price) {
     return price.forward_variance + price.backward_variance > 0;
   });
   if (varies && !tables_->passes_only) of.slowest = expected_maximum(shape.split.dp);
-  const std::int32_t group = shape.sharded() ? shape.shard_ranks() : shape.replica_ranks();
-  of.overlap = tables_->links.overlap(group, (shape.sharded() ? shape.shards : shape.replicas).placement);
-  if (shape.split.tp > 1) of.tensor_overlap = tables_->links.overlap(shape.split.tp, shape.tensor.placement);
   return of;
 }
 

@@ -23,9 +23,11 @@
 #include <optional>
 #include <vector>
 
+#include "communication_slowdowns.hpp"
 #include "schema/cost.hpp"
 #include "stage_shape.hpp"
 #include "tables.hpp"
+#include "work_beside.hpp"
 
 namespace trimtab::tuner {
 
@@ -33,15 +35,18 @@ struct OperatorPrice {
   // Milliseconds of one microbatch.
   double forward = 0;
   double backward = 0;
-  double on_link = 0;  // of either pass, on the link that the replicas use too: nothing else is sent then
+  // Of either pass, on the link that the replicas use too: what they send then waits, unless the two were measured at
+  // once.
+  double on_link = 0;
   double gather = 0;   // of parameters, before either pass
   double scatter = 0;  // of gradients, after every backward
   // ms^2, of one replica's pass of one microbatch; 0 without other replicas.
   double forward_variance = 0;
   double backward_variance = 0;
   // Milliseconds of a step.
-  double last = 0;   // of gradients, after the last backward
-  double after = 0;  // of parameters, after the optimizer
+  double last = 0;    // of gradients, after the last backward
+  double copies = 0;  // of that, over the copies of sharded states
+  double after = 0;   // of parameters, after the optimizer
   double optimizer = 0;
   // Bytes on a rank.
   double stored = 0;
@@ -62,12 +67,24 @@ struct OperatorPrice {
   double least_forward = 0;  // of the passes, what is no all-reduce at least (OperatorCosts)
   double least_backward = 0;
   double link_error = 0;  // standard errors of all collectives, added up
+  // What runs at once slows each other down by these. Never null but for `sums`.
+  ComputationKind kind = ComputationKind::kUnknown;
+  const CommunicationSlowdowns* gather_beside = &kNoSlowdowns;
+  const CommunicationSlowdowns* scatter_beside = &kNoSlowdowns;
+  const CommunicationSlowdowns* last_beside = &kNoSlowdowns;
+  const CommunicationSlowdowns* copies_beside = &kNoSlowdowns;
+  SumWork sums;  // of what `reduce` is
 
   // The passes with their all-reduces taken out: never more than they contain.
   [[nodiscard]] double forward_computing() const { return std::max(least_forward, forward - reduces * reduce); }
   [[nodiscard]] double backward_computing() const { return std::max(least_backward, backward - reduces * reduce); }
   [[nodiscard]] double forward_reducing() const { return forward - forward_computing(); }
   [[nodiscard]] double backward_reducing() const { return backward - backward_computing(); }
+  [[nodiscard]] bool slows_down() const {
+    const auto none = [](const CommunicationSlowdowns* of) { return of == nullptr || of == &kNoSlowdowns; };
+    return !none(gather_beside) || !none(scatter_beside) || !none(last_beside) || !none(copies_beside) ||
+           !none(sums.sums[0]) || !none(sums.sums[1]);
+  }
 };
 
 struct SplitPrices {
@@ -76,9 +93,7 @@ struct SplitPrices {
   const OperatorTable* table = nullptr;
   std::unique_ptr<OperatorTable> sharing;  // `table` of ranks that share sequences: costs by group alone
   std::vector<OperatorPrice> of_group;
-  OverlapSlowdown overlap;
-  OverlapSlowdown tensor_overlap;  // beside all-reduces of tensor-parallel ranks
-  double slowest = 0;              // expected maximum over the replicas (stragglers.hpp); 0 where no cost has a spread
+  double slowest = 0;  // expected maximum over the replicas (stragglers.hpp); 0 where no cost has a spread
 };
 
 // One collective that a group's operators cause.
@@ -102,12 +117,17 @@ struct CollectiveUses {
 
 class SplitCatalog {
  public:
-  explicit SplitCatalog(const CostTable::Tables& tables) : tables_(&tables) {}
+  explicit SplitCatalog(const CostTable::Tables& tables) : tables_(&tables), slowdowns_(tables.overlaps) {}
   // Valid as long as the catalog.
   const SplitPrices& prices(const SplitShape& shape, bool alternate);
+  // Valid as long as the catalog.
+  const CommunicationSlowdowns* slowdowns(const CollectiveUse& use) {
+    return slowdowns_.of(use.primitive, use.bytes, use.group_size, use.route.placement);
+  }
 
  private:
   const CostTable::Tables* tables_;
+  SlowdownCatalog slowdowns_;
   std::deque<SplitPrices> known_;
 };
 

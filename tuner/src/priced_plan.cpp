@@ -245,11 +245,12 @@ SwitchedStage PricedPlan::switched_stage(const Calibration& calibration, std::si
                              recompute, sharers[stage], unmeasured);
 }
 
-StageTimes PricedPlan::times_under(const Calibration& calibration, std::size_t stage) const {
+StageTimes PricedPlan::times_under(const Calibration& calibration, std::size_t stage,
+                                   const OverlapScale& overlap) const {
   if (switched[stage]) return switched_stage(calibration, stage).times;
   const Calibration here = on_devices(calibration, stage);
-  if (!sub_batches) return stage_times(here, inputs[stage], recompute);
-  return SubBatchStage().times(here, inputs[stage], half_inputs[stage], recompute, *sub_batches);
+  if (!sub_batches) return stage_times(here, inputs[stage], recompute, overlap);
+  return SubBatchStage().times(here, inputs[stage], half_inputs[stage], recompute, *sub_batches, overlap);
 }
 
 PipelineStage pipeline_stage(const StageTimes& times) {

@@ -58,8 +58,9 @@ struct PricedPlan {
                                              std::vector<SwitchCost>* unmeasured = nullptr) const;
   // The calibration as it holds on a stage's devices.
   [[nodiscard]] Calibration on_devices(const Calibration& calibration, std::size_t stage) const;
-  // A stage's times under another calibration.
-  [[nodiscard]] StageTimes times_under(const Calibration& calibration, std::size_t stage) const;
+  // A stage's times under another calibration, and another view of what overlap slows down.
+  [[nodiscard]] StageTimes times_under(const Calibration& calibration, std::size_t stage,
+                                       const OverlapScale& overlap = {}) const;
   [[nodiscard]] SlicedWarmup sliced() const { return {sliced_microbatches, halves.data()}; }
 };
 

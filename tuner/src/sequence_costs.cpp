@@ -99,13 +99,13 @@ class Estimate {
       summed.quality = reduce.quality;
       for (const CollectiveUse& use : output_sums(tables_, split_, group_)) add(collective(use), reduces_);
     }
-    OverlappedPass pass(tables_.links.overlap(split_.cp, split_.context.placement));
+    OverlappedPass pass;
     for (const CollectiveUse& use : exchanged) {
       const Value value = collective(use);
-      pass.communicate(value.mean);
+      pass.communicate(value.mean, &kNoSlowdowns);
       add(value, 0);
     }
-    pass.compute(computing.mean / split_.cp);
+    pass.compute(computing.mean / split_.cp, AlikeWork{exchange_slowdown(tables_, split_, group_).plain()});
     if (summed.quality == Quality::kMissing || plain.quality == Quality::kMissing) return {};
     const double doubt = computing.error / split_.cp + summed.error;
     const double mean = pass.communication_end() + summed.mean;
@@ -209,6 +209,18 @@ OperatorCosts costs_under(const CostTable::Tables& tables, const SplitShape& spl
                           std::int32_t group) {
   if (split.shares_sequence()) return sharing_costs(tables, split, group);
   return tables.at(split.samples, split.split.tp, alternate).of_group[group];
+}
+
+// Frameworks exchange keys and values by sends and receives or by all-gathers: whichever training has shown.
+Slowdowns exchange_slowdown(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group) {
+  const ComputationKind kind = computation_of(tables.operator_of(group).kind);
+  const CollectiveUse gather = exchange_of(tables, split, group).gather;
+  OverlapSubject of{"send_recv", gather.bytes, split.cp, split.context.placement, 0};
+  const Slowdowns of_messages = tables.overlaps.beside(of, kind);
+  const auto shown = [](const Slowdown& one) { return one.basis <= OverlapBasis::kTraining; };
+  if (shown(of_messages.computation) && shown(of_messages.communication)) return of_messages;
+  of.primitive = to_string(gather.primitive);
+  return tables.overlaps.beside(of, kind);
 }
 
 std::vector<CollectiveUse> output_sums(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group) {

@@ -38,6 +38,9 @@ namespace trimtab::tuner {
 [[nodiscard]] OperatorCosts costs_under(const CostTable::Tables& tables, const SplitShape& split, bool alternate,
                                         std::int32_t group);
 
+// What the exchange of keys and values and the operator's computing slow each other down by.
+[[nodiscard]] Slowdowns exchange_slowdown(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group);
+
 // What ranks of tensor parallelism do in place of one all-reduce of the operator's output; one collective or two.
 [[nodiscard]] std::vector<CollectiveUse> output_sums(const CostTable::Tables& tables, const SplitShape& split,
                                                      std::int32_t group);

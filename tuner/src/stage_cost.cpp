@@ -24,8 +24,9 @@ class Resolver {
       add_segment(shape_.segments[g]);
       if (g > 0) add_change(shape_.segments[g - 1].split, shape_.segments[g]);
     }
+    decide_channels();
     if (shape_.bucket_bytes > 0) {
-      price_buckets(tables_, shape_, inputs_.buckets);
+      price_buckets(tables_, shape_, catalog_, inputs_.buckets);
       inputs_.complete = inputs_.complete && inputs_.buckets.complete;
     }
     const std::int32_t first = shape_.operators.begin;
@@ -47,7 +48,7 @@ class Resolver {
     inputs_.brought_back.clear();
     inputs_.change_forward.clear();
     inputs_.change_backward.clear();
-    inputs_.overlap = inputs_.tensor_overlap = {1, 1, true};
+    inputs_.slows_down = inputs_.gathers_apart = false;
     inputs_.synchronizes = inputs_.gathers = inputs_.scatters = false;
     if (!inputs_.buckets.empty()) inputs_.buckets = {};
     inputs_.gathers_ahead = shape_.gathers_ahead;
@@ -65,8 +66,6 @@ class Resolver {
     inputs_.gathers = inputs_.gathers || segment.split.split.sharded == ShardedLevel::kParameters;
     inputs_.scatters = inputs_.scatters || segment.split.split.sharded >= ShardedLevel::kGradients;
     inputs_.slowest = std::max({inputs_.slowest, prices.slowest, others.slowest});
-    if (replicas) take_worst(prices.overlap, inputs_.overlap);
-    if (segment.split.split.tp > 1) take_worst(prices.tensor_overlap, inputs_.tensor_overlap);
     bool before = false;
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const std::int32_t group = tables_.group_of[i];
@@ -77,15 +76,20 @@ class Resolver {
       // The stage's last output is sent, and kept until its gradient has come back; nobody needs the model's.
       inputs_.kept_output.push_back(i + 1 < tables_.operators() ? price.output : 0);
       inputs_.complete = inputs_.complete && price.complete;
+      inputs_.slows_down = inputs_.slows_down || price.slows_down();
       if (i > segment.operators.begin && alternate != before) add_flip(i, segment.split, before, alternate);
       before = alternate;
     }
   }
 
-  static void take_worst(const OverlapSlowdown& of, OverlapSlowdown& worst) {
-    worst.computation = std::max(worst.computation, of.computation);
-    worst.communication = std::max(worst.communication, of.communication);
-    worst.measured = worst.measured && of.measured;
+  // Gathers have a channel of their own where all of the stage's were measured beside its scatters.
+  void decide_channels() {
+    if (!inputs_.gathers || !inputs_.scatters || !inputs_.prefetches) return;
+    const auto measured = [](const OperatorPrice* price) {
+      return price->gather <= 0 || price->scatter <= 0 ||
+             beside_each_other(*price->scatter_beside, *price->gather_beside).measured;
+    };
+    inputs_.gathers_apart = std::all_of(inputs_.prices.begin(), inputs_.prices.end(), measured);
   }
 
   void add_flip(std::int32_t i, const SplitShape& split, bool before, bool after) {
@@ -125,41 +129,44 @@ class Resolver {
 class Pass {
  public:
   // `gathers`: whether sharded parameters are not there yet.
-  Pass(const Calibration& calibration, const StageInputs& inputs, bool gathers)
+  Pass(const Calibration& calibration, const StageInputs& inputs, const OverlapScale& overlap, bool gathers)
       : inputs_(inputs),
         gathers_(inputs.gathers && gathers),
         computing_(calibration.computation.value),
         changing_(calibration.moving(CommunicationClass::kCollectives)),
         moving_(calibration.moving(CommunicationClass::kGradients)),
-        pass_(scaled(inputs.overlap, calibration.overlap.value)) {}
+        pass_(overlap.times(calibration.overlap.value), inputs.gathers_apart) {}
 
   // Before the first operator of the pass.
   void begin(const OperatorPrice& first) {
-    if (gathers_ && inputs_.prefetches) pass_.fetch(first.gather * moving_);
+    if (gathers_ && inputs_.prefetches) pass_.fetch(first.gather * moving_, first.gather_beside);
   }
   // Before each; `next` is the one after it, null where it is the last.
   void gather(const OperatorPrice& price, const OperatorPrice* next) {
     if (!gathers_) return;
     if (!inputs_.prefetches) return pass_.block(price.gather * moving_);
     pass_.wait();
-    if (next != nullptr) pass_.fetch(next->gather * moving_);
+    if (next != nullptr) pass_.fetch(next->gather * moving_, next->gather_beside);
   }
-  // For `length` in all, `passes` of the operator: its own collectives let no other through.
+  // For `length` in all, `passes` of the operator: its own collectives let no other through on their link, unless the
+  // two were measured at once.
   void compute(const OperatorPrice& price, double length, int passes) {
-    if (price.on_link <= 0) return pass_.compute(length * computing_);
+    if (price.on_link <= 0) return pass_.compute(length * computing_, KindWork{price.kind});
     const double on_link = price.on_link * passes;
-    pass_.compute((length - on_link) * computing_);
-    pass_.block(on_link * computing_);
+    pass_.compute((length - on_link) * computing_, KindWork{price.kind});
+    pass_.compute(on_link * computing_, price.sums);
   }
   void change(const std::vector<double>& changes, std::size_t i) {
     if (!changes.empty()) pass_.block(changes[i] * changing_);
   }
   // Waits for what was fetched before.
-  void fetch_next(const std::vector<double>& gathers, std::size_t& next) {
+  void fetch_next(const std::vector<CommunicationQueue::Item>& gathers, std::size_t& next) {
     pass_.wait();
-    if (next < gathers.size()) pass_.fetch(gathers[next++]);
+    if (next == gathers.size()) return;
+    pass_.fetch(gathers[next].left * moving_, gathers[next].of);
+    ++next;
   }
-  void send(double length) { pass_.communicate(length * moving_); }
+  void send(double length, const CommunicationSlowdowns* beside) { pass_.communicate(length * moving_, beside); }
   [[nodiscard]] const OverlappedPass& result() const { return pass_; }
 
  private:
@@ -171,8 +178,8 @@ class Pass {
   OverlappedPass pass_;
 };
 
-double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
-  Pass pass(calibration, inputs, true);
+double forward_pass(const Calibration& calibration, const StageInputs& inputs, const OverlapScale& overlap) {
+  Pass pass(calibration, inputs, overlap, true);
   const std::size_t size = inputs.prices.size();
   pass.begin(*inputs.prices[0]);
   for (std::size_t i = 0; i < size; ++i) {
@@ -184,12 +191,25 @@ double forward_pass(const Calibration& calibration, const StageInputs& inputs) {
   return pass.result().computation_end();
 }
 
+void send_gradients(const OperatorPrice& price, bool scatters, bool last, Pass& pass) {
+  if (scatters) pass.send(price.scatter, price.scatter_beside);
+  if (!last) return;
+  pass.send(price.last - price.copies, price.last_beside);
+  pass.send(price.copies, price.copies_beside);
+}
+
+void send_bucket(const BucketPrices& buckets, std::size_t i, bool scatters, bool last, Pass& pass) {
+  if (scatters) pass.send(buckets.scatter[i], buckets.scatter_beside[i]);
+  if (!last) return;
+  pass.send(buckets.last[i] - buckets.copies[i], buckets.last_beside[i]);
+  pass.send(buckets.copies[i], buckets.copies_beside[i]);
+}
+
 // With the operators' recompute and collectives; the last microbatch's come on top of every other's.
 OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
-                             bool last) {
+                             const OverlapScale& overlap, bool last) {
   const bool shards = last || !inputs.whole_gradients;
-  const BucketPrices* const buckets = inputs.buckets.empty() ? nullptr : &inputs.buckets;
-  Pass pass(calibration, inputs, shards);
+  Pass pass(calibration, inputs, overlap, shards);
   const auto begin = static_cast<std::size_t>(inputs.operators.begin);
   pass.begin(*inputs.prices.back());
   for (std::size_t i = inputs.prices.size(); i-- > 0;) {
@@ -198,21 +218,25 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
     const bool again = recompute[begin + i] != 0;
     pass.compute(price, price.backward + (again ? price.forward : 0), again ? 2 : 1);
     pass.change(inputs.change_backward, i);
-    const double scatter = buckets != nullptr ? buckets->scatter[i] : price.scatter;
-    const double sent_last = buckets != nullptr ? buckets->last[i] : price.last;
-    pass.send((shards ? scatter : 0) + (last ? sent_last : 0));
+    if (inputs.buckets.empty()) {
+      send_gradients(price, shards, last, pass);
+    } else {
+      send_bucket(inputs.buckets, i, shards, last, pass);
+    }
   }
   return pass.result();
 }
 
 // What buckets of parameters that arrive during the next step's first forward delay it by: the first one's arrival, and
 // waits for the others, each fetched when the one before is needed.
-double gather_delay(const Calibration& calibration, const StageInputs& inputs, double forward) {
-  std::vector<double> gathers;
-  for (const double ms : inputs.buckets.after) {
-    if (ms > 0) gathers.push_back(ms * calibration.moving(CommunicationClass::kGradients));
+double gather_delay(const Calibration& calibration, const StageInputs& inputs, const OverlapScale& overlap,
+                    double forward) {
+  std::vector<CommunicationQueue::Item> gathers;
+  for (std::size_t i = 0; i < inputs.buckets.after.size(); ++i) {
+    const double ms = inputs.buckets.after[i];
+    if (ms > 0) gathers.push_back({ms, inputs.buckets.after_beside[i]});
   }
-  Pass pass(calibration, inputs, false);
+  Pass pass(calibration, inputs, overlap, false);
   std::size_t next = 0;
   pass.fetch_next(gathers, next);
   for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
@@ -284,7 +308,8 @@ void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCata
   Resolver(tables, shape, catalog, inputs).run();
 }
 
-StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute) {
+StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
+                       const OverlapScale& overlap) {
   StageTimes times;
   const std::int32_t begin = inputs.operators.begin;
   for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
@@ -303,18 +328,18 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.gather_after *= calibration.moving(CommunicationClass::kGradients);
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
-  if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs) - times.forward;
+  if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs, overlap) - times.forward;
   if (inputs.gathers_ahead && times.gather_after > 0) {
-    times.gather_after = gather_delay(calibration, inputs, times.forward_pass());
+    times.gather_after = gather_delay(calibration, inputs, overlap, times.forward_pass());
   }
   const bool shards = inputs.scatters && !inputs.whole_gradients;
   if (shards || changes) {
-    const OverlappedPass pass = backward_pass(calibration, inputs, recompute, false);
+    const OverlappedPass pass = backward_pass(calibration, inputs, recompute, overlap, false);
     // What is still on its way delays the next pass: the channel must be free again.
     times.backward_wait = pass.communication_end() - times.backward - times.recompute;
   }
   if (!inputs.communicates()) return times;
-  const OverlappedPass last = backward_pass(calibration, inputs, recompute, true);
+  const OverlappedPass last = backward_pass(calibration, inputs, recompute, overlap, true);
   times.last_backward = last.computation_end();
   times.sync_end = inputs.synchronizes ? last.communication_end() : 0;
   add_pass_waits(calibration, inputs, inputs, 1, recompute, times);

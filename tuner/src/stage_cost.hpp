@@ -33,8 +33,6 @@ struct StageInputs {
   double change_error = 0;
   BucketPrices buckets;  // in place of what the prices say of gradients, and of parameters after the optimizer
   bool gathers_ahead = false;
-  OverlapSlowdown overlap;  // the worst of the segments'
-  OverlapSlowdown tensor_overlap;
   double process_bytes = 0;
   double slowest = 0;  // of replicas, the most segments' expected maximum; 0 where nobody waits
   double device_share = 0;
@@ -42,6 +40,8 @@ struct StageInputs {
   bool gathers = false;       // some segment shards parameters
   bool scatters = false;      // or gradients
   bool prefetches = true;
+  bool slows_down = false;     // some communication and what may run beside it
+  bool gathers_apart = false;  // parameters are gathered while gradients are scattered, as was measured
   bool whole_gradients = false;
   bool complete = false;  // no cost is missing
 
@@ -100,9 +100,9 @@ using RecomputeFlags = std::vector<std::uint8_t>;
 void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
                     const RecomputeFlags& recompute, StageTimes& times);
 
-// A missing cost counts as 0.
+// A missing cost counts as 0. `overlap`: what of the slowdowns is taken.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
-                                     const RecomputeFlags& recompute);
+                                     const RecomputeFlags& recompute, const OverlapScale& overlap = {});
 [[nodiscard]] StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute);
 
 }  // namespace trimtab::tuner

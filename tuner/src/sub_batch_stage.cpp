@@ -50,6 +50,7 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
                                 const RecomputeFlags& recompute) {
   blocks_.clear();
   spans_.clear();
+  beside_.clear();
   recomputed_.clear();
   on_link_.clear();
   const double moving = calibration.moving(CommunicationClass::kCollectives);
@@ -59,6 +60,7 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
     blocks_.push_back({});
     blocks_.back().begins_unit = begins_unit;
     spans_.push_back({begin, begin, ended, ended});
+    beside_.push_back({});
     recomputed_.push_back(0);
     on_link_.push_back(0);
     open = true;
@@ -82,6 +84,7 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
       block.backward += parts.backward / pieces;
       if (again) block.recompute += parts.forward / pieces;
       if (again) recomputed_.back() += half.prices[i]->stored / pieces;
+      add_work(*half.prices[i], (parts.forward + parts.backward) / pieces);
       block.forward_communication += parts.forward_reduce;
       block.backward_communication += parts.backward_reduce;
       if (half.prices[i]->on_link > 0) on_link_.back() = 1;
@@ -91,6 +94,29 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
     recomputed_before = again;
   }
   for (std::size_t b = 1; b < spans_.size(); ++b) spans_[b].ended = spans_[b - 1].ended_to;
+  settle_work();
+}
+
+void SubBatchStage::add_work(const OperatorPrice& price, double ms) {
+  Beside& of = beside_.back();
+  of.computing.shares[static_cast<std::size_t>(price.kind)] += ms;
+  of.computing_ms += ms;
+  if (price.reduces > 0) of.sums = price.sums;
+}
+
+void SubBatchStage::settle_work() {
+  for (Beside& of : beside_) {
+    if (of.computing_ms <= 0) {
+      of.computing.shares.fill(0);
+      of.computing.shares[static_cast<std::size_t>(ComputationKind::kUnknown)] = of.computing_ms = 1;
+    }
+    for (double& share : of.computing.shares) share /= of.computing_ms;
+  }
+}
+
+OverlapSlowdown SubBatchStage::slowdown_of(std::int32_t computing, const CommunicationSlowdowns* sums,
+                                           const OverlapScale& overlap) const {
+  return sums == nullptr ? OverlapSlowdown{} : overlap.of(beside_[computing].computing(*sums));
 }
 
 void SubBatchStage::set_memory(const StageInputs& half, StageInputs& whole) {
@@ -115,28 +141,45 @@ StageBytes SubBatchStage::bytes(const Calibration& calibration, const StageInput
   return bytes;
 }
 
-void SubBatchStage::share(const OverlapSlowdown& slowdown) {
+void SubBatchStage::share(const OverlapScale& overlap) {
   shares_.assign(blocks_.size(), 0.0);
   sent_.assign(blocks_.size(), 0.0);
   double before = 0;
+  const CommunicationSlowdowns* sums_before = nullptr;
   for (const Round& round : rounds_) {
     double& ms = shares_[round.block];
+    const CommunicationSlowdowns* const sums = beside_[round.block].sums.sums[0];
     if (on_link_[round.block] != 0) sent_[round.block] += 2 * round.communication;
-    ms += round.blocked ? before + round.gather + round.computation : overlapped(round.computation, before, slowdown);
-    ms += overlapped(round.computation, round.communication, slowdown);
+    ms += round.blocked ? before + round.gather + round.computation
+                        : overlapped(round.computation, before, slowdown_of(round.block, sums_before, overlap));
+    ms += overlapped(round.computation, round.communication, slowdown_of(round.block, sums, overlap));
     before = round.communication;
+    sums_before = sums;
   }
   if (!rounds_.empty()) shares_[rounds_.back().block] += before;
 }
 
 void SubBatchStage::run_block(std::size_t b, OverlappedPass& pass) const {
   const double sent = std::min(sent_[b], shares_[b]);
-  pass.compute(shares_[b] - sent);
-  if (sent > 0) pass.block(sent);
+  pass.compute(shares_[b] - sent, beside_[b].computing);
+  if (sent > 0) pass.compute(sent, beside_[b].sums);
+}
+
+// What the block's operators send once they have computed.
+void SubBatchStage::send_gradients(const StageInputs& whole, std::size_t b, double moving, bool last,
+                                   OverlappedPass& pass) const {
+  for (std::size_t i = spans_[b].begin; i < spans_[b].end; ++i) {
+    const OperatorPrice& price = *whole.prices[i];
+    pass.communicate(price.scatter * moving, price.scatter_beside);
+    if (!last) continue;
+    pass.communicate((price.last - price.copies) * moving, price.last_beside);
+    pass.communicate(price.copies * moving, price.copies_beside);
+  }
 }
 
 StageTimes SubBatchStage::times(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
-                                const RecomputeFlags& recompute, const SubBatchSchedule& schedule) {
+                                const RecomputeFlags& recompute, const SubBatchSchedule& schedule,
+                                const OverlapScale& view) {
   const double moving = calibration.moving(CommunicationClass::kGradients);
   make_blocks(calibration, whole, half, recompute);
   StageTimes times;
@@ -149,13 +192,16 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   times.optimizer = sum(whole, 0, operators, &OperatorPrice::optimizer) * calibration.computation.value;
   times.gather_after = sum(whole, 0, operators, &OperatorPrice::after) * moving;
 
-  const OverlapSlowdown overlap = scaled(whole.overlap, calibration.overlap.value);
-  const OverlapSlowdown tensor_overlap = scaled(whole.tensor_overlap, calibration.overlap.value);
+  const OverlapScale overlap = view.times(calibration.overlap.value);
   forward_rounds(blocks_, rounds_);
-  share(tensor_overlap);
-  OverlappedPass forward(overlap);
+  share(overlap);
+  OverlappedPass forward(overlap, whole.gathers_apart);
   const auto fetch = [&](OverlappedPass& pass, std::size_t begin, std::size_t end) {
-    if (whole.gathers) pass.fetch(sum(whole, begin, end, &OperatorPrice::gather) * moving);
+    if (!whole.gathers) return;
+    pass.fetch(0, &kNoSlowdowns);
+    for (std::size_t i = begin; i < end; ++i) {
+      pass.fetch(whole.prices[i]->gather * moving, whole.prices[i]->gather_beside);
+    }
   };
   fetch(forward, spans_[0].begin, spans_[0].end);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
@@ -166,18 +212,15 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   times.forward_wait = forward.computation_end() - times.forward;
 
   backward_rounds(blocks_, schedule, rounds_);
-  share(tensor_overlap);
+  share(overlap);
   const auto backward = [&](bool last) {
-    OverlappedPass pass(overlap);
+    OverlappedPass pass(overlap, whole.gathers_apart);
     fetch(pass, spans_.back().ended, spans_.back().ended_to);
     for (std::size_t b = blocks_.size(); b-- > 0;) {
-      const Span& span = spans_[b];
       pass.wait();
       if (b > 0) fetch(pass, spans_[b - 1].ended, spans_[b - 1].ended_to);
       run_block(b, pass);
-      const double every = sum(whole, span.begin, span.end, &OperatorPrice::scatter);
-      const double once = last ? sum(whole, span.begin, span.end, &OperatorPrice::last) : 0;
-      pass.communicate((every + once) * moving);
+      send_gradients(whole, b, moving, last, pass);
     }
     return pass;
   };

@@ -25,7 +25,8 @@ class SubBatchStage {
   // `half` is the same stage at half of the microbatch. Data-parallel collectives run beside rounds as they run beside
   // operators elsewhere, and wait while tensor-parallel ones are on the same link.
   [[nodiscard]] StageTimes times(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
-                                 const RecomputeFlags& recompute, const SubBatchSchedule& schedule);
+                                 const RecomputeFlags& recompute, const SubBatchSchedule& schedule,
+                                 const OverlapScale& view = {});
 
   // What works at once, and at most comes back of an operator's block, for a choice of what to recompute: with
   // recompute_after_communication nothing that fits by it needs more. Else a unit's blocks come back together, and
@@ -43,14 +44,27 @@ class SubBatchStage {
   };
   void make_blocks(const Calibration& calibration, const StageInputs& whole, const StageInputs& half,
                    const RecomputeFlags& recompute);
+  // What a block is, for what runs beside it.
+  struct Beside {
+    MixedWork computing;
+    double computing_ms = 0;  // that the shares are of
+    SumWork sums;             // of its communication
+  };
+  void add_work(const OperatorPrice& price, double ms);
+  void settle_work();
+  // What the computing of a block and the communication of one, null = none, slow each other down by.
+  [[nodiscard]] OverlapSlowdown slowdown_of(std::int32_t computing, const CommunicationSlowdowns* sums,
+                                            const OverlapScale& overlap) const;
   // Milliseconds of the rounds by block, as rounds_time() counts them.
-  void share(const OverlapSlowdown& slowdown);
+  void share(const OverlapScale& overlap);
   // The block's rounds beside what the pass sends.
   void run_block(std::size_t b, OverlappedPass& pass) const;
+  void send_gradients(const StageInputs& whole, std::size_t b, double moving, bool last, OverlappedPass& pass) const;
 
   std::vector<Block> blocks_;
   std::vector<Span> spans_;
   RecomputeFlags everything_;
+  std::vector<Beside> beside_;         // by block
   std::vector<double> recomputed_;     // bytes by block, of one sub-batch
   std::vector<std::uint8_t> on_link_;  // by block: its communication is on the link that replicas use
   std::vector<double> sent_;           // ms of such communication, by block

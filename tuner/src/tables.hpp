@@ -19,6 +19,7 @@
 #include "curve.hpp"
 #include "link_costs.hpp"
 #include "measured_points.hpp"
+#include "overlap_costs.hpp"
 #include "tuner/cost_table.hpp"
 
 namespace trimtab::tuner {
@@ -58,6 +59,7 @@ struct CostTable::Tables {
   Model model;
   Cluster cluster;
   LinkCosts links;
+  OverlapCosts overlaps;
 
   // Operators of equal cost_key, parameters and sizes are one group.
   std::vector<std::int32_t> group_of;          // operator to group

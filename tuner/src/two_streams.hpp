@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "link_costs.hpp"
+#include "overlap_slowdown.hpp"
 
 namespace trimtab::tuner {
 

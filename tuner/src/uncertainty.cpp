@@ -25,15 +25,15 @@ struct Slopes {
   double after = 0;  // of the tail, what follows the reduction of tied parameters
 };
 
-double half_slope_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
+double half_slope_of(const Calibration& slower, const PricedPlan& priced, std::size_t s, const OverlapScale& overlap) {
   if (priced.halves.empty() || !priced.half_inputs[s].communicates()) return 0;
-  const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute);
+  const StageTimes times = stage_times(priced.on_devices(slower, s), priced.half_inputs[s], priced.recompute, overlap);
   return (times.forward_pass() - priced.halves[s].forward) / kSlopeStep;
 }
 
-Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_t s) {
+Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_t s, const OverlapScale& overlap) {
   if (!priced.inputs[s].communicates() && !priced.sub_batches && !priced.switched[s]) return {};
-  const StageTimes times = priced.times_under(slower, s);
+  const StageTimes times = priced.times_under(slower, s, overlap);
   const StageTimes& now = priced.times[s];
   return {(times.forward_pass() - now.forward_pass()) / kSlopeStep,
           (times.backward_pass() - now.backward_pass()) / kSlopeStep,
@@ -41,14 +41,14 @@ Slopes slopes_of(const Calibration& slower, const PricedPlan& priced, std::size_
           (times.gather_after - now.gather_after) / kSlopeStep};
 }
 
-// What the path has of times that are longer under `slower`.
+// What the path has of times that are longer under `slower`, or of larger slowdowns.
 double on_path(const Slopes& slopes, const Calibration& slower, const PricedPlan& priced, const CriticalPath& path,
-               std::size_t s) {
+               std::size_t s, const OverlapScale& overlap = {}) {
   double ms = path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
               path.last_backwards[s] * slopes.last_backward;
   if (path.end_stage == static_cast<std::int32_t>(s)) ms += slopes.tail - slopes.after;
   if (path.last_stage == static_cast<std::int32_t>(s)) ms += slopes.after;
-  if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s);
+  if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s, overlap);
   return ms;
 }
 
@@ -61,7 +61,7 @@ double on_busiest(const Slopes& slopes, const PricedPlan& priced, const BusiestS
 // The critical path, and what a bubble's factor adds to it.
 double in_step(const Calibration& slower, const PricedPlan& priced, const CriticalPath& path, const Bubble& bubble,
                std::size_t s) {
-  const Slopes slopes = slopes_of(slower, priced, s);
+  const Slopes slopes = slopes_of(slower, priced, s, {});
   const double ms = on_path(slopes, slower, priced, path, s);
   if (bubble.stretch == 0) return ms;
   return ms + bubble.stretch *
@@ -71,11 +71,6 @@ double in_step(const Calibration& slower, const PricedPlan& priced, const Critic
 Calibration slower_by(Calibration calibration, CommunicationClass of) {
   calibration.classes[static_cast<std::size_t>(of)].value *= 1 + kSlopeStep;
   return calibration;
-}
-
-bool slows_down(const StageInputs& inputs) {
-  const auto beyond_one = [](const OverlapSlowdown& of) { return of.computation > 1 || of.communication > 1; };
-  return beyond_one(inputs.overlap) || beyond_one(inputs.tensor_overlap);
 }
 
 // Adds a stage's own communication. A stage mostly has one class of it, and then nothing more is to be found out.
@@ -95,7 +90,7 @@ void add_stage(const Calibration& calibration, const PricedPlan& priced, const C
   const auto share = [&](CommunicationClass of) { return std::max(0.0, several ? of_class(of) : all); };
   if (synchronizes) shares.by_class.gradients += share(CommunicationClass::kGradients);
   if (changes) shares.by_class.collectives += share(CommunicationClass::kCollectives);
-  if (!slows_down(priced.inputs[s])) return;
+  if (!priced.inputs[s].slows_down) return;
   slower = calibration;
   slower.overlap.value *= 1 + kSlopeStep;
   shares.overlap_ms += std::max(0.0, in_step(slower, priced, path, bubble, s));
@@ -234,7 +229,7 @@ void add_update_errors(const CostTable::Tables& tables, const Calibration& calib
 // Where no slowdown was measured none is assumed: what computing hides of gradients may take so much of itself longer.
 void add_overlap_errors(const Calibration& calibration, const StageInputs& inputs, const StageTimes& times,
                         ErrorSum& errors) {
-  if (!inputs.synchronizes || inputs.overlap.measured) return;
+  if (!inputs.synchronizes || inputs.slows_down) return;
   double sent = 0;
   for (const OperatorPrice* const price : inputs.prices) sent += price->scatter + price->last;
   if (!inputs.buckets.empty()) sent = inputs.buckets.mean - inputs.buckets.all_after();
@@ -246,7 +241,11 @@ void add_overlap_errors(const Calibration& calibration, const StageInputs& input
 // The same of what one sub-batch's computing hides of the other's all-reduces.
 void add_sub_batch_errors(const Calibration& calibration, const PricedPlan& priced, const CriticalPath& path,
                           std::size_t s, ErrorSum& errors) {
-  if (!priced.sub_batches || priced.inputs[s].tensor_overlap.measured) return;
+  if (!priced.sub_batches) return;
+  const auto knows = [](const OperatorPrice* half) {
+    return half->sums.sums[0] != nullptr && half->sums.sums[0] != &kNoSlowdowns;
+  };
+  if (std::any_of(priced.half_inputs[s].prices.begin(), priced.half_inputs[s].prices.end(), knows)) return;
   double forward = 0;
   double backward = 0;
   for (const OperatorPrice* const half : priced.half_inputs[s].prices) {
@@ -322,6 +321,11 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
       } else {
         errors.add_alone(sent);
       }
+    }
+    // All slowdowns of a stage together: those of one communication are wrong in one direction.
+    if (priced.inputs[s].slows_down) {
+      const OverlapScale larger{1, kSlopeStep};
+      errors.add_alone(on_path(slopes_of(calibration, priced, s, larger), calibration, priced, path, s, larger));
     }
   }
   const auto end = static_cast<std::size_t>(path.end_stage);

@@ -13,7 +13,8 @@
 namespace trimtab::tuner {
 
 // Every key that some plan of the job's space needs (collectives and transfers at a handful of sizes that bracket what
-// can occur), without those in `known`. Sorted, no repeats.
+// can occur), without those in `known`; a slowdown of overlap that training has shown well is known. Sorted, no
+// repeats.
 [[nodiscard]] std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                                 const std::vector<Cost>& known);
 

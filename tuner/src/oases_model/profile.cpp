@@ -6,6 +6,7 @@
 #include <map>
 
 #include "measured_points.hpp"
+#include "overlap_costs.hpp"
 
 namespace trimtab::tuner::oases {
 namespace {
@@ -132,13 +133,12 @@ double smallest_memory(const Cluster& cluster) {
   return least;
 }
 
-OverlapSlowdown largest_slowdown(const Cluster& cluster, const std::vector<Cost>& costs,
-                                 const std::vector<std::int32_t>& degrees) {
-  const LinkCosts links(cluster, costs, false);
+OverlapSlowdown largest_slowdown(const std::vector<Cost>& costs, const std::vector<std::int32_t>& degrees) {
+  const OverlapCosts overlaps(costs);
   OverlapSlowdown largest;
   for (const std::int32_t degree : degrees) {
     for (const Placement placement : {Placement::kIntraNode, Placement::kInterNode}) {
-      const OverlapSlowdown of = links.overlap(degree, placement);
+      const OverlapSlowdown of = overlaps.of_benchmark(degree, placement);
       largest.computation = std::max(largest.computation, of.computation);
       largest.communication = std::max(largest.communication, of.communication);
       largest.measured = largest.measured || of.measured;
@@ -177,7 +177,7 @@ Result<Chain> chain_from_costs(const Model& model, const Cluster& cluster, const
   chain.memory = by_node(columns, &Column::memory);
   for (const Column& column : columns) chain.buffer.push_back(column.buffer);
   chain.limit = smallest_memory(cluster);
-  chain.slowdown = largest_slowdown(cluster, costs, chain.degrees);
+  chain.slowdown = largest_slowdown(costs, chain.degrees);
   return chain;
 }
 
