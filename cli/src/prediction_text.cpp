@@ -107,4 +107,11 @@ std::string explain(const Prediction& prediction, const Plan& plan) {
   return text;
 }
 
+std::string rests_on_text(const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string text = "What each cost rests on:\n";
+  for (const std::string& line : lines) text += "  " + line + "\n";
+  return text;
+}
+
 }  // namespace trimtab::cli

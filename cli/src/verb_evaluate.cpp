@@ -51,7 +51,10 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
     console.out << one_line(plan) << "\n" << describe(prediction);
   }
   // With --json the explanation goes beside the document, not into it.
-  if (arguments.explain) (arguments.json ? console.err : console.out) << "\n" << explain(prediction, plan);
+  if (arguments.explain) {
+    std::ostream& stream = arguments.json ? console.err : console.out;
+    stream << "\n" << explain(prediction, plan) << rests_on_text(model.rests_on(plan));
+  }
   return prediction.feasible ? 0 : 1;
 }
 

@@ -9,6 +9,7 @@
 #include "files.hpp"
 #include "interrupt.hpp"
 #include "plan_text.hpp"
+#include "prediction_text.hpp"
 #include "priced_inputs.hpp"
 #include "schema/target.hpp"
 #include "target_cost.hpp"
@@ -136,7 +137,7 @@ void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, int
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
 }
 
-void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const Model& model,
+void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const tuner::CostModel& cost_model,
            const std::optional<TargetCost>& cost, Console& console) {
   const SearchResult& result = outcome.result;
   if (arguments.json) {
@@ -148,7 +149,8 @@ void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, cons
   }
   if (!arguments.explain) return;
   std::ostream& stream = arguments.json ? console.err : console.out;
-  stream << "\n" << tuner::explain(outcome, model) << "\n" << tuner::explain_iterations(outcome.trace);
+  stream << "\n" << tuner::explain(outcome, cost_model.model()) << "\n" << tuner::explain_iterations(outcome.trace);
+  if (!result.plans.empty()) stream << rests_on_text(cost_model.rests_on(result.plans.front().plan));
 }
 
 Result<int> search(const Arguments& arguments, Console& console) {
@@ -174,7 +176,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
   if (outcome.result.stopped == "cancelled" && !InterruptGuard::interrupted()) outcome.result.stopped = "budget";
   outcome.result.seconds = std::chrono::duration<double>(clock.monotonic() - begin).count();
   if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_csv(outcome)));
-  print(arguments, outcome, cost_model.model(), cost, console);
+  print(arguments, outcome, cost_model, cost, console);
   if (!outcome.result.plans.empty()) return 0;
   console.err << "trimtab: " << outcome.infeasible << "\n";
   return 1;

@@ -165,6 +165,29 @@ TEST_CASE("a benchmark measures again neither what training knows nor what it ha
   CHECK(missing() == before);
 }
 
+TEST_CASE("what trials have taught is not counted again when training says the same") {
+  test::World world = test::make_world({{"a"}, {"b"}}, 1, 4, {1, 2, 4});
+  Calibration learnt;
+  learnt.operators["a"] = {1.2, 0.02};
+  const CostTable before = world.table();
+  CHECK(beside_corrections_of(before, learnt).operators.at("a").value == Approx(1.2));
+  std::vector<Cost> seen;
+  for (const Cost& one : world.costs) {
+    const bool pass = one.key.kind == CostKind::kOperatorForward || one.key.kind == CostKind::kOperatorBackward;
+    if (!pass || one.key.subject != "a" || one.key.samples != 2) continue;
+    seen.push_back(cost(one.key, kAlone, values(std::llround(1.2 * one.statistics.mean()), 50)));
+  }
+  world.costs.insert(world.costs.end(), seen.begin(), seen.end());
+  const CostTable after = world.table();
+  REQUIRE(after.training_corrections().at("a") == Approx(1.2).epsilon(0.03));
+  const Calibration now = beside_corrections_of(after, learnt);
+  CHECK(now.operators.at("a").value == Approx(1).epsilon(0.03));
+  CHECK(beside_corrections_of(after, now).operators.at("a").value == now.operators.at("a").value);
+  // Where trials have taught nothing, training's correction stands.
+  CHECK(beside_corrections_of(after, Calibration{}).operators.count("a") == 0);
+  CHECK(parse_calibration(to_json(now)).value().corrections.at("a") == now.corrections.at("a"));
+}
+
 // A benchmark of a world's true costs: every operator's passes off by a bias of its own, and noise.
 struct Observed {
   std::vector<Cost> benchmark;

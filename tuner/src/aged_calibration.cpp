@@ -62,6 +62,7 @@ Calibration of_another_job(const Calibration& calibration) {
     return Factor{learnt.value, std::min(std::hypot(learnt.log_sigma, kOtherJob), nothing.log_sigma)};
   };
   Calibration prior;
+  prior.corrections = calibration.corrections;
   for (Factor Calibration::*const factor : {&Calibration::computation, &Calibration::communication,
                                             &Calibration::overlap, &Calibration::bubble, &Calibration::memory}) {
     prior.*factor = less_sure(calibration.*factor, unknown.*factor);

@@ -244,7 +244,8 @@ Calibration calibrate(const std::vector<Observation>& observations) {
 }
 
 Calibration calibrate(const CostTable& table, const std::vector<Observation>& observations,
-                      const Calibration& earlier) {
+                      const Calibration& learnt_before) {
+  const Calibration earlier = beside_corrections_of(table, learnt_before);
   Calibration calibration = earlier;
   calibration.observations = 0;
   if (observations.empty()) return calibration;

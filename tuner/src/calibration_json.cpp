@@ -77,6 +77,17 @@ class Numbers {
     if (broken_.empty()) broken_ = inside.broken_;
     return all;
   }
+  std::map<std::string, double> positives(const char* name) {
+    std::map<std::string, double> all;
+    const auto found = object_.find(name);
+    const bool good = found != object_.end() && found->is_object();
+    if (!good && broken_.empty()) broken_ = path_ + name;
+    if (!good) return all;
+    Numbers inside(*found, path_ + name + ".");
+    for (const auto& [key, unread] : found->items()) all[key] = inside.take(key.c_str(), 1e-9);
+    if (broken_.empty()) broken_ = inside.broken_;
+    return all;
+  }
   Factor factor(const char* name) {
     const auto found = object_.find(name);
     if (found == object_.end() || !found->is_object()) {
@@ -132,7 +143,8 @@ std::string to_json(const Calibration& calibration) {
               {"observations", calibration.observations},
               {"left_out_error", calibration.left_out_error},
               {"left_out_error_of_costs", calibration.left_out_error_of_costs},
-              {"operators", operators_json(calibration.operators)}}
+              {"operators", operators_json(calibration.operators)},
+              {"corrections", calibration.corrections}}
       .dump();
 }
 
@@ -183,6 +195,7 @@ Result<Calibration> parse_calibration(std::string_view text) {
                  kCorrelation, calibration.correlations);
   }
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
+  if (json.contains("corrections")) calibration.corrections = numbers.positives("corrections");
   if (!numbers.broken().empty()) return bad_input(numbers.broken() + ": needs a number in its range");
   return calibration;
 }

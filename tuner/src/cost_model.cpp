@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "cost_basis.hpp"
 #include "memory_text.hpp"
 #include "recorded_step.hpp"
 #include "step_path.hpp"
@@ -270,6 +271,11 @@ std::vector<TimelineEvent> NativeCostModel::timeline(const Plan& plan) const {
                      [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin_ms < b.begin_ms; });
   }
   return events;
+}
+
+std::vector<std::string> NativeCostModel::rests_on(const Plan& plan) const {
+  const CostTable::Tables& tables = table_.tables();
+  return basis_lines(*tables.bases, price(tables, calibration_, plan).names);
 }
 
 StepPath NativeCostModel::step_path(const Plan& plan) const {

@@ -27,7 +27,10 @@ bool of_memory(CostKind kind) {
 }
 
 void put(Quality quality, const CostKey& key, const std::string& benchmark, CostNames& names) {
-  if (quality == Quality::kMeasured) return;
+  if (quality == Quality::kMeasured) {
+    if (key.kind != CostKind::kCollective || key.bytes > 0) names.measured.insert(key);
+    return;
+  }
   std::string text = describe(key) + " (benchmark: " + benchmark + ")";
   if (quality == Quality::kEstimated) {
     names.estimated.insert(std::move(text));
@@ -200,7 +203,13 @@ class StageNames {
   void name_overlap_of(std::int32_t group, Placement placement) {
     const OverlapSubject of{to_string(Primitive::kAllReduce), 1, group, placement, 0};
     const Slowdowns slowdowns = tables_.overlaps.beside(of, ComputationKind::kUnknown);
-    if (slowdowns.plain().measured) return;
+    if (slowdowns.plain().measured) {
+      names_.slowdowns.insert("computing beside " + std::string(of.primitive) + " of " + std::to_string(group) +
+                              " ranks: " + tables_.overlaps.rests_on(slowdowns.computation));
+      names_.slowdowns.insert(std::string(of.primitive) + " of " + std::to_string(group) +
+                              " ranks beside computing: " + tables_.overlaps.rests_on(slowdowns.communication));
+      return;
+    }
     const Slowdown& worse =
         slowdowns.computation.basis < slowdowns.communication.basis ? slowdowns.communication : slowdowns.computation;
     const bool none = worse.basis == OverlapBasis::kNone;

@@ -1,12 +1,14 @@
 #pragma once
 
-// The names of costs that a plan uses and that are missing or estimated, each with the benchmark that would fill it.
+// The names of costs that a plan uses and that are missing or estimated, each with the benchmark that would fill it; and the
+// keys of all that it uses, for whoever asks what a price rests on.
 
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "schema/cost.hpp"
 #include "schema/plan.hpp"
 #include "stage_shape.hpp"
 #include "tied_reduction.hpp"
@@ -17,6 +19,8 @@ namespace trimtab::tuner {
 struct CostNames {
   std::set<std::string> missing;
   std::set<std::string> estimated;
+  std::set<CostKey> measured;
+  std::set<std::string> slowdowns;  // measured, with what each rests on
   bool time_missing = false;    // some of those that are missing are of time: the plan has no price
   bool memory_missing = false;  // or of memory: nobody can say whether it fits
 

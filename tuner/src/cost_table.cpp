@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "cost_basis.hpp"
 #include "measured_points.hpp"
 #include "operator_price.hpp"
 #include "optimizer_estimate.hpp"
@@ -422,6 +423,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   number_groups(model, *tables);
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   tables->training_corrections = tuner::training_corrections(chosen);
+  tables->bases = bases_of(chosen);
   const Measured measured = measured_operators(model, chosen);
   if (!shares_anything(measured, cluster.devices() > 1)) {
     return bad_input("costs: need the operators of model '" + model.name + "' in " + model.dtype +

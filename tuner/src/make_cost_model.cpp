@@ -31,7 +31,8 @@ Built owned(Result<Kind> built) {
 
 Built build_native(const Inputs& in) {
   TRIMTAB_TRY(CostTable table, CostTable::build(in.model, in.cluster, in.costs, in.options));
-  return std::unique_ptr<CostModel>(std::make_unique<NativeCostModel>(std::move(table), in.calibration));
+  Calibration calibration = beside_corrections_of(table, in.calibration);
+  return std::unique_ptr<CostModel>(std::make_unique<NativeCostModel>(std::move(table), std::move(calibration)));
 }
 
 Built build_aceso(const Inputs& in) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -89,6 +90,8 @@ struct CostTable::Tables {
   Doubles pass_factors;
   double memory_factor = 1;
   std::map<std::string, double> training_corrections;  // cost_choice.hpp
+  // By key, what the chosen costs rest on, for people.
+  std::shared_ptr<const std::map<CostKey, std::string>> bases;
 
   [[nodiscard]] std::int32_t operators() const { return static_cast<std::int32_t>(group_of.size()); }
   [[nodiscard]] const Operator& operator_of(std::int32_t group) const { return model.operators[first_of[group]]; }

@@ -63,6 +63,8 @@ struct Calibration {
   double left_out_error_of_costs = 0;
   // Of an operator's passes, by cost key, beside `computation`; absent = 1.
   std::map<std::string, Factor> operators;
+  // By which training had corrected the costs of passes that all this was learnt beside (cost_choice.hpp); absent = 1.
+  std::map<std::string, double> corrections;
 
   // What communication of the class is multiplied by.
   [[nodiscard]] double moving(CommunicationClass of) const {
@@ -102,6 +104,11 @@ struct Observation {
 [[nodiscard]] Calibration calibrate(const std::vector<Observation>& observations);
 
 class CostTable;
+
+// Learnt beside other corrections of costs than the table has now. What the passes of an operator took in trials may be
+// what training has corrected since: of a factor that says the same as the correction as much goes as that says, and it
+// never crosses 1.
+[[nodiscard]] Calibration beside_corrections_of(const CostTable& table, Calibration calibration);
 
 // The same, begun from `prior`, and with shares taken anew where the factors move: what overlaps or waits depends on
 // them. The observations' own predictions are not used.

@@ -51,6 +51,8 @@ class CostModel {
   [[nodiscard]] virtual std::vector<TimelineEvent> timeline(const Plan& plan) const = 0;
   // The critical path through that iteration.
   [[nodiscard]] virtual StepPath step_path(const Plan& /*plan*/) const { return {}; }
+  // A line for each cost that evaluate() uses: which measurement it rests on. Nothing where a model does not say.
+  [[nodiscard]] virtual std::vector<std::string> rests_on(const Plan& /*plan*/) const { return {}; }
   // Knobs that the plan sets and this model does not price, each by its place and name: a reason to refuse the plan.
   [[nodiscard]] virtual std::vector<std::string> unpriced(const Plan& plan) const = 0;
   [[nodiscard]] virtual const Model& model() const = 0;
@@ -72,6 +74,7 @@ class NativeCostModel final : public CostModel {
   [[nodiscard]] Prediction evaluate(const Plan& plan) const override;
   [[nodiscard]] std::vector<TimelineEvent> timeline(const Plan& plan) const override;
   [[nodiscard]] StepPath step_path(const Plan& plan) const override;
+  [[nodiscard]] std::vector<std::string> rests_on(const Plan& plan) const override;
   [[nodiscard]] std::vector<std::string> unpriced(const Plan& plan) const override;
   [[nodiscard]] const Model& model() const override { return table_.model(); }
   [[nodiscard]] const Cluster& cluster() const override { return table_.cluster(); }
