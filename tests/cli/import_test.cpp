@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "aceso_folder.hpp"
 #include "program.hpp"
 #include "published_files.hpp"
 
@@ -41,6 +42,31 @@ TEST_CASE("an import fills the cost database and writes the documents, once") {
   CHECK(shown.exit_code == 0);
   CHECK(shown.out.find("https://github.com/microsoft/SuperScaler") != std::string::npos);
   CHECK(shown.out.find("operator_backward_reserve_bytes") != std::string::npos);
+}
+
+TEST_CASE("a folder of Aceso's profiler is imported; what it does not say is asked for and said") {
+  const trimtab::test::AcesoFolder folder;
+  const Scratch scratch;
+  const std::string database = scratch.path("costs.db");
+  std::vector<std::string> command{"db",          "import", "--format",    "aceso",
+                                   folder.path(), database, "--documents", scratch.path("documents")};
+  const Outcome asked = ::trimtab_program(command);
+  INFO(asked.err);
+  REQUIRE(asked.exit_code == 0);
+  CHECK(asked.out.find("profiled-time-mine") != std::string::npos);
+  CHECK(asked.err.find("remark: no cluster documents of gpt-1_3B") != std::string::npos);
+  CHECK(std::filesystem::exists(scratch.path("documents/gpt-1_3B.json")));
+  command.insert(command.end(), {"--devices-per-node", "4", "--device-memory", "27.5", "--json"});
+  const Outcome said = ::trimtab_program(command);
+  INFO(said.err);
+  REQUIRE(said.exit_code == 0);
+  CHECK(json::parse(said.out)["new_profiles"] == 0);
+  const json cluster = json::parse(content_of(scratch.path("documents/gpt-1_3B.cluster.json")));
+  CHECK(cluster["nodes"][0]["devices"] == 4);
+  command.insert(command.end(), {"--layers", "many"});
+  const Outcome wrong = ::trimtab_program(command);
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err.find("--layers") != std::string::npos);
 }
 
 TEST_CASE("databases that imported the same merge without counting twice") {

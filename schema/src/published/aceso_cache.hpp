@@ -23,7 +23,8 @@ class AcesoCache {
 
   // An operator's sizes, where the cache has it: "gpt_1_3Benc-MLP-gelumbs1tp_size1algo0".
   [[nodiscard]] const std::vector<double>* operator_values(const std::string& key) const;
-  // The first size that rounds to `mib` whose time the table's three decimals write as `ms`; -1 where the cache has none. `kind`: "all_gather_2gpus", `type`: "torch.float16".
+  // The first size that rounds to `mib` whose time the table's three decimals write as `ms`; -1 where the cache has
+  // none. `kind`: "all_gather_2gpus", `type`: "torch.float16".
   [[nodiscard]] Bytes collective_bytes(const std::string& kind, const std::string& type, std::int64_t mib,
                                        double ms) const;
 
