@@ -17,6 +17,8 @@ TEST_CASE("every field of a prediction is read") {
   CHECK(prediction.interval_high_ms == 51801.9);
   CHECK(prediction.computation_share_ms == 40000.25);
   CHECK(prediction.communication_share_ms == 10000.5);
+  CHECK(prediction.overlap_share_ms == 120.25);
+  CHECK(prediction.bubble_share_ms == 900.5);
   CHECK_FALSE(prediction.feasible);
   CHECK(prediction.infeasible_reason == "stage 0 needs 812 MiB of 700 MiB");
   REQUIRE(prediction.stages.size() == 1);

@@ -51,7 +51,7 @@ constexpr const char* kCluster = R"({
 
 constexpr const char* kPrediction = R"({
   "iteration_ms": 51234.5, "interval_ms": [50700.1, 51801.9], "computation_share_ms": 40000.25,
-  "communication_share_ms": 10000.5, "feasible": false,
+  "communication_share_ms": 10000.5, "overlap_share_ms": 120.25, "bubble_share_ms": 900.5, "feasible": false,
   "infeasible_reason": "stage 0 needs 812 MiB of 700 MiB",
   "stages": [ { "forward_ms": 1.5, "backward_ms": 2.25, "recompute_ms": 0.125, "exposed_communication_ms": 0.2,
                 "gradient_sync_ms": 4.5, "optimizer_ms": 0.5, "bubble_ms": 3.1, "memory_bytes": 21474836480,

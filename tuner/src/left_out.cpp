@@ -10,7 +10,14 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr double kNoiseWeight = 4;  // measurements that the noise counts for
-constexpr double kChance = 1.645;   // standard errors: 5 %, one-sided
+
+// Student's t of so many degrees of freedom that it exceeds in one case of twenty (Abramowitz and Stegun 1964, 26.7.5).
+double exceeded_by_chance(double degrees) {
+  constexpr double kNormal = 1.645;
+  constexpr double kFirst = (kNormal * kNormal * kNormal + kNormal) / 4;
+  constexpr double kSecond = 1.421;  // (5 z^5 + 16 z^3 + 3 z) / 96
+  return kNormal + kFirst / degrees + kSecond / (degrees * degrees);
+}
 
 }  // namespace
 
@@ -29,8 +36,8 @@ bool falls(const LeftOutErrors& before, const LeftOutErrors& after, double noise
     const double off = before[i] - after[i] - fall;
     squares += off * off;
   }
-  const double variance = squares / (kNoiseWeight + count - 1);
-  return fall > kChance * std::sqrt(variance / count);
+  const double degrees = kNoiseWeight + count - 1;
+  return fall > exceeded_by_chance(degrees) * std::sqrt(squares / degrees / count);
 }
 
 }  // namespace trimtab::tuner
