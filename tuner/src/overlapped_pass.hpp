@@ -75,23 +75,13 @@ class OverlappedPass {
   template <typename Work>
   void compute(double length, const Work& work) {
     double spent = 0;
-    while (!sent_.empty() && !gathers_.empty()) {
-      if (!step_beside_both(length, work, spent)) return pass(spent);
-    }
-    CommunicationQueue& queue = sent_.empty() ? gathers_ : sent_;
-    while (!queue.empty()) {
-      const OverlapSlowdown slowdown = scale_.of(work(*queue.front().of));
-      const double beside = length * slowdown.computation;                 // if communication lasts that long
-      const double drained = queue.front().left * slowdown.communication;  // if computation lasts that long
-      if (beside <= drained) {
-        advance(queue, beside / slowdown.communication);
-        return pass(spent + beside);
+    if (!gathers_.empty()) [[unlikely]] {
+      while (!sent_.empty() && !gathers_.empty()) {
+        if (!step_beside_both(length, work, spent)) return pass(spent);
       }
-      spent += drained;
-      length -= drained / slowdown.computation;
-      end(queue);
+      if (sent_.empty()) return pass(spent + beside_one(gathers_, length, work));
     }
-    pass(spent + length);
+    pass(spent + beside_one(sent_, length, work));
   }
   void communicate(double length, const CommunicationSlowdowns* of) { sent_.push(length, of); }
   // Communication that a later computation needs: waited for by wait().
@@ -101,6 +91,7 @@ class OverlappedPass {
   }
   // Until everything up to the latest fetch has arrived; nothing computes meanwhile.
   void wait() {
+    if (due_ <= 0) return;
     while (apart_ && due_ > 0 && !sent_.empty() && !gathers_.empty()) run_both(due_);
     time_ += due_;
     fetching().drain(due_);
@@ -127,6 +118,26 @@ class OverlappedPass {
   }
   void end(CommunicationQueue& queue) { advance(queue, queue.front().left); }
 
+  // How long it takes beside one channel, which moves on meanwhile.
+  template <typename Work>
+  double beside_one(CommunicationQueue& queue, double length, const Work& work) {
+    double spent = 0;
+    while (!queue.empty()) {
+      OverlapSlowdown slowdown = work(*queue.front().of);
+      if (!scale_.plain()) [[unlikely]]
+        slowdown = scale_.of(slowdown);
+      const double beside = length * slowdown.computation;                 // if communication lasts that long
+      const double drained = queue.front().left * slowdown.communication;  // if computation lasts that long
+      if (beside <= drained) {
+        advance(queue, beside / slowdown.communication);
+        return spent + beside;
+      }
+      spent += drained;
+      length -= drained / slowdown.computation;
+      end(queue);
+    }
+    return spent + length;
+  }
   // Beside the first of both channels until one of the three ends; false where that is the computation.
   template <typename Work>
   bool step_beside_both(double& length, const Work& work, double& spent) {

@@ -16,7 +16,7 @@ bool listed(const std::vector<Range>& ranges, std::int32_t i) {
 class Resolver {
  public:
   Resolver(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs)
-      : tables_(tables), shape_(shape), catalog_(catalog), inputs_(inputs) {}
+      : tables_(tables), shape_(shape), catalog_(catalog), inputs_(inputs), slowdowns_(!tables.overlaps.empty()) {}
 
   void run() {
     reset();
@@ -76,7 +76,7 @@ class Resolver {
       // The stage's last output is sent, and kept until its gradient has come back; nobody needs the model's.
       inputs_.kept_output.push_back(i + 1 < tables_.operators() ? price.output : 0);
       inputs_.complete = inputs_.complete && price.complete;
-      inputs_.slows_down = inputs_.slows_down || price.slows_down();
+      if (slowdowns_ && !inputs_.slows_down) inputs_.slows_down = price.slows_down();
       if (i > segment.operators.begin && alternate != before) add_flip(i, segment.split, before, alternate);
       before = alternate;
     }
@@ -84,7 +84,7 @@ class Resolver {
 
   // Gathers have a channel of their own where all of the stage's were measured beside its scatters.
   void decide_channels() {
-    if (!inputs_.gathers || !inputs_.scatters || !inputs_.prefetches) return;
+    if (!inputs_.slows_down || !inputs_.gathers || !inputs_.scatters || !inputs_.prefetches) return;
     const auto measured = [](const OperatorPrice* price) {
       return price->gather <= 0 || price->scatter <= 0 ||
              beside_each_other(*price->scatter_beside, *price->gather_beside).measured;
@@ -123,6 +123,12 @@ class Resolver {
   const StageShape& shape_;
   SplitCatalog& catalog_;
   StageInputs& inputs_;
+  bool slowdowns_;  // some are known
+};
+
+struct PassEnds {
+  double computation = 0;
+  double communication = 0;
 };
 
 // A pass's computing and collectives, operator by operator.
@@ -167,7 +173,8 @@ class Pass {
     ++next;
   }
   void send(double length, const CommunicationSlowdowns* beside) { pass_.communicate(length * moving_, beside); }
-  [[nodiscard]] const OverlappedPass& result() const { return pass_; }
+  [[nodiscard]] double computation_end() const { return pass_.computation_end(); }
+  [[nodiscard]] PassEnds ends() const { return {pass_.computation_end(), pass_.communication_end()}; }
 
  private:
   const StageInputs& inputs_;
@@ -188,12 +195,13 @@ double forward_pass(const Calibration& calibration, const StageInputs& inputs, c
     pass.change(inputs.change_forward, i);
     pass.compute(price, price.forward, 1);
   }
-  return pass.result().computation_end();
+  return pass.computation_end();
 }
 
 void send_gradients(const OperatorPrice& price, bool scatters, bool last, Pass& pass) {
   if (scatters) pass.send(price.scatter, price.scatter_beside);
   if (!last) return;
+  if (price.copies <= 0) return pass.send(price.last, price.last_beside);
   pass.send(price.last - price.copies, price.last_beside);
   pass.send(price.copies, price.copies_beside);
 }
@@ -206,8 +214,8 @@ void send_bucket(const BucketPrices& buckets, std::size_t i, bool scatters, bool
 }
 
 // With the operators' recompute and collectives; the last microbatch's come on top of every other's.
-OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
-                             const OverlapScale& overlap, bool last) {
+PassEnds backward_pass(const Calibration& calibration, const StageInputs& inputs, const RecomputeFlags& recompute,
+                       const OverlapScale& overlap, bool last) {
   const bool shards = last || !inputs.whole_gradients;
   Pass pass(calibration, inputs, overlap, shards);
   const auto begin = static_cast<std::size_t>(inputs.operators.begin);
@@ -224,7 +232,7 @@ OverlappedPass backward_pass(const Calibration& calibration, const StageInputs& 
       send_bucket(inputs.buckets, i, shards, last, pass);
     }
   }
-  return pass.result();
+  return pass.ends();
 }
 
 // What buckets of parameters that arrive during the next step's first forward delay it by: the first one's arrival, and
@@ -244,7 +252,7 @@ double gather_delay(const Calibration& calibration, const StageInputs& inputs, c
     if (inputs.buckets.after[i] > 0) pass.fetch_next(gathers, next);
     pass.compute(*inputs.prices[i], inputs.prices[i]->forward, 1);
   }
-  return pass.result().computation_end() - forward;
+  return pass.computation_end() - forward;
 }
 
 // What the replicas' passes of one microbatch differ by, and what they wait where they synchronize before every
@@ -334,14 +342,14 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   }
   const bool shards = inputs.scatters && !inputs.whole_gradients;
   if (shards || changes) {
-    const OverlappedPass pass = backward_pass(calibration, inputs, recompute, overlap, false);
+    const PassEnds ends = backward_pass(calibration, inputs, recompute, overlap, false);
     // What is still on its way delays the next pass: the channel must be free again.
-    times.backward_wait = pass.communication_end() - times.backward - times.recompute;
+    times.backward_wait = ends.communication - times.backward - times.recompute;
   }
   if (!inputs.communicates()) return times;
-  const OverlappedPass last = backward_pass(calibration, inputs, recompute, overlap, true);
-  times.last_backward = last.computation_end();
-  times.sync_end = inputs.synchronizes ? last.communication_end() : 0;
+  const PassEnds last = backward_pass(calibration, inputs, recompute, overlap, true);
+  times.last_backward = last.computation;
+  times.sync_end = inputs.synchronizes ? last.communication : 0;
   add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
   return times;
 }
