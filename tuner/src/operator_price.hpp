@@ -87,6 +87,11 @@ struct OperatorPrice {
   }
 };
 
+// What a rank holds for one byte of its parameters: parameters, gradients and optimizer states; and what whole
+// gradients and parameters take beyond their shards.
+[[nodiscard]] double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape);
+[[nodiscard]] double whole_per_byte(const CostTable::Tables& tables, const SplitShape& shape);
+
 struct SplitPrices {
   SplitShape shape;
   bool alternate = false;
