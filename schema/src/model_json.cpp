@@ -7,6 +7,7 @@ namespace trimtab {
 namespace {
 
 constexpr std::string_view kSchema = "trimtab.model/1";
+constexpr std::string_view kRecomputeUnits[] = {"layer", "operator"};
 constexpr std::string_view kGalvatronFamilies[] = {"bert", "t5", "vit", "swin", "gpt"};
 
 std::vector<std::int32_t> read_sizes(const JsonReader& array) {
@@ -26,7 +27,12 @@ Operator read_operator(const JsonReader& in) {
       [&](const std::string& dimension, const JsonReader& size) { op.shape[dimension] = size.integer(kNonNegative); });
   op.parameter_bytes = in.at("parameter_bytes").integer_or(0, kNonNegative);
   op.activation_bytes = in.at("activation_bytes").integer_or(0, kNonNegative);
+  if (const JsonReader bytes = in.at("replicated_activation_bytes"); bytes.present()) {
+    op.replicated_activation_bytes =
+        bytes.integer({0, op.activation_bytes, "an integer of at least 0 and at most activation_bytes"});
+  }
   op.output_bytes = in.at("output_bytes").integer_or(0, kNonNegative);
+  op.output_saved = in.at("output_saved").flag_or(true);
   op.forward_flops = in.at("forward_flops").integer_or(0, kNonNegative);
   if (const JsonReader shardings = in.at("shardings"); shardings.present()) {
     op.shardings = shardings.texts();
@@ -46,6 +52,7 @@ TiedParameters read_tied(const JsonReader& in, std::size_t operators) {
   const IntegerLimits index{0, static_cast<std::int64_t>(operators) - 1, "the index of an operator"};
   in.at("operators").each_required([&](const JsonReader& item) { tied.operators.push_back(item.integer32(index)); });
   tied.bytes = in.at("bytes").integer_or(0, kNonNegative);
+  tied.copied = in.at("copied").flag_or(false);
   return tied;
 }
 
@@ -103,6 +110,8 @@ OrderedJson write_operator(const Operator& op) {
                    {"shardings", op.shardings}};
   if (op.tensor_all_reduces) json["tensor_all_reduces"] = *op.tensor_all_reduces;
   if (op.key_value_bytes) json["key_value_bytes"] = *op.key_value_bytes;
+  if (op.replicated_activation_bytes) json["replicated_activation_bytes"] = *op.replicated_activation_bytes;
+  if (!op.output_saved) json["output_saved"] = false;
   return json;
 }
 
@@ -123,6 +132,9 @@ Result<Model> parse_model(std::string_view json, std::string_view source) {
   });
   model.gradient_bytes_per_parameter_byte = root.at("gradient_bytes_per_parameter_byte").number_or(1.0);
   model.optimizer_bytes_per_parameter_byte = root.at("optimizer_bytes_per_parameter_byte").number_or(2.0);
+  constexpr auto kLayer = static_cast<std::size_t>(RecomputeUnit::kLayer);
+  model.recompute_unit = static_cast<RecomputeUnit>(root.at("recompute_unit").choice_or(kLayer, kRecomputeUnits));
+  model.frees_sent_outputs = root.at("frees_sent_outputs").flag_or(false);
   if (const JsonReader aceso = root.at("aceso"); aceso.present()) model.aceso = read_aceso(aceso);
   if (const JsonReader in = root.at("galvatron"); in.present()) model.galvatron = read_galvatron(in);
   TRIMTAB_TRY_STATUS(document.status());
@@ -136,6 +148,10 @@ std::string to_json(const Model& model) {
   if (!model.microbatch_per_replica.empty()) json["microbatch_values"]["per_replica"] = model.microbatch_per_replica;
   json["gradient_bytes_per_parameter_byte"] = model.gradient_bytes_per_parameter_byte;
   json["optimizer_bytes_per_parameter_byte"] = model.optimizer_bytes_per_parameter_byte;
+  if (model.recompute_unit != RecomputeUnit::kLayer) {
+    json["recompute_unit"] = kRecomputeUnits[static_cast<std::size_t>(model.recompute_unit)];
+  }
+  if (model.frees_sent_outputs) json["frees_sent_outputs"] = true;
   if (model.aceso) {
     json["aceso"] = {{"main_parameter_bytes_per_parameter_byte", model.aceso->main_parameter_bytes_per_parameter_byte},
                      {"recompute_headroom_bytes", model.aceso->recompute_headroom_bytes},
@@ -146,7 +162,9 @@ std::string to_json(const Model& model) {
   json["operators"] = OrderedJson::array();
   for (const Operator& op : model.operators) json["operators"].push_back(write_operator(op));
   for (const TiedParameters& tied : model.tied_parameters) {
-    json["tied_parameters"].push_back({{"operators", tied.operators}, {"bytes", tied.bytes}});
+    OrderedJson of{{"operators", tied.operators}, {"bytes", tied.bytes}};
+    if (tied.copied) of["copied"] = true;
+    json["tied_parameters"].push_back(std::move(of));
   }
   return dump(json);
 }

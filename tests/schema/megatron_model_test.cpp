@@ -43,6 +43,87 @@ TEST_CASE("a GPT is counted as Megatron-LM builds it") {
   CHECK(model.tied_parameters.at(0).bytes == 4 * 128 * 64);
 }
 
+namespace {
+
+// Of a layer, for one token.
+std::int64_t stored_of_layer(const std::string& arguments, std::int64_t sequence, bool replicated = false) {
+  const Model model = model_from_megatron(shell_words(arguments, "test").value(), "gpt").value().model;
+  Bytes bytes = 0;
+  for (const Operator& op : {model.operators[1], model.operators[2]}) {
+    bytes += replicated ? op.replicated_activation_bytes.value() : op.activation_bytes;
+  }
+  CHECK(bytes % sequence == 0);
+  return bytes / sequence;
+}
+
+}  // namespace
+
+// Korthikanti et al. 2022, equation 1, without the scores of attention; equation 2 tells what ranks hold whole.
+TEST_CASE("a layer stores 34 s b h, less by what dropout and the size of its mlp say") {
+  const std::string gpt =
+      "--num-layers 2 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 --max-position-embeddings 512 "
+      "--vocab-size 100 --global-batch-size 8 --bf16 ";
+  CHECK(stored_of_layer(gpt, 512) == 34 * 1024);
+  CHECK(stored_of_layer(gpt, 512, true) == 10 * 1024);
+  CHECK(stored_of_layer(gpt + "--ffn-hidden-size 2048", 512) == (18 + 4 * 2) * 1024);
+  // Two masks of a byte each.
+  CHECK(stored_of_layer(gpt + "--hidden-dropout 0.0", 512) == 32 * 1024);
+  CHECK(stored_of_layer(gpt + "--hidden-dropout 0", 512, true) == 8 * 1024);
+  // Fused attention draws its masks again.
+  CHECK(stored_of_layer(gpt + "--attention-dropout 0.0", 512) == 34 * 1024);
+  // Else five bytes a score: the softmax, the mask, what dropout leaves; without dropout the softmax alone.
+  const std::string whole = gpt + "--attention-backend unfused ";
+  CHECK(stored_of_layer(whole, 512) == 34 * 1024 + 5 * 16 * 512);
+  CHECK(stored_of_layer(whole + "--attention-dropout 0.0", 512) == 34 * 1024 + 2 * 16 * 512);
+  CHECK(stored_of_layer(gpt + "--transformer-impl local", 512) == 34 * 1024 + 5 * 16 * 512);
+  CHECK(stored_of_layer(gpt + "--transformer-impl local --use-flash-attn", 512) == 34 * 1024);
+  CHECK(stored_of_layer(whole, 512, true) == 10 * 1024);
+}
+
+TEST_CASE("a token of Llama-3-8B stores 139,264 bytes a layer") {
+  const std::string llama =
+      "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+      "--num-query-groups 8 --seq-length 8192 --vocab-size 128256 --global-batch-size 64 --swiglu --normalization "
+      "RMSNorm "
+      "--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights --bf16 "
+      "--hidden-dropout 0.0 --attention-dropout 0.0";
+  CHECK(stored_of_layer(llama, 8192) == 139264);
+  CHECK(stored_of_layer(llama, 8192, true) == 8 * 4096);
+}
+
+TEST_CASE("embedding and head store their outputs, the mask and the logits") {
+  const Model model = model_with("--bf16").value().model;
+  CHECK(model.operators.front().activation_bytes == 16 * 64 * 3);
+  CHECK(model.operators.front().replicated_activation_bytes == 16 * 64 * 3);
+  CHECK(model.operators.back().activation_bytes == 16 * 64 * 2 + 4 * 16 * 128);
+  CHECK(model.operators.back().replicated_activation_bytes == 16 * 64 * 2);
+  CHECK(model_with("--bf16 --hidden-dropout 0.0").value().model.operators.front().activation_bytes == 16 * 64 * 2);
+  CHECK(model.frees_sent_outputs);
+  CHECK(model.recompute_unit == RecomputeUnit::kLayer);
+}
+
+TEST_CASE("gradients and optimizer states are of the types that the arguments say") {
+  const auto states = [](const std::string& arguments) {
+    const Model model = model_with(arguments).value().model;
+    return std::pair(model.gradient_bytes_per_parameter_byte, model.optimizer_bytes_per_parameter_byte);
+  };
+  CHECK(states("") == std::pair(1.0, 2.0));
+  CHECK(states("--bf16") == std::pair(2.0, 6.0));
+  CHECK(states("--fp16") == std::pair(1.0, 6.0));
+  CHECK(states("--fp16 --accumulate-allreduce-grads-in-fp32") == std::pair(2.0, 6.0));
+  CHECK(states("--bf16 --grad-reduce-in-bf16") == std::pair(1.0, 6.0));
+  const std::string aware = "--bf16 --use-precision-aware-optimizer ";
+  CHECK(states(aware) == std::pair(2.0, 6.0));
+  CHECK(states(aware + "--main-grads-dtype bf16") == std::pair(1.0, 6.0));
+  CHECK(states(aware + "--main-params-dtype fp16 --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8") == std::pair(2.0, 2.5));
+  CHECK(states("--optimizer sgd") == std::pair(1.0, 1.0));
+  CHECK(states("--bf16 --optimizer sgd") == std::pair(2.0, 4.0));
+  CHECK(states("--bf16 --optimizer sgd --sgd-momentum 0.0") == std::pair(2.0, 2.0));
+  CHECK_THAT(refused("--bf16 --exp-avg-dtype bf16"), Catch::Contains("needs --use-precision-aware-optimizer"));
+  CHECK_THAT(refused("--optimizer lion"), Catch::Contains("--optimizer: expected one of adam, sgd"));
+  CHECK_THAT(refused("--hidden-dropout 1.5"), Catch::Contains("--hidden-dropout: expected one number"));
+}
+
 TEST_CASE("sizes whose products are beyond 64 bits are refused with the arguments that make them") {
   const std::string most = "2147483647";
   CHECK_THAT(refused("--seq-length " + most), Catch::Contains("--seq-length 2147483647") &&

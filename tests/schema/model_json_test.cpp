@@ -33,6 +33,11 @@ TEST_CASE("every field of a model is read") {
   CHECK(op.activation_bytes == 8388608);
   CHECK(op.shardings == std::vector<std::string>{"default", "alternate"});
   CHECK(op.key_value_bytes == 4096);
+  CHECK(op.replicated_activation_bytes == 4194304);
+  CHECK_FALSE(op.output_saved);
+  CHECK(model.recompute_unit == RecomputeUnit::kOperator);
+  CHECK(model.frees_sent_outputs);
+  CHECK(model.tied_parameters.at(0).copied);
   CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
   REQUIRE(model.aceso);
   CHECK(*model.aceso == AcesoFacts{2.0, Bytes{1000} << 20, false, true});
@@ -47,7 +52,20 @@ TEST_CASE("missing fields of an operator mean the defaults, and its name is its 
   CHECK_FALSE(op.cut_before);
   CHECK(op.activation_bytes == 0);
   CHECK_FALSE(op.key_value_bytes);
+  CHECK_FALSE(op.replicated_activation_bytes);
+  CHECK(op.output_saved);
   CHECK(op.shardings == std::vector<std::string>{"default"});
+}
+
+TEST_CASE("a model without the newer fields has layers recomputed at once, and keeps what it sends") {
+  const Model model =
+      parse_model(R"({"schema":"trimtab.model/1","name":"m","global_batch":8,"operators":[{"name":"a"}],)"
+                  R"("tied_parameters":[{"operators":[0]}]})",
+                  "model.json")
+          .value();
+  CHECK(model.recompute_unit == RecomputeUnit::kLayer);
+  CHECK_FALSE(model.frees_sent_outputs);
+  CHECK_FALSE(model.tied_parameters.at(0).copied);
 }
 
 TEST_CASE("a model comes back from its JSON as it was") {
@@ -58,6 +76,12 @@ TEST_CASE("a model comes back from its JSON as it was") {
 TEST_CASE("an unsuitable field of a model is named by its path") {
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"galvatron":{"family":"gtp"})"),
              Catch::StartsWith("model.json: galvatron.family: expected \"bert\", \"t5\""));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"recompute_unit":"block")"),
+             Catch::StartsWith("model.json: recompute_unit: expected \"layer\", \"operator\""));
+  CHECK_THAT(
+      error_of(R"("operators":[{"name":"a","activation_bytes":8,"replicated_activation_bytes":9}])"),
+      Catch::StartsWith("model.json: operators[0].replicated_activation_bytes: expected an integer of at least 0 "
+                        "and at most activation_bytes, found 9"));
   CHECK_THAT(error_of(R"("operators":[])"),
              Catch::StartsWith("model.json: operators: expected an array of at least one"));
   CHECK_THAT(error_of(R"("operators":[{"kind":"x"}])"),

@@ -30,17 +30,18 @@ constexpr const char* kModel = R"({
   "schema": "trimtab.model/1", "name": "toy-24", "global_batch": 1024, "dtype": "float16",
   "microbatch_values": { "total": [1, 2, 4, 8], "per_replica": [1, 2, 4, 8] },
   "gradient_bytes_per_parameter_byte": 1.0, "optimizer_bytes_per_parameter_byte": 6.5,
+  "recompute_unit": "operator", "frees_sent_outputs": true,
   "operators": [
     { "name": "enc-1st-layernorm", "kind": "layernorm", "layer": 0, "cost_key": "layernorm-2048", "cut_before": true,
       "shape": { "sequence": 2048, "hidden": 2048 }, "parameter_bytes": 8192, "activation_bytes": 8388608,
       "output_bytes": 8388608, "forward_flops": 20971520, "shardings": ["default", "alternate"],
-      "key_value_bytes": 4096 },
+      "key_value_bytes": 4096, "replicated_activation_bytes": 4194304, "output_saved": false },
     { "name": "head", "kind": "linear", "layer": 24, "cut_before": false } ],
   "aceso": { "main_parameter_bytes_per_parameter_byte": 2.0, "recompute_headroom_bytes": 1048576000, "resharding": false, "mixed_splits": true },
   "galvatron": { "family": "t5", "overhead_ms": 60, "node": { "states_mib": 900, "activation_mib": 350 },
                  "whole": { "states_mib": 940, "activation_mib": 700 }, "first": { "states_mib": 504, "activation_mib": 250 },
                  "last": { "states_mib": 630.5 }, "microbatch_relief_mib": 140 },
-  "tied_parameters": [ { "operators": [0, 1], "bytes": 4096 } ] })";
+  "tied_parameters": [ { "operators": [0, 1], "bytes": 4096, "copied": true } ] })";
 
 constexpr const char* kCluster = R"({
   "schema": "trimtab.cluster/1",

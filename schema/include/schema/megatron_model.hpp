@@ -5,8 +5,9 @@
 // Parameters are counted as megatron/core builds them: a norm before attention and before the mlp, biases unless
 // --disable-bias-linear, grouped queries, gated units, a vocabulary padded to --make-vocab-size-divisible-by times the
 // tensor-parallel size. Stored activations are those of Korthikanti et al., "Reducing Activation Recomputation in Large
-// Transformer Models", section 4, for the same sizes, without the scores that fused attention does not keep: estimates,
-// which measured costs replace.
+// Transformer Models", equation 1, for the same sizes, without the scores unless attention is not fused, and what
+// tensor-parallel ranks hold whole is that of equation 2: estimates, which measured costs replace. Gradients and
+// optimizer states have the types that the arguments say.
 
 #include <string>
 #include <string_view>

@@ -24,7 +24,14 @@ struct Operator {
   // Per sample and unsharded, except parameter_bytes, which is per operator.
   Bytes parameter_bytes = 0;
   Bytes activation_bytes = 0;  // kept from forward to backward, output included
+  // Of activation_bytes, what every tensor-parallel rank holds whole unless the ranks share sequences (Korthikanti et
+  // al. 2022, section 4); none = the output and the input of its first product for the kinds "attention" and "mlp",
+  // nothing for others.
+  std::optional<Bytes> replicated_activation_bytes;
   Bytes output_bytes = 0;
+  // Whether a backward pass reads the output: the operator's own or that of the operator behind it. Where none does, it
+  // is kept inside of a layer only as the input of something recomputed.
+  bool output_saved = true;
   std::int64_t forward_flops = 0;
   std::vector<std::string> shardings = {"default"};
   // All-reduces of its output that a forward pass on several tensor-parallel ranks ends with, and a backward pass too;
@@ -35,9 +42,11 @@ struct Operator {
   std::optional<Bytes> key_value_bytes;
 };
 
+// Parameters that several operators use: one tensor where they are on one stage, unless each operator has its own.
 struct TiedParameters {
   std::vector<std::int32_t> operators;
   Bytes bytes = 0;
+  bool copied = false;
 };
 
 // What Aceso's published predictor knows of a model beyond its operators. Only the `aceso` cost model reads it.
@@ -71,6 +80,11 @@ struct GalvatronFacts {
   bool operator==(const GalvatronFacts&) const = default;
 };
 
+// What of neighbouring recomputed operators is recomputed at once, from one kept input: those of one layer, as whatever
+// calls torch.utils.checkpoint for a layer does (Megatron-LM's uniform and block methods, DDP, FSDP), or each alone, as
+// the reference trainer does.
+enum class RecomputeUnit : std::uint8_t { kLayer, kOperator };
+
 struct Model {
   std::string name;
   std::int32_t global_batch = 1;
@@ -82,6 +96,10 @@ struct Model {
   // Memory that one byte of parameters brings along.
   double gradient_bytes_per_parameter_byte = 1.0;
   double optimizer_bytes_per_parameter_byte = 2.0;
+  RecomputeUnit recompute_unit = RecomputeUnit::kLayer;
+  // A stage frees what it has sent to the next one (Megatron-LM's deallocate_pipeline_outputs); else it keeps the
+  // output of an operator that is not recomputed until the gradient comes back.
+  bool frees_sent_outputs = false;
   std::optional<AcesoFacts> aceso;
   std::optional<GalvatronFacts> galvatron;
 };

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 6> kFurtherNumbers{"ffn-hidden-size",
                                                           "make-vocab-size-divisible-by",
                                                           "tensor-model-parallel-size",
                                                           "encoder-seq-length"};
-constexpr std::array<std::string_view, 14> kWords{"position-embedding-type",
+constexpr std::array<std::string_view, 27> kWords{"position-embedding-type",
                                                   "normalization",
                                                   "swiglu",
                                                   "disable-bias-linear",
@@ -40,7 +40,20 @@ constexpr std::array<std::string_view, 14> kWords{"position-embedding-type",
                                                   "fp16",
                                                   "bf16",
                                                   "accumulate-allreduce-grads-in-fp32",
-                                                  "quick-geglu"};
+                                                  "quick-geglu",
+                                                  "hidden-dropout",
+                                                  "attention-dropout",
+                                                  "attention-backend",
+                                                  "transformer-impl",
+                                                  "use-flash-attn",
+                                                  "grad-reduce-in-bf16",
+                                                  "optimizer",
+                                                  "sgd-momentum",
+                                                  "use-precision-aware-optimizer",
+                                                  "main-grads-dtype",
+                                                  "main-params-dtype",
+                                                  "exp-avg-dtype",
+                                                  "exp-avg-sq-dtype"};
 // What makes the model another than the one that is counted here.
 constexpr std::array<std::string_view, 16> kOthers{"num-experts",
                                                    "multi-latent-attention",
@@ -119,10 +132,24 @@ Result<std::string> word(const Options& options, std::string_view name, std::str
   return bad_input("--" + std::string(name) + ": expected one of " + list + ", found " + quoted_text(text));
 }
 
+// Below 1, as dropout and momentum are.
+Result<double> share(const Options& options, std::string_view name, double fallback) {
+  const auto found = options.find(name);
+  if (found == options.end()) return fallback;
+  const std::string text = found->second.size() == 1 ? found->second.front() : "";
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0 && value < 1) return value;
+  return bad_input("--" + std::string(name) + ": expected one number of at least 0 and below 1, found " +
+                   quoted_text(text));
+}
+
 struct Sizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, batch = 0, vocabulary = 0;  // padded
   std::int64_t ffn = 0, channels = 0, groups = 0, positions = 0;                            // 0 positions: none learnt
   bool gated = false, bias = true, qkv_bias = false, query_norm = false, tied = true, rms = false, half = false;
+  bool hidden_masks = true, score_masks = true;  // of dropout
+  bool keeps_scores = false;                     // attention that is not fused
   std::string dtype = "float32";
   double gradient = 1, optimizer = 2;
 };
@@ -182,29 +209,72 @@ Status read_numerics(const Options& options, Sizes& sizes) {
   const bool bf16 = options.contains("bf16");
   if (bf16 && options.contains("fp16")) return bad_input("--fp16 and --bf16: expected one of them, found both");
   sizes.half = bf16 || options.contains("fp16");
-  if (!sizes.half) return {};
-  sizes.dtype = bf16 ? "bfloat16" : "float16";
-  // Main parameters and two moments in float32 for each parameter of two bytes; gradients in float32 with bf16.
-  sizes.gradient = bf16 || options.contains("accumulate-allreduce-grads-in-fp32") ? 2 : 1;
-  sizes.optimizer = 6;
+  if (sizes.half) sizes.dtype = bf16 ? "bfloat16" : "float16";
+  return {};
+}
+
+// Bytes of one element; only the precision-aware optimizer has others than 4.
+Result<double> element_bytes(const Options& options, std::string_view name,
+                             const std::vector<std::string_view>& choices) {
+  TRIMTAB_TRY(const std::string dtype, word(options, name, "fp32", choices));
+  if (dtype == "fp32") return 4.0;
+  if (!options.contains("use-precision-aware-optimizer")) {
+    return bad_input("--" + std::string(name) + " " + dtype + ": needs --use-precision-aware-optimizer");
+  }
+  return dtype == "fp8" ? 1.0 : 2.0;
+}
+
+// What the optimizer keeps of each parameter, and the gradients' buffer, as Megatron-LM's arguments.py settles them:
+// bf16 accumulates in float32 unless the reduction or the main gradients are bf16, fp16 in float16 unless it is told
+// to.
+Status read_states(const Options& options, Sizes& sizes) {
+  TRIMTAB_TRY(const std::string optimizer, word(options, "optimizer", "adam", {"adam", "sgd"}));
+  TRIMTAB_TRY(const double momentum, share(options, "sgd-momentum", 0.9));
+  TRIMTAB_TRY(const double gradient, element_bytes(options, "main-grads-dtype", {"fp32", "bf16"}));
+  TRIMTAB_TRY(const double main, element_bytes(options, "main-params-dtype", {"fp32", "fp16"}));
+  TRIMTAB_TRY(const double average, element_bytes(options, "exp-avg-dtype", {"fp32", "fp16", "bf16", "fp8"}));
+  TRIMTAB_TRY(const double squares, element_bytes(options, "exp-avg-sq-dtype", {"fp32", "fp16", "bf16", "fp8"}));
+  const double moments = optimizer == "adam" ? average + squares : (momentum > 0 ? 4 : 0);
+  const double width = sizes.half ? 2 : 4;
+  sizes.optimizer = ((sizes.half ? main : 0) + moments) / width;
+  const bool whole = options.contains("accumulate-allreduce-grads-in-fp32");
+  const bool in_half = sizes.dtype == "bfloat16" ? options.contains("grad-reduce-in-bf16") || (gradient < 4 && !whole)
+                                                 : sizes.half && !whole;
+  sizes.gradient = (in_half ? 2 : 4) / width;
+  return {};
+}
+
+// Fused attention keeps no scores, so nothing of its own dropout either.
+Status read_kept(const Options& options, Sizes& sizes) {
+  TRIMTAB_TRY(const double hidden, share(options, "hidden-dropout", 0.1));
+  TRIMTAB_TRY(const double attention, share(options, "attention-dropout", 0.1));
+  TRIMTAB_TRY(const std::string backend,
+              word(options, "attention-backend", "auto", {"auto", "flash", "fused", "unfused", "local"}));
+  TRIMTAB_TRY(const std::string layers, word(options, "transformer-impl", "transformer_engine",
+                                             {"transformer_engine", "local", "inference_optimized"}));
+  sizes.hidden_masks = hidden > 0;
+  sizes.score_masks = attention > 0;
+  const bool local = layers == "local" && !options.contains("use-flash-attn");
+  sizes.keeps_scores = backend == "unfused" || backend == "local" || (backend == "auto" && local);
   return {};
 }
 
 // Of one operator, or of all of them.
 struct Figures {
-  Amount parameter_bytes, activation_bytes, output_bytes, forward_flops, key_value_bytes;
+  Amount parameter_bytes, activation_bytes, replicated_bytes, output_bytes, forward_flops, key_value_bytes;
 
   [[nodiscard]] bool fit() const {
-    return parameter_bytes.fits() && activation_bytes.fits() && output_bytes.fits() && forward_flops.fits() &&
-           key_value_bytes.fits();
+    return parameter_bytes.fits() && activation_bytes.fits() && replicated_bytes.fits() && output_bytes.fits() &&
+           forward_flops.fits() && key_value_bytes.fits();
   }
   friend Figures operator+(const Figures& a, const Figures& b) {
-    return {a.parameter_bytes + b.parameter_bytes, a.activation_bytes + b.activation_bytes,
-            a.output_bytes + b.output_bytes, a.forward_flops + b.forward_flops, a.key_value_bytes + b.key_value_bytes};
+    return {a.parameter_bytes + b.parameter_bytes,   a.activation_bytes + b.activation_bytes,
+            a.replicated_bytes + b.replicated_bytes, a.output_bytes + b.output_bytes,
+            a.forward_flops + b.forward_flops,       a.key_value_bytes + b.key_value_bytes};
   }
   friend Figures operator*(Amount n, const Figures& of) {
-    return {n * of.parameter_bytes, n * of.activation_bytes, n * of.output_bytes, n * of.forward_flops,
-            n * of.key_value_bytes};
+    return {n * of.parameter_bytes, n * of.activation_bytes, n * of.replicated_bytes,
+            n * of.output_bytes,    n * of.forward_flops,    n * of.key_value_bytes};
   }
 };
 
@@ -213,7 +283,7 @@ class Counting {
   explicit Counting(const Sizes& sizes) : s_(sizes), width_(sizes.half ? 2 : 4) {}
 
   [[nodiscard]] Figures embedding() const {
-    return {width_ * (vocabulary_ + s_.positions) * hidden_, rows() + dropout(), rows(), 0, 0};
+    return {width_ * (vocabulary_ + s_.positions) * hidden_, rows() + mask(), rows() + mask(), rows(), 0, 0};
   }
 
   [[nodiscard]] Figures attention() const {
@@ -224,8 +294,9 @@ class Counting {
     figures.parameter_bytes =
         width_ * (norm(hidden_) + hidden_ * mixed + (s_.qkv_bias ? mixed : Amount(0)) + queries * hidden_ +
                   (s_.bias ? hidden_ : Amount(0)) + (s_.query_norm ? 2 * norm(s_.channels) : Amount(0)));
-    // Inputs of the norm, of both products and of the core, the mask behind, and the output.
-    figures.activation_bytes = width_ * sequence_ * (2 * hidden_ + mixed + queries) + dropout() + rows();
+    // Inputs of both products and of the core, the mask behind, and the output. The norm's input is the output before.
+    figures.activation_bytes = width_ * sequence_ * (mixed + queries) + scores() + 2 * rows() + mask();
+    figures.replicated_bytes = 2 * rows() + mask();
     figures.output_bytes = rows();
     figures.forward_flops = 2 * sequence_ * hidden_ * (mixed + queries) + 4 * sequence_ * sequence_ * queries;
     figures.key_value_bytes = width_ * sequence_ * key_values;
@@ -236,14 +307,21 @@ class Counting {
     const Amount narrow = s_.ffn;
     const Amount wide = s_.gated ? 2 * narrow : narrow;
     return {width_ * (norm(hidden_) + hidden_ * wide + narrow * hidden_ + (s_.bias ? wide + hidden_ : Amount(0))),
-            width_ * sequence_ * (2 * hidden_ + wide + narrow) + dropout() + rows(), rows(),
-            2 * sequence_ * hidden_ * (wide + narrow), 0};
+            width_ * sequence_ * (wide + narrow) + 2 * rows() + mask(),
+            2 * rows() + mask(),
+            rows(),
+            2 * sequence_ * hidden_ * (wide + narrow),
+            0};
   }
 
   [[nodiscard]] Figures head() const {
     // The loss keeps the logits in float32.
-    return {width_ * (norm(hidden_) + vocabulary_ * hidden_), 2 * rows() + 4 * sequence_ * vocabulary_, 4,
-            2 * sequence_ * hidden_ * vocabulary_, 0};
+    return {width_ * (norm(hidden_) + vocabulary_ * hidden_),
+            rows() + 4 * sequence_ * vocabulary_,
+            rows(),
+            4,
+            2 * sequence_ * hidden_ * vocabulary_,
+            0};
   }
 
   [[nodiscard]] Amount shared() const { return width_ * vocabulary_ * hidden_; }
@@ -251,7 +329,13 @@ class Counting {
  private:
   [[nodiscard]] Amount norm(Amount elements) const { return s_.rms ? elements : 2 * elements; }
   [[nodiscard]] Amount rows() const { return width_ * sequence_ * hidden_; }
-  [[nodiscard]] Amount dropout() const { return sequence_ * hidden_; }  // a byte for each element of the mask
+  // A byte for each element.
+  [[nodiscard]] Amount mask() const { return s_.hidden_masks ? sequence_ * hidden_ : Amount(0); }
+  // What the softmax and dropout put out, and dropout's mask.
+  [[nodiscard]] Amount scores() const {
+    if (!s_.keeps_scores) return 0;
+    return (s_.score_masks ? 2 * width_ + 1 : width_) * s_.heads * sequence_ * sequence_;
+  }
 
   const Sizes& s_;
   Amount width_;
@@ -315,6 +399,7 @@ Operator operator_of(const Sizes& sizes, const std::string& kind, std::int64_t l
   op.shape = {{"sequence", sizes.sequence}, {"hidden", sizes.hidden}};
   op.parameter_bytes = figures.parameter_bytes.value();
   op.activation_bytes = figures.activation_bytes.value();
+  op.replicated_activation_bytes = figures.replicated_bytes.value();
   op.output_bytes = figures.output_bytes.value();
   op.forward_flops = figures.forward_flops.value();
   op.tensor_all_reduces = of_layer ? 1 : 0;
@@ -331,6 +416,7 @@ Result<Model> counted(const Sizes& sizes, const std::string& name) {
   model.dtype = sizes.dtype;
   model.gradient_bytes_per_parameter_byte = sizes.gradient;
   model.optimizer_bytes_per_parameter_byte = sizes.optimizer;
+  model.frees_sent_outputs = true;
   model.operators.push_back(operator_of(sizes, "embedding", 0, parts.embedding));
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     model.operators.push_back(operator_of(sizes, "attention", layer, parts.attention));
@@ -353,6 +439,8 @@ Result<MegatronModel> model_from_megatron(const std::vector<std::string>& argume
   TRIMTAB_TRY_STATUS(read_shape(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_ends(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_numerics(sorted.read, sizes));
+  TRIMTAB_TRY_STATUS(read_states(sorted.read, sizes));
+  TRIMTAB_TRY_STATUS(read_kept(sorted.read, sizes));
   TRIMTAB_TRY(Model model, counted(sizes, name));
   return MegatronModel{std::move(model), std::move(sorted.ignored)};
 }
