@@ -61,6 +61,7 @@ def model_document(config):
         "global_batch": config.global_batch,
         "microbatch_values": {"total": divisors}, "operators": operators, "tied_parameters": [],
         "gradient_bytes_per_parameter_byte": 1.0, "optimizer_bytes_per_parameter_byte": 2.0,
+        "recompute_unit": "operator",  # passes.py keeps the input of each.
     }
 
 

@@ -58,6 +58,7 @@ class Commands(JobTest):
         self.assertEqual(model["schema"], "trimtab.model/1")
         self.assertEqual(model["microbatch_values"]["total"], [1, 2, 3, 4, 6, 12])
         self.assertEqual(len(model["operators"]), OPERATORS)
+        self.assertEqual(model["recompute_unit"], "operator", "passes.py keeps the input of each recomputed operator")
         keys = [operator["cost_key"] for operator in model["operators"]]
         self.assertEqual(len(set(keys)), 4, "equal layers share their costs")
         for operator in model["operators"]:

@@ -34,6 +34,7 @@ struct Worlds {
   test::RandomWorldOptions sizes;
   bool splits;
   bool uneven = false;  // some devices are slower than the costs say
+  bool layers = false;  // of several operators, recomputed at once
 };
 
 // Each device at a third to all of its speed.
@@ -74,6 +75,7 @@ Gaps compare(const Worlds& of) {
   for (int i = 0; i < test::tried(of.cases); ++i) {
     test::World world = of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
     if (of.uneven) slow_some(random, world.cluster);
+    if (of.layers) test::join_layers(random, 3, world.model);
     const test::BruteForceResult best = test::brute_force(world, test::brute_force_space(world, of.space));
     plans += best.plans;
     INFO("space " << of.space << ", seed " << of.seed << ", case " << i);
@@ -117,6 +119,13 @@ TEST_CASE("exhaustive and unified find what pricing every plan finds, on devices
   compare({"all", 956, 15, {3, 2, 2}, true, true});
 }
 
+TEST_CASE("exhaustive and unified find what pricing every plan finds, where memory does not add up") {
+  compare({"job", 957, 60, {5, 4, 2}, false, false, true});
+  compare({"aceso-recompute", 958, 60, {5, 4, 2}, true, false, true});
+  compare({"aceso-free", 959, 40, {3, 2, 2}, true, false, true});
+  compare({"all", 960, 20, {3, 2, 2}, true, false, true});
+}
+
 // Hidden: minutes. Run by name or with [long].
 TEST_CASE("exhaustive and unified against every plan of thousands of worlds", "[.][long]") {
   compare({"job", 961, 2000, {6, 4, 2}, false});
@@ -125,6 +134,9 @@ TEST_CASE("exhaustive and unified against every plan of thousands of worlds", "[
   compare({"aceso-free", 964, 300, {4, 2, 2}, true});
   compare({"all", 965, 300, {3, 2, 2}, true});
   compare({"all", 966, 20, {2, 4, 2}, true});
+  compare({"job", 967, 1000, {7, 4, 2}, false, false, true});
+  compare({"aceso-recompute", 968, 1000, {6, 4, 2}, true, false, true});
+  compare({"aceso-free", 969, 200, {4, 2, 2}, true, false, true});
 }
 
 }  // namespace

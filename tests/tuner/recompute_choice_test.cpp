@@ -77,6 +77,81 @@ TEST_CASE("the chosen recompute is the cheapest that fits, on random stages") {
   CHECK(fitted < 390);
 }
 
+TEST_CASE("the chosen recompute is the cheapest that fits where layers are recomputed at once, on random stages") {
+  const std::uint64_t seed = 32;
+  INFO("seed " << seed);
+  Random random(seed);
+  int fitted = 0;
+  int together = 0;  // several operators in one run
+  for (int i = 0; i < 400; ++i) {
+    test::World world = test::random_world(random, {9, 1, 3});
+    test::join_layers(random, 4, world.model);
+    const auto begin = static_cast<std::int32_t>(random.below(2));
+    const auto end = static_cast<std::int32_t>(world.model.operators.size() - random.below(2));
+    const OneRank stage(world.table(), {begin, end}, 2, static_cast<std::int32_t>(random.between(1, 3)));
+    RecomputeFlags flags = stage.none();
+    const double limit = stage_bytes(stage.inputs, flags).total() * (0.3 + 0.8 * random.uniform());
+    const RecomputeChoice choice = choose_recompute({}, stage.inputs, limit, true, 0, flags);
+    const Best best = brute_force(stage.inputs, stage.none(), limit);
+    INFO("case " << i);
+    REQUIRE(choice.fits == (best.excess <= 0));
+    if (!choice.fits) {
+      REQUIRE(choice.excess_bytes == Approx(best.excess));
+      continue;
+    }
+    ++fitted;
+    set_flags(choice.recompute, stage.inputs.operators, flags);
+    REQUIRE(stage_times({}, stage.inputs, flags).recompute == Approx(best.time).margin(1e-9));
+    REQUIRE(choice.least_ms <= best.time * (1 + 1e-9));
+    for (const Range& range : choice.recompute) together += range.size() > 1 ? 1 : 0;
+  }
+  CHECK(fitted > 100);
+  CHECK(fitted < 390);
+  CHECK(together > 50);
+}
+
+TEST_CASE("no choice that fits recomputes for less than is said, where a layer has more ways than are looked at") {
+  const std::uint64_t seed = 33;
+  INFO("seed " << seed);
+  Random random(seed);
+  int left_out = 0;
+  for (int i = 0; i < 12; ++i) {
+    test::World world = test::random_world(random, {12, 1, 12});
+    test::join_layers(random, 1, world.model);
+    for (Operator& op : world.model.operators) op.layer = 0;
+    const OneRank stage(world.table(), {0, 12}, 2, 2);
+    left_out += recompute_patterns(stage.inputs, 0, 12).complete ? 0 : 1;
+    for (const double share : {0.5, 0.7, 0.9}) {
+      RecomputeFlags flags = stage.none();
+      const double limit = stage_bytes(stage.inputs, flags).total() * share;
+      const RecomputeChoice choice = choose_recompute({}, stage.inputs, limit, true, 0, flags);
+      const Best best = brute_force(stage.inputs, stage.none(), limit);
+      INFO("case " << i << ", share " << share);
+      if (!choice.fits) continue;
+      set_flags(choice.recompute, stage.inputs.operators, flags);
+      REQUIRE(stage_bytes(stage.inputs, flags).total() <= limit + 0.5);
+      REQUIRE(choice.least_ms <= best.time * (1 + 1e-9));
+      CHECK(stage_times({}, stage.inputs, flags).recompute <= 1.5 * best.time);
+    }
+  }
+  CHECK(left_out > 0);
+}
+
+TEST_CASE("units of equal prices are looked at once") {
+  std::vector<test::OperatorTruth> operators(6);
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    operators[i] = {.cost_key = i % 2 == 0 ? "a" : "b", .output_bytes = 100};
+    operators[i].stored_bytes = 1000;
+  }
+  test::World world = test::make_world(operators, 1, 1, {1});
+  for (std::size_t i = 0; i < operators.size(); ++i) world.model.operators[i].layer = static_cast<std::int32_t>(i / 2);
+  const OneRank stage(world.table(), {0, 6}, 1, 1);
+  KnownPatterns known;
+  CHECK(&known.of(stage.inputs, 0, 2) == &known.of(stage.inputs, 2, 4));
+  // The last one sends its output.
+  CHECK(&known.of(stage.inputs, 0, 2) != &known.of(stage.inputs, 4, 6));
+}
+
 TEST_CASE("a job without the recompute knob recomputes nothing") {
   Random random(3);
   const test::World world = test::random_world(random, {6, 1, 4});

@@ -129,6 +129,26 @@ World random_world(Random& random, const RandomWorldOptions& options) {
   return world;
 }
 
+void join_layers(Random& random, std::int64_t longest, Model& model) {
+  std::int32_t layer = -1;
+  std::int64_t left = 0;
+  TiedParameters tied;
+  for (std::size_t i = 0; i < model.operators.size(); ++i) {
+    Operator& op = model.operators[i];
+    if (left-- == 0) {
+      ++layer;
+      left = random.below(static_cast<std::uint64_t>(longest));
+    }
+    op.layer = layer;
+    op.output_saved = random.below(3) != 0;
+    if (op.parameter_bytes < 100 || random.below(2) == 0) continue;
+    tied.operators.push_back(static_cast<std::int32_t>(i));
+  }
+  tied.bytes = 100;
+  if (tied.operators.size() > 1) model.tied_parameters = {tied};
+  model.frees_sent_outputs = random.below(2) == 0;
+}
+
 Plan make_plan(const Model& model, std::int32_t microbatch, const std::vector<std::int32_t>& ends,
                const std::vector<std::int32_t>& devices, const std::vector<std::vector<Range>>& recompute) {
   Plan plan;

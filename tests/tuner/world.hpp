@@ -75,6 +75,10 @@ struct RandomWorldOptions {
 // Random operators (some equal), links, overlap slowdowns and a memory limit between hopeless and generous.
 [[nodiscard]] World random_world(Random& random, const RandomWorldOptions& options = {});
 
+// Gives the model layers of one to `longest` operators, some of whose outputs no backward pass reads, and parameters
+// that several operators share: what a stage stores no longer adds up over its operators.
+void join_layers(Random& random, std::int64_t longest, Model& model);
+
 // Stages given by their ends and device counts; every replica data-parallel; recompute by stage.
 [[nodiscard]] Plan make_plan(const Model& model, std::int32_t microbatch, const std::vector<std::int32_t>& ends,
                              const std::vector<std::int32_t>& devices,

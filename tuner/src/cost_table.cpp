@@ -20,18 +20,38 @@ constexpr std::int32_t kEveryDegree = 16;  // up to here every tensor-parallel d
 using Measured = std::map<std::string, MeasuredOperator>;
 
 void number_groups(const Model& model, CostTable::Tables& tables) {
-  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, std::int32_t>, std::int32_t> number;
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, std::int32_t, Bytes, bool>, std::int32_t> number;
   for (std::size_t i = 0; i < model.operators.size(); ++i) {
     const Operator& op = model.operators[i];
-    const auto [position, fresh] =
-        number.emplace(std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes, op.output_bytes,
-                                  key_value_bytes(op), tensor_all_reduces(op).value_or(-1)),
-                       static_cast<std::int32_t>(number.size()));
+    const auto [position, fresh] = number.emplace(
+        std::tuple(op.cost_key, op.parameter_bytes, op.activation_bytes, op.output_bytes, key_value_bytes(op),
+                   tensor_all_reduces(op).value_or(-1), replicated_activation_bytes(op), op.output_saved),
+        static_cast<std::int32_t>(number.size()));
     tables.group_of.push_back(position->second);
     tables.alternates = tables.alternates || op.shardings.size() > 1;
     if (!fresh) continue;
     tables.group_names.push_back(op.cost_key);
     tables.first_of.push_back(static_cast<std::int32_t>(i));
+  }
+}
+
+// Part of no layer, whatever number of a layer they bear.
+bool stands_apart(const Operator& op) {
+  return op.kind == "embedding" || op.kind == "head" || op.kind == "loss" || op.kind == "final_norm";
+}
+
+// RecomputeUnit of schema/model.hpp.
+bool ends_run(const Model& model, std::size_t op) {
+  if (model.recompute_unit == RecomputeUnit::kOperator || op + 1 == model.operators.size()) return true;
+  const Operator& of = model.operators[op];
+  const Operator& next = model.operators[op + 1];
+  return of.layer != next.layer || stands_apart(of) || stands_apart(next);
+}
+
+void find_runs(const Model& model, CostTable::Tables& tables) {
+  for (std::size_t op = 0; op < model.operators.size(); ++op) {
+    tables.ends_run.push_back(ends_run(model, op) ? 1 : 0);
+    tables.output_unread.push_back(tables.ends_run.back() == 0 && !model.operators[op].output_saved ? 1 : 0);
   }
 }
 
@@ -80,7 +100,7 @@ class Lookup {
     OperatorCosts costs;
     costs.forward = time(OperatorPart::kForward, samples, tp, has_choice);
     costs.backward = time(OperatorPart::kBackward, samples, tp, has_choice);
-    costs.stored = memory(OperatorPart::kStored, samples, tp, has_choice);
+    costs.stored = stored(samples, tp, has_choice);
     costs.working = value(OperatorPart::kWorking, samples, tp, has_choice);
     if (costs.working.quality != Quality::kMeasured) take_reserves(samples, tp, has_choice, costs);
     if (costs.working.quality == Quality::kMissing) {
@@ -137,6 +157,17 @@ class Lookup {
     const double pace = part == OperatorPart::kForward ? pace_.forward : pace_.backward;
     if (pace <= 0 || op_.forward_flops <= 0) return {};
     return nothing_measured(Quality::kEstimated, static_cast<double>(op_.forward_flops) * pace / tp);
+  }
+
+  // What tensor-parallel ranks hold whole is not divided: neither of what one rank was measured to store, nor of what
+  // the model document says.
+  [[nodiscard]] Value stored(std::int32_t samples, std::int32_t tp, bool alternate) const {
+    Value found = memory(OperatorPart::kStored, samples, tp, alternate);
+    const auto all = static_cast<double>(op_.activation_bytes);
+    if (found.quality != Quality::kEstimated || tp == 1 || all <= 0) return found;
+    if (measured_at(OperatorPart::kStored, tp)) return found;
+    const double whole = static_cast<double>(replicated_activation_bytes(op_)) / all;
+    return nothing_measured(Quality::kEstimated, found.mean * (1 + whole * (tp - 1)));
   }
 
   // Where memory was never measured, an estimate may come from the model document.
@@ -319,6 +350,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
   number_groups(model, *tables);
+  find_runs(model, *tables);
   const Measured measured = measured_operators(model, costs);
   if (!shares_anything(measured, cluster.devices() > 1)) {
     return bad_input("costs: need the operators of model '" + model.name + "' in " + model.dtype +

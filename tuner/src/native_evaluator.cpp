@@ -164,8 +164,8 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
     price.recompute_ranges = *of.recompute;
     set_flags(*of.recompute, shape_.operators, flags_);
   } else {
-    RecomputeChoice choice =
-        choose_recompute(calibration, inputs_, price.limit_bytes, space().knobs.recompute, of.further, flags_);
+    RecomputeChoice choice = choose_recompute(calibration, inputs_, price.limit_bytes, space().knobs.recompute,
+                                              of.further, flags_, &known_patterns_);
     price.recompute_ranges = std::move(choice.recompute);
     price.least_recompute = choice.least_ms;
   }

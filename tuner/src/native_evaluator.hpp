@@ -13,6 +13,7 @@
 #include "lookup_key.hpp"
 #include "native_stage_program.hpp"
 #include "pipeline.hpp"
+#include "recompute_patterns.hpp"
 #include "stage_cost.hpp"
 #include "stage_places.hpp"
 #include "sub_batch_stage.hpp"
@@ -113,8 +114,9 @@ class NativeEvaluator final : public Evaluator {
   std::vector<std::int32_t> devices_;  // 0, 1, ...
   StagePlaces places_;
   SplitCatalog catalog_;
-  SubBatches sub_batches_;    // that stage_at() prices
-  std::uint64_t latest_ = 0;  // candidate that `latest_sub_batches_` are of
+  KnownPatterns known_patterns_;  // of the catalog's prices
+  SubBatches sub_batches_;        // that stage_at() prices
+  std::uint64_t latest_ = 0;      // candidate that `latest_sub_batches_` are of
   SubBatches latest_sub_batches_;
   SubBatchStage sub_batch_stage_;
   SwitchStage switch_stage_;

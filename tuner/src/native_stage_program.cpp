@@ -80,9 +80,14 @@ void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide&
   const std::size_t at = static_cast<std::size_t>(op - site_.operators.begin) * ways_.size() + way;
   double bytes = price.states;
   if (op == site_.operators.begin && op > 0) bytes += site_.held * of.shape.samples_received() * tables_.output[op - 1];
-  terms.kept[at] = {computing_ * passes + moving_ * each + once, bytes + site_.held * price.stored};
+  // Outputs as if whatever may be behind the operator were the best for it.
+  const bool last = op + 1 == site_.operators.end;
+  const double unread = std::min(price.stored, price.output);
+  const bool freed = last ? tables_.model.frees_sent_outputs : tables_.output_unread[op] != 0;
+  terms.kept[at] = {computing_ * passes + moving_ * each + once,
+                    bytes + site_.held * (price.stored - (freed ? unread : 0))};
   if (!space_.knobs.recompute) return;
-  const double kept_output = op + 1 < tables_.operators() ? price.output : 0;
+  const double kept_output = tables_.ends_run[op] != 0 && !last ? price.output : 0;
   terms.again[at] = {terms.kept[at].time + computing_ * (price.forward - hidden), bytes + site_.held * kept_output};
 }
 
@@ -123,26 +128,53 @@ StageTerms NativeStageProgram::terms(const StageGuide& guide) const {
   return terms;
 }
 
+// Of parameters that several of the stage's operators share: at most what the terms count too often.
+double NativeStageProgram::tied_states() const {
+  double each = 0;
+  for (const Way& way : ways_) each = std::max(each, states_per_byte(tables_, way.shape) / way.split.tp);
+  double bytes = 0;
+  for (const TiedParameters& tied : tables_.model.tied_parameters) {
+    const auto inside = std::count_if(tied.operators.begin(), tied.operators.end(),
+                                      [this](std::int32_t op) { return site_.operators.contains(op); });
+    if (inside > 1 && !tied.copied) bytes += static_cast<double>((inside - 1) * tied.bytes);
+  }
+  return bytes * each;
+}
+
 ByteWindow NativeStageProgram::window() const {
   if (site_.limit_bytes <= 0) return {kInfinite, kInfinite};
   // Sub-batches work with less at once.
   const bool halves = space_.sub_batches.size() > 1;
   double least = 0;
+  double run = 0;
+  double brought_back = 0;  // by the longest run, whatever its ways
+  double unsure = 0;        // outputs that are kept or not for what is recomputed beside them
   OperatorPrice most;
   for (std::int32_t op = site_.operators.begin; op < site_.operators.end; ++op) {
     double fewest = kInfinite;
+    double stored = 0;
+    double output = 0;
     for (const Way& way : ways_) {
       if (!runs(op, way)) continue;
       const OperatorPrice& price = this->price(op, way);
+      stored = std::max(stored, price.stored);
+      output = std::max(output, price.output);
       const double working = halves ? 0 : working_bytes(price);
       fewest = std::min(fewest, working + price.gradient_buffer + price.gathered);
       take_most(price, most);
     }
     least = std::max(least, fewest);
+    run += stored;
+    if (space_.knobs.recompute) brought_back = std::max(brought_back, run);
+    if (tables_.ends_run[op] != 0) {
+      run = 0;
+    } else {
+      unsure += site_.held * output;
+    }
   }
   const double limit = site_.limit_bytes - tables_.process_bytes.mean;
-  const double brought_back = space_.knobs.recompute ? most.stored : 0;
-  return {limit - working_bytes(most) - brought_back - most.gradient_buffer - 2 * most.gathered, limit - least};
+  const double ample = limit - working_bytes(most) - brought_back - unsure - most.gradient_buffer - 2 * most.gathered;
+  return {ample, limit - least + tied_states()};
 }
 
 std::vector<CandidateStage> NativeStageProgram::stages(const StageWays& ways) const {

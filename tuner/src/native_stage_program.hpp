@@ -60,6 +60,7 @@ class NativeStageProgram {
   void add_layout(std::size_t way);
   [[nodiscard]] bool runs(std::int32_t op, const Way& way) const;
   [[nodiscard]] const OperatorPrice& price(std::int32_t op, const Way& way) const;
+  [[nodiscard]] double tied_states() const;
   void put(std::int32_t op, std::size_t way, const StageGuide& guide, StageTerms& terms) const;
   void put_changes(StageTerms& terms) const;
   [[nodiscard]] double change_ms(const Way& before, const Way& after, double bytes_per_sample) const;

@@ -13,24 +13,6 @@ std::int64_t whole(double bytes) {
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 
-// Parameters, gradients and optimizer states of one byte of parameters.
-double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
-  const double degree = shape.sharded() ? shape.shard_ranks() : 1;
-  const double gradient = tables.gradient_factor;
-  const double optimizer = tables.optimizer_factor;
-  switch (shape.split.sharded) {
-    case ShardedLevel::kNone:
-      break;
-    case ShardedLevel::kOptimizer:
-      return 1 + gradient + optimizer / degree;
-    case ShardedLevel::kGradients:
-      return 1 + (gradient + optimizer) / degree;
-    case ShardedLevel::kParameters:
-      return (1 + gradient + optimizer) / degree;
-  }
-  return 1 + gradient + optimizer;
-}
-
 class Pricing {
  public:
   Pricing(const CostTable::Tables& tables, const SplitPrices& of) : tables_(tables), of_(of) {}
@@ -82,9 +64,7 @@ class Pricing {
     if (shape.replica_ranks() < 2) return;
     price_.gradient_buffer = parameters * tables_.gradient_factor;
     if (shape.split.sharded == ShardedLevel::kParameters) price_.gathered = parameters;
-    if (shape.split.sharded >= ShardedLevel::kGradients) {
-      price_.whole = (price_.gradient_buffer + price_.gathered) * (1 - 1.0 / shape.shard_ranks());
-    }
+    price_.whole = parameters * whole_per_byte(tables_, shape);
     if (tables_.passes_only) return;
     const CollectiveUses uses = collective_uses(tables_, shape, parameters);
     price_.gather = cost(uses.gather);
@@ -106,6 +86,29 @@ class Pricing {
 };
 
 }  // namespace
+
+double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
+  const double degree = shape.sharded() ? shape.shard_ranks() : 1;
+  const double gradient = tables.gradient_factor;
+  const double optimizer = tables.optimizer_factor;
+  switch (shape.split.sharded) {
+    case ShardedLevel::kNone:
+      break;
+    case ShardedLevel::kOptimizer:
+      return 1 + gradient + optimizer / degree;
+    case ShardedLevel::kGradients:
+      return 1 + (gradient + optimizer) / degree;
+    case ShardedLevel::kParameters:
+      return (1 + gradient + optimizer) / degree;
+  }
+  return 1 + gradient + optimizer;
+}
+
+double whole_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
+  if (shape.split.sharded < ShardedLevel::kGradients || shape.replica_ranks() < 2) return 0;
+  const double gathered = shape.split.sharded == ShardedLevel::kParameters ? 1 : 0;
+  return (tables.gradient_factor + gathered) * (1 - 1.0 / shape.shard_ranks());
+}
 
 CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape& shape, double parameter_bytes) {
   CollectiveUses uses;

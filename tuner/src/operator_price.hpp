@@ -61,6 +61,11 @@ struct OperatorPrice {
   double link_error = 0;  // standard errors of all collectives, added up
 };
 
+// What a rank holds for one byte of its parameters: parameters, gradients and optimizer states; and what whole
+// gradients and parameters take beyond their shards.
+[[nodiscard]] double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape);
+[[nodiscard]] double whole_per_byte(const CostTable::Tables& tables, const SplitShape& shape);
+
 struct SplitPrices {
   SplitShape shape;
   bool alternate = false;

@@ -183,6 +183,11 @@ Bytes key_value_bytes(const Operator& op) {
   return op.kind == "attention" ? 2 * op.output_bytes : 0;
 }
 
+Bytes replicated_activation_bytes(const Operator& op) {
+  if (op.replicated_activation_bytes) return *op.replicated_activation_bytes;
+  return op.kind == "attention" || op.kind == "mlp" ? std::min(2 * op.output_bytes, op.activation_bytes) : 0;
+}
+
 bool knows_keys_and_values(const Model& model) {
   return std::any_of(model.operators.begin(), model.operators.end(),
                      [](const Operator& op) { return key_value_bytes(op) > 0; });

@@ -32,17 +32,21 @@ class Resolver {
     if (first > 0) {
       inputs_.input_bytes = shape_.segments.front().split.samples_received() * tables_.output[first - 1];
     }
+    add_kept_outputs();
+    for (const TiedParameters& tied : tables_.model.tied_parameters) hold_once(tied);
   }
 
  private:
   void reset() {
     inputs_.operators = shape_.operators;
     inputs_.in_flight = shape_.in_flight;
-    inputs_.input_bytes = inputs_.change_error = inputs_.slowest = 0;
+    inputs_.input_bytes = inputs_.change_error = inputs_.slowest = inputs_.tied_states = 0;
     inputs_.device_share = tables_.device_share;
     inputs_.prices.clear();
     inputs_.groups.clear();
     inputs_.kept_output.clear();
+    inputs_.freed_output.clear();
+    inputs_.ends_run.clear();
     inputs_.at_work.clear();
     inputs_.brought_back.clear();
     inputs_.change_forward.clear();
@@ -74,11 +78,40 @@ class Resolver {
       const OperatorPrice& price = (alternate ? others : prices).of_group[group];
       inputs_.prices.push_back(&price);
       inputs_.groups.push_back(group);
-      // The stage's last output is sent, and kept until its gradient has come back; nobody needs the model's.
-      inputs_.kept_output.push_back(i + 1 < tables_.operators() ? price.output : 0);
       inputs_.complete = inputs_.complete && price.complete;
       if (i > segment.operators.begin && alternate != before) add_flip(i, segment.split, before, alternate);
       before = alternate;
+    }
+  }
+
+  // The stage's last output is sent; nobody needs the model's.
+  void add_kept_outputs() {
+    for (std::int32_t i = shape_.operators.begin; i < shape_.operators.end; ++i) {
+      const OperatorPrice& price = inputs_.price(i);
+      const bool last = i + 1 == shape_.operators.end;
+      const bool sent = last && i + 1 < tables_.operators() && tables_.model.frees_sent_outputs;
+      const bool unread = !last && tables_.output_unread[i] != 0;
+      const double output = std::min(price.stored, price.output);  // what is passed on as it was is kept elsewhere
+      inputs_.kept_output.push_back(last || unread ? 0 : output);
+      inputs_.freed_output.push_back(sent || unread ? output : 0);
+      inputs_.ends_run.push_back(last ? 1 : tables_.ends_run[i]);
+    }
+  }
+
+  // Where the operators are split alike: else their ranks hold other parts.
+  void hold_once(const TiedParameters& tied) {
+    if (tied.copied) return;
+    const SplitShape* first = nullptr;
+    for (const std::int32_t i : tied.operators) {
+      const auto of = std::find_if(shape_.segments.begin(), shape_.segments.end(),
+                                   [i](const SegmentShape& segment) { return segment.operators.contains(i); });
+      if (of == shape_.segments.end()) continue;
+      if (first != nullptr && *first == of->split) {
+        const double whole = inputs_.whole_gradients ? whole_per_byte(tables_, *first) : 0;
+        const double share = static_cast<double>(tied.bytes) / first->split.tp;
+        inputs_.tied_states += share * (states_per_byte(tables_, *first) + whole);
+      }
+      if (first == nullptr) first = &of->split;
     }
   }
 
@@ -320,10 +353,26 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   return times;
 }
 
-// An operator's stored bytes include its output, which is the next one's input. A recomputed operator keeps that alone.
+std::size_t last_unit(const StageInputs& inputs) {
+  std::size_t begin = inputs.prices.size() - 1;
+  while (begin > 0 && inputs.ends_run[begin - 1] == 0) --begin;
+  return begin;
+}
+
+double released_first(const StageInputs& inputs) {
+  if (!inputs.brought_back.empty()) return 0;
+  double bytes = 0;
+  for (std::size_t k = last_unit(inputs); k < inputs.prices.size(); ++k) {
+    bytes += inputs.prices[k]->stored - inputs.freed_output[k];
+  }
+  return bytes;
+}
+
+// An operator's stored bytes include its output, which is the next one's input.
 StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute) {
-  const std::int32_t begin = inputs.operators.begin;
+  const auto begin = static_cast<std::size_t>(inputs.operators.begin);
   double kept = inputs.input_bytes;
+  double run = 0;  // what recomputing the run so far has brought back
   double working = 0;
   double forward_reserve = 0;
   double backward_reserve = 0;
@@ -331,11 +380,15 @@ StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recomput
   const auto& at_work = inputs.at_work.empty() ? inputs.prices : inputs.at_work;
   for (std::size_t i = 0; i < inputs.prices.size(); ++i) {
     const OperatorPrice& price = *inputs.prices[i];
-    if (recompute[static_cast<std::size_t>(begin) + i] != 0) {
-      kept += inputs.kept_output[i];
-      bytes.recompute_peak = std::max(bytes.recompute_peak, inputs.recompute_peak(i));
+    const bool again_behind = inputs.again_behind(i, recompute);
+    if (recompute[begin + i] == 0) {
+      kept += price.stored - (again_behind ? 0 : inputs.freed_output[i]);
+    } else if (again_behind) {
+      run += price.stored - inputs.freed_output[i];
     } else {
-      kept += price.stored;
+      kept += inputs.kept_output[i];
+      bytes.recompute_peak = std::max(bytes.recompute_peak, run + inputs.recompute_peak(i));
+      run = 0;
     }
     const OperatorPrice& works = *at_work[i];
     working = std::max(working, works.working);
@@ -346,6 +399,11 @@ StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recomput
     const double next = i + 1 < inputs.prices.size() ? inputs.prices[i + 1]->gathered : 0;
     bytes.gathered = std::max(bytes.gathered, price.gathered + next);
   }
+  const auto last = recompute.begin() + inputs.operators.begin + static_cast<std::ptrdiff_t>(last_unit(inputs));
+  const bool released =
+      std::find(last, recompute.begin() + inputs.operators.end, 1) == recompute.begin() + inputs.operators.end;
+  if (released) bytes.recompute_peak = std::max(0.0, bytes.recompute_peak - released_first(inputs));
+  bytes.states = std::max(0.0, bytes.states - inputs.tied_states);
   bytes.gradient_buffer = std::max(bytes.gradient_buffer, inputs.buckets.gradient_buffer);
   bytes.activations = kept * inputs.in_flight;
   bytes.working = std::max(working, forward_reserve + backward_reserve);

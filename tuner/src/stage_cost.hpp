@@ -23,7 +23,11 @@ struct StageInputs {
   double input_bytes = 0;  // of one microbatch, kept whatever is recomputed
   std::vector<const OperatorPrice*> prices;
   std::vector<std::int32_t> groups;
-  std::vector<double> kept_output;  // bytes that a recomputed operator keeps of one microbatch
+  // Bytes of one microbatch. What is recomputed at once is a run of recomputed operators, which ends where something is
+  // not recomputed and behind each operator of `ends_run`; of a run, its input is kept: the output before it.
+  std::vector<double> kept_output;   // that a run's last operator keeps
+  std::vector<double> freed_output;  // that an operator does not keep of what it stores, unless a run begins behind it
+  std::vector<std::uint8_t> ends_run;
   // Where microbatches run in parts: what works at once, and the most that recomputing the operator brings back; empty
   // where the whole microbatch does.
   std::vector<const OperatorPrice*> at_work;
@@ -31,7 +35,8 @@ struct StageInputs {
   std::vector<double> change_forward;  // ms of the layout change before the operator; empty where there is none
   std::vector<double> change_backward;
   double change_error = 0;
-  BucketPrices buckets;  // in place of what the prices say of gradients, and of parameters after the optimizer
+  double tied_states = 0;  // of parameters that are counted in several operators' prices and held once
+  BucketPrices buckets;    // in place of what the prices say of gradients, and of parameters after the optimizer
   bool gathers_ahead = false;
   OverlapSlowdown overlap;  // the worst of the segments'
   OverlapSlowdown tensor_overlap;
@@ -46,7 +51,12 @@ struct StageInputs {
   bool complete = false;  // no cost is missing
 
   [[nodiscard]] const OperatorPrice& price(std::int32_t i) const { return *prices[i - operators.begin]; }
-  // Of recompute, by place in the stage.
+  // Whether what stands behind place `k` of the stage begins a run or, where `k` is recomputed, goes on with its run.
+  [[nodiscard]] bool again_behind(std::size_t k, const std::vector<std::uint8_t>& recompute) const {
+    return k + 1 < prices.size() && ends_run[k] == 0 &&
+           recompute[static_cast<std::size_t>(operators.begin) + k + 1] != 0;
+  }
+  // Of a run of one operator, by place in the stage.
   [[nodiscard]] double recompute_peak(std::size_t k) const {
     return brought_back.empty() ? prices[k]->stored : brought_back[k];
   }
@@ -81,7 +91,7 @@ struct StageTimes {
 struct StageBytes {
   double states = 0;
   double activations = 0;
-  double recompute_peak = 0;
+  double recompute_peak = 0;  // brought back by the largest run, beyond what has been released by then
   double working = 0;
   double process = 0;
   double gradient_buffer = 0;
@@ -103,6 +113,10 @@ void add_pass_waits(const Calibration& calibration, const StageInputs& stage, co
 // A missing cost counts as 0.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,
                                      const RecomputeFlags& recompute);
+// Where the stage's last unit begins, of those that may be recomputed at once; and what that keeps of one microbatch
+// where nothing of it is recomputed: gone before the backward pass comes to any other.
+[[nodiscard]] std::size_t last_unit(const StageInputs& inputs);
+[[nodiscard]] double released_first(const StageInputs& inputs);
 [[nodiscard]] StageBytes stage_bytes(const StageInputs& inputs, const RecomputeFlags& recompute);
 
 }  // namespace trimtab::tuner

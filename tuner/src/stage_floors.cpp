@@ -187,10 +187,12 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
   SplitCatalog catalog(tables_);
   const double computing = cost_model_.calibration().computation.value;
   const auto groups = static_cast<std::int32_t>(tables_.group_names.size());
-  Choices choices(static_cast<std::size_t>(groups));
+  Choices choices;
+  choices.of_group.resize(static_cast<std::size_t>(groups));
   for (const Split& split : splits) {
     const SplitShape shape =
         split_shape(tables_.links.routes(), split, microbatch, node_of_, devices_.data(), split.dp * split.tp);
+    choices.tied_states = std::max(choices.tied_states, states_per_byte(tables_, shape) / split.tp);
     for (const bool alternate : {false, true}) {
       if (alternate && !space_.alternate_dimensions) continue;
       const SplitPrices& prices = catalog.prices(shape, alternate);
@@ -214,20 +216,20 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
           again = std::min(again, 2 * parts.forward);
           if (sub_batched(space_)) backward = std::min(backward, 2 * parts.backward);
         }
-        // Nobody needs the model's output: recomputing the last operator leaves nothing behind.
-        const double kept = g == tables_.group_of.back() ? 0 : std::min(of.stored, of.output);
-        choices[g].push_back({forward * computing,
-                              backward * computing,
-                              switches_ ? 0 : of.optimizer * computing,
-                              first * computing,
-                              again * computing,
-                              of.states,
-                              of.stored,
-                              kept,
-                              of.forward * computing,
-                              of.backward * computing,
-                              {parts.forward * computing, parts.backward * computing, parts.reducing * computing},
-                              halved});
+        const double output = std::min(of.stored, of.output);
+        choices.of_group[g].push_back(
+            {forward * computing,
+             backward * computing,
+             switches_ ? 0 : of.optimizer * computing,
+             first * computing,
+             again * computing,
+             of.states,
+             of.stored - (tables_.operator_of(g).output_saved ? 0 : output),
+             output,
+             of.forward * computing,
+             of.backward * computing,
+             {parts.forward * computing, parts.backward * computing, parts.reducing * computing},
+             halved});
       }
     }
   }
@@ -235,25 +237,59 @@ SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split
 }
 
 template <typename Least>
-std::vector<double> SummedStageFloors::summed(const Choices& choices, Least&& least) const {
+std::vector<double> SummedStageFloors::least_of_groups(const Choices& choices, Least&& least) const {
   std::vector<double> of_group;
-  for (const std::vector<Choice>& of : choices) {
+  for (const std::vector<Choice>& of : choices.of_group) {
     double smallest = kInfinite;
     for (const Choice& choice : of) smallest = std::min(smallest, least(choice));
     of_group.push_back(smallest);
   }
+  return of_group;
+}
+
+template <typename Least>
+std::vector<double> SummedStageFloors::summed(const Choices& choices, Least&& least) const {
+  const std::vector<double> of_group = least_of_groups(choices, least);
   std::vector<double> sums{0.0};
   for (const std::int32_t group : tables_.group_of) sums.push_back(sums.back() + of_group[group]);
   return sums;
+}
+
+// An operator inside of a layer may keep nothing, where the one behind it is recomputed with it.
+template <typename Least>
+std::vector<double> SummedStageFloors::summed_bytes(const Choices& choices, Least&& least) const {
+  const std::vector<double> ending = least_of_groups(choices, [&](const Choice& c) { return least(c, c.output); });
+  const std::vector<double> inside = least_of_groups(choices, [&](const Choice& c) { return least(c, 0); });
+  std::vector<double> sums{0.0};
+  for (std::int32_t i = 0; i < tables_.operators(); ++i) {
+    const std::vector<double>& of_group = tables_.ends_run[i] != 0 ? ending : inside;
+    sums.push_back(sums.back() + of_group[tables_.group_of[i]]);
+  }
+  return sums;
+}
+
+// What the sums say too much of a stage: it keeps no output of its last operator, and shared parameters once.
+double SummedStageFloors::counted_beyond(const PlacedStage& place) const {
+  const Choices& choices = choices_.at(place.devices);
+  double output = 0;
+  for (const Choice& choice : choices.of_group[tables_.group_of[place.end - 1]])
+    output = std::max(output, choice.output);
+  double tied_bytes = 0;
+  for (const TiedParameters& tied : tables_.model.tied_parameters) {
+    const auto inside = std::count_if(tied.operators.begin(), tied.operators.end(),
+                                      [&](std::int32_t op) { return place.begin <= op && op < place.end; });
+    if (inside > 1 && !tied.copied) tied_bytes += static_cast<double>((inside - 1) * tied.bytes);
+  }
+  return place.held * output + tied_bytes * choices.tied_states;
 }
 
 // Time with recompute plus what the bytes cost, at prices around those at which operators would be recomputed.
 void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Sums& sums) const {
   double least = kInfinite;
   double largest = 0;
-  for (const std::vector<Choice>& of : choices) {
+  for (const std::vector<Choice>& of : choices.of_group) {
     for (const Choice& choice : of) {
-      const double freed = (choice.stored - choice.kept) * held;
+      const double freed = (choice.stored - choice.output) * held;
       if (freed <= 0 || choice.again <= 0) continue;
       least = std::min(least, choice.again / freed);
       largest = std::max(largest, choice.again / freed);
@@ -263,9 +299,9 @@ void SummedStageFloors::add_prices(const Choices& choices, std::int32_t held, Su
   const double step = std::pow(largest * kBeyond / (least / kBeyond), 1.0 / static_cast<double>(kPrices - 1));
   double price = least / kBeyond;
   for (std::size_t i = 0; i < kPrices; ++i, price *= step) {
-    sums.priced.push_back({price, summed(choices, [price, held](const Choice& c) {
+    sums.priced.push_back({price, summed_bytes(choices, [price, held](const Choice& c, double kept) {
                              const double whole = price * (c.states + c.stored * held);
-                             const double again = c.again + price * (c.states + c.kept * held);
+                             const double again = c.again + price * (c.states + std::min(c.stored, kept) * held);
                              return c.forward + c.backward + std::min(whole, again);
                            })});
   }
@@ -295,7 +331,8 @@ const SummedStageFloors::Sums& SummedStageFloors::sums_of(std::int32_t devices, 
   sums.backward = summed(choices, [](const Choice& c) { return c.backward; });
   sums.both = summed(choices, [](const Choice& c) { return c.forward + c.backward; });
   sums.optimizer = summed(choices, [](const Choice& c) { return c.optimizer; });
-  sums.bytes = summed(choices, [held](const Choice& c) { return c.states + std::min(c.stored, c.kept) * held; });
+  sums.bytes = summed_bytes(
+      choices, [held](const Choice& c, double kept) { return c.states + std::min(c.stored, kept) * held; });
   add_streams(choices, sums);
   add_prices(choices, held, sums);
   return sums;
@@ -328,9 +365,10 @@ std::span<const StageWay> SummedStageFloors::ways(const PlacedStage& place) {
   }
   floor.both = std::max(floor.both, floor.forward + floor.backward);
   if (room_ < kInfinite) {
-    if (between(sums.bytes) > room_) return {};
+    const double room = room_ + counted_beyond(place);
+    if (between(sums.bytes) > room) return {};
     for (const Priced& priced : sums.priced) {
-      floor.both = std::max(floor.both, between(priced.sums) - priced.price * room_);
+      floor.both = std::max(floor.both, between(priced.sums) - priced.price * room);
     }
   }
   floor.last = floor.backward;

@@ -92,7 +92,7 @@ class SummedStageFloors final : public StageFloors {
     double forward = 0, backward = 0, optimizer = 0;  // ms; whole or in halves
     double first = 0;                                 // of half a microbatch, where it may be sliced
     double again = 0;                                 // recomputed, beside the backward pass's all-reduces
-    double states = 0, stored = 0, kept = 0;          // bytes; of one microbatch the last two
+    double states = 0, stored = 0, output = 0;        // bytes; of one microbatch the last two
     double whole_forward = 0, whole_backward = 0;     // ms, of the whole microbatch at once
     HalvedParts half;                                 // ms, where it may run as two sub-batches
     bool halves = false;
@@ -101,8 +101,11 @@ class SummedStageFloors final : public StageFloors {
   struct Passes {
     std::vector<double> forward, backward;
   };
-  using Choices = std::vector<std::vector<Choice>>;  // by group
-  struct Priced {                                    // at a price of a byte
+  struct Choices {
+    std::vector<std::vector<Choice>> of_group;
+    double tied_states = 0;  // of one byte of shared parameters, at most
+  };
+  struct Priced {  // at a price of a byte
     double price = 0;
     std::vector<double> sums;
   };
@@ -118,7 +121,12 @@ class SummedStageFloors final : public StageFloors {
   void add_prices(const Choices& choices, std::int32_t held, Sums& sums) const;
   void add_streams(const Choices& choices, Sums& sums) const;
   template <typename Least>
+  [[nodiscard]] std::vector<double> least_of_groups(const Choices& choices, Least&& least) const;
+  template <typename Least>
   [[nodiscard]] std::vector<double> summed(const Choices& choices, Least&& least) const;
+  template <typename Least>
+  [[nodiscard]] std::vector<double> summed_bytes(const Choices& choices, Least&& least) const;
+  [[nodiscard]] double counted_beyond(const PlacedStage& stage) const;
 
   const NativeCostModel& cost_model_;
   const CostTable::Tables& tables_;

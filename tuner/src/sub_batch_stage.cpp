@@ -92,6 +92,12 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
 }
 
 void SubBatchStage::set_memory(const StageInputs& half, StageInputs& whole) {
+  // A sub-batch is recomputed operator by operator.
+  for (std::size_t i = 0; i + 1 < whole.prices.size(); ++i) {
+    if (whole.ends_run[i] == 0) whole.kept_output[i] = std::max(whole.kept_output[i], whole.prices[i]->output);
+    whole.freed_output[i] = 0;
+    whole.ends_run[i] = 1;
+  }
   whole.at_work = half.prices;
   whole.brought_back.assign(half.prices.size(), 0.0);
   everything_.assign(static_cast<std::size_t>(half.operators.end), 1);

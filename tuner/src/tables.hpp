@@ -64,6 +64,8 @@ struct CostTable::Tables {
   std::vector<Value> host_optimizer_of_group;  // the same, by the host
   Doubles optimizer_sum;                       // prefix sums; size n + 1
   Doubles output;                              // bytes per sample, by operator
+  std::vector<std::uint8_t> ends_run;          // by operator: a run of recomputed ones ends behind it, in any stage
+  std::vector<std::uint8_t> output_unread;     // by operator: nobody keeps it, unless a run begins behind it
   double gradient_factor = 1;                  // bytes for one byte of parameters
   double optimizer_factor = 2;                 // bytes for one byte of parameters
   Value process_bytes;
