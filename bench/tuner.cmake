@@ -23,6 +23,10 @@ foreach(name aceso_table aceso_variants aceso_evaluations)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 
+add_executable(aceso_measured aceso_measured.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
+target_link_libraries(aceso_measured PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_compile_definitions(aceso_measured PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
 add_executable(oases_table oases_table.cpp)
 foreach(name cbc chains published)
   target_sources(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tests/tuner/oases/${name}.cpp)

@@ -139,6 +139,8 @@ TEST_CASE("models have every operator, layers, shapes and what is tied") {
   REQUIRE(model.tied_parameters.size() == 1);
   CHECK(model.tied_parameters[0].operators == std::vector<std::int32_t>{0, 7});
   CHECK(model.tied_parameters[0].bytes == 2 << 20);
+  CHECK(model.tied_parameters[0].copied);
+  CHECK(qkv.output_saved);
   // What is written is read back the same.
   const auto again = parse_model(to_json(model), "again");
   REQUIRE(again.ok());
@@ -183,6 +185,8 @@ TEST_CASE("operators of equal measurements share a cost key, whose rows are stor
   CHECK(model.operators[0].layer == 0);
   CHECK(model.operators[2].layer == 1);
   CHECK(model.operators[0].activation_bytes == 65536);
+  CHECK_FALSE(model.operators[0].output_saved);  // a ReLU reads its own output alone
+  CHECK(model.operators[1].output_saved);
   CHECK(model.tied_parameters.empty());
   const std::vector<Cost>& costs = costs_of(published, "eurosys", "resnet-1B").costs;
   CHECK(std::count_if(costs.begin(), costs.end(),

@@ -17,9 +17,12 @@ constexpr Bytes kMib = 1048576;
 class Layers {
  public:
   std::int32_t of_repeat() { return next_++; }
-  // Of an operator that stands in no repeated block.
+  // Of an operator that stands in no repeated block. What comes before the first of ResNet's is a layer of its own.
   std::int32_t of_single(const std::string& name) {
-    if (!name.starts_with("block-")) return std::max(next_ - 1, 0);
+    if (!name.starts_with("block-")) {
+      if (next_ == 0 && name == "conv1") ++next_;
+      return std::max(next_ - 1, 0);
+    }
     const std::string block = name.substr(0, name.find('-', name.find('-', 6) + 1));
     if (block != block_) ++next_;
     block_ = block;
@@ -60,9 +63,11 @@ Operator operator_of(const std::string& name, const ProfiledOperator& op, const 
   return result;
 }
 
-// GPT and T5 share the word embedding with the output head; the head's matrix is the shared part.
+// GPT and T5 share the word embedding with the output head; the head's matrix is the shared part. The runtime's head
+// has a matrix of its own wherever it is (GPTPostProcess, T5PostProcess in flex_ops.py).
 std::vector<TiedParameters> tied_parameters(const std::vector<Operator>& operators) {
   TiedParameters tied;
+  tied.copied = true;
   for (std::size_t i = 0; i < operators.size(); ++i) {
     const bool head = operators[i].kind == "head";
     if (head || operators[i].kind == "embedding") tied.operators.push_back(static_cast<std::int32_t>(i));
@@ -115,6 +120,9 @@ class ModelMaker {
           all.back().layer = block.repeat > 1 ? layer : layers.of_single(name);
         }
       }
+    }
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      all[i].output_saved = reads_output(all[i].name) || reads_input(all[i + 1].name);
     }
     return all;
   }

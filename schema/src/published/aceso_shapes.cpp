@@ -84,6 +84,14 @@ std::map<std::string, std::int64_t> sizes_of(std::string_view op, const Setting&
 
 }  // namespace
 
+bool reads_input(std::string_view op) {
+  return !has(op, "softmax") && !has(op, "dropout") && !has(op, "relu") && !has(op, "downsample");
+}
+
+bool reads_output(std::string_view op) {
+  return has(op, "softmax") || has(op, "relu");
+}
+
 OperatorShape shape_of(std::string_view op, const Setting& setting) {
   OperatorShape shape;
   for (const KindOfName& entry : kKinds) {

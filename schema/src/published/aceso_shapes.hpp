@@ -18,6 +18,12 @@ struct OperatorShape {
   bool splits_two_ways = false;               // tensor parallelism may take its second dimension
 };
 
+// Whether the operator's backward pass reads what its forward pass was given or put out, as Aceso's runtime builds it
+// (runtime/megatron/model/flex_ops.py): a softmax and a ReLU read their output, dropout its mask alone, and a sum,
+// which ends ResNet's blocks under the name "downsample", nothing.
+[[nodiscard]] bool reads_input(std::string_view op);
+[[nodiscard]] bool reads_output(std::string_view op);
+
 [[nodiscard]] OperatorShape shape_of(std::string_view op, const Setting& setting);
 
 }  // namespace trimtab::published
