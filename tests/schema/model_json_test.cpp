@@ -77,7 +77,7 @@ TEST_CASE("an unsuitable field of a model is named by its path") {
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"galvatron":{"family":"gtp"})"),
              Catch::StartsWith("model.json: galvatron.family: expected \"bert\", \"t5\""));
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"recompute_unit":"block")"),
-             Catch::StartsWith("model.json: recompute_unit: expected \"layer\", \"operator\""));
+             Catch::StartsWith("model.json: recompute_unit: expected \"layer\" or \"operator\", found"));
   CHECK_THAT(
       error_of(R"("operators":[{"name":"a","activation_bytes":8,"replicated_activation_bytes":9}])"),
       Catch::StartsWith("model.json: operators[0].replicated_activation_bytes: expected an integer of at least 0 "
