@@ -70,10 +70,11 @@ class OverlappedPass {
   // `apart`: gathers have a channel of their own. REQUIRES then: gathers and what is sent know each other's slowdowns.
   explicit OverlappedPass(const OverlapScale& scale = {}, bool apart = false) : scale_(scale), apart_(apart) {}
 
+  // A search spends much of its time here, so that what is common is inlined and what is rare is not.
   // `work`(c) is how it and the communication c slow each other down; `work.both`(c, g) the same beside c and a gather
   // g at once, of which the computation's side counts.
   template <typename Work>
-  void compute(double length, const Work& work) {
+  [[gnu::always_inline]] void compute(double length, const Work& work) {
     double spent = 0;
     if (!gathers_.empty()) [[unlikely]] {
       while (!sent_.empty() && !gathers_.empty()) {
@@ -120,7 +121,7 @@ class OverlappedPass {
 
   // How long it takes beside one channel, which moves on meanwhile.
   template <typename Work>
-  double beside_one(CommunicationQueue& queue, double length, const Work& work) {
+  [[gnu::always_inline]] double beside_one(CommunicationQueue& queue, double length, const Work& work) {
     double spent = 0;
     while (!queue.empty()) {
       OverlapSlowdown slowdown = work(*queue.front().of);
@@ -140,7 +141,7 @@ class OverlappedPass {
   }
   // Beside the first of both channels until one of the three ends; false where that is the computation.
   template <typename Work>
-  bool step_beside_both(double& length, const Work& work, double& spent) {
+  [[gnu::noinline]] bool step_beside_both(double& length, const Work& work, double& spent) {
     const CommunicationSlowdowns& sent = *sent_.front().of;
     const CommunicationSlowdowns& gather = *gathers_.front().of;
     const OverlapSlowdown each = scale_.of(beside_each_other(sent, gather));
