@@ -208,6 +208,25 @@ TEST_CASE("what an earlier job learnt is kept where it still foretells steps, an
   }
 }
 
+TEST_CASE("what one plan's passes say is applied where its step, which it was not fitted to, bears it out by far") {
+  const Setting setting = chain();
+  const NativeCostModel costs(setting.table);
+  const Plan& plan = setting.plans[1];
+  const auto told = [&](double step, double passes) {
+    Observation seen = observed(costs, plan);
+    seen.measured_ms *= step;
+    for (const StagePrediction& stage : costs.evaluate(plan).stages) {
+      seen.measured_pass_ms.push_back(passes * plan.microbatches() * (stage.forward_ms + stage.backward_ms));
+    }
+    return calibrate(setting.table, {seen}, {});
+  };
+  CHECK(told(1.3, 1.3).computation.value == Approx(1.3).epsilon(0.03));
+  CHECK(told(1.3, 1.3).operators.empty());
+  CHECK(told(1.04, 1.3).computation.value == 1);   // the step does not
+  CHECK(told(0.7, 1.2).computation.value == 1);    // as where launches take longer than kernels
+  CHECK(told(1.05, 1.05).computation.value == 1);  // not by far
+}
+
 TEST_CASE("a wrong memory factor of an earlier job is dropped, and one plan's stages can hold another to it") {
   const Setting setting = chain();
   const auto peaks = [&](const Calibration& truth, const Plan& plan) {

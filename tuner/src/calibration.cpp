@@ -199,6 +199,14 @@ std::vector<MemoryRow> memory_rows_at(const CostTable& table, const std::vector<
   return rows;
 }
 
+// What passes have taught is held to steps: of one plan by far, for passes and step may be wrong together.
+bool foretell_better(const std::vector<Observation>& observations, const TimeChoice& without, const TimeChoice& with) {
+  if (observations.size() > 1) return mean(with.errors) <= mean(without.errors);
+  const Observation& seen = observations.front();
+  const double noise = std::hypot(seen.measured_sigma_ms / seen.measured_ms, with.calibration.residual_sigma);
+  return falls_by_far(without.errors.front(), with.errors.front(), noise);
+}
+
 // Of an earlier job, or from the costs alone: whichever foretells better; then with operators' factors, where those do.
 TimeChoice learn_time(const CostTable& table, const std::vector<Observation>& observations,
                       const Calibration& earlier) {
@@ -218,7 +226,7 @@ TimeChoice learn_time(const CostTable& table, const std::vector<Observation>& ob
   OperatorFactors operators = learn_operators(table, observations, base);
   if (operators.without.empty()) return best;
   TimeChoice of_operators = learn_from(std::move(operators));
-  return mean(of_operators.errors) <= mean(best.errors) ? of_operators : best;
+  return foretell_better(observations, best, of_operators) ? of_operators : best;
 }
 
 }  // namespace

@@ -40,4 +40,8 @@ bool falls(const LeftOutErrors& before, const LeftOutErrors& after, double noise
   return fall > exceeded_by_chance(degrees) * std::sqrt(squares / degrees / count);
 }
 
+bool falls_by_far(double before, double after, double noise) {
+  return before - after > exceeded_by_chance(kNoiseWeight) * noise;
+}
+
 }  // namespace trimtab::tuner

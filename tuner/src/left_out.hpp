@@ -16,5 +16,7 @@ using LeftOutErrors = std::vector<double>;
 // fall. Few falls say little of their own variance, so it is shrunk towards that of the measurements' noise, of which
 // the standard deviation is `noise`. False of less than two measurements.
 [[nodiscard]] bool falls(const LeftOutErrors& before, const LeftOutErrors& after, double noise);
+// Of one measurement, whose fall says nothing of its own variance.
+[[nodiscard]] bool falls_by_far(double before, double after, double noise);
 
 }  // namespace trimtab::tuner

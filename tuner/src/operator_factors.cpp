@@ -314,6 +314,13 @@ OperatorFactors learn_operators(const CostTable& table, const std::vector<Observ
     filter.next_observation();
   }
   OperatorFactors factors{prior, {}};
+  if (filter.told().empty()) return factors;
+  if (observations.size() == 1) {
+    filter.run(Given(filter.operators(), 0));
+    factors.learnt = filter.learnt();
+    factors.without = {factors.learnt};
+    return factors;
+  }
   if (filter.told().size() < 2) return factors;
   LeftOutErrors before;
   filter.begin(Given(filter.operators(), 0));

@@ -28,7 +28,7 @@ struct OperatorFactors {
 };
 
 // Nothing (`without` empty) where left out passes are foretold no better than by the prior. Plans whose passes are no
-// simple sums teach nothing here, and one plan alone does not.
+// simple sums teach nothing here. One plan alone teaches the common factor, which is not fitted to its step.
 [[nodiscard]] OperatorFactors learn_operators(const CostTable& table, const std::vector<Observation>& observations,
                                               const Calibration& prior);
 

@@ -9,8 +9,8 @@
 // A factor is applied where it foretells steps that it was not fitted to, and only there: each measured plan in turn is
 // left out and predicted from the others (Stone 1974, cross-validatory choice). One that does not stays where the prior
 // has it, as unsure as before. A prior is held to the same: one that foretells the measured steps worse than costs
-// alone do is dropped. One measured plan teaches no factor of time: nothing is left to hold it against. Pure; plain
-// values.
+// alone do is dropped. One measured step teaches no factor: nothing is left to hold it against. What its plan's passes
+// say is applied where that step bears it out by far. Pure; plain values.
 
 #include <array>
 #include <cstddef>
