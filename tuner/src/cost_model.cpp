@@ -82,16 +82,24 @@ StagePrediction predict_stage(const Calibration& calibration, const PricedPlan& 
   return stage;
 }
 
-// What no stage on the same devices does.
+// What no stage on the same devices does. Where calibration makes the bubble shorter than simulated, waits for data
+// that fell into it are shorter, too.
 void set_bubbles(const PricedPlan& priced, double step_ms, std::vector<StagePrediction>& stages) {
   const auto seats = static_cast<std::size_t>(priced.seats);
   std::vector<double> busy(seats, 0.0);
+  std::vector<double> exposed(seats, 0.0);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StagePrediction& of = stages[s];
     const double each = of.forward_ms + of.backward_ms + of.recompute_ms + of.exposed_communication_ms;
     busy[s % seats] += priced.microbatches * each + of.gradient_sync_ms + of.optimizer_ms;
+    exposed[s % seats] += priced.microbatches * of.exposed_communication_ms;
   }
-  for (std::size_t s = 0; s < stages.size(); ++s) stages[s].bubble_ms = std::max(0.0, step_ms - busy[s % seats]);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const double left = step_ms - busy[s % seats];
+    stages[s].bubble_ms = std::max(0.0, left);
+    const double waits = exposed[s % seats];
+    if (left < 0 && waits > 0) stages[s].exposed_communication_ms *= std::max(0.0, 1 + left / waits);
+  }
 }
 
 // The stage with the least bubble, and what it spends more on.
