@@ -25,6 +25,7 @@ endforeach()
 
 add_executable(aceso_measured aceso_measured.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
 target_link_libraries(aceso_measured PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_include_directories(aceso_measured PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(aceso_measured PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 add_executable(oases_table oases_table.cpp)

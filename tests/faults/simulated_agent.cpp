@@ -329,7 +329,9 @@ void SimulatedAgent::trace() {
 void SimulatedAgent::measure() {
   if (!behaves_ && random_.below(2) == 0) {
     const std::string subject = node() + "/" + std::to_string(++measured_);
-    life_->collected.add({"job", to_json(sample_fingerprint()), random_.below(3) == 0}, {forward_cost(subject, {1})});
+    Cost cost = forward_cost(subject, {1});
+    if (random_.below(3) != 0) cost.source.kind = CostSource::Kind::kTraining;
+    life_->collected.add(agent::CostOwner{"job", to_json(sample_fingerprint())}, std::vector<Cost>{cost});
   }
   flush();
   life_->conversation.look_after();

@@ -14,8 +14,8 @@ namespace trimtab::tuner {
 
 [[nodiscard]] std::shared_ptr<const std::map<CostKey, std::string>> bases_of(const std::vector<ChosenCost>& chosen);
 
-// A line for each: "operator_forward mlp float32 samples=4 tp=1 default: benchmark, alone, host's clock". Of a size between
-// two that were measured both are named where they rest on different things.
+// A line for each: "operator_forward mlp float32 samples=4 tp=1 default: benchmark, alone, host's clock". Of a size
+// between two that were measured both are named where they rest on different things.
 [[nodiscard]] std::vector<std::string> basis_lines(const std::map<CostKey, std::string>& bases, const CostNames& names);
 
 }  // namespace trimtab::tuner

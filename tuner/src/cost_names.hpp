@@ -1,7 +1,7 @@
 #pragma once
 
-// The names of costs that a plan uses and that are missing or estimated, each with the benchmark that would fill it; and the
-// keys of all that it uses, for whoever asks what a price rests on.
+// The names of costs that a plan uses and that are missing or estimated, each with the benchmark that would fill it;
+// and the keys of all that it uses, for whoever asks what a price rests on.
 
 #include <set>
 #include <string>
@@ -21,8 +21,8 @@ struct CostNames {
   std::set<std::string> estimated;
   std::set<CostKey> measured;
   std::set<std::string> slowdowns;  // measured, with what each rests on
-  bool time_missing = false;    // some of those that are missing are of time: the plan has no price
-  bool memory_missing = false;  // or of memory: nobody can say whether it fits
+  bool time_missing = false;        // some of those that are missing are of time: the plan has no price
+  bool memory_missing = false;      // or of memory: nobody can say whether it fits
 
   // What stands in the way of a price.
   void miss_time(std::string name) {
