@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
+
+#include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -80,11 +83,14 @@ double published(const Statistics& statistics) {
 }  // namespace
 
 OverlapCosts::OverlapCosts(std::span<const Cost> costs) {
+  std::vector<Cost> plain;  // slowdowns of which one source counts (tuner/cost_choice.hpp)
   for (const Cost& cost : costs) {
     if (cost.statistics.empty()) continue;
-    if (is_slowdown(cost.key.kind)) add_slowdown(cost);
+    if (is_slowdown(cost.key.kind) && !cost.key.particular()) plain.push_back(cost);
+    if (is_slowdown(cost.key.kind) && cost.key.particular()) add_slowdown(cost);
     if (cost.key.kind == CostKind::kCollective && cost.key.channels > 0) add_choice(cost);
   }
+  for (const Cost& cost : one_cost_each(plain)) add_slowdown(cost);
   settle();
 }
 
