@@ -75,6 +75,7 @@ json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& c
   json kinds = json::object();
   for (const auto& [place, summary] : summary_of(costs)) {
     json& kind = kinds[std::string(to_string(place.first))];
+    if (kind.is_null()) kind = json::object();
     kind["costs"] = kind.value("costs", std::uint64_t{0}) + summary.costs;
     kind["values"] = kind.value("values", std::uint64_t{0}) + summary.values;
     kind["sources"].push_back(
