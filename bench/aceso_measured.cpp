@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../tests/tuner/aceso_peer.hpp"
+#include "prediction_errors.hpp"
 #include "schema/published.hpp"
 #include "tuner/search.hpp"
 
@@ -59,22 +60,7 @@ World world_of(const Published& published, const std::string& name) {
   return world;
 }
 
-// Of predictions against measurements, in percent.
-struct Errors {
-  double sum = 0, absolute = 0;
-  int rows = 0;
-
-  double add(double predicted, double real) {
-    const double error = (predicted / real - 1) * 100;
-    sum += error;
-    absolute += std::abs(error);
-    ++rows;
-    return error;
-  }
-  void print(const char* name) const {
-    std::printf("* %s: mean absolute error %.1f %%, bias %+.1f %%, %d rows\n", name, absolute / rows, sum / rows, rows);
-  }
-};
+using bench::Errors;
 
 const StagePrediction& fullest(const Prediction& prediction) {
   return *std::max_element(prediction.stages.begin(), prediction.stages.end(),

@@ -10,6 +10,7 @@
 
 #include "../tests/tuner/galvatron/peer.hpp"
 #include "plan_space.hpp"
+#include "prediction_errors.hpp"
 #include "skipping.hpp"
 #include "strategies/galvatron/layerwise_search.hpp"
 #include "tuner/calibration.hpp"
@@ -132,23 +133,7 @@ Cluster cluster_of(const std::string& model, std::int32_t devices, std::int32_t 
   return peer::cluster_of(peer::model_of(model, 8), devices / 8, 8, gib);
 }
 
-// Errors of predicted rates, in percent.
-struct Errors {
-  double sum = 0, absolute = 0;
-  int rows = 0;
-
-  double add(double predicted, double real) {
-    const double error = (predicted / real - 1) * 100;
-    sum += error;
-    absolute += std::abs(error);
-    ++rows;
-    return error;
-  }
-  void print(const char* name) const {
-    if (rows == 0) return;
-    std::printf("* %s: mean absolute error %.1f %%, bias %+.1f %%, %d rows\n", name, absolute / rows, sum / rows, rows);
-  }
-};
+using bench::Errors;
 
 const char* name_of(peer::System system) {
   switch (system) {

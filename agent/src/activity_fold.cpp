@@ -11,7 +11,6 @@ namespace {
 constexpr std::size_t kLatestSteps = 32;
 constexpr std::size_t kMostStepRanges = 1024;
 const CostSource kOnDevice{CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kDevice};
-constexpr double kSlightlyBeside = 0.02;  // of a pass: less communication counts as none
 constexpr std::size_t kMostCollectives = std::size_t{1} << 14;
 // Collectives come almost in order, and few run at once: what would have to be looked for further is left out.
 constexpr std::size_t kMostLookedAt = 1024;
@@ -394,9 +393,8 @@ std::vector<Cost> ActivityFold::take_slowdowns() {
 }
 
 CostSource::Beside ActivityFold::beside(const PassTime& pass) {
-  const auto length = static_cast<double>(pass.end_ns - std::min(pass.begin_ns, pass.end_ns));
-  const auto common = static_cast<double>(communicated_.beside(pass.begin_ns, pass.end_ns));
-  return common > kSlightlyBeside * length ? CostSource::Beside::kCommunication : CostSource::Beside::kNothing;
+  return communicated_.ran_beside(pass.begin_ns, pass.end_ns) ? CostSource::Beside::kCommunication
+                                                              : CostSource::Beside::kNothing;
 }
 
 RankActivity ActivityFold::activity() {

@@ -18,6 +18,10 @@ class CommunicationTimes final {
   // Of this time, how much some communication took, each counted; those of the thread `but` do not count.
   [[nodiscard]] std::uint64_t beside(std::uint64_t begin_ns, std::uint64_t end_ns,
                                      std::optional<std::uint32_t> but = std::nullopt);
+  // Whether that is more than slightly so.
+  static constexpr double kSlight = 0.02;
+  [[nodiscard]] bool ran_beside(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                std::optional<std::uint32_t> but = std::nullopt);
   // What ended until then is not asked for any more.
   void forget_until(std::uint64_t ns);
 

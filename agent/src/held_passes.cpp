@@ -19,11 +19,6 @@ void HeldPasses::release() {
   tell_until(std::numeric_limits<std::uint64_t>::max());
 }
 
-bool HeldPasses::ran_beside(const Pass& pass) {
-  const std::uint64_t beside_ns = communications_.beside(pass.begin_ns, pass.end_ns, pass.thread);
-  return static_cast<double>(beside_ns) > kSlight * static_cast<double>(pass.end_ns - pass.begin_ns);
-}
-
 void HeldPasses::tell_until(std::uint64_t end_ns) {
   std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();  // beginning of a pass that stays
   std::erase_if(passes_, [&](const Pass& pass) {
@@ -31,7 +26,8 @@ void HeldPasses::tell_until(std::uint64_t end_ns) {
       oldest = std::min(oldest, pass.begin_ns);
       return false;
     }
-    Statistics* into = ran_beside(pass) ? pass.into.beside : pass.into.alone;
+    Statistics* into =
+        communications_.ran_beside(pass.begin_ns, pass.end_ns, pass.thread) ? pass.into.beside : pass.into.alone;
     into->add(static_cast<std::int64_t>(pass.end_ns - pass.begin_ns));
     return true;
   });

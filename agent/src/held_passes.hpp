@@ -16,8 +16,6 @@ namespace trimtab::agent {
 class HeldPasses final {
  public:
   static constexpr std::size_t kMostPasses = 16384;
-  // Of a pass, from which share on what runs beside it counts.
-  static constexpr double kSlight = 0.02;
 
   // Where a pass's duration goes. Both must outlive the pass.
   struct Into {
@@ -44,7 +42,6 @@ class HeldPasses final {
     Into into;
   };
   void tell_until(std::uint64_t end_ns);
-  [[nodiscard]] bool ran_beside(const Pass& pass);
 
   std::vector<Pass> passes_;  // as they ended
   CommunicationTimes communications_;

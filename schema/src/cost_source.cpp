@@ -44,6 +44,11 @@ std::optional<Kind> kind_named(std::string_view word) {
   return std::nullopt;
 }
 
+// Of a kind that has no name of its own.
+std::string kind_word(Kind kind) {
+  return kind == Kind::kBenchmark ? "benchmark" : kind == Kind::kTraining ? "training" : "estimated";
+}
+
 bool take_word(std::string_view word, CostSource& source) {
   if (const auto beside = value_named(kBeside, word)) return source.beside = *beside, true;
   if (const auto clock = value_named(kClocks, word)) return source.clock = *clock, true;
@@ -62,19 +67,9 @@ std::string_view cut_word(std::string_view& text) {
 }  // namespace
 
 std::string to_text(const CostSource& source) {
-  switch (source.kind) {
-    case Kind::kImported:
-      return std::string(kImport) + source.name;
-    case Kind::kUnknown:
-      return source.name;
-    case Kind::kBenchmark:
-    case Kind::kTraining:
-    case Kind::kEstimated:
-      break;
-  }
-  std::string text = source.kind == Kind::kBenchmark  ? "benchmark"
-                     : source.kind == Kind::kTraining ? "training"
-                                                      : "estimated";
+  if (source.kind == Kind::kImported) return std::string(kImport) + source.name;
+  if (source.kind == Kind::kUnknown) return source.name;
+  std::string text = kind_word(source.kind);
   text += word_of(kBeside, source.beside) + word_of(kClocks, source.clock);
   if (source.waiting) text += " " + std::string(kWaiting);
   if (source.disturbed) text += " " + std::string(kDisturbed);
@@ -98,19 +93,9 @@ bool condition_unknown(const CostSource& source) {
 }
 
 std::string describe(const CostSource& source) {
-  switch (source.kind) {
-    case Kind::kImported:
-      return "imported from " + source.name;
-    case Kind::kUnknown:
-      return "unknown source '" + source.name + "'";
-    case Kind::kBenchmark:
-    case Kind::kTraining:
-    case Kind::kEstimated:
-      break;
-  }
-  std::string text = source.kind == Kind::kBenchmark  ? "benchmark"
-                     : source.kind == Kind::kTraining ? "training"
-                                                      : "estimated";
+  if (source.kind == Kind::kImported) return "imported from " + source.name;
+  if (source.kind == Kind::kUnknown) return "unknown source '" + source.name + "'";
+  std::string text = kind_word(source.kind);
   if (condition_unknown(source)) return text + ", condition unknown";
   if (source.beside == Beside::kNothing) text += ", alone";
   if (source.beside == Beside::kCommunication) text += ", beside communication";

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <tuple>
 #include <utility>
 
 #include "training_correction.hpp"
@@ -23,13 +22,25 @@ bool is_alone(const CostSource& source) {
   return source.beside == CostSource::Beside::kNothing || is_transfer_alone(source);
 }
 
-int order_of(const CostSource& source) {
-  if (source.kind == Kind::kBenchmark) return source.disturbed ? 1 : 0;
-  if (source.kind == Kind::kImported) return 4;
-  if (source.kind == Kind::kEstimated) return 7;
-  if (condition_unknown(source) || source.waiting) return 6;
-  if (!is_alone(source)) return 5;
-  return source.disturbed ? 3 : 2;
+// First to last.
+enum class Order : std::uint8_t {
+  kBenchmark,
+  kDisturbedBenchmark,
+  kTraining,
+  kDisturbedTraining,
+  kImported,
+  kBesideCommunication,
+  kUnclear,
+  kEstimated,
+};
+
+Order order_of(const CostSource& source) {
+  if (source.kind == Kind::kBenchmark) return source.disturbed ? Order::kDisturbedBenchmark : Order::kBenchmark;
+  if (source.kind == Kind::kImported) return Order::kImported;
+  if (source.kind == Kind::kEstimated) return Order::kEstimated;
+  if (condition_unknown(source) || source.waiting) return Order::kUnclear;
+  if (!is_alone(source)) return Order::kBesideCommunication;
+  return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
 }
 
 // A collective's cost, however it was run: the library's own choices together, as often as it made them.
@@ -68,7 +79,7 @@ ChosenCost first_of(const CostKey& key, const BySource& sources) {
 const std::pair<const CostSource, Statistics>* evidence(const BySource& sources) {
   const std::pair<const CostSource, Statistics>* most = nullptr;
   for (const auto& one : sources) {
-    const bool fits = one.first.kind == Kind::kTraining && order_of(one.first) == 2;
+    const bool fits = order_of(one.first) == Order::kTraining;
     if (!fits || one.second.count() < kEnoughValues) continue;
     if (most == nullptr || one.second.count() > most->second.count()) most = &one;
   }
@@ -76,8 +87,7 @@ const std::pair<const CostSource, Statistics>* evidence(const BySource& sources)
 }
 
 bool can_be_corrected(CostKind kind) {
-  return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward || kind == CostKind::kCollective ||
-         kind == CostKind::kPointToPoint;
+  return is_pass(kind) || kind == CostKind::kCollective || kind == CostKind::kPointToPoint;
 }
 
 }  // namespace
@@ -111,15 +121,15 @@ std::vector<Cost> one_cost_each(const std::vector<Cost>& costs) {
 }
 
 bool is_known(const ChosenCost& cost) {
-  const int order = order_of(cost.source);
-  return order <= 1 || order == 4 || (order == 2 && cost.statistics.count() >= kEnoughValues);
+  const Order order = order_of(cost.source);
+  if (order == Order::kTraining) return cost.statistics.count() >= kEnoughValues;
+  return order <= Order::kDisturbedBenchmark || order == Order::kImported;
 }
 
 std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen) {
   std::map<std::string, std::pair<double, int>> sums;
   for (const ChosenCost& cost : chosen) {
-    const bool pass = cost.key.kind == CostKind::kOperatorForward || cost.key.kind == CostKind::kOperatorBackward;
-    if (!pass || cost.source.kind != Kind::kBenchmark) continue;
+    if (!is_pass(cost.key.kind) || cost.source.kind != Kind::kBenchmark) continue;
     auto& [sum, count] = sums[cost.key.subject];
     sum += std::log(cost.factor);
     ++count;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "training_correction.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -25,7 +27,6 @@ Value measured(const Statistics& statistics, double unit) {
 }
 
 Value measured(const ChosenCost& cost, double unit) {
-  constexpr double kOfDisturbed = 0.10;
   constexpr double kOfUnknownCondition = 0.30;  // waiting, or others' work, may be a part of it
   Value value = measured(cost.statistics, unit);
   const bool seen_in_training = cost.source.kind == CostSource::Kind::kTraining;

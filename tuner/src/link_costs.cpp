@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "training_correction.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -181,7 +183,6 @@ Value LinkCosts::from_curve(Primitive primitive, std::int64_t bytes, const Group
   const auto found = curves.find(group);
   if (found == curves.end() || found->second.empty()) return {};
   const Curve& curve = found->second;
-  constexpr double kRounding = 1.13;
   const Value value = curve.around(bytes, kRounding);
   if (value.quality == Quality::kMeasured || !allow_estimates_) return value;
   const std::int64_t only = curve.only_point();

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
 namespace trimtab::tuner {
 namespace {
 
-constexpr double kClear = 4;           // standard deviations by which what noise explains must be exceeded
-constexpr double kRounding = 1.13;     // sizes that training has rounded to one: three significant bits
-constexpr double kOfDisturbed = 0.10;  // relative standard error of what a disturbed machine measured, at least
+constexpr double kClear = 4;  // standard deviations by which what noise explains must be exceeded
 constexpr double kOfOneValue = 0.05;
 
 struct Ratio {
@@ -139,11 +136,11 @@ CostKey pass_of(CostKey key) {
   return key;
 }
 
+}  // namespace
+
 bool is_pass(CostKind kind) {
   return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward;
 }
-
-}  // namespace
 
 CurveKey curve_of(CostKey key) {
   key.samples = 0;

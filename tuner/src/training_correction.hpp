@@ -15,6 +15,7 @@ namespace trimtab::tuner {
 // The key without its size.
 using CurveKey = CostKey;
 [[nodiscard]] CurveKey curve_of(CostKey key);
+[[nodiscard]] bool is_pass(CostKind kind);  // of an operator
 // Samples of an operator, bytes of what crosses links.
 [[nodiscard]] std::int64_t size_of(const CostKey& key);
 
@@ -40,6 +41,8 @@ struct Evidence {
 [[nodiscard]] std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves);
 
 inline constexpr double kPerDoubling = 0.02;
+inline constexpr double kRounding = 1.13;     // between sizes that training has rounded to one: three significant bits
+inline constexpr double kOfDisturbed = 0.10;  // relative standard error of what a disturbed machine measured
 inline constexpr double kOtherDegree = 0.05;
 
 }  // namespace trimtab::tuner

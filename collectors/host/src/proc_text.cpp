@@ -1,5 +1,7 @@
 #include "proc_text.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -142,6 +144,11 @@ std::optional<double> parse_cpu_max(std::string_view text) {
   const auto period = parse_integer(parts[1]);
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
   return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+Nanoseconds ticks_to_time(std::int64_t ticks) {
+  const long per_second = sysconf(_SC_CLK_TCK);
+  return std::chrono::nanoseconds(std::chrono::seconds(1)) / (per_second > 0 ? per_second : 100) * ticks;
 }
 
 }  // namespace trimtab::host

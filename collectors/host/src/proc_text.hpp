@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
 
@@ -55,5 +56,8 @@ struct CgroupPath {
 [[nodiscard]] std::optional<double> parse_cpu_max(std::string_view text);
 
 [[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
+
+// Of the clock ticks that the kernel counts processor time in.
+[[nodiscard]] Nanoseconds ticks_to_time(std::int64_t ticks);
 
 }  // namespace trimtab::host

@@ -1,7 +1,5 @@
 #include "host/process_facts.hpp"
 
-#include <unistd.h>
-
 #include "proc_text.hpp"
 #include "system_file.hpp"
 
@@ -11,11 +9,6 @@ namespace {
 
 std::string proc_path(pid_t pid, const char* file) {
   return "proc/" + std::to_string(pid) + "/" + file;
-}
-
-Nanoseconds ticks_to_time(std::int64_t ticks) {
-  const long per_second = sysconf(_SC_CLK_TCK);
-  return std::chrono::nanoseconds(std::chrono::seconds(1)) / (per_second > 0 ? per_second : 100) * ticks;
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "host/processor_use.hpp"
 
-#include <unistd.h>
-
 #include <string_view>
 
 #include "machine_text.hpp"
@@ -11,11 +9,6 @@
 namespace trimtab::host {
 
 namespace {
-
-Nanoseconds time_of(std::int64_t ticks) {
-  const long per_second = sysconf(_SC_CLK_TCK);
-  return std::chrono::nanoseconds(std::chrono::seconds(1)) / (per_second > 0 ? per_second : 100) * ticks;
-}
 
 bool is_busy(std::string_view mode) {
   return mode != "idle" && mode != "iowait" && mode != "guest" && mode != "guest_nice";
@@ -35,7 +28,7 @@ Result<MachineUse> read_machine_use(const std::string& root) {
   TRIMTAB_TRY(const MachineTicks ticks, parse_machine_stat(text));
   MachineUse use;
   for (const auto& [mode, count] : ticks.modes) {
-    if (is_busy(mode)) use.busy += time_of(count);
+    if (is_busy(mode)) use.busy += ticks_to_time(count);
   }
   use.processors = processors_in(text);
   if (use.processors == 0) return bad_input("/proc/stat names no processor");
@@ -52,7 +45,7 @@ std::vector<ProcessUse> read_process_uses(const std::string& root) {
     if (!stat.ok()) continue;
     const std::int64_t ticks =
         stat->user_ticks + stat->system_ticks + stat->children_user_ticks + stat->children_system_ticks;
-    uses.push_back({static_cast<pid_t>(*process), static_cast<pid_t>(stat->parent), time_of(ticks)});
+    uses.push_back({static_cast<pid_t>(*process), static_cast<pid_t>(stat->parent), ticks_to_time(ticks)});
   }
   return uses;
 }
