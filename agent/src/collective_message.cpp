@@ -13,6 +13,7 @@ wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank, const
     one.set_communicator(stamp.communicator);
     one.set_function(stamp.function);
     one.set_sequence(stamp.sequence);
+    one.set_peer(stamp.peer);
     one.set_ranks(stamp.ranks);
     one.set_rank(stamp.rank);
     one.set_nodes(stamp.nodes);

@@ -37,28 +37,28 @@ std::optional<CollectiveStamp> stamp_of(const RangeRecord& record) {
   stamp.algorithm = static_cast<std::uint8_t>(record.detail[3]);
   stamp.protocol = static_cast<std::uint8_t>(record.detail[4]);
   stamp.channels = record.depth;
-  stamp.sequence = record.thread;
+  (record.kind == record::kP2p ? stamp.peer : stamp.sequence) = record.thread;
   stamp.bytes = record.payload;
   stamp.begin_ns = record.begin_ns;
   stamp.end_ns = record.end_ns;
   return stamp;
 }
 
-std::uint64_t hash_of(const CollectiveStamp& stamp) {
-  return nccl::collective_hash(stamp.communicator, stamp.function, stamp.sequence);
+bool fits_between_two(const CollectiveStamp& stamp) {
+  return nccl::between_two(stamp.function) && stamp.peer < stamp.ranks && stamp.peer != stamp.rank && stamp.gpu_ahead;
 }
 
 }  // namespace
 
 void CollectiveSamples::add(const RangeRecord& record, const std::optional<ClockDifference::Offset>& gpu_ahead) {
-  if (record.kind != record::kCollective) return;
+  if (record.kind != kind_) return;
   ++counters_.seen;
   auto stamp = stamp_of(record);
-  if (!stamp) {
+  if (stamp) stamp->gpu_ahead = gpu_ahead;
+  if (!stamp || (kind_ == record::kP2p && !fits_between_two(*stamp))) {
     ++counters_.unfit;
     return;
   }
-  stamp->gpu_ahead = gpu_ahead;
   if (!last_.contains(stamp->communicator) && last_.size() >= kMostCommunicators) {
     for (auto& [id, last] : last_) let_go(last);
     last_.clear();
@@ -79,12 +79,19 @@ void CollectiveSamples::let_go(Last& last) {
   }
 }
 
+bool CollectiveSamples::sampled(const CollectiveStamp& stamp) const {
+  if (kind_ == record::kP2p) {
+    return nccl::in_window(stamp.end_ns - static_cast<std::uint64_t>(stamp.gpu_ahead->ns), level_);
+  }
+  return nccl::in_sample(nccl::collective_hash(stamp.communicator, stamp.function, stamp.sequence), level_);
+}
+
 void CollectiveSamples::keep(const CollectiveStamp& stamp) {
-  if (!nccl::in_sample(hash_of(stamp), level_)) return;
+  if (!sampled(stamp)) return;
   kept_.push_back(stamp);
   while (kept_.size() > kMost && level_ < nccl::kMaxSampleLevel) {
     ++level_;
-    std::erase_if(kept_, [this](const CollectiveStamp& one) { return !nccl::in_sample(hash_of(one), level_); });
+    std::erase_if(kept_, [this](const CollectiveStamp& one) { return !sampled(one); });
   }
   if (kept_.size() > kMost) kept_.pop_back();
 }

@@ -199,6 +199,7 @@ std::span<const RangeRecord> RankRings::credible(Ring& ring, std::span<const Ran
     if (is_nccl(record)) {
       const auto ahead = gpu_ahead(ring, record);
       ring.collectives.add(record, ahead);
+      ring.transfers.add(record, ahead);
       if (ahead) put_on_host_clock(ring, record, *ahead);
     }
     if (record.end_ns <= latest_ns) {
@@ -356,6 +357,8 @@ void RankRings::count_collectives(Ring& ring) {
 void RankRings::collect_collectives(Ring& ring) {
   std::vector<CollectiveStamp> stamps = ring.collectives.take();
   count_collectives(ring);
+  const std::vector<CollectiveStamp> transfers = ring.transfers.take();
+  stamps.insert(stamps.end(), transfers.begin(), transfers.end());
   if (ring.rank && !stamps.empty()) collectives_.push_back({ring.owner, ring.rank->rank, std::move(stamps)});
 }
 

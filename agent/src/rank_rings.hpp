@@ -123,6 +123,7 @@ class RankRings final {
     pid_t process = 0;
     CollectiveSamples collectives;
     CollectiveSamples::Counters counted;  // of those, what counters_ has
+    CollectiveSamples transfers{record::kP2p};
     std::unique_ptr<ActivityFold> activity;
     std::map<std::string, ClockDifference, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
     std::optional<ClockDifference::Offset> gpu_offset = {};               // of the latest collective

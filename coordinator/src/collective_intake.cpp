@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,23 @@ RankStamp stamp_of(const wire::CollectiveStamp& said, std::uint32_t job_rank) {
   return stamp;
 }
 
+TransferStamp transfer_of(const RankStamp& stamp, std::uint32_t peer,
+                          std::shared_ptr<const std::string> fingerprint_json) {
+  TransferStamp transfer;
+  transfer.communicator = stamp.facts.communicator;
+  transfer.ranks = stamp.facts.ranks;
+  transfer.receives = stamp.facts.function == nccl::kRecv;
+  transfer.sender = transfer.receives ? peer : stamp.rank;
+  transfer.receiver = transfer.receives ? stamp.rank : peer;
+  transfer.bytes = stamp.facts.bytes;
+  transfer.channels = stamp.facts.channels;
+  transfer.begin_ns = stamp.begin_ns;
+  transfer.end_ns = stamp.end_ns;
+  transfer.clock = stamp.clock;
+  transfer.fingerprint_json = std::move(fingerprint_json);
+  return transfer;
+}
+
 template <std::uint32_t count>
 std::string name_of(const nccl::Name (&names)[count], std::uint8_t index) {
   return index < count ? names[index].ours : "";
@@ -72,6 +90,16 @@ CostKey key_of(const CollectiveFacts& facts) {
   return key;
 }
 
+CostKey key_of(const JoinedTransfer& joined) {
+  CostKey key;
+  key.kind = CostKind::kPointToPoint;
+  key.subject = name_of(nccl::kFunctions, nccl::kSendRecv);
+  key.bytes = rounded(joined.bytes);
+  key.placement = joined.between_nodes ? "inter_node" : "intra_node";
+  key.channels = static_cast<std::int32_t>(std::min(joined.channels, nccl::kMaxChannels));
+  return key;
+}
+
 }  // namespace
 
 std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp& said, const std::string& node) {
@@ -87,24 +115,38 @@ std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp
 }
 
 void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size) {
+  const Nanoseconds now = services_.clock.monotonic();
+  std::shared_ptr<const std::string> fingerprint;  // one for all of the message's transfers
   for (const wire::CollectiveStamp& said : message.stamps()) {
     RankStamp stamp = stamp_of(said, message.rank());
     stamp.clock = clock_of(said, node);
-    const auto joined = join_.add(stamp, services_.clock.monotonic());
+    if (nccl::between_two(stamp.facts.function)) {
+      if (!fingerprint) fingerprint = std::make_shared<const std::string>(message.fingerprint_json());
+      transfers_.add(transfer_of(stamp, said.peer(), fingerprint), now);
+      continue;
+    }
+    const auto joined = join_.add(stamp, now);
     if (!joined) continue;
-    fold(*joined, message.fingerprint_json());
+    fold(key_of(joined->facts), joined->transfer_ns, message.fingerprint_json());
     count_ranks(*joined, message.job(), world_size);
   }
   services_.counters.collectives = join_.counters();
+  services_.counters.transfers = transfers_.counters();
 }
 
-void CollectiveIntake::fold(const JoinedCollective& joined, const std::string& fingerprint_json) {
+void CollectiveIntake::fold_transfers() {
+  for (const JoinedTransfer& joined : transfers_.take(services_.clock.monotonic())) {
+    fold(key_of(joined), joined.transfer_ns, *joined.fingerprint_json);
+  }
+  services_.counters.transfers = transfers_.counters();
+}
+
+void CollectiveIntake::fold(const CostKey& key, std::int64_t transfer_ns, const std::string& fingerprint_json) {
   if (!costs_.contains(fingerprint_json) && costs_.size() >= kMostFingerprints) {
     ++services_.counters.collective_costs_dropped;
     return;
   }
   Costs& costs = costs_[fingerprint_json];
-  const CostKey key = key_of(joined.facts);
   auto entry = costs.find(key);
   if (entry == costs.end()) {
     if (count_ >= kMostCosts) {
@@ -114,7 +156,7 @@ void CollectiveIntake::fold(const JoinedCollective& joined, const std::string& f
     entry = costs.emplace(key, Statistics{}).first;
     ++count_;
   }
-  entry->second.add(joined.transfer_ns);
+  entry->second.add(transfer_ns);
 }
 
 void CollectiveIntake::count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size) {
@@ -131,6 +173,7 @@ void CollectiveIntake::count_ranks(const JoinedCollective& joined, const std::st
 void CollectiveIntake::tick() {
   const Nanoseconds now = services_.clock.monotonic();
   join_.expire(now);
+  fold_transfers();
   services_.counters.collectives = join_.counters();
   if (now - stored_ < kStorePeriod) return;
   stored_ = now;

@@ -1,7 +1,8 @@
 #pragma once
 
-// Collectives from the agents: joined over ranks, then the transfers into the cost database as passive costs, and
-// waiting and lateness into the counters that /metrics shows. Event loop's thread only.
+// Collectives, sends and receives from the agents: joined over ranks, then the transfers into the cost database as
+// costs of training, and collectives' waiting and lateness into the counters that /metrics shows. Event loop's thread
+// only.
 
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
 #include "services.hpp"
+#include "transfer_join.hpp"
 
 namespace trimtab::wire {
 class CollectiveStamp;
@@ -36,7 +38,7 @@ class CollectiveIntake {
   // It is no node of this coordinator any more; under its name may come another machine.
   void forget(const std::string& node) { nodes_.erase(node); }
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
-  // Gives up collectives whose stamps do not come, and stores costs when it is time.
+  // Gives up what does not find its other ranks' stamps, and stores costs when it is time.
   void tick();
   // What has been joined so far, now. False when the database does not take it; it is kept then.
   bool store();
@@ -49,7 +51,8 @@ class CollectiveIntake {
     std::vector<Cost> costs;
   };
   [[nodiscard]] std::optional<StampClock> clock_of(const wire::CollectiveStamp& said, const std::string& node);
-  void fold(const JoinedCollective& joined, const std::string& fingerprint_json);
+  void fold(const CostKey& key, std::int64_t transfer_ns, const std::string& fingerprint_json);
+  void fold_transfers();
   void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
   // What is stored next, unless the fingerprint cannot be read.
   void take_out(const std::string& fingerprint_json, const Costs& costs);
@@ -59,6 +62,7 @@ class CollectiveIntake {
 
   Services& services_;
   CollectiveJoin join_;
+  TransferJoin transfers_;
   std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
   std::uint32_t next_node_ = 0;                 // none is given twice: stamps of one that was forgotten may still wait
   std::map<std::string, Costs> costs_;          // by fingerprint

@@ -16,11 +16,7 @@ constexpr std::int64_t kMeetNs = 5'000;
 constexpr std::int64_t kMeetShare = 10;
 // Ends that lie further apart than this and than the transfer took twice are not the ends of one collective.
 constexpr std::int64_t kApartNs = 5'000'000;
-constexpr std::uint64_t kLatestStamp = std::uint64_t{1} << 61;
-// Hosts' clocks and bounds beyond these say nothing, and offsets that bounds would move so far are of another time;
-// less than that never overflows.
-constexpr std::int64_t kFarthestHost = std::int64_t{1} << 58;
-constexpr std::uint64_t kWidestBound = std::uint64_t{1} << 55;
+// Offsets that bounds would move so far are of another time.
 constexpr std::int64_t kFarthestMove = std::int64_t{1} << 40;
 
 bool fits(const RankStamp& stamp) {
@@ -30,48 +26,10 @@ bool fits(const RankStamp& stamp) {
          stamp.end_ns < kLatestStamp;
 }
 
-bool sane(const ClockDifference::Offset& host) {
-  return host.ns < kFarthestHost && host.ns > -kFarthestHost && host.uncertainty_ns < kWidestBound;
-}
-
-// What a peer says of clocks, where it can be.
-std::optional<StampClock> usable_clock(const RankStamp& stamp) {
-  std::optional<StampClock> clock = stamp.clock;
-  if (!clock) return clock;
-  if (stamp.begin_ns - static_cast<std::uint64_t>(clock->gpu.ns) >= kLatestStamp) return std::nullopt;
-  if (clock->gpu.uncertainty_ns >= kWidestBound) return std::nullopt;
-  if (clock->host && !sane(*clock->host)) clock->host.reset();
-  return clock;
-}
-
-// How far the first clock is ahead of the second.
-struct Between {
-  std::int64_t ahead = 0;
-  std::int64_t unsure = 0;
-  [[nodiscard]] std::int64_t least() const { return ahead - unsure; }
-  [[nodiscard]] std::int64_t most() const { return ahead + unsure; }
-};
-
-std::optional<Between> between(const std::optional<StampClock>& first, const std::optional<StampClock>& second) {
-  if (!first || !second) return std::nullopt;
-  Between clocks;
-  clocks.ahead = first->gpu.ns - second->gpu.ns;
-  clocks.unsure = static_cast<std::int64_t>(first->gpu.uncertainty_ns + second->gpu.uncertainty_ns);
-  if (first->node == second->node) return clocks;
-  if (!first->host || !second->host) return std::nullopt;
-  clocks.ahead += first->host->ns - second->host->ns;
-  clocks.unsure += static_cast<std::int64_t>(first->host->uncertainty_ns + second->host->uncertainty_ns);
-  return clocks;
-}
-
 std::int64_t median(std::vector<std::int64_t> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-std::int64_t difference(std::uint64_t a, std::uint64_t b) {
-  return static_cast<std::int64_t>(a) - static_cast<std::int64_t>(b);
 }
 
 // One collective on one clock.
@@ -176,7 +134,7 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
     ++counters_.repeated;
     return std::nullopt;
   }
-  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp)};
+  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp.clock, stamp.begin_ns)};
   if (--pending.missing > 0) {
     while (pending_.size() > limits_.pending || stamps_ > limits_.stamps) give_up_oldest();
     return std::nullopt;

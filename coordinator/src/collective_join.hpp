@@ -14,6 +14,7 @@
 // allow. Where the ends of the collective then do not meet, the bounds or the medians are wrong of it (a clock was set,
 // a host lies): it is aligned by its own ends, the transfer is the shortest rank's own time, and nobody is called late.
 // Nor is anybody whose lateness the bounds do not prove. Rooted collectives do not end together: they are not joined.
+// A send and its receive: transfer_join.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/clock_difference.hpp"
+#include "stamp_clock.hpp"
 
 namespace trimtab::coordinator {
 
@@ -38,13 +39,6 @@ struct CollectiveFacts {
   std::uint32_t nodes = 0;
   std::int64_t bytes = 0;
   bool operator==(const CollectiveFacts&) const = default;
-};
-
-// How far the clock of a stamp is ahead of the coordinator's: by both together.
-struct StampClock {
-  std::uint32_t node = 0;                            // the same number is the same host clock
-  ClockDifference::Offset gpu = {};                  // the GPU's, of its host's
-  std::optional<ClockDifference::Offset> host = {};  // the host's, of the coordinator's; not needed within one host
 };
 
 struct RankStamp {

@@ -107,6 +107,14 @@ void collective_metrics(Page& page, const Counters& counters) {
                  {"implausible", static_cast<double>(join.implausible)},
                  {"unfit", static_cast<double>(join.unfit)},
                  {"dropped", static_cast<double>(counters.collective_costs_dropped)}});
+  const TransferCounters& transfers = counters.transfers;
+  page.labelled("trimtab_transfers_total", "counter",
+                "Sampled sends and receives, by what became of their join (unfit and dropped: of either of the two).",
+                "outcome",
+                {{"joined", static_cast<double>(transfers.joined)},
+                 {"alone", static_cast<double>(transfers.alone)},
+                 {"unfit", static_cast<double>(transfers.unfit)},
+                 {"dropped", static_cast<double>(transfers.dropped)}});
   page.single("trimtab_collective_late_unsure_total", "counter",
               "Joined collectives to which a rank seemed to come late, by less than the clocks' bounds prove.",
               static_cast<double>(join.unsure));

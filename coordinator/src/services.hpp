@@ -27,6 +27,7 @@
 #include "search_worker.hpp"
 #include "state_store.hpp"
 #include "traces.hpp"
+#include "transfer_join.hpp"
 
 namespace trimtab::wire {
 class ToAgent;
@@ -68,6 +69,7 @@ struct Counters {
   net::Histogram search_times{net::kSecondBounds};
   net::Histogram commit_times{net::kSecondBounds};
   JoinCounters collectives;
+  TransferCounters transfers;
   std::uint64_t collective_costs_dropped = 0;
   std::map<std::pair<std::string, std::uint32_t>, RankWaiting> waiting;  // of jobs that run, by job and rank
   double loop_lag_seconds = 0;

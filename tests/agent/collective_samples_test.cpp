@@ -27,6 +27,16 @@ RangeRecord collective(std::uint32_t sequence, std::uint64_t begin_ns, std::uint
   return record;
 }
 
+RangeRecord transfer(std::uint64_t begin_ns, std::uint16_t rank = 1) {
+  RangeRecord record = collective(rank == 1 ? 2 : 1, begin_ns, rank);  // `thread` is the peer
+  record.kind = record::kP2p;
+  record.name = rank == 1 ? "Send" : "Recv";
+  record.detail[3] = record.detail[4] = nccl::kUnknown;
+  return record;
+}
+
+constexpr ClockDifference::Offset kAhead{5000, 10};
+
 }  // namespace
 
 TEST_CASE("a rank's collectives are kept with what the join needs", "[nccl]") {
@@ -79,10 +89,60 @@ TEST_CASE("records that cannot be joined are counted", "[nccl]") {
   add([](RangeRecord& record) { record.detail[0] = 65535; });
   add([](RangeRecord& record) { record.payload = 0; });
   CHECK(samples.counters().unfit == 7);
-  add([](RangeRecord& record) { record.kind = record::kP2p; });
+  add([](RangeRecord& record) { record.kind = record::kP2p; });  // has samples of its own
   add([](RangeRecord& record) { record.kind = record::kRange; });
   CHECK(samples.counters().seen == 7);
   CHECK(samples.take().empty());
+}
+
+TEST_CASE("sends and receives are kept with their peer, if their clock is known and they ran by themselves", "[nccl]") {
+  CollectiveSamples samples(record::kP2p);
+  samples.add(transfer(1000), kAhead);
+  samples.add(transfer(2000, 2), kAhead);
+  samples.add(transfer(3000), kAhead);  // these two began together
+  samples.add(transfer(3000, 2), kAhead);
+  samples.add(transfer(4000));
+  RangeRecord oneself = transfer(5000);
+  oneself.thread = 1;
+  samples.add(oneself, kAhead);
+  RangeRecord nobody = transfer(6000);
+  nobody.thread = 16;
+  samples.add(nobody, kAhead);
+  samples.add(collective(7, 7000), kAhead);
+  const auto stamps = samples.take();
+  REQUIRE(stamps.size() == 2);
+  CHECK(stamps[0].function == nccl::kSend);
+  CHECK(stamps[0].rank == 1);
+  CHECK(stamps[0].peer == 2);
+  CHECK(stamps[0].bytes == 4096);
+  CHECK(stamps[1].function == nccl::kRecv);
+  CHECK(stamps[1].peer == 1);
+  CHECK(samples.counters().seen == 7);
+  CHECK(samples.counters().fused == 2);
+  CHECK(samples.counters().unfit == 3);
+}
+
+TEST_CASE("of many transfers both ranks keep those of the same times", "[nccl]") {
+  CollectiveSamples sender(record::kP2p);
+  CollectiveSamples receiver(record::kP2p);
+  std::size_t both = 0;
+  std::uint64_t now = 1'000'000'000'000;
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < 2000; ++i, now += 1'000'000) {
+      sender.add(transfer(now), kAhead);
+      RangeRecord received = transfer(now + 777'000, 2);  // by another clock
+      received.end_ns = now + 777'510;
+      receiver.add(received, ClockDifference::Offset{782'000, 10});
+    }
+    const auto sent = sender.take();
+    const auto received = receiver.take();
+    CHECK(sent.size() <= CollectiveSamples::kMost);
+    std::set<std::uint64_t> begins;
+    for (const auto& stamp : sent) begins.insert(stamp.begin_ns);
+    for (const auto& stamp : received) both += begins.contains(stamp.begin_ns - 777'000) ? 1 : 0;
+    if (round > 5) CHECK(sent.size() >= CollectiveSamples::kMost / 4);
+  }
+  CHECK(both > 40 * CollectiveSamples::kMost / 5);
 }
 
 TEST_CASE("however many there are, a bounded number is kept, and ranks keep the same ones", "[nccl]") {

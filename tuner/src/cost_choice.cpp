@@ -43,10 +43,10 @@ Order order_of(const CostSource& source) {
   return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
 }
 
-// A collective's cost, however it was run: the library's own choices together, as often as it made them.
+// What crosses links, however it was run: the library's own choices together, as often as it made them.
 CostKey as_chosen_by_library(CostKey key) {
   key = canonical(std::move(key));
-  if (key.kind != CostKind::kCollective) return key;
+  if (key.kind != CostKind::kCollective && key.kind != CostKind::kPointToPoint) return key;
   key.algorithm.clear();
   key.protocol.clear();
   key.channels = 0;
@@ -147,7 +147,11 @@ std::string rests_on(const ChosenCost& cost) {
   std::array<char, 64> number{};
   std::snprintf(number.data(), number.size(), "; times %.3f (± %.0f %%) by training", cost.factor,
                 196 * cost.log_sigma);
-  return text + number.data();
+  text += number.data();
+  if (!cost.corrected_by) return text;
+  const CostKey& by = *cost.corrected_by;
+  if (by.bytes > 0) return text + " at " + std::to_string(by.bytes) + " bytes";
+  return text + " at " + std::to_string(by.samples) + " samples, tp " + std::to_string(by.tp);
 }
 
 }  // namespace trimtab::tuner

@@ -88,7 +88,8 @@ OverlapCosts::OverlapCosts(std::span<const Cost> costs) {
     if (cost.statistics.empty()) continue;
     if (is_slowdown(cost.key.kind) && !cost.key.particular()) plain.push_back(cost);
     if (is_slowdown(cost.key.kind) && cost.key.particular()) add_slowdown(cost);
-    if (cost.key.kind == CostKind::kCollective && cost.key.channels > 0) add_choice(cost);
+    const bool crosses = cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint;
+    if (crosses && cost.key.channels > 0) add_choice(cost);
   }
   for (const Cost& cost : one_cost_each(plain)) add_slowdown(cost);
   settle();
@@ -119,7 +120,8 @@ void OverlapCosts::add_slowdown(const Cost& cost) {
 
 void OverlapCosts::add_choice(const Cost& cost) {
   const CostKey& key = cost.key;
-  Chosen& chosen = choices_[{key.subject, key.group_size, placement_of(key), 0}][key.bytes];
+  const std::int32_t group = key.kind == CostKind::kPointToPoint ? 2 : key.group_size;
+  Chosen& chosen = choices_[{key.subject, group, placement_of(key), 0}][key.bytes];
   const auto values = static_cast<double>(cost.statistics.count());
   chosen.values += values;
   chosen.channels += values * key.channels;

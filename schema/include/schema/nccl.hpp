@@ -91,11 +91,22 @@ constexpr std::uint64_t collective_hash(std::uint64_t communicator, std::uint8_t
   return spread(spread(communicator) ^ (std::uint64_t{function} << 32 | sequence));
 }
 
+constexpr bool between_two(std::uint8_t function) {
+  return function == kSend || function == kRecv;
+}
+
 // Samples are nested: level n holds one collective in 2^n, and every member of level n + 1. So ranks that sample at
 // different levels still have the higher level's collectives in common, without having spoken to each other.
 inline constexpr std::uint32_t kMaxSampleLevel = 32;
 constexpr bool in_sample(std::uint64_t hash, std::uint32_t level) {
   return level == 0 || hash >> (64 - level) == 0;
+}
+// A send and its receive have no number in common, but their time: level n holds what ended in the first 2^-n of each
+// window. Their nodes' clocks agree well enough for the lower levels.
+inline constexpr std::uint32_t kWindowBits = 28;  // of nanoseconds: 0.27 s
+constexpr bool in_window(std::uint64_t wall_ns, std::uint32_t level) {
+  const std::uint64_t window = std::uint64_t{1} << kWindowBits;
+  return level == 0 || (level < kWindowBits && (wall_ns & (window - 1)) < window >> level);
 }
 
 }  // namespace trimtab::nccl

@@ -4,6 +4,8 @@
 // offsets.
 //
 // Arguments are commands, done in turn; see kCommands. HOST_NEWEST is the newest interface that this "NCCL" knows (6).
+// What `stream` plays is by CLOCK_REALTIME from HOST_BEGIN (ns) on, stamped by a GPU whose clock is ahead by
+// HOST_GPU_AHEAD (ns).
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, KERNEL_CH = 64, NET = 128, GROUP = 1 };
@@ -208,11 +211,11 @@ static int mask_now(void) {
   return __atomic_load_n(&mask, __ATOMIC_RELAXED);
 }
 
-static void describe_collective(Descriptor* descriptor, uint64_t number, int channels, void* group) {
+static void describe_collective(Descriptor* descriptor, uint64_t number, size_t count, int channels, void* group) {
   uint8_t small = (uint8_t)channels;
   put_number(descriptor, 24, number);
   put_text(descriptor, 32, "AllReduce");
-  put_number(descriptor, 56, 4096);
+  put_number(descriptor, 56, count);
   put_text(descriptor, 72, "ncclFloat32");
   put(descriptor, 80, &small, 1);
   put_text(descriptor, 88, "RING");
@@ -220,11 +223,12 @@ static void describe_collective(Descriptor* descriptor, uint64_t number, int cha
   if (profiler_version >= 5) put(descriptor, 104, &group, sizeof group);
 }
 
-static void describe_p2p(Descriptor* descriptor, int peer, int channels, void* group) {
+static void describe_p2p(Descriptor* descriptor, const char* function, int peer, size_t count, int channels,
+                         void* group) {
   uint8_t small = (uint8_t)channels;
-  put_text(descriptor, 24, "Send");
+  put_text(descriptor, 24, function);
   put_text(descriptor, 40, "ncclBfloat16");
-  put_number(descriptor, 48, 1000);
+  put_number(descriptor, 48, count);
   put(descriptor, 56, &peer, sizeof peer);
   put(descriptor, 60, &small, 1);
   if (profiler_version >= 5) put(descriptor, 64, &group, sizeof group);
@@ -271,9 +275,9 @@ static void run_batch(int index, const Batch* batch, uint64_t number) {
   for (int task = 0; task < batch->tasks && (seen & tasks); ++task) {
     Descriptor descriptor = event(batch->p2p ? P2P : COLL, profiler_version >= 5 ? task_api : group, rank);
     if (batch->p2p) {
-      describe_p2p(&descriptor, 3, batch->channels, group);
+      describe_p2p(&descriptor, "Send", 3, 1000, batch->channels, group);
     } else {
-      describe_collective(&descriptor, number + (uint64_t)task, batch->channels, group);
+      describe_collective(&descriptor, number + (uint64_t)task, 4096, batch->channels, group);
     }
     start(context, &handles[task], &descriptor);
   }
@@ -318,16 +322,31 @@ static void load(const char* argument) {
   printf("profiler v%d %s\n", profiler_version, profiler->name);
 }
 
-static void init(const char* argument) {
-  const uint64_t id = 0xc0ffee0000000000ULL + (uint64_t)atoi(argument);
+static void introduce(uint64_t id, int nodes, int ranks, int rank) {
   void** context = &communicators[communicator_count].context;
   *context = (void*)0x77;  // what was in memory
-  communicators[communicator_count].rank = 1;
+  communicators[communicator_count].rank = rank;
   typedef int (*InitV4)(void**, int*, const char*, uint64_t, int, int, int, Logger);
   typedef int (*InitV5)(void**, uint64_t, int*, const char*, int, int, int, Logger);
-  if (profiler_version == 4) check(((InitV4)profiler->init)(context, &mask, "dp", id, 2, 16, 1, log_line), "init");
-  if (profiler_version == 5) check(((InitV5)profiler->init)(context, id, &mask, "dp", 2, 16, 1, log_line), "init");
+  if (profiler_version == 4) {
+    check(((InitV4)profiler->init)(context, &mask, "dp", id, nodes, ranks, rank, log_line), "init");
+  }
+  if (profiler_version == 5) {
+    check(((InitV5)profiler->init)(context, id, &mask, "dp", nodes, ranks, rank, log_line), "init");
+  }
   ++communicator_count;
+}
+
+static void init(const char* argument) {
+  introduce(0xc0ffee0000000000ULL + (uint64_t)atoi(argument), 2, 16, 1);
+}
+
+// ranks/rank: one communicator of one node.
+static void ranks(const char* argument) {
+  int count = 0;
+  int rank = 0;
+  sscanf(argument, "%d/%d", &count, &rank);
+  introduce(0xc0ffee00000000ffULL, 1, count, rank);
 }
 
 static void many_inits(const char* argument) {
@@ -370,6 +389,59 @@ static void threads(const char* argument) {
   for (int i = 0; i < 8; ++i) pthread_join(all[i], NULL);
 }
 
+static uint64_t variable(const char* name) {
+  const char* text = getenv(name);
+  return text == NULL ? 0 : strtoull(text, NULL, 10);
+}
+
+// False where that time is over.
+static int wait_until(uint64_t realtime_ns) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if ((uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec > realtime_ns) return 0;
+  const struct timespec until = {(time_t)(realtime_ns / 1000000000U), (long)(realtime_ns % 1000000000U)};
+  while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, NULL) != 0) {
+  }
+  return 1;
+}
+
+// Plays the lines of a file, "FUNCTION PEER ELEMENTS BEGIN END" (ns after HOST_BEGIN): asks for each half a millisecond
+// before it begins. One that this process is too late for has no events, and is counted.
+static void stream(const char* path) {
+  enum { kAskedBefore = 500000 };
+  const uint64_t from = variable("HOST_BEGIN");
+  const uint64_t ahead = variable("HOST_GPU_AHEAD");
+  FILE* lines = fopen(path, "r");
+  if (lines == NULL) exit(66);
+  void* context = communicators[communicator_count - 1].context;
+  const int rank = communicators[communicator_count - 1].rank;
+  char function[16];
+  int peer = 0, late = 0;
+  unsigned long long count = 0, begin = 0, end = 0;
+  for (uint64_t number = 0; fscanf(lines, "%15s %d %llu %llu %llu", function, &peer, &count, &begin, &end) == 5;) {
+    const int p2p = strcmp(function, "AllReduce") != 0;
+    Descriptor descriptor = event(p2p ? P2P : COLL, NULL, rank);
+    if (p2p) {
+      describe_p2p(&descriptor, strcmp(function, "Send") == 0 ? "Send" : "Recv", peer, count, CHANNELS, NULL);
+    } else {
+      describe_collective(&descriptor, number++, count, CHANNELS, NULL);
+    }
+    wait_until(from + begin - kAskedBefore);
+    void* handle = NULL;
+    start(context, &handle, &descriptor);
+    if (handle == NULL) continue;
+    const int in_time = wait_until(from + begin);
+    late += !in_time;
+    wait_until(from + end);
+    for (int channel = 0; channel < CHANNELS && in_time; ++channel) {
+      enqueue(context, handle, channel, from + begin + ahead, from + end + ahead);
+    }
+    check(profiler->stop(handle), "stop");
+  }
+  fclose(lines);
+  printf("too late for %d\n", late);
+}
+
 // Events of a proxy that has no communicator, handles that are nobody's, and events that come too late.
 static void strays(const char* argument) {
   (void)argument;
@@ -378,7 +450,7 @@ static void strays(const char* argument) {
   start(NULL, &handle, &descriptor);
   if (handle != NULL) printf("a handle without a parent\n");
   descriptor = event(COLL, NULL, 0);
-  describe_collective(&descriptor, 1, CHANNELS, NULL);
+  describe_collective(&descriptor, 1, 4096, CHANNELS, NULL);
   handle = (void*)0x1234;
   start(NULL, &handle, &descriptor);
   if (handle != NULL) printf("a handle without a communicator\n");
@@ -394,7 +466,7 @@ static void strays(const char* argument) {
     if (handle != NULL) printf("a handle for a stray\n");
   }
   descriptor = event(COLL, NULL, 0);
-  describe_collective(&descriptor, 1, 1, NULL);
+  describe_collective(&descriptor, 1, 4096, 1, NULL);
   start(communicators[0].context, &handle, &descriptor);
   check(profiler->stop(handle), "stop");
   check(profiler->stop(handle), "stop");  // twice
@@ -501,7 +573,8 @@ static const struct {
                  {"fused", fused},     {"silent", silent},   {"backwards", backwards}, {"nochannels", no_channels},
                  {"capture", capture}, {"threads", threads}, {"p2p", point_to_point},  {"strays", strays},
                  {"mask", print_mask}, {"fork", fork_child}, {"finalize", finalize},   {"tuner", load_tuner},
-                 {"choose", choose},   {"wait", wait_line},  {"end_tuner", end_tuner}};
+                 {"choose", choose},   {"wait", wait_line},  {"end_tuner", end_tuner}, {"ranks", ranks},
+                 {"stream", stream}};
 
 int main(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
