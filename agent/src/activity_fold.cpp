@@ -170,6 +170,7 @@ void ActivityFold::clock_set_back() {
   sweeping_ = false;
   step_ranges_.clear();
   collectives_.clear();
+  communicated_ = {};
   watch_.restart();
   period_.reset();
   first_ns_ = newest_ns_ = 0;
@@ -327,6 +328,7 @@ void ActivityFold::regress(const OverlapSeen& seen) {
   const std::uint32_t subject = computes ? interval.subject : interval.subject | kIsCommunication;
   if (interval.subject == 0) return;  // one of many
   if (seen.beside == Beside::kNothing) return regression_.alone(subject, interval.length_ns());
+  if (!prices_a_plan(seen)) return;
   CostKey key;
   if (seen.beside == Beside::kComputation) {
     key = overlap_key(CostKind::kOverlapCommunication, communications_.at(interval.subject));
@@ -356,6 +358,18 @@ void ActivityFold::regress(const OverlapSeen& seen) {
   if (const std::uint32_t cost = cost_of(key); cost != 0) {
     regression_.beside(subject, cost, interval.length_ns(), seen.beside_ns);
   }
+}
+
+bool ActivityFold::prices_a_plan(const OverlapSeen& seen) const {
+  if (seen.beside == OverlapSeen::Beside::kComputation) {
+    return slows_computation(communications_.at(seen.interval.subject));
+  }
+  const CommunicationKey& first = communications_.at(seen.communications[0]);
+  const bool two = seen.communication_count == 2;
+  if (seen.interval.activity == Activity::kCommunication) {
+    return !two && slow_each_other(communications_.at(seen.interval.subject), first);
+  }
+  return two ? slow_computation(first, communications_.at(seen.communications[1])) : slows_computation(first);
 }
 
 CostKey ActivityFold::overlap_key(CostKind kind, const CommunicationKey& communication) const {

@@ -122,6 +122,7 @@ class ActivityFold final {
   [[nodiscard]] std::uint32_t communication_of(const DeviceInterval& interval);
   void watch(const DeviceInterval& interval);
   void regress(const OverlapSeen& seen);
+  [[nodiscard]] bool prices_a_plan(const OverlapSeen& seen) const;
   [[nodiscard]] std::uint32_t cost_of(const CostKey& key);
   [[nodiscard]] CostKey overlap_key(CostKind kind, const CommunicationKey& communication) const;
 

@@ -14,7 +14,26 @@ std::string name_at(const nccl::Name (&names)[count], std::uint16_t index) {
   return index < count ? names[index].ours : std::string();
 }
 
+bool is_priced_collective(const std::string& primitive) {
+  return primitive == "all_reduce" || primitive == "all_gather" || primitive == "reduce_scatter" ||
+         primitive == "all_to_all";
+}
+
 }  // namespace
+
+bool slows_computation(const CommunicationKey& communication) {
+  return is_priced_collective(communication.primitive) || communication.primitive == "send_recv";
+}
+
+bool slow_computation(const CommunicationKey& first, const CommunicationKey& second) {
+  const bool gathers_first = first.primitive == "all_gather";
+  const CommunicationKey& scatter = gathers_first ? second : first;
+  return scatter.primitive == "reduce_scatter" && (gathers_first ? first : second).primitive == "all_gather";
+}
+
+bool slow_each_other(const CommunicationKey& first, const CommunicationKey& second) {
+  return is_priced_collective(first.primitive) && is_priced_collective(second.primitive);
+}
 
 CommunicationKey communication_key(const RangeRecord& record) {
   CommunicationKey key;

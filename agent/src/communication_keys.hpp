@@ -24,6 +24,13 @@ struct CommunicationKey {
   auto operator<=>(const CommunicationKey&) const = default;
 };
 
+// Which slowdowns beside communication price plans (docs/cost_model.md, "What overlaps"): no others are kept.
+[[nodiscard]] bool slows_computation(const CommunicationKey& communication);
+// Of a computation beside two communications at once.
+[[nodiscard]] bool slow_computation(const CommunicationKey& first, const CommunicationKey& second);
+// Of one communication beside another.
+[[nodiscard]] bool slow_each_other(const CommunicationKey& first, const CommunicationKey& second);
+
 // Of a kCollective or kP2p record.
 [[nodiscard]] CommunicationKey communication_key(const RangeRecord& record);
 // The power of two that is nearest in ratio; 0 stays 0. Slowdowns of neighbouring sizes are one cost.
