@@ -100,7 +100,12 @@ ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& 
   read.fingerprint = fingerprint->hash();
   // A stored batch has one source, so a mixed batch is stored as several; the first keeps the agent's own name for it.
   for (auto& [source, entries] : by_source(batch, counters)) {
-    const bool of_benchmark = parse_cost_source(source).kind == CostSource::Kind::kBenchmark;
+    const CostSource parsed = parse_cost_source(source);
+    const bool of_benchmark = parsed.kind == CostSource::Kind::kBenchmark;
+    for (const Cost& cost : entries) {
+      read.values.all += cost.statistics.count();
+      if (parsed.disturbed) read.values.disturbed += cost.statistics.count();
+    }
     const std::string apart = source == kPlainTraining ? "passive" : source;  // the name that earlier releases gave it
     const std::string origin = read.parts.empty() ? instance : instance + "/" + apart;
     read.parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
@@ -113,7 +118,8 @@ void CostIntake::take(std::uint64_t peer, const Member& member, const wire::Cost
   ReadBatch read = reader_.read(member.instance, batch, services_.counters);
   for (CostBatch& part : read.parts) part.node = member.node;
   bytes_ += batch.ByteSizeLong();
-  Answer answer{peer, read.number, member.node, batch.job(), read.refused, read.fingerprint, read.has_active};
+  Answer answer{peer,         read.number,      member.node,     batch.job(),
+                read.refused, read.fingerprint, read.has_active, read.values};
   waiting_.push_back({std::move(answer), read.parts.size()});
   std::ranges::move(read.parts, std::back_inserter(parts_));
 }

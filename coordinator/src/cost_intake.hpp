@@ -14,6 +14,7 @@
 
 #include "base/log_pace.hpp"
 #include "base/result.hpp"
+#include "measured_values.hpp"
 #include "schema/cost_database.hpp"
 #include "services.hpp"
 
@@ -28,7 +29,8 @@ struct ReadBatch {
   std::uint64_t number = 0;
   std::string fingerprint;  // hash
   bool has_active = false;  // costs that a benchmark measured
-  std::string refused;      // why the batch can never be stored; empty: it can
+  MeasuredValues values;
+  std::string refused;  // why the batch can never be stored; empty: it can
   std::vector<CostBatch> parts;
 };
 
@@ -67,6 +69,7 @@ class CostIntake {
     std::string refused;
     std::string fingerprint;  // hash
     bool has_active = false;
+    MeasuredValues values = {};
   };
   using Tell = std::function<void(const Answer&)>;
   // More costs than this, as they came, do not wait: memory stays bounded however many agents send at once, and so does

@@ -455,9 +455,24 @@ void JobRun::remember(const std::string& fact, const std::string& json) {
   if (!stored.ok()) spdlog::warn("job {}: cannot remember {}: {}", name(), fact, stored.error().message);
 }
 
+void JobRun::values_stored(const MeasuredValues& values) {
+  values_.all += values.all;
+  values_.disturbed += values.disturbed;
+}
+
+// What a machine teaches that others use, too, is no prediction of the next job's steps: of such a job later ones take
+// over what memory it needs, and of its times nothing.
 void JobRun::carry_out(const RememberCalibration& action) {
-  remember(fact_name("calibration"), action.json);
-  const auto learnt = tuner::parse_calibration(action.json);
+  auto learnt = tuner::parse_calibration(action.json);
+  if (2 * values_.disturbed > values_.all && learnt.ok()) {
+    spdlog::info("job {}: others use its machines, so what its trials teach of times is not kept for later jobs",
+                 name());
+    const auto earlier = tuner::parse_calibration(state().earlier_calibration_json);
+    learnt = tuner::times_of(earlier.ok() ? *earlier : tuner::Calibration{}, *learnt);
+    remember(fact_name("calibration"), tuner::to_json(*learnt));
+  } else {
+    remember(fact_name("calibration"), action.json);
+  }
   if (!learnt.ok() || learnt->observations == 0) return;
   remember(tenant_prefix() + kFactors, tuner::to_json(tuner::of_another_job(*learnt)));
 }

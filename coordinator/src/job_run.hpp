@@ -15,6 +15,7 @@
 
 #include "event_queue.hpp"
 #include "measured_timelines.hpp"
+#include "measured_values.hpp"
 #include "services.hpp"
 #include "tuning/tuning.hpp"
 
@@ -37,6 +38,8 @@ class JobRun {
   void tick();
   // A batch of this job's costs that a node has measured has been stored under this fingerprint.
   void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
+  // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
+  void values_stored(const MeasuredValues& values);
 
   // A rank's picture of one of its steps.
   [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
@@ -125,6 +128,7 @@ class JobRun {
   Tuning tuning_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
+  MeasuredValues values_;  // since this process has known the job
   EventQueue events_;
   std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
   std::string unnumbered_;              // the last of them that was told of

@@ -496,6 +496,36 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
   CHECK(prior.fixed_ms == 0);
 }
 
+TEST_CASE("a job whose machines others use leaves later jobs what memory it needs, and of its times nothing") {
+  World world(GENERATE(from_range(test::backends())));
+  const auto [values, disturbed] = GENERATE(table<std::uint64_t, std::uint64_t>({{100, 60}, {100, 40}}));
+  JobRun& job = world.submit("gpt", "a");
+  tuner::Calibration learnt;
+  learnt.computation = {1.3, 0.02};
+  learnt.memory = {1.2, 0.02};
+  learnt.observations = 4;
+  tuner::Calibration earlier;
+  earlier.computation = {1.1, 0.05};
+  earlier.observations = 3;
+  TuningState state = job.state();
+  state.fingerprint = "hardware";
+  state.phase = Phase::kTrials;
+  state.doing = Doing::kSearching;
+  state.initial = state.incumbent = {"{}", "initial"};
+  state.searches = 1;
+  state.earlier_calibration_json = tuner::to_json(earlier);
+  SearchReply reply;
+  reply.calibration_json = tuner::to_json(learnt);
+  JobRun run(job.run(), state, "{}", world.services);
+  run.values_stored({values, disturbed});
+  run.feed(SearchFinished{1, reply});
+  CHECK(run.state().calibration_json == reply.calibration_json);  // the job itself goes by it
+  const auto kept = tuner::parse_calibration(world.costs.fact("hardware", "tenant/a/calibration/gpt").value().value());
+  REQUIRE(kept.ok());
+  CHECK(kept->memory.value == 1.2);
+  CHECK(kept->computation.value == (2 * disturbed > values ? 1.1 : 1.3));
+}
+
 TEST_CASE("a command that the state has no room for is sent when there is room, in the same conversation") {
   World world(GENERATE(from_range(test::backends())));
   world.hello("n0", 1);

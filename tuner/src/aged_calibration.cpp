@@ -73,4 +73,10 @@ Calibration of_another_job(const Calibration& calibration) {
   return prior;
 }
 
+Calibration times_of(Calibration earlier, const Calibration& learnt) {
+  earlier.memory = learnt.memory;
+  earlier.memory_sigma = learnt.memory_sigma;
+  return earlier;
+}
+
 }  // namespace trimtab::tuner

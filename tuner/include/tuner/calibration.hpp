@@ -123,6 +123,9 @@ class CostTable;
 // costs, far less sure. Operators' factors and the fixed time are its own.
 [[nodiscard]] Calibration of_another_job(const Calibration& calibration);
 
+// What `earlier` says of times, and `learnt` of memory.
+[[nodiscard]] Calibration times_of(Calibration earlier, const Calibration& learnt);
+
 [[nodiscard]] std::string to_json(const Calibration& calibration);
 [[nodiscard]] Result<Calibration> parse_calibration(std::string_view json);
 
