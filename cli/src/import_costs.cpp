@@ -18,10 +18,18 @@ namespace {
 
 using nlohmann::json;
 
+// One batch of each profile, and one more of what its author's rules make of it.
 std::vector<CostBatch> batches_of(const Published& published) {
   std::vector<CostBatch> batches;
   for (const PublishedCosts& costs : published.costs) {
-    batches.push_back({{costs.origin, 1}, costs.fingerprint, costs.source, costs.costs});
+    const auto by_rule = [](const Cost& cost) { return cost.source.kind == CostSource::Kind::kEstimated; };
+    std::vector<Cost> measured;
+    std::vector<Cost> estimated;
+    for (const Cost& cost : costs.costs) (by_rule(cost) ? estimated : measured).push_back(cost);
+    batches.push_back({{costs.origin, 1}, costs.fingerprint, costs.source, std::move(measured)});
+    if (estimated.empty()) continue;
+    const std::string source = to_text(CostSource{CostSource::Kind::kEstimated});
+    batches.push_back({{costs.origin + "/estimated", 1}, costs.fingerprint, source, std::move(estimated)});
   }
   return batches;
 }

@@ -28,6 +28,7 @@ Value measured(const Statistics& statistics, double unit) {
 
 Value measured(const ChosenCost& cost, double unit) {
   constexpr double kOfUnknownCondition = 0.30;  // waiting, or others' work, may be a part of it
+  constexpr double kOfEstimate = 0.20;          // as of what estimates make of other sizes
   Value value = measured(cost.statistics, unit);
   const bool seen_in_training = cost.source.kind == CostSource::Kind::kTraining;
   const bool by_median = seen_in_training || cost.source.disturbed;
@@ -35,6 +36,7 @@ Value measured(const ChosenCost& cost, double unit) {
   double more = cost.log_sigma;
   if (seen_in_training) more = std::hypot(more, kSystematic);
   if (cost.source.disturbed) more = std::hypot(more, kOfDisturbed);
+  if (cost.source.kind == CostSource::Kind::kEstimated) more = std::hypot(more, kOfEstimate);
   if (condition_unknown(cost.source) || (seen_in_training && cost.source.waiting)) {
     more = std::hypot(more, kOfUnknownCondition);
   }

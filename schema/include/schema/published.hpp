@@ -23,9 +23,9 @@ namespace trimtab {
 // merge; the fingerprint's environment says who published them, where, and a digest of the costs.
 struct PublishedCosts {
   Fingerprint fingerprint;
-  std::string source;  // "import:REPOSITORY@COMMIT"; "import:aceso" of a profile that the authors did not publish
-  std::string origin;  // of the one batch (number 1) that these costs are: the same for the same costs
-  std::vector<Cost> costs;
+  std::string source;       // "import:REPOSITORY@COMMIT"; "import:aceso" of a profile that the authors did not publish
+  std::string origin;       // of the one batch (number 1) that these costs are: the same for the same costs
+  std::vector<Cost> costs;  // of the source kind "estimated": what the author's rules make of what was measured
 };
 
 struct PublishedModel {

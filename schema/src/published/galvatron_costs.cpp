@@ -26,6 +26,11 @@ Statistics one(double value) {
   return statistics;
 }
 
+// What Galvatron's rules make of a measurement.
+Cost by_rule(CostKey key, double value) {
+  return {std::move(key), one(value), CostSource{CostSource::Kind::kEstimated}};
+}
+
 CostKey link_key(CostKind kind, std::string subject, std::int64_t bytes, std::int32_t group, bool inter_node) {
   return {kind, std::move(subject), "", 0, 1, "default", bytes, group, inter_node ? "inter_node" : "intra_node"};
 }
@@ -49,15 +54,17 @@ bool spans_nodes(const GalvatronAllReduce& row) {
   return !row.consecutive || row.group_size > row.shape.devices_per_node;
 }
 
-// A line of bytes, by its ends. `share`: of an all-reduce's volume that goes over the wire, `bytes_share`: of its size.
+// A line of bytes, by its ends. `share`: of an all-reduce's volume that goes over the wire, `input_share`: of its size.
+// Galvatron measures all-reduces, and takes others to be as fast.
 void add_line(std::vector<Cost>& costs, const std::string& subject, const GalvatronAllReduce& row, double share,
               double input_share) {
   const double ranks = row.group_size;
   for (const std::int64_t bytes : {kShortMessage, kLongMessage}) {
     const double volume = 2 * (ranks - 1) / ranks * static_cast<double>(bytes) / kMib;
     const auto input = static_cast<std::int64_t>(static_cast<double>(bytes) * input_share);
-    costs.push_back({link_key(CostKind::kCollective, subject, input, row.group_size, spans_nodes(row)),
-                     one(row.ms_per_mib * volume * share * 1e6)});
+    CostKey key = link_key(CostKind::kCollective, subject, input, row.group_size, spans_nodes(row));
+    const double ns = row.ms_per_mib * volume * share * 1e6;
+    costs.push_back(share < 1 ? by_rule(std::move(key), ns) : Cost{std::move(key), one(ns)});
   }
 }
 
@@ -146,7 +153,8 @@ std::map<std::int32_t, double> forward_times(const GalvatronLayer& layer) {
   return {{1, layer.ms_per_sample}, {kManySamples, layer.ms_per_sample * kManySamples}};
 }
 
-// Times and memory of a searched layer, by Galvatron's rules, for every count of ranks.
+// Times and memory of a searched layer for every count of ranks. Its profiler times forward passes of one rank alone;
+// all other times are by Galvatron's rules.
 void add_searched_layer(std::vector<Cost>& costs, const GalvatronTables& tables, const GalvatronShape& shape,
                         const GalvatronLayer& layer) {
   const double width = layer.dtype == "float32" ? 4 : 2;
@@ -161,14 +169,18 @@ void add_searched_layer(std::vector<Cost>& costs, const GalvatronTables& tables,
       const auto add = [&, many = samples](CostKind kind, double value) {
         if (value > 0) costs.push_back({layer_key(kind, layer.cost_key, layer.dtype, many, tp), one(value)});
       };
+      const auto add_by_rule = [&, many = samples](CostKind kind, double value) {
+        if (value > 0) costs.push_back(by_rule(layer_key(kind, layer.cost_key, layer.dtype, many, tp), value));
+      };
       add(CostKind::kOperatorStoredBytes, layer.activation_mib[i] * kMib * samples);
       const double kept = layer.recomputed_mib > 0 ? layer.recomputed_mib * kMib : output;
       add(CostKind::kOperatorInputBytes, kept * samples);
       if (tp > 1 && (link <= 0 || output <= 0)) continue;
       const double forward = ms / tp;
       const double communication = reductions * volume_mib * samples * link;
-      add(CostKind::kOperatorForward, (forward + communication) * 1e6);
-      add(CostKind::kOperatorBackward, (2 * forward + communication) * 1e6);
+      if (tp == 1) add(CostKind::kOperatorForward, forward * 1e6);
+      if (tp > 1) add_by_rule(CostKind::kOperatorForward, (forward + communication) * 1e6);
+      add_by_rule(CostKind::kOperatorBackward, (2 * forward + communication) * 1e6);
     }
   }
 }
