@@ -1,7 +1,7 @@
 """Whether a job that runs again on the costs of its earlier runs is predicted better: the error of every predicted plan, run by
 run.
 
-    bench/repeated_runs.py [--job examples/gpt-cpu/job.toml] [--runs 3] [--load 1] [--out bench/results/repeated_runs.md]
+    bench/repeated_runs.py [--job examples/gpt-cpu/job.toml] [--runs 3] [--load 1] [--only quiet | loaded] [--keep FOLDER] [--out bench/results/repeated_runs.md]
 
 Two series of runs, each on a database of its own: one on a quiet machine, and one with planted load beside its first run (so many
 processes that compute all the time). A series' later runs begin with what the earlier ones have stored: costs of the benchmark and of
@@ -57,7 +57,7 @@ def run(job, directory, number, load):
 
 
 def series(name, options, load):
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="repeated-runs-"))
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="repeated-runs-", dir=options.keep))
     lines, means = [], []
     try:
         for number in range(1, options.runs + 1):
@@ -70,7 +70,8 @@ def series(name, options, load):
                              f"{100 * (predicted / measured - 1):+.1f} % |")
             print(f"{name}, run {number}: {means[-1]:.1f} % ({seconds:.0f} s)", flush=True)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        if not options.keep:
+            shutil.rmtree(directory, ignore_errors=True)
     return lines, means
 
 
@@ -79,18 +80,20 @@ def main():
     parser.add_argument("--job", default=str(ROOT / "examples/gpt-cpu/job.toml"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--load", type=int, default=1)
+    parser.add_argument("--only", choices=("quiet", "loaded"))
+    parser.add_argument("--keep", help="a folder that keeps each series' databases and reports")
     parser.add_argument("--out")
     options = parser.parse_args()
-    quiet, quiet_means = series("quiet", options, 0)
-    loaded, loaded_means = series(f"{options.load} busy beside run 1", options, options.load)
+    chosen = {"quiet": ("quiet", 0), "loaded": (f"{options.load} busy beside run 1", options.load)}
+    tables = [(name, *series(name, options, load)) for which, (name, load) in chosen.items() if options.only in (None, which)]
     text = "# The same job again and again on one database\n\n"
     text += f"`{' '.join(['bench/repeated_runs.py', *sys.argv[1:]])}`. What the columns are: the head of that file.\n\n"
     text += "| series | mean error of run " + " | run ".join(str(i + 1) for i in range(options.runs)) + " |\n"
     text += "| --- |" + " ---: |" * options.runs + "\n"
-    for name, means in (("quiet", quiet_means), (f"{options.load} busy beside run 1", loaded_means)):
+    for name, _, means in tables:
         text += f"| {name} | " + " | ".join(f"{mean:.1f} %" for mean in means) + " |\n"
     text += "\n| series | run | plan | before calibration, ms | predicted, ms | measured, ms | off |\n"
-    text += "| --- | ---: | --- | ---: | ---: | ---: | ---: |\n" + "\n".join(quiet + loaded) + "\n"
+    text += "| --- | ---: | --- | ---: | ---: | ---: | ---: |\n" + "\n".join(line for _, lines, _ in tables for line in lines) + "\n"
     print(text)
     if options.out:
         pathlib.Path(options.out).write_text(text)
