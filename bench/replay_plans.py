@@ -188,6 +188,7 @@ def tuner_order(report, rows):
 def price_from(report, settings):
     changes = [trial["cost"]["switch_ms"] for trial in report["trials"] if trial["state"] != "failed"]
     failures = [trial["cost"]["overhead_ms"] for trial in report["trials"] if trial["reason"] == "out_of_memory"]
+    failures = failures or changes  # of a report in which no trial ran out of memory: a failure as a change and no step
     steps = settings["warmup_steps"] + settings["blocks"] * settings["measure_steps"]
     return Price(steps, statistics.median(changes) / 1000, statistics.median(failures) / 1000)
 
