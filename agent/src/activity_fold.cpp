@@ -120,6 +120,8 @@ void ActivityFold::add_kernel(const RangeRecord& record) {
     interval.activity = Activity::kCommunication;
     collective_kernels_ = true;
     communicated_.add(record.begin_ns, record.end_ns, record.thread);
+  } else {
+    computed_.add(record.begin_ns, record.end_ns);
   }
   put(interval);
 }
@@ -171,6 +173,7 @@ void ActivityFold::clock_set_back() {
   step_ranges_.clear();
   collectives_.clear();
   communicated_ = {};
+  computed_.clear();
   watch_.restart();
   period_.reset();
   first_ns_ = newest_ns_ = 0;
@@ -409,6 +412,16 @@ std::vector<Cost> ActivityFold::take_slowdowns() {
 CostSource::Beside ActivityFold::beside(const PassTime& pass) {
   return communicated_.ran_beside(pass.begin_ns, pass.end_ns) ? CostSource::Beside::kCommunication
                                                               : CostSource::Beside::kNothing;
+}
+
+std::optional<CostSource::Beside> ActivityFold::beside_communication(std::uint64_t begin_ns, std::uint64_t end_ns) {
+  using Beside = CostSource::Beside;
+  if (blind_ || lost_.overlap(begin_ns, end_ns)) return Beside::kNotSaid;
+  if (end_ns > computed_.known_until()) return std::nullopt;
+  if (!computed_.cover(begin_ns, end_ns)) return Beside::kNotSaid;
+  const auto length = static_cast<double>(end_ns - begin_ns);
+  const auto computed = static_cast<double>(computed_.computed(begin_ns, end_ns));
+  return computed > CommunicationTimes::kSlight * length ? Beside::kComputation : Beside::kNothing;
 }
 
 RankActivity ActivityFold::activity() {

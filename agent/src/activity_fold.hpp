@@ -16,6 +16,7 @@
 
 #include "communication_keys.hpp"
 #include "communication_times.hpp"
+#include "computing_spans.hpp"
 #include "host_intervals.hpp"
 #include "interval_order.hpp"
 #include "kernel_attribution.hpp"
@@ -64,6 +65,9 @@ class ActivityFold final {
   // What ran beside a pass that was taken: communication, or nothing. A pass's own collectives count, too, so it says
   // nothing of operators that have some.
   [[nodiscard]] CostSource::Beside beside(const PassTime& pass);
+  // What ran beside one of NCCL's collectives or transfers, by the host's clock. kNotSaid where kernels were not all
+  // recorded then; nothing yet where kernels may still come that tell it.
+  [[nodiscard]] std::optional<CostSource::Beside> beside_communication(std::uint64_t begin_ns, std::uint64_t end_ns);
   // Since the last call: kernels by signature, and slowdowns. A job has some hundred signatures, and they change
   // little: to be taken less often than other costs.
   [[nodiscard]] std::vector<Cost> take_kernels();
@@ -144,6 +148,7 @@ class ActivityFold final {
   std::map<CostKey, std::uint32_t> overlap_numbers_;
   std::deque<SeenCollective> collectives_;
   CommunicationTimes communicated_;  // on the device
+  ComputingSpans computed_;
   bool collective_kernels_ = false;  // NCCL's kernels are recorded: kCollective only says what they were
 
   // Steps.

@@ -1,6 +1,15 @@
 #include "collective_message.hpp"
 
 namespace trimtab::agent {
+namespace {
+
+wire::CollectiveStamp::Beside to_wire(CostSource::Beside beside) {
+  if (beside == CostSource::Beside::kNothing) return wire::CollectiveStamp::NOTHING;
+  if (beside == CostSource::Beside::kComputation) return wire::CollectiveStamp::COMPUTATION;
+  return wire::CollectiveStamp::NOT_SAID;
+}
+
+}  // namespace
 
 wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank, const std::vector<CollectiveStamp>& stamps) {
   wire::FromAgent message;
@@ -23,6 +32,7 @@ wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank, const
     one.set_bytes(static_cast<std::uint64_t>(stamp.bytes));
     one.set_begin_ns(stamp.begin_ns);
     one.set_duration_ns(stamp.end_ns - stamp.begin_ns);
+    one.set_beside(to_wire(stamp.beside));
     if (!stamp.gpu_ahead) continue;
     one.set_gpu_ahead_ns(stamp.gpu_ahead->ns);
     one.set_gpu_unsure_ns(stamp.gpu_ahead->uncertainty_ns);

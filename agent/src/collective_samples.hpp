@@ -15,6 +15,7 @@
 
 #include "base/clock_difference.hpp"
 #include "ring_reader.hpp"
+#include "schema/cost_source.hpp"
 
 namespace trimtab::agent {
 
@@ -33,6 +34,7 @@ struct CollectiveStamp {
   std::uint64_t begin_ns = 0;  // the GPU's clock
   std::uint64_t end_ns = 0;
   std::optional<ClockDifference::Offset> gpu_ahead = {};  // of the host's clock
+  CostSource::Beside beside = CostSource::Beside::kNotSaid;
 };
 
 class CollectiveSamples final {

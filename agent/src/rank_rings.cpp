@@ -36,6 +36,14 @@ bool is_nccl(const RangeRecord& record) {
   return record.kind >= record::kCollective && record.kind <= record::kClock;
 }
 
+// What the device computed beside a communication; a clock that is not sure enough of it says nothing.
+std::optional<CostSource::Beside> beside_of(ActivityFold& activity, const CollectiveStamp& stamp) {
+  const std::uint64_t length = stamp.end_ns - stamp.begin_ns;
+  if (!stamp.gpu_ahead || stamp.gpu_ahead->uncertainty_ns > length / 10) return CostSource::Beside::kNotSaid;
+  const std::uint64_t begin = stamp.begin_ns - static_cast<std::uint64_t>(stamp.gpu_ahead->ns);
+  return activity.beside_communication(begin, begin + length);
+}
+
 FoldOptions fold_options() {
   FoldOptions options;
   options.device_grace_ns = kDeviceGraceNs;
@@ -137,7 +145,7 @@ void RankRings::end(net::LocalPeerId peer, Ring& ring) {
   if (traces_ != nullptr) traces_->ring_ended(peer);
   collect(ring, true);
   count(ring, {});
-  collect_collectives(ring);
+  collect_collectives(ring, true);
 }
 
 void RankRings::drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until) {
@@ -354,16 +362,31 @@ void RankRings::count_collectives(Ring& ring) {
   ring.counted = now;
 }
 
-void RankRings::collect_collectives(Ring& ring) {
+// CUPTI's kernels come later than NCCL's stamps: one whose kernels may still come waits for the next time, once.
+std::vector<CollectiveStamp> RankRings::judged(Ring& ring, std::vector<CollectiveStamp> stamps, bool last) {
+  std::vector<CollectiveStamp> told = std::exchange(ring.judged_later, {});
+  for (CollectiveStamp& stamp : told) {
+    stamp.beside = beside_of(*ring.activity, stamp).value_or(CostSource::Beside::kNotSaid);
+  }
+  for (CollectiveStamp& stamp : stamps) {
+    const auto beside = beside_of(*ring.activity, stamp);
+    stamp.beside = beside.value_or(CostSource::Beside::kNotSaid);
+    (beside || last ? told : ring.judged_later).push_back(std::move(stamp));
+  }
+  return told;
+}
+
+void RankRings::collect_collectives(Ring& ring, bool last) {
   std::vector<CollectiveStamp> stamps = ring.collectives.take();
   count_collectives(ring);
   const std::vector<CollectiveStamp> transfers = ring.transfers.take();
   stamps.insert(stamps.end(), transfers.begin(), transfers.end());
+  stamps = judged(ring, std::move(stamps), last);
   if (ring.rank && !stamps.empty()) collectives_.push_back({ring.owner, ring.rank->rank, std::move(stamps)});
 }
 
 void RankRings::take_collectives(const std::function<void(const RankCollectives&)>& sink) {
-  for (auto& [peer, ring] : rings_) collect_collectives(ring);
+  for (auto& [peer, ring] : rings_) collect_collectives(ring, false);
   for (const RankCollectives& rank : std::exchange(collectives_, {})) sink(rank);
 }
 

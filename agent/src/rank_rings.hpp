@@ -124,6 +124,7 @@ class RankRings final {
     CollectiveSamples collectives;
     CollectiveSamples::Counters counted;  // of those, what counters_ has
     CollectiveSamples transfers{record::kP2p};
+    std::vector<CollectiveStamp> judged_later;  // kernels that ran beside them may still come
     std::unique_ptr<ActivityFold> activity;
     std::map<std::string, ClockDifference, std::less<>> gpu_clocks = {};  // by communicator: each may be on another GPU
     std::optional<ClockDifference::Offset> gpu_offset = {};               // of the latest collective
@@ -154,7 +155,8 @@ class RankRings final {
   void fold_activity(net::LocalPeerId peer, Ring& ring);
   void collect(Ring& ring, bool ended);
   void count_collectives(Ring& ring);
-  void collect_collectives(Ring& ring);
+  void collect_collectives(Ring& ring, bool last);
+  [[nodiscard]] static std::vector<CollectiveStamp> judged(Ring& ring, std::vector<CollectiveStamp> stamps, bool last);
 
   const Clock& clock_;
   const Limits limits_;

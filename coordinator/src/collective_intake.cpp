@@ -19,7 +19,15 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 constexpr int kSignificantBits = 3;
 // The transfer alone: from the last rank's beginning to the first one's end.
-const CostSource kJoined{CostSource::Kind::kTraining, "", CostSource::Beside::kNotSaid, CostSource::Clock::kRanks};
+CostSource joined_source(CostSource::Beside beside) {
+  return {CostSource::Kind::kTraining, "", beside, CostSource::Clock::kRanks};
+}
+
+CostSource::Beside beside_of(const wire::CollectiveStamp& said) {
+  if (said.beside() == wire::CollectiveStamp::NOTHING) return CostSource::Beside::kNothing;
+  if (said.beside() == wire::CollectiveStamp::COMPUTATION) return CostSource::Beside::kComputation;
+  return CostSource::Beside::kNotSaid;
+}
 
 std::uint8_t small(std::uint32_t value) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>(value, nccl::kUnknown));
@@ -39,6 +47,7 @@ RankStamp stamp_of(const wire::CollectiveStamp& said, std::uint32_t job_rank) {
   stamp.sequence = said.sequence();
   stamp.rank = said.rank();
   stamp.job_rank = job_rank;
+  stamp.beside = beside_of(said);
   stamp.begin_ns = said.begin_ns();
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - said.begin_ns();
   stamp.end_ns = said.begin_ns() + std::min(said.duration_ns(), room);
@@ -58,6 +67,7 @@ TransferStamp transfer_of(const RankStamp& stamp, std::uint32_t peer,
   transfer.begin_ns = stamp.begin_ns;
   transfer.end_ns = stamp.end_ns;
   transfer.clock = stamp.clock;
+  transfer.beside = stamp.beside;
   transfer.fingerprint_json = std::move(fingerprint_json);
   return transfer;
 }
@@ -127,7 +137,7 @@ void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::st
     }
     const auto joined = join_.add(stamp, now);
     if (!joined) continue;
-    fold(key_of(joined->facts), joined->transfer_ns, message.fingerprint_json());
+    fold(key_of(joined->facts), joined->transfer_ns, {message.fingerprint_json(), joined->beside});
     count_ranks(*joined, message.job(), world_size);
   }
   services_.counters.collectives = join_.counters();
@@ -136,17 +146,17 @@ void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::st
 
 void CollectiveIntake::fold_transfers() {
   for (const JoinedTransfer& joined : transfers_.take(services_.clock.monotonic())) {
-    fold(key_of(joined), joined.transfer_ns, *joined.fingerprint_json);
+    fold(key_of(joined), joined.transfer_ns, {*joined.fingerprint_json, joined.beside});
   }
   services_.counters.transfers = transfers_.counters();
 }
 
-void CollectiveIntake::fold(const CostKey& key, std::int64_t transfer_ns, const std::string& fingerprint_json) {
-  if (!costs_.contains(fingerprint_json) && costs_.size() >= kMostFingerprints) {
+void CollectiveIntake::fold(const CostKey& key, std::int64_t transfer_ns, const Place& place) {
+  if (!costs_.contains(place) && costs_.size() >= kMostFingerprints) {
     ++services_.counters.collective_costs_dropped;
     return;
   }
-  Costs& costs = costs_[fingerprint_json];
+  Costs& costs = costs_[place];
   auto entry = costs.find(key);
   if (entry == costs.end()) {
     if (count_ >= kMostCosts) {
@@ -192,13 +202,13 @@ bool CollectiveIntake::store() {
   return true;
 }
 
-void CollectiveIntake::take_out(const std::string& fingerprint_json, const Costs& costs) {
-  const auto fingerprint = parse_fingerprint(fingerprint_json, "collectives");
+void CollectiveIntake::take_out(const Place& place, const Costs& costs) {
+  const auto fingerprint = parse_fingerprint(place.fingerprint_json, "collectives");
   if (!fingerprint.ok()) {
     spdlog::error("the costs of {} collectives are left out: {}", costs.size(), fingerprint.error().message);
     return;
   }
-  unstored_ = Batch{0, *fingerprint, {}};
+  unstored_ = Batch{0, *fingerprint, place.beside, {}};
   for (const auto& [key, statistics] : costs) unstored_->costs.push_back({key, statistics});
 }
 
@@ -223,7 +233,8 @@ Status CollectiveIntake::add() {
   }
   const BatchId id{origin, unstored_->number};
   TRIMTAB_TRY(const bool is_new,
-              services_.costs.add_batch(id, unstored_->fingerprint, to_text(kJoined), unstored_->costs));
+              services_.costs.add_batch(id, unstored_->fingerprint, to_text(joined_source(unstored_->beside)),
+                                        unstored_->costs));
   if (is_first_try && !is_new) {
     unstored_->number = 0;
     return unavailable("batch " + std::to_string(id.number) + " of " + origin +

@@ -45,17 +45,24 @@ class CollectiveIntake {
 
  private:
   using Costs = std::map<CostKey, Statistics>;
+  // Costs of one source.
+  struct Place {
+    std::string fingerprint_json;
+    CostSource::Beside beside = CostSource::Beside::kNotSaid;
+    auto operator<=>(const Place&) const = default;
+  };
   struct Batch {
     std::uint64_t number = 0;  // 0 = none yet
     Fingerprint fingerprint;
+    CostSource::Beside beside = CostSource::Beside::kNotSaid;
     std::vector<Cost> costs;
   };
   [[nodiscard]] std::optional<StampClock> clock_of(const wire::CollectiveStamp& said, const std::string& node);
-  void fold(const CostKey& key, std::int64_t transfer_ns, const std::string& fingerprint_json);
+  void fold(const CostKey& key, std::int64_t transfer_ns, const Place& place);
   void fold_transfers();
   void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
   // What is stored next, unless the fingerprint cannot be read.
-  void take_out(const std::string& fingerprint_json, const Costs& costs);
+  void take_out(const Place& place, const Costs& costs);
   bool store_one();
   [[nodiscard]] Status add();
   [[nodiscard]] Status find_last(const std::string& origin);
@@ -65,7 +72,7 @@ class CollectiveIntake {
   TransferJoin transfers_;
   std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
   std::uint32_t next_node_ = 0;                 // none is given twice: stamps of one that was forgotten may still wait
-  std::map<std::string, Costs> costs_;          // by fingerprint
+  std::map<Place, Costs> costs_;
   std::size_t count_ = 0;
   std::optional<Batch> unstored_;
   std::uint64_t last_ = 0;  // of the coordinator's batches, as far as this process knows

@@ -106,6 +106,12 @@ bool surely_last(const std::vector<Times>& ranks, std::size_t last) {
 
 }  // namespace
 
+CostSource::Beside together(CostSource::Beside one, CostSource::Beside other) {
+  using Beside = CostSource::Beside;
+  if (one == Beside::kComputation || other == Beside::kComputation) return Beside::kComputation;
+  return one == other ? one : Beside::kNotSaid;
+}
+
 std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nanoseconds now) {
   const Key key{stamp.facts.communicator, stamp.facts.function, stamp.sequence};
   if (!fits(stamp) || stamp.facts.ranks > limits_.stamps) {
@@ -134,7 +140,7 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
     ++counters_.repeated;
     return std::nullopt;
   }
-  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp.clock, stamp.begin_ns)};
+  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp.clock, stamp.begin_ns), stamp.beside};
   if (--pending.missing > 0) {
     while (pending_.size() > limits_.pending || stamps_ > limits_.stamps) give_up_oldest();
     return std::nullopt;
@@ -167,11 +173,12 @@ std::optional<JoinedCollective> CollectiveJoin::complete(const Pending& pending)
     aligned = align(ranks, differences);
   }
 
-  JoinedCollective joined{pending.facts, std::max<std::int64_t>(aligned.transfer(), 0), {}, {}, {}};
+  JoinedCollective joined{pending.facts, std::max<std::int64_t>(aligned.transfer(), 0), ranks[0].beside, {}, {}, {}};
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::int64_t begin = static_cast<std::int64_t>(ranks[rank].begin_ns) - used.of_rank[rank];
     joined.waiting_ns.push_back(aligned.latest_begin - begin);
     joined.job_ranks.push_back(ranks[rank].job_rank);
+    joined.beside = together(joined.beside, ranks[rank].beside);
   }
   const std::int64_t lead = aligned.latest_begin - aligned.before_latest;
   if (lead > std::max(kLateNs, joined.transfer_ns / 10)) {

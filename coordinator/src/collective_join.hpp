@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "schema/cost_source.hpp"
 #include "stamp_clock.hpp"
 
 namespace trimtab::coordinator {
@@ -49,17 +50,22 @@ struct RankStamp {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;  // not before begin_ns
   std::optional<StampClock> clock = {};
+  CostSource::Beside beside = CostSource::Beside::kNotSaid;  // what the rank computed meanwhile
 };
 
 struct JoinedCollective {
   CollectiveFacts facts;
   std::int64_t transfer_ns = 0;
-  std::vector<std::int64_t> waiting_ns;  // by rank in the communicator
-  std::vector<std::uint32_t> job_ranks;  // likewise
+  CostSource::Beside beside = CostSource::Beside::kNotSaid;  // of all ranks together
+  std::vector<std::int64_t> waiting_ns;                      // by rank in the communicator
+  std::vector<std::uint32_t> job_ranks;                      // likewise
   // Who came last, where it was later than the one before it by more than a tenth of the transfer and 20 µs, and the
   // clocks' bounds leave no doubt that it was.
   std::optional<std::uint32_t> late_job_rank;
 };
+
+// Of several ranks: beside computation where one of them was, alone where each says so.
+[[nodiscard]] CostSource::Beside together(CostSource::Beside one, CostSource::Beside other);
 
 struct JoinCounters {
   std::uint64_t joined = 0;
@@ -104,6 +110,7 @@ class CollectiveJoin {
     std::uint32_t job_rank = 0;
     bool known = false;
     std::optional<StampClock> clock = {};
+    CostSource::Beside beside = CostSource::Beside::kNotSaid;
   };
   struct Pending {
     CollectiveFacts facts;

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "collective_join.hpp"
+
 namespace trimtab::coordinator {
 namespace {
 
@@ -98,7 +100,11 @@ std::optional<JoinedTransfer> TransferJoin::join(const TransferStamp& receive, c
     const auto seen = same_message(send, receive) ? seen_from(send, receive) : std::nullopt;
     if (!seen || !waited(*seen) || !ends_meet(*seen)) continue;
     ++matches;
-    found = JoinedTransfer{receive.bytes, receive.channels, send.clock->node != receive.clock->node, transfer(*seen),
+    found = JoinedTransfer{receive.bytes,
+                           receive.channels,
+                           send.clock->node != receive.clock->node,
+                           transfer(*seen),
+                           together(send.beside, receive.beside),
                            receive.fingerprint_json};
   }
   ++(matches == 1 ? counters_.joined : counters_.alone);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "schema/cost_source.hpp"
 #include "stamp_clock.hpp"
 
 namespace trimtab::coordinator {
@@ -36,6 +37,7 @@ struct TransferStamp {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
   std::optional<StampClock> clock = {};
+  CostSource::Beside beside = CostSource::Beside::kNotSaid;
   std::shared_ptr<const std::string> fingerprint_json = {};
 };
 
@@ -44,6 +46,7 @@ struct JoinedTransfer {
   std::uint32_t channels = 0;
   bool between_nodes = false;
   std::int64_t transfer_ns = 0;
+  CostSource::Beside beside = CostSource::Beside::kNotSaid;  // of both together
   std::shared_ptr<const std::string> fingerprint_json = {};  // the receiver's
 };
 

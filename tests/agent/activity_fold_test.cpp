@@ -305,6 +305,23 @@ TEST_CASE("where only collectives are recorded the shares are not known") {
   CHECK(now.idle == 0);
 }
 
+TEST_CASE("what ran beside a communication is told where all kernels of that time are known") {
+  using Beside = CostSource::Beside;
+  DeviceJob job;
+  std::vector<RangeRecord> records;
+  for (int i = 0; i < 200; ++i) job.step(records, true);
+  ActivityFold fold;
+  CHECK(fold.beside_communication(kStart, kStart + kMillisecond) == Beside::kNotSaid);  // no kernel is recorded at all
+  deliver(fold, records);
+  const std::uint64_t step = kStart + 150 * 10 * kMillisecond;
+  CHECK(fold.beside_communication(step + 6 * kMillisecond, step + 8 * kMillisecond) == Beside::kComputation);
+  // The 60 computations and their gaps take less than 9 ms of the 10.
+  CHECK(fold.beside_communication(step + 9 * kMillisecond, step + 10 * kMillisecond) == Beside::kNothing);
+  CHECK_FALSE(fold.beside_communication(job.now - kMillisecond, job.now + kMillisecond).has_value());
+  fold.add(window(step, step + kMillisecond));
+  CHECK(fold.beside_communication(step, step + kMillisecond) == Beside::kNotSaid);
+}
+
 TEST_CASE("a window of lost kernels says that there is a device") {
   ActivityFold fold;
   fold.add(window(kStart, kStart + kSecond));

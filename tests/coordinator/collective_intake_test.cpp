@@ -137,6 +137,29 @@ TEST_CASE("transfers become costs of training by the ranks' clocks, and waiting 
   CHECK(world.services.counters.collectives.joined == 20);
 }
 
+TEST_CASE("transfers beside computation, alone, and of which nobody says it are costs of three sources", "[nccl]") {
+  using Said = wire::CollectiveStamp;
+  World world;
+  std::uint32_t number = 0;
+  const auto joined = [&](Said::Beside first, Said::Beside second, const char* source) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      wire::CollectiveStamps stamps = world.said(rank, number, 1);
+      stamps.mutable_stamps(0)->set_beside(rank == 0 ? first : second);
+      world.intake.take(stamps, "n0", 2);
+    }
+    ++number;
+    REQUIRE(world.intake.store());
+    const std::string hardware = hash(parse_fingerprint(fingerprint_json(), "test").value());
+    const auto found = world.costs.costs(hardware, {}, source).value();
+    return found.empty() ? 0 : found[0].statistics.count();
+  };
+  CHECK(joined(Said::NOTHING, Said::NOTHING, "training alone ranks-clock") == 1);
+  CHECK(joined(Said::NOTHING, Said::COMPUTATION, "training beside-computation ranks-clock") == 1);
+  CHECK(joined(Said::COMPUTATION, Said::NOT_SAID, "training beside-computation ranks-clock") == 2);
+  CHECK(joined(Said::NOTHING, Said::NOT_SAID, "training ranks-clock") == 1);
+  CHECK(joined(Said::NOT_SAID, Said::NOT_SAID, "training ranks-clock") == 2);
+}
+
 // The stamps of two ranks as a run of training makes them: transfers that vary, and a rank that comes late by more than
 // any of them.
 TEST_CASE("the price of an all-reduce after training is the median of its transfers, not of what ranks waited",

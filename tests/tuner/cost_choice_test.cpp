@@ -152,6 +152,26 @@ TEST_CASE("the price of an all-reduce after training is the median of its transf
   CHECK(LinkCosts(cluster, costs, false).all_reduce(70'000, 2, Placement::kIntraNode).quality == Quality::kMissing);
 }
 
+TEST_CASE("a collective that was slowed down by computation beside it is no price of one alone") {
+  Cluster cluster;
+  cluster.nodes = {{}};
+  cluster.nodes[0].devices = 2;
+  const auto price = [&](const std::vector<Cost>& costs) {
+    return LinkCosts(cluster, costs, false).all_reduce(7'340'032, 2, Placement::kIntraNode).mean;
+  };
+  CostKey ring = all_reduce(7'340'032);
+  ring.channels = 8;
+  const Cost slowed = cost(ring, "training beside-computation ranks-clock", values(1'500'000, 60, 0.02));
+  const Cost alone = cost(ring, "training alone ranks-clock", values(900'000, 20, 0.02));
+  const Cost not_said = cost(ring, "training ranks-clock", values(1'200'000, 60, 0.02));
+  const Cost benchmark = cost(all_reduce(7'340'032), kBenchmark, values(1'000'000, 20, 0.02));
+  CHECK(price({slowed}) == Approx(1.5));  // better than nothing
+  CHECK(price({slowed, benchmark}) == Approx(1.0));
+  CHECK(price({slowed, alone, not_said, benchmark}) == Approx(0.9).epsilon(0.001));
+  CHECK(price({slowed, alone, not_said}) == Approx(0.9).epsilon(0.001));
+  CHECK(price({slowed, not_said, benchmark}) == Approx(1.2).epsilon(0.001));
+}
+
 TEST_CASE("a benchmark measures again neither what training knows nor what it has measured itself, but what waits") {
   test::World world = test::make_world({{"a"}, {"b"}}, 1, 2, {1, 2});
   const auto missing = [&] { return needed_costs(world.model, world.cluster, Knobs{}, world.costs).size(); };

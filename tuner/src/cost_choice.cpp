@@ -13,9 +13,10 @@ namespace {
 
 using Kind = CostSource::Kind;
 
-// What of a rank runs a collective beside computation is not known; the transfer is its own.
+// Where nobody says what was computed beside it, the transfer is taken to be its own.
 bool is_transfer_alone(const CostSource& source) {
-  return source.clock == CostSource::Clock::kRanks && !source.waiting;
+  const bool slowed = source.beside == CostSource::Beside::kComputation;
+  return source.clock == CostSource::Clock::kRanks && !source.waiting && !slowed;
 }
 
 bool is_alone(const CostSource& source) {
@@ -29,7 +30,7 @@ enum class Order : std::uint8_t {
   kTraining,
   kDisturbedTraining,
   kImported,
-  kBesideCommunication,
+  kBeside,
   kUnclear,
   kEstimated,
 };
@@ -39,7 +40,7 @@ Order order_of(const CostSource& source) {
   if (source.kind == Kind::kImported) return Order::kImported;
   if (source.kind == Kind::kEstimated) return Order::kEstimated;
   if (condition_unknown(source) || source.waiting) return Order::kUnclear;
-  if (!is_alone(source)) return Order::kBesideCommunication;
+  if (!is_alone(source)) return Order::kBeside;
   return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
 }
 
@@ -67,21 +68,27 @@ Sources by_key(const std::vector<Cost>& costs) {
   return sources;
 }
 
+// Of collectives in the same place, what is said to have been alone goes before what says nothing.
+bool says_alone(const CostSource& source) {
+  return source.beside == CostSource::Beside::kNothing;
+}
+
 ChosenCost first_of(const CostKey& key, const BySource& sources) {
-  const auto best = std::min_element(sources.begin(), sources.end(), [](const auto& a, const auto& b) {
-    return order_of(a.first) < order_of(b.first);
-  });
+  const auto place = [](const CostSource& source) { return std::pair(order_of(source), !says_alone(source)); };
+  const auto best = std::min_element(sources.begin(), sources.end(),
+                                     [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
   return {key, best->second, best->first};
 }
 
-// Training that may correct: of one key there is one such source at most for each clock; the one with most values
-// counts.
+// Training that may correct, of several the one that is said to have been alone, then the one with most values.
 const std::pair<const CostSource, Statistics>* evidence(const BySource& sources) {
-  const std::pair<const CostSource, Statistics>* most = nullptr;
+  using Seen = std::pair<const CostSource, Statistics>;
+  const auto weight = [](const Seen& seen) { return std::pair(says_alone(seen.first), seen.second.count()); };
+  const Seen* most = nullptr;
   for (const auto& one : sources) {
     const bool fits = order_of(one.first) == Order::kTraining;
     if (!fits || one.second.count() < kEnoughValues) continue;
-    if (most == nullptr || one.second.count() > most->second.count()) most = &one;
+    if (most == nullptr || weight(one) > weight(*most)) most = &one;
   }
   return most;
 }

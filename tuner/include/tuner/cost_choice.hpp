@@ -7,7 +7,7 @@
 //
 // The order, first to last:
 //   benchmark; benchmark on a disturbed machine; training, alone (operators) or the transfer alone (collectives,
-//   sends); the same on a disturbed machine; imported; training beside communication; what contains waiting, or of
+//   sends); the same on a disturbed machine; imported; training beside others; what contains waiting, or of
 //   which no condition is known; estimated.
 //
 // Training corrects only with what it has measured kEnoughValues times, without waiting, alone, on a quiet machine.
