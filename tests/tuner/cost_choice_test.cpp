@@ -165,11 +165,11 @@ TEST_CASE("a collective that was slowed down by computation beside it is no pric
   const Cost alone = cost(ring, "training alone ranks-clock", values(900'000, 20, 0.02));
   const Cost not_said = cost(ring, "training ranks-clock", values(1'200'000, 60, 0.02));
   const Cost benchmark = cost(all_reduce(7'340'032), kBenchmark, values(1'000'000, 20, 0.02));
-  CHECK(price({slowed}) == Approx(1.5));  // better than nothing
+  CHECK(price({slowed}) == Approx(1.5).epsilon(0.015));  // better than nothing
   CHECK(price({slowed, benchmark}) == Approx(1.0));
-  CHECK(price({slowed, alone, not_said, benchmark}) == Approx(0.9).epsilon(0.001));
-  CHECK(price({slowed, alone, not_said}) == Approx(0.9).epsilon(0.001));
-  CHECK(price({slowed, not_said, benchmark}) == Approx(1.2).epsilon(0.001));
+  CHECK(price({slowed, alone, not_said, benchmark}) == Approx(0.9).epsilon(0.015));
+  CHECK(price({slowed, alone, not_said}) == Approx(0.9).epsilon(0.015));
+  CHECK(price({slowed, not_said, benchmark}) == Approx(1.2).epsilon(0.015));
 }
 
 TEST_CASE("a benchmark measures again neither what training knows nor what it has measured itself, but what waits") {
