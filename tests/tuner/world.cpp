@@ -116,7 +116,10 @@ World random_world(Random& random, const RandomWorldOptions& options) {
   const auto devices = static_cast<std::int32_t>(random.between(1, options.devices_max));
   const std::int32_t batch = random.below(2) == 0 ? 4 : 12;
   World world = make_world(operators, devices, batch, {1, 2, 3, 4, 6, 12});
-  add_links(world, random.between(0, 500000), random.between(0, 3000000));
+  // One after the other: arguments are computed in an order that no compiler owes.
+  const std::int64_t ns_per_kilobyte = random.between(0, 3000000);
+  const std::int64_t latency_ns = random.between(0, 500000);
+  add_links(world, latency_ns, ns_per_kilobyte);
   for (std::int32_t group = 2; group <= devices && random.below(2) == 0; ++group) {
     world.costs.push_back(
         exact_cost(link_key(CostKind::kOverlapComputation, 1000, group), random.between(1000000, 1600000)));
