@@ -59,24 +59,27 @@ std::string FakeWorld::history() const {
   return text;
 }
 
-void FakeWorld::take(std::vector<Action> actions) {
-  for (Action& action : actions) pending_.push_back(std::move(action));
-  for (const Note& one : tuning_->take_notes()) notes_.push_back(one.kind + ": " + one.text);
-  for (const MeasuredStep& one : tuning_->take_steps()) steps.push_back(one);
-  for (Decision& one : tuning_->take_decisions()) decisions.push_back(std::move(one));
-  if (tuning_->take_transition()) {
+void FakeWorld::take(Handled handled) {
+  if (on_handled) on_handled(handled);
+  for (Action& action : handled.actions) pending_.push_back(std::move(action));
+  for (const Note& one : handled.notes) notes_.push_back(one.kind + ": " + one.text);
+  for (const MeasuredStep& one : handled.steps) steps.push_back(one);
+  for (Decision& one : handled.decisions) decisions.push_back(std::move(one));
+  if (handled.transition) {
     ++transitions_;
     saved_ = to_json(tuning_->state());
   }
 }
 
 void FakeWorld::begin() {
-  take(tuning_->begin({clock.monotonic(), clock.wall()}));
+  std::vector<Action> actions = tuning_->begin(now());
+  take(take_handled(*tuning_, "begin", nullptr, now(), std::move(actions)));
   feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
 }
 
 void FakeWorld::feed(const Event& event) {
-  take(tuning_->handle(event, {clock.monotonic(), clock.wall()}));
+  std::vector<Action> actions = tuning_->handle(event, now());
+  take(take_handled(*tuning_, "handle", &event, now(), std::move(actions)));
   if (after_event) after_event();
 }
 
@@ -409,7 +412,8 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   auto saved = parse_tuning_state(saved_);
   TRIMTAB_ASSERT(saved.ok(), "what was saved can be read");
   tuning_.emplace(std::move(saved).value());
-  take(tuning_->resume({clock.monotonic(), clock.wall()}));
+  std::vector<Action> actions = tuning_->resume(now());
+  take(take_handled(*tuning_, "resume", nullptr, now(), std::move(actions)));
   if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
   for (const char* node : {"n0", "n1"}) return_node(node);
 }

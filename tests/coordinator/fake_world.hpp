@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "transcripts/handled.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -76,6 +77,8 @@ class FakeWorld {
   ManualClock clock;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
+  // Called with all that the machine gave, before anything of it is carried out.
+  std::function<void(const Handled&)> on_handled;
 
   void begin();
   // What an earlier job has left.
@@ -111,7 +114,8 @@ class FakeWorld {
     std::map<std::uint64_t, std::string> proposed;
     std::map<std::uint64_t, std::int64_t> committed;
   };
-  void take(std::vector<Action> actions);
+  [[nodiscard]] Moment now() const { return {clock.monotonic(), clock.wall()}; }
+  void take(Handled handled);
   void carry_out(const Action& action);
   void finish_command(const std::string& tag, bool ok = true, const std::string& output = "");
   void launch(const LaunchOn& launch);
