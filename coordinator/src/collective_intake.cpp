@@ -126,13 +126,15 @@ std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp
 
 void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size) {
   const Nanoseconds now = services_.clock.monotonic();
-  std::shared_ptr<const std::string> fingerprint;  // one for all of the message's transfers
   for (const wire::CollectiveStamp& said : message.stamps()) {
     RankStamp stamp = stamp_of(said, message.rank());
     stamp.clock = clock_of(said, node);
     if (nccl::between_two(stamp.facts.function)) {
-      if (!fingerprint) fingerprint = std::make_shared<const std::string>(message.fingerprint_json());
-      transfers_.add(transfer_of(stamp, said.peer(), fingerprint), now);
+      if (const auto fingerprint = shared(message.fingerprint_json())) {
+        transfers_.add(transfer_of(stamp, said.peer(), fingerprint), now);
+      } else {
+        ++services_.counters.collective_costs_dropped;
+      }
       continue;
     }
     const auto joined = join_.add(stamp, now);
@@ -142,6 +144,16 @@ void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::st
   }
   services_.counters.collectives = join_.counters();
   services_.counters.transfers = transfers_.counters();
+}
+
+std::shared_ptr<const std::string> CollectiveIntake::shared(const std::string& fingerprint_json) {
+  if (const auto known = fingerprints_.find(fingerprint_json); known != fingerprints_.end()) return *known;
+  if (fingerprint_json.size() > kLongestFingerprint) return nullptr;
+  if (fingerprints_.size() >= kMostFingerprints) {
+    std::erase_if(fingerprints_, [](const auto& one) { return one.use_count() == 1; });  // nobody waits with it
+  }
+  if (fingerprints_.size() >= kMostFingerprints) return nullptr;
+  return *fingerprints_.insert(std::make_shared<const std::string>(fingerprint_json)).first;
 }
 
 void CollectiveIntake::fold_transfers() {

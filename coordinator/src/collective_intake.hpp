@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,13 @@ class CollectiveIntake {
     CostSource::Beside beside = CostSource::Beside::kNotSaid;
     auto operator<=>(const Place&) const = default;
   };
+  struct ByText {
+    using is_transparent = void;
+    using Shared = std::shared_ptr<const std::string>;
+    bool operator()(const Shared& a, const Shared& b) const { return *a < *b; }
+    bool operator()(const Shared& a, const std::string& b) const { return *a < b; }
+    bool operator()(const std::string& a, const Shared& b) const { return a < *b; }
+  };
   struct Batch {
     std::uint64_t number = 0;  // 0 = none yet
     Fingerprint fingerprint;
@@ -60,6 +69,8 @@ class CollectiveIntake {
   [[nodiscard]] std::optional<StampClock> clock_of(const wire::CollectiveStamp& said, const std::string& node);
   void fold(const CostKey& key, std::int64_t transfer_ns, const Place& place);
   void fold_transfers();
+  // The text as one for all stamps that name it; nullptr where there is no room for another.
+  [[nodiscard]] std::shared_ptr<const std::string> shared(const std::string& fingerprint_json);
   void count_ranks(const JoinedCollective& joined, const std::string& job, std::int32_t world_size);
   // What is stored next, unless the fingerprint cannot be read.
   void take_out(const Place& place, const Costs& costs);
@@ -70,8 +81,9 @@ class CollectiveIntake {
   Services& services_;
   CollectiveJoin join_;
   TransferJoin transfers_;
-  std::map<std::string, std::uint32_t> nodes_;  // their numbers in the join
-  std::uint32_t next_node_ = 0;                 // none is given twice: stamps of one that was forgotten may still wait
+  std::set<std::shared_ptr<const std::string>, ByText> fingerprints_;  // of transfers that wait
+  std::map<std::string, std::uint32_t> nodes_;                         // their numbers in the join
+  std::uint32_t next_node_ = 0;  // none is given twice: stamps of one that was forgotten may still wait
   std::map<Place, Costs> costs_;
   std::size_t count_ = 0;
   std::optional<Batch> unstored_;

@@ -64,17 +64,24 @@ void TransferJoin::add(TransferStamp stamp, Nanoseconds now) {
     return;
   }
   const Key key{stamp.communicator, stamp.sender, stamp.receiver};
-  if (pairs_.size() >= kMostPairs && !pairs_.contains(key)) {
+  const bool no_room = stamps_ >= kMostStamps || (pairs_.size() >= kMostPairs && !pairs_.contains(key));
+  if (no_room) {
     ++counters_.dropped;
     return;
   }
   Pair& pair = pairs_[key];
   std::deque<Waiting>& side = stamp.receives ? pair.receives : pair.sends;
   if (side.size() >= kMostOfPair) {
-    side.pop_front();
+    pop_front(side);
     ++counters_.dropped;
   }
+  ++stamps_;
   side.push_back({std::move(stamp), now});
+}
+
+void TransferJoin::pop_front(std::deque<Waiting>& side) {
+  side.pop_front();
+  --stamps_;
 }
 
 std::vector<JoinedTransfer> TransferJoin::take(Nanoseconds now) {
@@ -83,9 +90,9 @@ std::vector<JoinedTransfer> TransferJoin::take(Nanoseconds now) {
     Pair& pair = entry->second;
     while (!pair.receives.empty() && now - pair.receives.front().since >= kSettle) {
       if (auto transfer = join(pair.receives.front().stamp, pair.sends)) joined.push_back(std::move(*transfer));
-      pair.receives.pop_front();
+      pop_front(pair.receives);
     }
-    while (!pair.sends.empty() && now - pair.sends.front().since >= 2 * kSettle) pair.sends.pop_front();
+    while (!pair.sends.empty() && now - pair.sends.front().since >= 2 * kSettle) pop_front(pair.sends);
     const bool silent = pair.receives.empty() && pair.sends.empty();
     entry = silent ? pairs_.erase(entry) : std::next(entry);
   }

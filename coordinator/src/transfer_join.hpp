@@ -60,7 +60,8 @@ struct TransferCounters {
 class TransferJoin {
  public:
   static constexpr std::size_t kMostPairs = 4096;
-  static constexpr std::size_t kMostOfPair = 256;  // sends, and as many receives
+  static constexpr std::size_t kMostOfPair = 256;       // sends, and as many receives
+  static constexpr std::size_t kMostStamps = 1U << 16;  // of all pairs together
   // How long a receive waits for the stamps of sends; agents send theirs every two seconds. A send stays as long again.
   static constexpr Nanoseconds kSettle = std::chrono::seconds(6);
 
@@ -70,6 +71,7 @@ class TransferJoin {
 
   [[nodiscard]] const TransferCounters& counters() const { return counters_; }
   [[nodiscard]] std::size_t pairs() const { return pairs_.size(); }
+  [[nodiscard]] std::size_t stamps() const { return stamps_; }
 
  private:
   struct Key {
@@ -86,10 +88,12 @@ class TransferJoin {
     std::deque<Waiting> sends;
     std::deque<Waiting> receives;
   };
+  void pop_front(std::deque<Waiting>& side);
   [[nodiscard]] std::optional<JoinedTransfer> join(const TransferStamp& receive, const std::deque<Waiting>& sends);
 
   TransferCounters counters_;
   std::map<Key, Pair> pairs_;
+  std::size_t stamps_ = 0;
 };
 
 }  // namespace trimtab::coordinator

@@ -160,6 +160,25 @@ TEST_CASE("transfers beside computation, alone, and of which nobody says it are 
   CHECK(joined(Said::NOT_SAID, Said::NOT_SAID, "training ranks-clock") == 2);
 }
 
+TEST_CASE("transfers of invented hardware take bounded memory", "[nccl]") {
+  World world;
+  const auto sent = [&](const std::string& fingerprint) {
+    wire::CollectiveStamps stamps = world.said(0, 0, 1);
+    stamps.set_fingerprint_json(fingerprint);
+    stamps.mutable_stamps(0)->set_function(nccl::kSend);
+    stamps.mutable_stamps(0)->set_peer(1);
+    world.intake.take(stamps, "n0", 2);
+    return world.services.counters.collective_costs_dropped;
+  };
+  for (std::size_t i = 0; i < CollectiveIntake::kMostFingerprints; ++i) CHECK(sent(std::to_string(i)) == 0);
+  CHECK(sent("another") == 1);
+  CHECK(sent("0") == 1);  // known
+  world.clock.advance(2 * TransferJoin::kSettle);
+  world.intake.tick();
+  CHECK(sent("another") == 1);  // nobody waits with the others any more
+  CHECK(sent(std::string(std::size_t{1} << 20, 'x')) == 2);
+}
+
 // The stamps of two ranks as a run of training makes them: transfers that vary, and a rank that comes late by more than
 // any of them.
 TEST_CASE("the price of an all-reduce after training is the median of its transfers, not of what ranks waited",

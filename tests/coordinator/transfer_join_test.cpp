@@ -163,9 +163,22 @@ TEST_CASE("what peers say is bounded and does no harm", "[nccl]") {
     world.now += std::chrono::microseconds(random() % 200);
     if (random() % 100 == 0) (void)world.join.take(world.now);
     REQUIRE(world.join.pairs() <= TransferJoin::kMostPairs);
+    REQUIRE(world.join.stamps() <= TransferJoin::kMostStamps);
   }
   CHECK(world.join.counters().unfit > 0);
   CHECK(world.join.counters().dropped > 0);
   for (int i = 0; i < 3; ++i) (void)world.settled();
   CHECK(world.join.pairs() == 0);
+  CHECK(world.join.stamps() == 0);
+}
+
+TEST_CASE("stamps that nobody takes stay within one bound, however many pairs they name", "[nccl]") {
+  World world;
+  for (std::uint64_t i = 0; i < 2 * TransferJoin::kMostStamps; ++i) {
+    TransferStamp one = stamp(i % 2 == 0, {1'000, 2'000});
+    one.communicator = i % 1000;
+    world.join.add(one, world.now);
+  }
+  CHECK(world.join.stamps() == TransferJoin::kMostStamps);
+  CHECK(world.join.counters().dropped == TransferJoin::kMostStamps);
 }
