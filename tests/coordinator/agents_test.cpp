@@ -456,6 +456,16 @@ TEST_CASE("a hang rules a plan out in no later job, and a crash only when it is 
   CHECK(ruled_out_by(with_failure(&broken, "big", "out_of_memory")) == std::vector<std::string>{"big"});
 }
 
+TuningState in_first_search(const JobRun& job) {
+  TuningState state = job.state();
+  state.fingerprint = "hardware";
+  state.phase = Phase::kTrials;
+  state.doing = Doing::kSearching;
+  state.initial = state.incumbent = {"{}", "initial"};
+  state.searches = 1;
+  return state;
+}
+
 TEST_CASE("a job of another name begins with the factors that its hardware's latest job has learnt, far less sure") {
   World world(GENERATE(from_range(test::backends())));
   JobRun& job = world.submit("gpt", "a");
@@ -464,12 +474,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
   learnt.operators = {{"secret", {2, 0.02}}};
   learnt.fixed_ms = 7;
   learnt.observations = GENERATE(4, 0);
-  TuningState state = job.state();
-  state.fingerprint = "hardware";
-  state.phase = Phase::kTrials;
-  state.doing = Doing::kSearching;
-  state.initial = state.incumbent = {"{}", "initial"};
-  state.searches = 1;
+  TuningState state = in_first_search(job);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
   JobRun(job.run(), state, "{}", world.services).feed(SearchFinished{1, reply});
@@ -507,12 +512,7 @@ TEST_CASE("a job whose machines others use leaves later jobs what memory it need
   tuner::Calibration earlier;
   earlier.computation = {1.1, 0.05};
   earlier.observations = 3;
-  TuningState state = job.state();
-  state.fingerprint = "hardware";
-  state.phase = Phase::kTrials;
-  state.doing = Doing::kSearching;
-  state.initial = state.incumbent = {"{}", "initial"};
-  state.searches = 1;
+  TuningState state = in_first_search(job);
   state.earlier_calibration_json = tuner::to_json(earlier);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);

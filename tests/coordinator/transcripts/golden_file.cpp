@@ -2,30 +2,12 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
+
+#include "../../golden_text.hpp"
 
 namespace trimtab::coordinator {
 namespace {
-
-std::string path_of(const std::string& name) {
-  return std::string(TRIMTAB_GOLDEN) + "/" + name + ".txt";
-}
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write(const std::string& path, const std::string& text) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  REQUIRE(file.good());
-}
 
 std::string first_difference(const std::string& old_text, const std::string& new_text) {
   std::istringstream old_lines(old_text);
@@ -50,9 +32,7 @@ std::string first_difference(const std::string& old_text, const std::string& new
 }  // namespace
 
 void check_golden(const std::string& name, const std::string& text) {
-  const std::string path = path_of(name);
-  if (std::getenv("TRIMTAB_WRITE_GOLDEN") != nullptr) write(path, text);
-  const std::string kept = read(path);
+  const std::string kept = test::golden_text(std::string(TRIMTAB_GOLDEN) + "/" + name + ".txt", text);
   if (kept == text) {
     SUCCEED(name);
     return;
@@ -67,7 +47,8 @@ bool keeps_whole() {
 }
 
 void keep_whole(const std::string& name, const std::string& text) {
-  if (keeps_whole()) write(std::string(std::getenv("TRIMTAB_WHOLE_TRANSCRIPTS")) + "/" + name + ".txt", text);
+  if (keeps_whole())
+    test::write_text(std::string(std::getenv("TRIMTAB_WHOLE_TRANSCRIPTS")) + "/" + name + ".txt", text);
 }
 
 }  // namespace trimtab::coordinator

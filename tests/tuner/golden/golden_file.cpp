@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "../../golden_text.hpp"
+
 namespace trimtab::tuner::golden {
 namespace {
-
-std::string read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -75,13 +68,7 @@ std::string first_difference(const std::string& name, const std::string& old_tex
 
 void check_golden(const std::string& name, const std::string& text) {
   const std::string path = std::string(TRIMTAB_SOURCE_DIR) + "/tests/tuner/golden/" + name;
-  if (std::getenv("TRIMTAB_WRITE_GOLDEN") != nullptr) {
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    REQUIRE(out.good());
-    return;
-  }
-  const std::string committed = read(path);
+  const std::string committed = trimtab::test::golden_text(path, text);
   if (committed == text) return;
   FAIL_CHECK(first_difference(name, committed, text));
 }
