@@ -419,9 +419,9 @@ std::optional<CostSource::Beside> ActivityFold::beside_communication(std::uint64
   if (blind_ || lost_.overlap(begin_ns, end_ns)) return Beside::kNotSaid;
   if (end_ns > computed_.known_until()) return std::nullopt;
   if (!computed_.cover(begin_ns, end_ns)) return Beside::kNotSaid;
-  const auto length = static_cast<double>(end_ns - begin_ns);
-  const auto computed = static_cast<double>(computed_.computed(begin_ns, end_ns));
-  return computed > CommunicationTimes::kSlight * length ? Beside::kComputation : Beside::kNothing;
+  const std::uint64_t computed_ns = computed_.computed(begin_ns, end_ns);
+  const bool beside = CommunicationTimes::more_than_slight(computed_ns, end_ns - begin_ns);
+  return beside ? Beside::kComputation : Beside::kNothing;
 }
 
 RankActivity ActivityFold::activity() {

@@ -37,8 +37,7 @@ std::uint64_t CommunicationTimes::beside(std::uint64_t begin_ns, std::uint64_t e
 }
 
 bool CommunicationTimes::ran_beside(std::uint64_t begin_ns, std::uint64_t end_ns, std::optional<std::uint32_t> but) {
-  const auto length = static_cast<double>(end_ns - std::min(begin_ns, end_ns));
-  return static_cast<double>(beside(begin_ns, end_ns, but)) > kSlight * length;
+  return more_than_slight(beside(begin_ns, end_ns, but), end_ns - std::min(begin_ns, end_ns));
 }
 
 void CommunicationTimes::forget_until(std::uint64_t ns) {

@@ -18,8 +18,11 @@ class CommunicationTimes final {
   // Of this time, how much some communication took, each counted; those of the thread `but` do not count.
   [[nodiscard]] std::uint64_t beside(std::uint64_t begin_ns, std::uint64_t end_ns,
                                      std::optional<std::uint32_t> but = std::nullopt);
-  // Whether that is more than slightly so.
+  // Whether that is more than slightly so; so it is of any part of a time, too.
   static constexpr double kSlight = 0.02;
+  [[nodiscard]] static bool more_than_slight(std::uint64_t part_ns, std::uint64_t of_ns) {
+    return static_cast<double>(part_ns) > kSlight * static_cast<double>(of_ns);
+  }
   [[nodiscard]] bool ran_beside(std::uint64_t begin_ns, std::uint64_t end_ns,
                                 std::optional<std::uint32_t> but = std::nullopt);
   // What ended until then is not asked for any more.

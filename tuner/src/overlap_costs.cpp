@@ -120,7 +120,7 @@ void OverlapCosts::add_slowdown(const Cost& cost) {
 
 void OverlapCosts::add_choice(const Cost& cost) {
   const CostKey& key = cost.key;
-  const std::int32_t group = key.kind == CostKind::kPointToPoint ? 2 : key.group_size;
+  const std::int32_t group = group_of({key.subject, key.bytes, key.group_size});
   Chosen& chosen = choices_[{key.subject, group, placement_of(key), 0}][key.bytes];
   const auto values = static_cast<double>(cost.statistics.count());
   chosen.values += values;
