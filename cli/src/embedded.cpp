@@ -28,6 +28,13 @@ namespace {
 constexpr Nanoseconds kPoll = std::chrono::milliseconds(25);
 // Longer than an agent gives its ranks before it kills them.
 constexpr Nanoseconds kStopPatience = std::chrono::seconds(12);
+// For a coordinator to read that a dead agent's connection has closed.
+constexpr Nanoseconds kDeparturePatience = std::chrono::seconds(10);
+
+// The name in up.json of a node's agent.
+std::string agent_process(const std::string& node) {
+  return "agent " + node;
+}
 
 // Held while processes are started or stopped; the kernel lets go of it when its owner dies.
 class StateLock {
@@ -124,15 +131,18 @@ Bytes machine_memory() {
   return pages * static_cast<Bytes>(sysconf(_SC_PAGE_SIZE));
 }
 
-std::size_t members_of(const CoordinatorClient& client) {
+// The nodes whose agents are connected; none where the coordinator does not answer.
+std::vector<std::string> connected_nodes(const CoordinatorClient& client) {
   const auto body = client.get("/v1/nodes", std::chrono::seconds(2));
-  if (!body.ok()) return 0;
-  const auto count = reading(*body, [](const nlohmann::json& document) {
-    std::size_t connected = 0;
-    for (const auto& node : document.at("nodes")) connected += node.value("state", "") == "connected" ? 1U : 0U;
+  if (!body.ok()) return {};
+  auto names = reading(*body, [](const nlohmann::json& document) {
+    std::vector<std::string> connected;
+    for (const auto& node : document.at("nodes")) {
+      if (node.value("state", "") == "connected") connected.push_back(node.value("name", ""));
+    }
     return connected;
   });
-  return count.ok() ? *count : 0;
+  return names.ok() ? std::move(names).value() : std::vector<std::string>{};
 }
 
 // One attempt to bring everything up, or what is missing of it; what it has started so far is in started().
@@ -152,6 +162,7 @@ class Bringer {
   }
   // The same for what has died of a complete state; what lives is left alone.
   Status repair() {
+    await_departures();
     for (UpProcess& process : state_.processes) {
       if (!is_alive(process.identity)) TRIMTAB_TRY_STATUS(start(process));
     }
@@ -221,7 +232,7 @@ class Bringer {
       const std::string name = "n" + std::to_string(index);
       TRIMTAB_TRY_STATUS(make_directories(options_.state + "/agents/" + name));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
-      TRIMTAB_TRY_STATUS(start("agent " + name, agent_command(options_, state_.port, index, memory),
+      TRIMTAB_TRY_STATUS(start(agent_process(name), agent_command(options_, state_.port, index, memory),
                                agent_log(options_.state, index)));
     }
     return {};
@@ -242,7 +253,21 @@ class Bringer {
 
   Status await_members(std::size_t agents) {
     const CoordinatorClient client(embedded_address(options_.state, state_.port));
-    return await("all agents to join", [&] { return members_of(client) >= agents; });
+    return await("all agents to join", [&] { return connected_nodes(client).size() >= agents; });
+  }
+
+  // Until the coordinator has seen the end of each agent that died. Before that, its word that all agents are connected
+  // says nothing of those that are started again.
+  void await_departures() {
+    const CoordinatorClient client(embedded_address(options_.state, state_.port));
+    wait_until(clock_, kDeparturePatience, [&] {
+      const std::vector<std::string> connected = connected_nodes(client);
+      return std::none_of(state_.processes.begin(), state_.processes.end(), [&](const UpProcess& process) {
+        return !is_alive(process.identity) &&
+               std::any_of(connected.begin(), connected.end(),
+                           [&](const std::string& node) { return process.name == agent_process(node); });
+      });
+    });
   }
 
   // Gives up early when a daemon has ended: nothing will come of waiting then.

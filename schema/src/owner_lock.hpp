@@ -12,7 +12,8 @@ namespace trimtab {
 class OwnerLock {
  public:
   OwnerLock() = default;  // owns nothing
-  // Fails with the pid of the owner when there is one.
+  // Fails with the pid of the owner when there is one. Waits up to ten seconds for an owner that is ending: the kernel
+  // closes the files of a killed process a moment after its pid is a zombie.
   [[nodiscard]] static Result<OwnerLock> acquire(const std::string& database_path);
   OwnerLock(OwnerLock&& other) noexcept;
   OwnerLock& operator=(OwnerLock&& other) noexcept;

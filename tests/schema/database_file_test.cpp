@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -247,6 +249,35 @@ TEST_CASE("reading beside the log of a writer that was killed leaves both files 
   CHECK(bytes_of(path + "-wal") == log);
   CHECK(count(Database::open(path, DatabaseMode::kReadWrite, kThings).value()) == 1);
   CHECK_FALSE(std::filesystem::exists(path + "-wal"));
+}
+
+TEST_CASE("an owner that is ending is waited for") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const auto owner = Database::open(path, DatabaseMode::kCreate, kThings, true);
+    // Its files outlive it for a while, in another process that has inherited them.
+    if (!owner.ok() || fork() != 0) _exit(owner.ok() ? 0 : 1);
+    char go = 0;
+    _exit(read(ends[0], &go, 1) == 1 ? 0 : 1);
+  }
+  int status = 1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  bool let_go = false;
+  std::thread holder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    let_go = write(ends[1], "g", 1) == 1;
+  });
+  CHECK(Database::open(path, DatabaseMode::kCreate, kThings, true).ok());
+  holder.join();
+  CHECK(let_go);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_CASE("the lock of an owner that was killed is not stale") {
