@@ -9,7 +9,7 @@
 
 #include "../tests/tuner/gpt_world.hpp"
 #include "../tests/tuner/split_world.hpp"
-#include "lower_bound.hpp"
+#include "native/bounds/lower_bound.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "evaluator.hpp"
-#include "strategies/unified/stage_pricer.hpp"
+#include "pricing/evaluator.hpp"
+#include "pricing/stage_pricer.hpp"
 #include "thread_seconds.hpp"
 
 namespace trimtab::bench {

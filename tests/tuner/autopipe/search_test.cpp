@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "../world.hpp"
-#include "plan_space.hpp"
+#include "plan/plan_space.hpp"
 #include "tuner/autopipe_cost_model.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "analytic_documents.hpp"
-#include "h3t_model/step_inputs.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "strategies/h3t/exact_solver.hpp"
+#include "papers/h3t/step_inputs.hpp"
+#include "plan/switch_plan.hpp"
+#include "solvers/h3t/exact_solver.hpp"
 #include "tuner/h3t_cost_model.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"

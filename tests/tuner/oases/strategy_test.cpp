@@ -2,7 +2,7 @@
 
 #include "../gpt_world.hpp"
 #include "chains.hpp"
-#include "oases_model/tables.hpp"
+#include "papers/oases/tables.hpp"
 #include "published.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"

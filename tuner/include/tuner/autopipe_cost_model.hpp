@@ -1,7 +1,7 @@
 #pragma once
 
 // AutoPipe's performance model (Liu et al., CLUSTER 2022, section III-B): a 1F1B step by recurrences over stages and
-// microbatches, complete where the paper's are not (tuner/src/autopipe_model/recurrences.hpp). Stages, transfers and
+// microbatches, complete where the paper's are not (tuner/src/solvers/autopipe/recurrences.hpp). Stages, transfers and
 // memory are the native model's measured costs; gradient synchronization, the reduction of tied parameters and the
 // optimizer step are left out, as the paper leaves them. Slicing: two halves of a microbatch take as long as the whole.
 // The variant says how transfers are, whatever the plan's schedule.transfers: `eager`, begun when the producer ends and

@@ -18,8 +18,8 @@
 
 namespace trimtab::tuner {
 
-class Evaluator;   // tuner/src/evaluator.hpp: the inner loop of a search
-struct PlanSpace;  // tuner/src/plan_space.hpp
+class Evaluator;   // tuner/src/pricing/evaluator.hpp: the inner loop of a search
+struct PlanSpace;  // tuner/src/plan/plan_space.hpp
 
 using EventKind = TimelineKind;
 

@@ -2,7 +2,7 @@
 
 // H3T's performance model (Wang et al., NeurIPS 2023, as its published code has it): one microbatch a step over
 // replicas whose gradients and optimizer are sharded, the optimizer on the host, and seven switches a layer. Time and
-// allocated memory come from a simulation of the segments (h3t_model/segment_simulator.hpp). `h3t:nvlink` has
+// allocated memory come from a simulation of the segments (src/solvers/h3t/segment_simulator.hpp). `h3t:nvlink` has
 // collectives beside copies to and from the host, `h3t:pcie` has all of them on one link. It leaves out what the paper
 // leaves out (the allocator's reserve, the process, slowdown by overlap, the host link that a node's devices share) and
 // refuses plans that set what it does not price. Immutable; any thread.

@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "canonical.hpp"
-#include "fine_tuning.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "recompute_choice.hpp"
-#include "strategy.hpp"
-#include "switch_stage.hpp"
+#include "native/stage/recompute_choice.hpp"
+#include "native/stage/switch_stage.hpp"
+#include "plan/canonical.hpp"
+#include "plan/switch_plan.hpp"
+#include "search/strategy.hpp"
+#include "strategies/aceso/fine_tuning.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "oases_model/label_setting.hpp"
-#include "strategy.hpp"
+#include "search/strategy.hpp"
+#include "solvers/label_setting.hpp"
 
 namespace trimtab::tuner {
 namespace {

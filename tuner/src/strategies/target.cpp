@@ -10,9 +10,9 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/stage_splits.hpp"
 #include "schema/target.hpp"
-#include "stage_splits.hpp"
-#include "strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autopipe_model/autopipe_evaluator.hpp"
-#include "planner.hpp"
-#include "shape_blocks.hpp"
-#include "strategies/strategy.hpp"
+#include "papers/autopipe/autopipe_evaluator.hpp"
+#include "search/strategy.hpp"
+#include "solvers/autopipe/planner.hpp"
+#include "strategies/autopipe/shape_blocks.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "galvatron_model/galvatron_evaluator.hpp"
-#include "strategies/galvatron/layerwise_search.hpp"
+#include "papers/galvatron/galvatron_evaluator.hpp"
+#include "papers/galvatron/layerwise_search.hpp"
+#include "search/strategy.hpp"
 #include "strategies/galvatron/stagewise_search.hpp"
-#include "strategies/strategy.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -3,7 +3,7 @@
 // Galvatron-BMW's Algorithm 2 over any cost model that prices stages: one strategy for each stage, the pipeline cut
 // from memory-balanced to time-balanced. What is recomputed follows the cost model's own choice.
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::galvatron {
 

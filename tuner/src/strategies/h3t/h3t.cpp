@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <optional>
 
-#include "exact_solver.hpp"
-#include "free_synchronization.hpp"
-#include "h3t_model/step_inputs.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "native_switches.hpp"
-#include "published_solvers.hpp"
-#include "strategies/strategy.hpp"
+#include "papers/h3t/free_synchronization.hpp"
+#include "papers/h3t/published_solvers.hpp"
+#include "papers/h3t/step_inputs.hpp"
+#include "plan/switch_plan.hpp"
+#include "search/strategy.hpp"
+#include "solvers/h3t/exact_solver.hpp"
+#include "strategies/h3t/native_switches.hpp"
 #include "tuner/h3t_cost_model.hpp"
 
 namespace trimtab::tuner {

@@ -1,10 +1,10 @@
-#include "native_switches.hpp"
+#include "strategies/h3t/native_switches.hpp"
 
 #include <algorithm>
 #include <set>
 
 #include "base/check.hpp"
-#include "h3t_model/switch_plan.hpp"
+#include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {

@@ -5,8 +5,8 @@
 // space has (one, where replicas may be as many as there are devices), twice, four times as many and so on; in each the
 // best switches for the microbatches that it holds. Nothing is proven over shapes.
 
-#include "native_evaluator.hpp"
-#include "strategies/strategy.hpp"
+#include "native/step/native_evaluator.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::h3t {
 

@@ -1,11 +1,11 @@
-#include "climb.hpp"
+#include "strategies/unified/climb.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "h3t_model/switch_plan.hpp"
-#include "switch_stage.hpp"
+#include "native/stage/switch_stage.hpp"
+#include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {

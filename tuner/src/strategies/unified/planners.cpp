@@ -1,4 +1,4 @@
-#include "planners.hpp"
+#include "strategies/unified/planners.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 

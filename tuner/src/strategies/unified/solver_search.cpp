@@ -1,4 +1,4 @@
-#include "solver_search.hpp"
+#include "strategies/unified/solver_search.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,12 +1,12 @@
-#include "stage_descent.hpp"
+#include "strategies/unified/stage_descent.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "strategies/bottleneck.hpp"
-#include "strategies/canonical.hpp"
+#include "plan/canonical.hpp"
+#include "strategies/aceso/bottleneck.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <span>
 
-#include "climb.hpp"
-#include "planners.hpp"
-#include "progress.hpp"
-#include "seeds.hpp"
-#include "small_space.hpp"
-#include "solver_search.hpp"
-#include "stage_descent.hpp"
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
+#include "strategies/unified/climb.hpp"
+#include "strategies/unified/planners.hpp"
+#include "strategies/unified/progress.hpp"
+#include "strategies/unified/seeds.hpp"
+#include "strategies/unified/small_space.hpp"
+#include "strategies/unified/solver_search.hpp"
+#include "strategies/unified/stage_descent.hpp"
 
 namespace trimtab::tuner {
 namespace {

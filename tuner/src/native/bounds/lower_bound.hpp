@@ -1,0 +1,26 @@
+#pragma once
+
+// A time that no plan of a space is faster than. Pure.
+
+#include "native/step/native_evaluator.hpp"
+#include "plan/plan_space.hpp"
+#include "tuner/cost_model.hpp"
+
+namespace trimtab::tuner {
+
+// The larger of two, never above `best_ms` (infinite where nothing is known to fit):
+// - all operators' computing shared by all devices at each operator's best count of samples; the one operator that
+//   takes longest on as many replicas as it may have; one microbatch through every operator in turn. 0 when no operator
+//   is priced completely;
+// - where the space is not too large, the least of bound_program.hpp over all microbatches: the pipeline's filling and
+//   draining, transfers, memory and the recompute that it forces, the optimizer, and, where a stage has one split,
+//   gradient synchronization.
+[[nodiscard]] double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                    const BoundRequest& request);
+// The same with the plans behind the second, those of the least floors first; every stage has a split.
+[[nodiscard]] PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
+                                              const BoundRequest& request);
+// The first of the two alone.
+[[nodiscard]] double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& space);
+
+}  // namespace trimtab::tuner
