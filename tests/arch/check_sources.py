@@ -3,6 +3,7 @@
 Usage: check_sources.py ROOT. Prints each broken rule as file:line: rule, and exits 1 when there is one.
 """
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -51,6 +52,42 @@ NOT_FOR_CLANG = re.compile(
 )
 CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
 
+# Floor of tuner/src -> the floors right below it. A file includes its own floor and all that lie below. Its floor is the entry of its
+# folder, else of the folder around that. Strategies and the native model do not lie on one another: none knows the other.
+FLOORS = {
+    "solvers": [],
+    "plan": ["solvers"],
+    "pricing": ["plan"],
+    "native/costs": ["plan"],
+    "native/calibration": ["native/costs"],
+    "native/stage": ["native/costs", "pricing"],
+    "native/step": ["native/stage"],
+    "native/bounds": ["native/step"],
+    "native": ["native/bounds", "native/calibration"],
+    "search": ["pricing"],
+    "strategies": ["search"],
+    "strategies/aceso": ["strategies"],
+    "strategies/autopipe": ["strategies"],
+    "strategies/exhaustive": ["strategies/aceso"],
+    "strategies/galvatron": ["strategies"],
+    "strategies/h3t": ["strategies"],
+    "strategies/oases": ["strategies"],
+    "strategies/target": ["strategies"],
+    "strategies/unified": ["strategies/aceso"],
+    "outcome": ["strategies"],
+    "papers/aceso": ["native", "strategies"],
+    "papers/autopipe": ["native", "strategies/autopipe"],
+    "papers/galvatron": ["native", "strategies/galvatron"],
+    "papers/h3t": ["native", "strategies"],
+    "papers/oases": ["native", "strategies"],
+    "papers": ["papers/aceso", "papers/autopipe", "papers/galvatron", "papers/h3t", "papers/oases"],
+}
+FLOORS_ROOT = "tuner/src"
+
+# Under these no folder has more source files than this.
+FEW_FILES = ["tuner/", "tests/tuner/"]
+FOLDER_LIMIT = 40
+
 TUNER_STORE_HEADERS = ["schema/database.hpp", "schema/cost_database.hpp", "schema/record.hpp"]
 FILE_LIMIT = 600
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".py"}
@@ -72,7 +109,47 @@ def includes(text):
             yield number, match.group(1)
 
 
+def floor_of(folder):
+    """The floor that a folder of FLOORS_ROOT lies on, None where there is no such."""
+    while folder not in FLOORS and "/" in folder:
+        folder = folder.rpartition("/")[0]
+    return folder if folder in FLOORS else None
+
+
+def floors_below(floor):
+    below = set(FLOORS[floor])
+    for other in FLOORS[floor]:
+        below |= floors_below(other)
+    return below
+
+
+def broken_floors(name, text):
+    """What of a file of FLOORS_ROOT includes upwards. Public headers are every floor's."""
+    folder = str(pathlib.PurePath(name).parent.relative_to(FLOORS_ROOT))
+    floor = floor_of(folder)
+    if floor is None:
+        yield f"{name}: {FLOORS_ROOT}/{folder} is no floor of FLOORS"
+        return
+    for number, header in includes(text):
+        if f'"{header}"' not in text or any(header.startswith(prefix) for prefix in EDGES["tuner"]):
+            continue
+        target = floor_of(str(pathlib.PurePath(header).parent))
+        if target is None:
+            yield f'{name}:{number}: "{header}": an include says the folder in {FLOORS_ROOT}'
+        elif target != floor and target not in floors_below(floor):
+            yield f"{name}:{number}: {floor} must not include {header}: {target} does not lie below it"
+
+
+def full_folders(names):
+    folders = collections.Counter(str(pathlib.PurePath(name).parent) for name in names)
+    for folder, files in sorted(folders.items()):
+        if any(f"{folder}/".startswith(held) for held in FEW_FILES) and files > FOLDER_LIMIT:
+            yield f"{folder}: {files} source files, the limit is {FOLDER_LIMIT}"
+
+
 def broken_rules(name, text):
+    if name.startswith(f"{FLOORS_ROOT}/"):
+        yield from broken_floors(name, text)
     for number, header in includes(text):
         for prefix, owners in OWNERS.items():
             if header.startswith(prefix) and not any(name.startswith(owner) for owner in owners):
@@ -102,6 +179,7 @@ def main():
     if not files:
         sys.exit(f"no sources found under {root}")
     broken = [rule for name, text in files for rule in broken_rules(name, text)]
+    broken += full_folders(name for name, _ in files)
     print("\n".join(broken) or f"{len(files)} files keep the rules")
     sys.exit(1 if broken else 0)
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "plan/plan_space.hpp"
+#include "pricing/bounds.hpp"
 #include "pricing/evaluator.hpp"
 #include "split_world.hpp"
 #include "tuner/cost_model.hpp"
@@ -67,7 +68,7 @@ TEST_CASE("an operator that reduces longer than it computes is hidden behind the
   Knobs knobs;
   knobs.tensor_parallel = knobs.sub_batches = true;
   const PlanSpace space = plan_space(world.model, world.cluster, knobs, 0);
-  const double bound = model.evaluator(space)->lower_bound_ms({});
+  const double bound = model.evaluator(space)->bounds()->lower_bound_ms({});
   CHECK(bound <= prediction.iteration_ms);
   CHECK(bound >= 2 * kPairs * 2 * 11 * (1 - 1e-9));
 }
@@ -85,7 +86,7 @@ TEST_CASE("halves that go backwards in less than half of the time are counted as
   knobs.tensor_parallel = knobs.sub_batches = true;
   knobs.microbatch = false;
   const PlanSpace space = plan_space(world.model, world.cluster, knobs, 2);
-  CHECK(model.evaluator(space)->lower_bound_ms({}) <= prediction.iteration_ms * (1 + 1e-9));
+  CHECK(model.evaluator(space)->bounds()->lower_bound_ms({}) <= prediction.iteration_ms * (1 + 1e-9));
 }
 
 TEST_CASE("where all-reduces take longer than computing the bound is no less than half of both") {
@@ -103,7 +104,7 @@ TEST_CASE("where all-reduces take longer than computing the bound is no less tha
   knobs.tensor_parallel = knobs.sub_batches = knobs.sharded = true;
   PlanSpace space = plan_space(world.model, world.cluster, knobs, 0);
   space.mixed_splits = true;
-  const double bound = model.evaluator(space)->lower_bound_ms({});
+  const double bound = model.evaluator(space)->bounds()->lower_bound_ms({});
   CHECK(bound <= prediction.iteration_ms * (1 + 1e-9));
   CHECK(bound >= 0.45 * prediction.iteration_ms);
 }
@@ -137,7 +138,7 @@ TEST_CASE("no plan takes less than the bound, whatever its operators and links t
     const PlanSpace space = named_space("all", world.model, world.cluster, Knobs{}, 0).value();
     INFO("seed " << kSeed << ", case " << i);
     const RankedPlan& best = result.plans.front();
-    REQUIRE(model.evaluator(space)->lower_bound_ms({}) <= best.prediction.iteration_ms * (1 + 1e-9));
+    REQUIRE(model.evaluator(space)->bounds()->lower_bound_ms({}) <= best.prediction.iteration_ms * (1 + 1e-9));
     ++cases;
     sub_batched += best.plan.schedule.sub_batches > 1 ? 1 : 0;
   }

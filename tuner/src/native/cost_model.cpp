@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "native/bounds/lower_bound.hpp"
 #include "native/costs/cost_basis.hpp"
 #include "native/step/memory_text.hpp"
 #include "native/step/recorded_step.hpp"
@@ -203,6 +204,16 @@ void judge(const CostTable::Tables& tables, const Calibration& calibration, cons
   prediction.infeasible_reason = describe_excess(tables, calibration, plan, priced, worst);
 }
 
+class BoundedEvaluator final : public NativeEvaluator {
+ public:
+  BoundedEvaluator(const NativeCostModel& cost_model, const PlanSpace& space)
+      : NativeEvaluator(cost_model, space), bounds_(cost_model, *this) {}
+  Bounds* bounds() override { return &bounds_; }
+
+ private:
+  NativeBounds bounds_;
+};
+
 }  // namespace
 
 NativeCostModel::NativeCostModel(CostTable table, Calibration calibration)
@@ -289,6 +300,10 @@ std::vector<std::string> NativeCostModel::rests_on(const Plan& plan) const {
 StepPath NativeCostModel::step_path(const Plan& plan) const {
   const PricedPlan priced = price(table_.tables(), calibration_, plan);
   return tuner::step_path(priced, record_step(priced));
+}
+
+std::unique_ptr<Evaluator> NativeCostModel::evaluator(const PlanSpace& space) const {
+  return std::make_unique<BoundedEvaluator>(*this, space);
 }
 
 }  // namespace trimtab::tuner

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "native/costs/link_costs.hpp"
+#include "native/costs/operator_traits.hpp"
 #include "native/costs/overlap_costs.hpp"
 #include "native/stage/operator_price.hpp"
 #include "native/stage/switch_stage.hpp"

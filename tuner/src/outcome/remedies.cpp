@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {

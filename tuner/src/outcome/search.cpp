@@ -8,8 +8,10 @@
 #include "outcome/bucket_sizes.hpp"
 #include "outcome/infeasible.hpp"
 #include "plan/target_space.hpp"
+#include "pricing/bounds.hpp"
 #include "schema/target.hpp"
 #include "search/strategy.hpp"
+#include "strategies/strategy_table.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
@@ -150,7 +152,7 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
     start = candidate_of(*options.start, space);
     if (start || space.name == "job" || !options.target.empty()) add_start(cost_model, *options.start, run);
   }
-  const StrategyEnd end = strategy->run(run, start);
+  const StrategyEnd end = run_strategy(*strategy, run, start);
   if (!end.refusal.empty()) return bad_input("strategy " + options.strategy + ": " + end.refusal);
 
   SearchOutcome outcome;
@@ -165,11 +167,12 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   result.lower_bound_ms = end.lower_bound_ms;
   const std::int64_t bucket_bytes = usual_bucket_bytes(options.target);
   // No bound knows of buckets: a step that pays fewer latencies may be below it.
-  if (!end.proven && bucket_bytes == 0) {
+  Bounds* const bounds = evaluator->bounds();
+  if (bounds != nullptr && !end.proven && bucket_bytes == 0) {
     BoundRequest request{run.shortlist().best_ms(), options.idle_devices};
     // Time has run out: a bound may take a moment, no more.
     if (run.stop_reason() == "cancelled") request.effort = space.operators <= kShortModel ? kMomentOfEffort : 0;
-    result.lower_bound_ms = std::max(end.lower_bound_ms, evaluator->lower_bound_ms(request));
+    result.lower_bound_ms = std::max(end.lower_bound_ms, bounds->lower_bound_ms(request));
   }
   std::vector<Plan> found = run.shortlist().plans();
   if (bucket_bytes > 0) found = with_bucket_sizes(cost_model, found, bucket_bytes, options.excluded);

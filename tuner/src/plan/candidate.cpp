@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "native/stage/switch_stage.hpp"
 #include "plan/stage_splits.hpp"
+#include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -4,7 +4,50 @@
 #include <array>
 #include <numeric>
 
-namespace trimtab::tuner::h3t {
+namespace trimtab::tuner {
+namespace {
+
+constexpr std::array<std::vector<Range> Switches::*, 6> kLists{
+    &Switches::offload_hidden,     &Switches::partition_parameters, &Switches::lazy_prefetch,
+    &Switches::economical_forward, &Switches::economical_backward,  &Switches::segment_sync};
+
+}  // namespace
+
+std::optional<Switches> switches_of(const Stage& stage) {
+  Switches all;
+  for (const Segment& segment : stage.segments) {
+    all.offload_optimizer = all.offload_optimizer || segment.switches.offload_optimizer;
+    for (const auto list : kLists) {
+      const std::vector<Range>& ranges = segment.switches.*list;
+      (all.*list).insert((all.*list).end(), ranges.begin(), ranges.end());
+    }
+  }
+  for (const auto list : kLists) all.*list = normalized(std::move(all.*list));
+  return has_switches(all) ? std::optional(std::move(all)) : std::nullopt;
+}
+
+Switches switches_inside(const Switches& switches, const Range& operators) {
+  Switches inside;
+  inside.offload_optimizer = switches.offload_optimizer;
+  for (const auto list : kLists) {
+    for (const Range& range : switches.*list) {
+      const Range clipped{std::max(range.begin, operators.begin), std::min(range.end, operators.end)};
+      if (clipped.begin < clipped.end) (inside.*list).push_back(clipped);
+    }
+  }
+  return inside;
+}
+
+std::vector<Range> layers_inside(const Model& model, const Range& operators) {
+  std::vector<Range> layers;
+  for (std::int32_t i = operators.begin; i < operators.end; ++i) {
+    if (i == operators.begin || between_layers(model, i)) layers.push_back({i, i});
+    layers.back().end = i + 1;
+  }
+  return layers;
+}
+
+namespace h3t {
 namespace {
 
 struct Field {
@@ -145,4 +188,5 @@ std::vector<std::string> unpriced(const Plan& plan, const std::vector<Range>& la
   return names;
 }
 
-}  // namespace trimtab::tuner::h3t
+}  // namespace h3t
+}  // namespace trimtab::tuner

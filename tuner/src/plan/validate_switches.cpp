@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "native/stage/switch_stage.hpp"
 #include "plan/plan_rules.hpp"
+#include "plan/switch_plan.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {

@@ -1,8 +1,8 @@
 #pragma once
 
-// One stage over all devices of a space as a chain of operators, each split in one of a few ways: what the strategy
-// `oases` plans over. Plain values.
+// One stage over all devices of a space as a chain of operators, each split in one of a few ways.
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/plan_space.hpp"
@@ -23,7 +23,14 @@ struct StageChain {
   bool exact = false;
 };
 
-// From what each operator computes; not exact.
+class StageChains {
+ public:
+  virtual ~StageChains() = default;
+  // REQUIRES: the space has the microbatch.
+  virtual StageChain stage_chain(std::int32_t microbatch) = 0;
+};
+
+// For models that have no such: from what each operator computes; not exact.
 [[nodiscard]] StageChain computing_chain(Evaluator& evaluator, std::int32_t microbatch);
 
 }  // namespace trimtab::tuner

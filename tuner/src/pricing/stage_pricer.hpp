@@ -1,14 +1,15 @@
 #pragma once
 
-// What the partition solver asks of a cost model, for one microbatch size: times of stages, at their best split and
+// What a solver over cuts asks of a cost model, for one microbatch size: times of stages, at their best split and
 // recompute, and a floor under them that grows with the stage. One per search; not thread-safe.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "plan/candidate.hpp"
 
-namespace trimtab::tuner::unified {
+namespace trimtab::tuner {
 
 // Where a stage lies: its devices, and how many stages are left from it to the end, itself included.
 struct StagePlace {
@@ -40,4 +41,15 @@ class StagePricer {
   [[nodiscard]] virtual double least_device_time() const = 0;
 };
 
-}  // namespace trimtab::tuner::unified
+// Of each microbatch size one.
+class StagePricers {
+ public:
+  virtual ~StagePricers() = default;
+  // Null where the model has none for this microbatch. Must not outlive the evaluator that offers them.
+  virtual std::unique_ptr<StagePricer> stage_pricer(std::int32_t microbatch) = 0;
+  // The same with times that no way to run a stage beats, for bounds; null where stage_pricer() is exact, or none is
+  // known.
+  virtual std::unique_ptr<StagePricer> floor_pricer(std::int32_t /*microbatch*/) { return nullptr; }
+};
+
+}  // namespace trimtab::tuner

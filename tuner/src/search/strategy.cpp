@@ -1,7 +1,6 @@
 #include "search/strategy.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace trimtab::tuner {
 
@@ -45,21 +44,10 @@ Score SearchRun::consider(const Candidate& candidate) {
   return score;
 }
 
-namespace {
-
-constexpr std::array<Strategy, 8> kStrategies{{{"aceso", run_aceso},
-                                               {"autopipe", run_autopipe},
-                                               {"galvatron", run_galvatron},
-                                               {"h3t", run_h3t},
-                                               {"oases", run_oases},
-                                               {"target", run_target},
-                                               {"unified", run_unified},
-                                               {"exhaustive", run_exhaustive}}};
-
-}  // namespace
-
-std::span<const Strategy> strategy_table() {
-  return kStrategies;
+StrategyEnd run_strategy(const Strategy& strategy, SearchRun& run, const std::optional<Candidate>& start) {
+  OwnSearch* const own = run.evaluator().own_search();
+  const bool instead = own != nullptr && own->strategy() == strategy.name;
+  return instead ? own->search(run, start) : strategy.run(run, start);
 }
 
 }  // namespace trimtab::tuner

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a strategy is given, and the table of strategies. A strategy prices candidates through its SearchRun, which
+// What a strategy is given, and what it answers. A strategy prices candidates through its SearchRun, which
 // keeps the best plans, counts evaluations and says when to end.
 
 #include <optional>
@@ -97,15 +97,17 @@ struct Strategy {
   StrategyFunction run;
 };
 
-StrategyEnd run_aceso(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_autopipe(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_unified(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_galvatron(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_target(SearchRun& run, const std::optional<Candidate>& start);
-StrategyEnd run_oases(SearchRun& run, const std::optional<Candidate>& start);
+// The search that a cost model's own authors have for it. It may set knobs that a Candidate cannot.
+class OwnSearch {
+ public:
+  virtual ~OwnSearch() = default;
+  // The strategy in whose place it stands: "galvatron" under galvatron:v2.
+  [[nodiscard]] virtual std::string_view strategy() const = 0;
+  // Of a run over the evaluator that offers it.
+  virtual StrategyEnd search(SearchRun& run, const std::optional<Candidate>& start) = 0;
+};
 
-[[nodiscard]] std::span<const Strategy> strategy_table();
+// The strategy, or the model's own search in its place.
+[[nodiscard]] StrategyEnd run_strategy(const Strategy& strategy, SearchRun& run, const std::optional<Candidate>& start);
 
 }  // namespace trimtab::tuner

@@ -217,7 +217,7 @@ bool choose_splits(NativeEvaluator& evaluator, Candidate& candidate) {
   std::int32_t begin = 0;
   std::int32_t device = 0;
   auto left = static_cast<std::int32_t>(candidate.stages.size());
-  std::unique_ptr<unified::StagePricer> pricer;
+  std::unique_ptr<StagePricer> pricer;
   for (CandidateStage& stage : candidate.stages) {
     if (stage.split.dp == 0) {
       if (!pricer) pricer = evaluator.stage_pricer(candidate.microbatch);
@@ -248,26 +248,25 @@ double computing_bound_ms(const NativeCostModel& cost_model, const PlanSpace& sp
   return whole_step(cost_model, computing_bound(cost_model, space));
 }
 
-double lower_bound_ms(const NativeCostModel& cost_model, NativeEvaluator& evaluator, const BoundRequest& request) {
-  const ComputingBound computing = computing_bound(cost_model, evaluator.space());
-  const double simple = std::min(request.best_ms, whole_step(cost_model, computing));
-  if (too_large(evaluator.space(), request)) return simple;
-  MicrobatchBounds bounds(cost_model, evaluator, request, computing.busiest_ms);
-  return whole_step(cost_model, simple, computing.busiest_ms, bounds.least());
+double NativeBounds::lower_bound_ms(const BoundRequest& request) {
+  const ComputingBound computing = computing_bound(cost_model_, evaluator_.space());
+  const double simple = std::min(request.best_ms, whole_step(cost_model_, computing));
+  if (too_large(evaluator_.space(), request)) return simple;
+  MicrobatchBounds bounds(cost_model_, evaluator_, request, computing.busiest_ms);
+  return whole_step(cost_model_, simple, computing.busiest_ms, bounds.least());
 }
 
-PlansNearBound plans_near_bound(const NativeCostModel& cost_model, NativeEvaluator& evaluator,
-                                const BoundRequest& request) {
-  const ComputingBound computing = computing_bound(cost_model, evaluator.space());
-  const double simple = std::min(request.best_ms, whole_step(cost_model, computing));
-  if (too_large(evaluator.space(), request)) return {simple, {}};
+PlansNearBound NativeBounds::plans_near_bound(const BoundRequest& request) {
+  const ComputingBound computing = computing_bound(cost_model_, evaluator_.space());
+  const double simple = std::min(request.best_ms, whole_step(cost_model_, computing));
+  if (too_large(evaluator_.space(), request)) return {simple, {}};
   std::vector<FlooredPlan> plans;
-  MicrobatchBounds bounds(cost_model, evaluator, request, computing.busiest_ms);
+  MicrobatchBounds bounds(cost_model_, evaluator_, request, computing.busiest_ms);
   bounds.collect(plans);
-  PlansNearBound near{whole_step(cost_model, simple, computing.busiest_ms, bounds.least()), {}};
+  PlansNearBound near{whole_step(cost_model_, simple, computing.busiest_ms, bounds.least()), {}};
   std::stable_sort(plans.begin(), plans.end(), [](const FlooredPlan& a, const FlooredPlan& b) { return a.ms < b.ms; });
   for (FlooredPlan& plan : plans) {
-    if (choose_splits(evaluator, plan.candidate)) near.plans.push_back(std::move(plan.candidate));
+    if (choose_splits(evaluator_, plan.candidate)) near.plans.push_back(std::move(plan.candidate));
   }
   return near;
 }

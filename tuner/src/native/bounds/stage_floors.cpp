@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "native/costs/operator_traits.hpp"
 #include "native/stage/transfer.hpp"
 #include "native/step/priced_plan.hpp"
 
@@ -66,10 +67,6 @@ SplitsOfCounts splits_of_counts(const Model& model, const PlanSpace& space, std:
 
 bool may_halve(const PlanSpace& space) {
   return space.sliced_microbatches || space.sub_batches.size() > 1;
-}
-
-bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space) {
-  return space.memory_switches && tables.links.knows_host_copies();
 }
 
 // The worst route of the dearer placement: no group of ranks takes more out of an operator.

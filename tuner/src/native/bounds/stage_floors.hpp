@@ -30,8 +30,6 @@ struct StageWay {
 
 // Whether half a microbatch may run by itself: in a sliced warm-up or as a sub-batch.
 [[nodiscard]] bool may_halve(const PlanSpace& space);
-// Whether stages may have memory switches that can be priced.
-[[nodiscard]] bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space);
 // All-reduces of `tp` ranks that an operator's pass over `samples` contains and that sub-batches may hide; ms.
 [[nodiscard]] double hidden_reduces_ms(const CostTable::Tables& tables, const PlanSpace& space, std::int32_t group,
                                        std::int32_t samples, std::int32_t tp);

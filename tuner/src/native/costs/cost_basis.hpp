@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "native/step/cost_names.hpp"
+#include "native/costs/named_costs.hpp"
 #include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {

@@ -8,11 +8,10 @@
 
 #include "native/costs/cost_basis.hpp"
 #include "native/costs/measured_points.hpp"
+#include "native/costs/operator_traits.hpp"
 #include "native/costs/optimizer_estimate.hpp"
 #include "native/costs/tables.hpp"
 #include "native/costs/tensor_estimate.hpp"
-#include "native/stage/operator_price.hpp"
-#include "native/stage/sequence_costs.hpp"
 #include "plan/plan_space.hpp"
 
 namespace trimtab::tuner {

@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "native/stage/sequence_costs.hpp"
+#include "native/costs/operator_traits.hpp"
 
 namespace trimtab::tuner {
 namespace {

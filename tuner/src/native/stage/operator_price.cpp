@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "native/costs/operator_traits.hpp"
 #include "native/stage/sequence_costs.hpp"
 #include "native/stage/stragglers.hpp"
 
@@ -137,12 +138,6 @@ CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape
   (shape.split.sharded == ShardedLevel::kParameters ? uses.gather : uses.after) = gather;
   uses.last_copies = {Primitive::kAllReduce, whole(gradient / degree), shape.copies(), shape.replicas};
   return uses;
-}
-
-std::optional<std::int32_t> tensor_all_reduces(const Operator& op) {
-  if (op.tensor_all_reduces) return op.tensor_all_reduces;
-  if (op.kind == "attention" || op.kind == "mlp") return 1;
-  return std::nullopt;
 }
 
 CollectiveUse tensor_use(const CostTable::Tables& tables, const SplitShape& shape, std::int32_t group) {

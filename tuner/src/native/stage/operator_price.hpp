@@ -116,8 +116,6 @@ struct CollectiveUses {
 [[nodiscard]] CollectiveUses collective_uses(const CostTable::Tables& tables, const SplitShape& shape,
                                              double parameter_bytes);
 
-// All-reduces that either pass of the operator contains at tp > 1; none = nobody has said.
-[[nodiscard]] std::optional<std::int32_t> tensor_all_reduces(const Operator& op);
 [[nodiscard]] CollectiveUse tensor_use(const CostTable::Tables& tables, const SplitShape& shape, std::int32_t group);
 
 class SplitCatalog {

@@ -28,8 +28,4 @@ struct RecomputeChoice {
                                                double limit_bytes, bool allowed, std::int32_t further,
                                                RecomputeFlags& flags, KnownPatterns* known = nullptr);
 
-// Sets `flags` for the ranges' operators and clears it for the others of `inside`.
-void set_flags(const std::vector<Range>& ranges, const Range& inside, RecomputeFlags& flags);
-[[nodiscard]] std::vector<Range> ranges_of(const RecomputeFlags& flags, const Range& inside);
-
 }  // namespace trimtab::tuner

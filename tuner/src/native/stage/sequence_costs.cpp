@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.hpp"
+#include "native/costs/operator_traits.hpp"
 #include "native/costs/tensor_estimate.hpp"
 #include "native/stage/overlapped_pass.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
-constexpr std::string_view kSequence = "sequence";
-constexpr std::string_view kContext = "context-";
 constexpr double kErrorOfEstimates = 0.2;
 
 std::int64_t whole(double bytes) {
@@ -127,7 +125,7 @@ class Measurement {
   Measurement(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group)
       : tables_(tables), split_(split), group_(group) {
     if (split.context.placement != Placement::kIntraNode) return;
-    const auto found = tables.sharing_curves.find({group, split.split.tp, sharing_name(split)});
+    const auto found = tables.sharing_curves.find({group, split.split.tp, sharing_name(split.cp, split.sequence)});
     if (found != tables.sharing_curves.end()) curves_ = &found->second;
   }
 
@@ -182,33 +180,6 @@ OperatorCosts sharing_costs(const CostTable::Tables& tables, const SplitShape& s
 }
 
 }  // namespace
-
-std::string sharing_name(const SplitShape& split) {
-  TRIMTAB_ASSERT(split.shares_sequence(), "whole sequences have no such costs");
-  const std::string context = split.cp > 1 ? std::string(kContext) + std::to_string(split.cp) : "";
-  if (!split.sequence) return context;
-  return std::string(kSequence) + (context.empty() ? "" : "-" + context);
-}
-
-bool is_sharing_name(std::string_view sharding) {
-  if (sharding.starts_with(kContext)) return true;
-  return sharding == kSequence || sharding.starts_with(std::string(kSequence) + "-" + std::string(kContext));
-}
-
-Bytes key_value_bytes(const Operator& op) {
-  if (op.key_value_bytes) return *op.key_value_bytes;
-  return op.kind == "attention" ? 2 * op.output_bytes : 0;
-}
-
-Bytes replicated_activation_bytes(const Operator& op) {
-  if (op.replicated_activation_bytes) return *op.replicated_activation_bytes;
-  return op.kind == "attention" || op.kind == "mlp" ? std::min(2 * op.output_bytes, op.activation_bytes) : 0;
-}
-
-bool knows_keys_and_values(const Model& model) {
-  return std::any_of(model.operators.begin(), model.operators.end(),
-                     [](const Operator& op) { return key_value_bytes(op) > 0; });
-}
 
 OperatorCosts costs_under(const CostTable::Tables& tables, const SplitShape& split, bool alternate,
                           std::int32_t group) {

@@ -23,20 +23,6 @@
 
 namespace trimtab::tuner {
 
-// The `sharding` of costs of operators that run so. REQUIRES: split.shares_sequence().
-[[nodiscard]] std::string sharing_name(const SplitShape& split);
-// Whether costs of this `sharding` are of such operators.
-[[nodiscard]] bool is_sharing_name(std::string_view sharding);
-
-// Keys and values of one sample, whole: as the model says, else twice the output of the kind "attention" and nothing of
-// others.
-[[nodiscard]] Bytes key_value_bytes(const Operator& op);
-// Of what the operator stores of one sample, what every tensor-parallel rank holds whole unless the ranks share
-// sequences: as the model says, else the output and the input of the first product of the kinds "attention" and "mlp".
-[[nodiscard]] Bytes replicated_activation_bytes(const Operator& op);
-// Whether some operator has any: what no operator exchanges, no context parallelism is made from.
-[[nodiscard]] bool knows_keys_and_values(const Model& model);
-
 // A group's costs under a split: the tables', or those of ranks that share sequences.
 [[nodiscard]] OperatorCosts costs_under(const CostTable::Tables& tables, const SplitShape& split, bool alternate,
                                         std::int32_t group);

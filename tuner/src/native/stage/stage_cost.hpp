@@ -11,6 +11,7 @@
 #include "native/stage/operator_price.hpp"
 #include "native/stage/stage_shape.hpp"
 #include "native/stage/stragglers.hpp"
+#include "plan/recompute_flags.hpp"
 #include "schema/plan.hpp"
 #include "tuner/calibration.hpp"
 
@@ -101,9 +102,6 @@ struct StageBytes {
     return states + activations + recompute_peak + working + process + gradient_buffer + gathered;
   }
 };
-
-// Which operators are recomputed: one byte each, indexed by operator.
-using RecomputeFlags = std::vector<std::uint8_t>;
 
 // Adds what replicas wait for the slowest of them: to the passes where they synchronize in every microbatch, else the
 // spread to `times`. `parts` of a microbatch, with the prices of `part`, are computed one after the other.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "pricing/stage_price.hpp"
 #include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
@@ -16,13 +17,6 @@ namespace trimtab::tuner {
 // The expected maximum of n independent standard normal values: exact to 6 digits at 1 to 8, within 0.2 % else.
 // REQUIRES: n >= 1.
 [[nodiscard]] double expected_maximum(std::int32_t n);
-
-// How the passes of one microbatch differ between a stage's replicas. All 0: nobody waits.
-struct ReplicaSpread {
-  double variance = 0;  // ms^2, of what differs from microbatch to microbatch
-  double constant = 0;  // ms, standard deviation of what each device always has
-  double slowest = 0;   // expected maximum over the replicas, in standard deviations
-};
 
 // Independent or not, as device_share says.
 class SpreadSum {

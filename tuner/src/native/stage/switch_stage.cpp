@@ -1,7 +1,6 @@
 #include "native/stage/switch_stage.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -18,10 +17,6 @@ using h3t::whole;
 double ms_of(h3t::Ticks ticks) {
   return static_cast<double>(ticks) / kTicksPerMs;
 }
-
-constexpr std::array<std::vector<Range> Switches::*, 6> kLists{
-    &Switches::offload_hidden,     &Switches::partition_parameters, &Switches::lazy_prefetch,
-    &Switches::economical_forward, &Switches::economical_backward,  &Switches::segment_sync};
 
 bool lists(const std::vector<Range>& ranges, std::int32_t i) {
   return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
@@ -252,29 +247,8 @@ std::optional<std::vector<h3t::LayerProfile>> SwitchStage::layers(const CostTabl
   return layers_;
 }
 
-std::optional<Switches> switches_of(const Stage& stage) {
-  Switches all;
-  for (const Segment& segment : stage.segments) {
-    all.offload_optimizer = all.offload_optimizer || segment.switches.offload_optimizer;
-    for (const auto list : kLists) {
-      const std::vector<Range>& ranges = segment.switches.*list;
-      (all.*list).insert((all.*list).end(), ranges.begin(), ranges.end());
-    }
-  }
-  for (const auto list : kLists) all.*list = normalized(std::move(all.*list));
-  return has_switches(all) ? std::optional(std::move(all)) : std::nullopt;
-}
-
-Switches switches_inside(const Switches& switches, const Range& operators) {
-  Switches inside;
-  inside.offload_optimizer = switches.offload_optimizer;
-  for (const auto list : kLists) {
-    for (const Range& range : switches.*list) {
-      const Range clipped{std::max(range.begin, operators.begin), std::min(range.end, operators.end)};
-      if (clipped.begin < clipped.end) (inside.*list).push_back(clipped);
-    }
-  }
-  return inside;
+bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space) {
+  return space.memory_switches && tables.links.knows_host_copies();
 }
 
 std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
@@ -300,15 +274,6 @@ double host_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_
     if (node.host_memory_bytes > 0 && (least == 0 || share < least)) least = std::max<Bytes>(1, share);
   }
   return static_cast<double>(least);
-}
-
-std::vector<Range> layers_inside(const Model& model, const Range& operators) {
-  std::vector<Range> layers;
-  for (std::int32_t i = operators.begin; i < operators.end; ++i) {
-    if (i == operators.begin || between_layers(model, i)) layers.push_back({i, i});
-    layers.back().end = i + 1;
-  }
-  return layers;
 }
 
 }  // namespace trimtab::tuner

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "native/stage/stage_cost.hpp"
+#include "plan/switch_plan.hpp"
 #include "schema/plan.hpp"
 #include "solvers/h3t/layer_switches.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
@@ -87,14 +88,8 @@ class SwitchStage {
   h3t::StageSwitches choices_;
 };
 
-// Whether the plan's stage has switches.
-[[nodiscard]] inline bool has_switches(const Switches& switches) {
-  return switches != Switches{};
-}
-// The switches of all of a stage's segments; nothing where it has none.
-[[nodiscard]] std::optional<Switches> switches_of(const Stage& stage);
-// Those inside of a range of operators.
-[[nodiscard]] Switches switches_inside(const Switches& switches, const Range& operators);
+// Whether stages may have memory switches that can be priced.
+[[nodiscard]] bool prices_switches(const CostTable::Tables& tables, const PlanSpace& space);
 // How many devices share a node with one of the stage's, the most of any node: whatever stages they are of, they are
 // counted as copying at the same time. `node_of`: by device, node after node.
 [[nodiscard]] std::int32_t devices_sharing_node(const std::vector<std::int32_t>& node_of, const std::int32_t* devices,
@@ -103,11 +98,5 @@ class SwitchStage {
 // unlimited.
 [[nodiscard]] double host_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_of,
                                 const std::int32_t* devices, std::int32_t count);
-// The runs of operators of one layer inside of a stage.
-[[nodiscard]] std::vector<Range> layers_inside(const Model& model, const Range& operators);
-// Whether operator `cut` begins another layer than the one before it is of.
-[[nodiscard]] inline bool between_layers(const Model& model, std::int32_t cut) {
-  return model.operators[cut].layer != model.operators[cut - 1].layer;
-}
 
 }  // namespace trimtab::tuner

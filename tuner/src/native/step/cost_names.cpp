@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/costs/operator_traits.hpp"
 #include "native/stage/gradient_buckets.hpp"
 #include "native/stage/layout_change.hpp"
 #include "native/stage/sequence_costs.hpp"
@@ -150,7 +151,7 @@ class StageNames {
     key.samples = split.samples;
     key.tp = split.split.tp;
     if (second) key.sharding = "alternate";
-    if (split.shares_sequence()) key.sharding = sharing_name(split);
+    if (split.shares_sequence()) key.sharding = sharing_name(split.cp, split.sequence);
     return key;
   }
 
@@ -160,7 +161,7 @@ class StageNames {
         "operator " + tables_.group_names[group] + " with " + std::to_string(split.samples) + " samples";
     if (split.split.tp > 1) benchmark += " on " + std::to_string(split.split.tp) + " ranks";
     if (second) benchmark += ", alternate";
-    if (split.shares_sequence()) benchmark += ", " + sharing_name(split);
+    if (split.shares_sequence()) benchmark += ", " + sharing_name(split.cp, split.sequence);
     const auto put_kind = [&](CostKind kind, const Value& value) {
       put(value.quality, key_of(kind, group, split, second), benchmark, names_);
     };

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <optional>
 
-#include "native/bounds/lower_bound.hpp"
-#include "native/bounds/stage_floors.hpp"
 #include "native/costs/device_speed.hpp"
 #include "native/stage/recompute_choice.hpp"
 #include "native/stage/tied_reduction.hpp"
@@ -95,7 +93,6 @@ bool may_switch(const Model& model, const CandidateStage& of) {
 
 NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSpace& space)
     : Evaluator(cost_model, space),
-      native_(&cost_model),
       tables_(&cost_model.table().tables()),
       calibration_(&cost_model.calibration()),
       node_of_(nodes_of_devices(tables_->cluster)),
@@ -480,20 +477,8 @@ std::span<const double> NativeEvaluator::computing_sums(std::int32_t microbatch,
   return sums_.emplace(key_, std::move(sums)).first->second;
 }
 
-std::unique_ptr<unified::StagePricer> NativeEvaluator::stage_pricer(std::int32_t microbatch) {
+std::unique_ptr<StagePricer> NativeEvaluator::stage_pricer(std::int32_t microbatch) {
   return std::make_unique<NativeStagePricer>(*this, microbatch);
-}
-
-double NativeEvaluator::lower_bound_ms(const BoundRequest& request) {
-  return tuner::lower_bound_ms(*native_, *this, request);
-}
-
-PlansNearBound NativeEvaluator::plans_near_bound(const BoundRequest& request) {
-  return tuner::plans_near_bound(*native_, *this, request);
-}
-
-std::unique_ptr<Evaluator> NativeCostModel::evaluator(const PlanSpace& space) const {
-  return std::make_unique<NativeEvaluator>(*this, space);
 }
 
 }  // namespace trimtab::tuner

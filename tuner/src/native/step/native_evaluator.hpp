@@ -1,7 +1,7 @@
 #pragma once
 
-// The native model's evaluator: stages and transfers are memoized, the pipeline is simulated exactly. One per search;
-// not thread-safe.
+// The native model's evaluator: stages and transfers are memoized, the pipeline is simulated exactly. It knows no
+// bounds: native/cost_model.cpp adds those. One per search; not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -18,13 +18,16 @@
 #include "native/stage/tied_reduction.hpp"
 #include "plan/lookup_key.hpp"
 #include "pricing/evaluator.hpp"
+#include "pricing/stage_pricer.hpp"
+#include "pricing/stage_solver.hpp"
+#include "pricing/switch_chooser.hpp"
 #include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
 
 class NativeSwitchProgram;
 
-class NativeEvaluator final : public Evaluator {
+class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChooser, public StageSolver {
  public:
   NativeEvaluator(const NativeCostModel& cost_model, const PlanSpace& space);
 
@@ -33,20 +36,21 @@ class NativeEvaluator final : public Evaluator {
   Plan plan(const Candidate& candidate) override;
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
-  [[nodiscard]] double lower_bound_ms(const BoundRequest& request) override;
   // Whether the space has memory switches, and costs to price them by.
   [[nodiscard]] bool has_switches() const;
   std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t stage) override;
   // native_stage_proposals.cpp
   std::vector<CandidateStage> stage_proposals(const Candidate& candidate, std::size_t stage) override;
-  PlansNearBound plans_near_bound(const BoundRequest& request) override;
   void forget() override;
   void stop_when(std::function<bool()> stop) override {
     stop_ = stop;
     switch_stage_.stop_when(std::move(stop));
   }
+  StagePricers* stage_pricers() override { return this; }
+  SwitchChooser* switch_chooser() override { return this; }
+  StageSolver* stage_solver() override { return this; }
   [[nodiscard]] bool stopped() const { return stop_ && stop_(); }
-  std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
+  std::unique_ptr<StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.
   const StagePrice& stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
@@ -105,7 +109,6 @@ class NativeEvaluator final : public Evaluator {
   [[nodiscard]] SubBatches sub_batches_of(const Candidate& candidate) const;
   Quality set_ties(const Candidate& candidate);
 
-  const NativeCostModel* native_;
   const CostTable::Tables* tables_;
   const Calibration* calibration_;
   std::vector<std::int32_t> node_of_;  // by device

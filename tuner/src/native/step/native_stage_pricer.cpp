@@ -57,8 +57,8 @@ double NativeStagePricer::floor(std::int32_t begin, std::int32_t end, std::int32
   return sums[end] - sums[begin];
 }
 
-double NativeStagePricer::price(std::int32_t begin, std::int32_t end, const unified::StagePlace& place,
-                                const Option& option, double limit) {
+double NativeStagePricer::price(std::int32_t begin, std::int32_t end, const StagePlace& place, const Option& option,
+                                double limit) {
   if ((option.sums[end] - option.sums[begin]) / rounds_ >= limit) return kInfinite;
   stage_.end = end;
   stage_.devices = place.devices;
@@ -76,7 +76,7 @@ double NativeStagePricer::round_ms(const StagePrice& price) const {
 }
 
 const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begin, std::int32_t end,
-                                                               const unified::StagePlace& place, const Option& option) {
+                                                               const StagePlace& place, const Option& option) {
   const std::int32_t held = std::min(static_cast<std::int32_t>(rounds_), place.left);
   const std::int32_t at = evaluator_.place_of(place.first_device, place.devices);
   const std::array key{begin, end, at, place.devices, held, option.split.dp, option.split.tp};
@@ -98,7 +98,7 @@ const NativeStagePricer::Switched& NativeStagePricer::switched(std::int32_t begi
 }
 
 std::span<const double> NativeStagePricer::times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                                 const unified::StagePlace& place) {
+                                                 const StagePlace& place) {
   times_.assign(ends.size(), kInfinite);
   needs_memory_.assign(ends.size(), true);
   const std::vector<Option>& options = splits_.at(place.devices);
@@ -119,7 +119,7 @@ std::span<const double> NativeStagePricer::times(std::int32_t begin, std::span<c
   return times_;
 }
 
-CandidateStage NativeStagePricer::stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) {
+CandidateStage NativeStagePricer::stage(std::int32_t begin, std::int32_t end, const StagePlace& place) {
   const std::vector<Option>& options = splits_.at(place.devices);
   CandidateStage best;
   best.end = end;

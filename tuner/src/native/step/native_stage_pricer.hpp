@@ -16,14 +16,14 @@
 
 namespace trimtab::tuner {
 
-class NativeStagePricer final : public unified::StagePricer {
+class NativeStagePricer final : public StagePricer {
  public:
   // The evaluator must outlive this.
   NativeStagePricer(NativeEvaluator& evaluator, std::int32_t microbatch);
 
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                const unified::StagePlace& place) override;
-  CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+                                const StagePlace& place) override;
+  CandidateStage stage(std::int32_t begin, std::int32_t end, const StagePlace& place) override;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
   [[nodiscard]] bool exact() const override { return false; }
   [[nodiscard]] bool estimates() const override { return true; }
@@ -46,12 +46,10 @@ class NativeStagePricer final : public unified::StagePricer {
 
   void add_splits(std::int32_t devices);
   // The least round time up to `limit`, or infinite; `best` becomes the split's.
-  double price(std::int32_t begin, std::int32_t end, const unified::StagePlace& place, const Option& option,
-               double limit);
+  double price(std::int32_t begin, std::int32_t end, const StagePlace& place, const Option& option, double limit);
   // The same with memory switches; infinite where they cannot be priced, or the search is over. Valid until the next
   // call.
-  const Switched& switched(std::int32_t begin, std::int32_t end, const unified::StagePlace& place,
-                           const Option& option);
+  const Switched& switched(std::int32_t begin, std::int32_t end, const StagePlace& place, const Option& option);
   [[nodiscard]] double round_ms(const StagePrice& price) const;
 
   NativeEvaluator& evaluator_;

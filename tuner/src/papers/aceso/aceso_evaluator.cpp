@@ -209,7 +209,7 @@ std::span<const double> AcesoEvaluator::computing_sums(std::int32_t microbatch, 
   return sums_.emplace(key_, std::move(sums)).first->second;
 }
 
-std::unique_ptr<unified::StagePricer> AcesoEvaluator::stage_pricer(std::int32_t microbatch) {
+std::unique_ptr<StagePricer> AcesoEvaluator::stage_pricer(std::int32_t microbatch) {
   if (needs_paths(space())) {
     return std::make_unique<MixedStagePricer>(tables_, uniform_, model(), space(), microbatch,
                                               MixedStagePricer::Mode::kTimes);
@@ -217,7 +217,7 @@ std::unique_ptr<unified::StagePricer> AcesoEvaluator::stage_pricer(std::int32_t 
   return std::make_unique<AcesoStagePricer>(tables_, uniform_, model(), space(), microbatch);
 }
 
-std::unique_ptr<unified::StagePricer> AcesoEvaluator::floor_pricer(std::int32_t microbatch) {
+std::unique_ptr<StagePricer> AcesoEvaluator::floor_pricer(std::int32_t microbatch) {
   if (!needs_paths(space())) return nullptr;
   return std::make_unique<MixedStagePricer>(tables_, uniform_, model(), space(), microbatch,
                                             MixedStagePricer::Mode::kFloors);

@@ -11,11 +11,12 @@
 #include "papers/aceso/uniform_stage.hpp"
 #include "plan/lookup_key.hpp"
 #include "pricing/evaluator.hpp"
+#include "pricing/stage_pricer.hpp"
 #include "tuner/aceso_cost_model.hpp"
 
 namespace trimtab::tuner::aceso {
 
-class AcesoEvaluator final : public Evaluator {
+class AcesoEvaluator final : public Evaluator, public StagePricers {
  public:
   AcesoEvaluator(const AcesoCostModel& cost_model, const PlanSpace& space);
 
@@ -25,8 +26,9 @@ class AcesoEvaluator final : public Evaluator {
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
 
-  std::unique_ptr<unified::StagePricer> stage_pricer(std::int32_t microbatch) override;
-  std::unique_ptr<unified::StagePricer> floor_pricer(std::int32_t microbatch) override;
+  StagePricers* stage_pricers() override { return this; }
+  std::unique_ptr<StagePricer> stage_pricer(std::int32_t microbatch) override;
+  std::unique_ptr<StagePricer> floor_pricer(std::int32_t microbatch) override;
 
   // price() without the memo: every stage is derived anew. For benchmarks and tests.
   Score price_from_scratch(const Candidate& candidate);

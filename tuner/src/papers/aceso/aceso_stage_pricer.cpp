@@ -71,7 +71,7 @@ double AcesoStagePricer::floor(std::int32_t begin, std::int32_t end, std::int32_
   return least;
 }
 
-Place AcesoStagePricer::place_of(const unified::StagePlace& place) const {
+Place AcesoStagePricer::place_of(const StagePlace& place) const {
   return {place.left, tables_.inter_node_input(place.first_device),
           tables_.inter_node_output(place.first_device + place.devices)};
 }
@@ -105,7 +105,7 @@ double& AcesoStagePricer::at(Row& row, std::int32_t length, std::int32_t margin)
 }
 
 std::span<const double> AcesoStagePricer::times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                                const unified::StagePlace& stage_place) {
+                                                const StagePlace& stage_place) {
   constexpr std::int32_t kMargin = 16;
   const Place place = place_of(stage_place);
   const bool repeats = ends.back() <= repetition_.region_end[begin];
@@ -124,7 +124,7 @@ std::span<const double> AcesoStagePricer::times(std::int32_t begin, std::span<co
   return answer_;
 }
 
-CandidateStage AcesoStagePricer::stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) {
+CandidateStage AcesoStagePricer::stage(std::int32_t begin, std::int32_t end, const StagePlace& place) {
   CandidateStage stage;
   stage.end = end;
   stage.devices = place.devices;

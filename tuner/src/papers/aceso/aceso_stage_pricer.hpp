@@ -13,15 +13,15 @@
 
 namespace trimtab::tuner::aceso {
 
-class AcesoStagePricer final : public unified::StagePricer {
+class AcesoStagePricer final : public StagePricer {
  public:
   // All must outlive this.
   AcesoStagePricer(const Tables& tables, UniformStages& uniform, const Model& model, const PlanSpace& space,
                    std::int32_t microbatch);
 
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                const unified::StagePlace& place) override;
-  CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+                                const StagePlace& place) override;
+  CandidateStage stage(std::int32_t begin, std::int32_t end, const StagePlace& place) override;
   // How the stage's operators are split where they are split alike.
   [[nodiscard]] std::int32_t setting_of(const Split& split) const;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
@@ -46,7 +46,7 @@ class AcesoStagePricer final : public unified::StagePricer {
 
   [[nodiscard]] const std::vector<Option>& options(std::int32_t devices) const;
   [[nodiscard]] Best price(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
-  [[nodiscard]] Place place_of(const unified::StagePlace& place) const;
+  [[nodiscard]] Place place_of(const StagePlace& place) const;
   static double& at(Row& row, std::int32_t length, std::int32_t margin);
 
   const Tables& tables_;

@@ -74,7 +74,7 @@ double MixedStagePricer::floor(std::int32_t begin, std::int32_t end, std::int32_
   return (least[end] - least[begin]) / 1000;
 }
 
-Place MixedStagePricer::place_of(const unified::StagePlace& place) const {
+Place MixedStagePricer::place_of(const StagePlace& place) const {
   return {place.left, tables_.inter_node_input(place.first_device),
           tables_.inter_node_output(place.first_device + place.devices)};
 }
@@ -91,7 +91,7 @@ double MixedStagePricer::price(std::int32_t begin, std::int32_t end, std::int32_
 }
 
 std::span<const double> MixedStagePricer::times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                                const unified::StagePlace& place) {
+                                                const StagePlace& place) {
   if (uniform_alone_ && uniform_.allows(place.devices)) return uniform_.times(begin, ends, place);
   answer_.clear();
   for (const std::int32_t end : ends) {
@@ -105,7 +105,7 @@ std::span<const double> MixedStagePricer::times(std::int32_t begin, std::span<co
   return answer_;
 }
 
-CandidateStage MixedStagePricer::uniform_stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) {
+CandidateStage MixedStagePricer::uniform_stage(std::int32_t begin, std::int32_t end, const StagePlace& place) {
   CandidateStage stage = uniform_.stage(begin, end, place);
   if (derived_recompute_) return stage;
   const Split& split = stage.split;
@@ -120,7 +120,7 @@ CandidateStage MixedStagePricer::uniform_stage(std::int32_t begin, std::int32_t 
   return stage;
 }
 
-CandidateStage MixedStagePricer::stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) {
+CandidateStage MixedStagePricer::stage(std::int32_t begin, std::int32_t end, const StagePlace& place) {
   if (uniform_alone_ && uniform_.allows(place.devices)) return uniform_stage(begin, end, place);
   if (uniform_.allows(place.devices)) {
     const std::int32_t ends[] = {end};

@@ -13,7 +13,7 @@
 
 namespace trimtab::tuner::aceso {
 
-class MixedStagePricer final : public unified::StagePricer {
+class MixedStagePricer final : public StagePricer {
  public:
   enum class Mode : std::uint8_t { kTimes, kFloors };
 
@@ -22,10 +22,10 @@ class MixedStagePricer final : public unified::StagePricer {
                    std::int32_t microbatch, Mode mode);
 
   std::span<const double> times(std::int32_t begin, std::span<const std::int32_t> ends,
-                                const unified::StagePlace& place) override;
+                                const StagePlace& place) override;
   // Least: uniform splits alone, with the published rule's recompute.
   void use(Effort effort) override;
-  CandidateStage stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place) override;
+  CandidateStage stage(std::int32_t begin, std::int32_t end, const StagePlace& place) override;
   [[nodiscard]] double floor(std::int32_t begin, std::int32_t end, std::int32_t devices) const override;
   [[nodiscard]] bool allows(std::int32_t devices) const override;
   [[nodiscard]] double least_time() const override { return least_time_; }
@@ -36,10 +36,10 @@ class MixedStagePricer final : public unified::StagePricer {
   [[nodiscard]] MixedStages& stages_of(std::int32_t devices) const;
   [[nodiscard]] std::int32_t canonical(std::int32_t begin, std::int32_t end) const;
   [[nodiscard]] double price(std::int32_t begin, std::int32_t end, std::int32_t devices, const Place& place);
-  [[nodiscard]] Place place_of(const unified::StagePlace& place) const;
+  [[nodiscard]] Place place_of(const StagePlace& place) const;
 
   // The same stage of one split by the published rule, spelled out.
-  CandidateStage uniform_stage(std::int32_t begin, std::int32_t end, const unified::StagePlace& place);
+  CandidateStage uniform_stage(std::int32_t begin, std::int32_t end, const StagePlace& place);
 
   const Tables& tables_;
   UniformStages& uniform_stages_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "solvers/autopipe/slicer.hpp"
+#include "strategies/autopipe/autopipe.hpp"
 
 namespace trimtab::tuner::autopipe {
 
@@ -81,6 +82,10 @@ std::span<const double> AutopipeEvaluator::computing_sums(std::int32_t microbatc
     sums.push_back(microbatches * (costs.forward_sum[i] + costs.backward_sum[i]));
   }
   return sums_.emplace(key, std::move(sums)).first->second;
+}
+
+StrategyEnd AutopipeEvaluator::search(SearchRun& run, const std::optional<Candidate>& /*start*/) {
+  return autopipe::search(run, cost_model_.transfers());
 }
 
 }  // namespace trimtab::tuner::autopipe

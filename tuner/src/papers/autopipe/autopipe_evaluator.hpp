@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "native/step/native_evaluator.hpp"
+#include "search/strategy.hpp"
 #include "solvers/autopipe/recurrences.hpp"
 #include "tuner/autopipe_cost_model.hpp"
 
 namespace trimtab::tuner::autopipe {
 
-class AutopipeEvaluator final : public Evaluator {
+class AutopipeEvaluator final : public Evaluator, public OwnSearch {
  public:
   AutopipeEvaluator(const AutopipeCostModel& cost_model, const PlanSpace& space);
 
@@ -22,6 +23,9 @@ class AutopipeEvaluator final : public Evaluator {
   std::string excess_text(const Candidate& candidate) override { return stages_.excess_text(candidate); }
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
   void forget() override { stages_.forget(); }
+  OwnSearch* own_search() override { return this; }
+  [[nodiscard]] std::string_view strategy() const override { return "autopipe"; }
+  StrategyEnd search(SearchRun& run, const std::optional<Candidate>& start) override;
 
  private:
   // Sliced as the candidate says; else, where the space slices, as many microbatches as pay most, the fewest of equals.

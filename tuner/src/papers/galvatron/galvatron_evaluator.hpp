@@ -9,11 +9,12 @@
 
 #include "papers/galvatron/layered_plan.hpp"
 #include "pricing/evaluator.hpp"
+#include "search/strategy.hpp"
 #include "tuner/galvatron_cost_model.hpp"
 
 namespace trimtab::tuner::galvatron {
 
-class GalvatronEvaluator final : public Evaluator {
+class GalvatronEvaluator final : public Evaluator, public OwnSearch {
  public:
   GalvatronEvaluator(const GalvatronCostModel& cost_model, const PlanSpace& space)
       : Evaluator(cost_model, space), galvatron_(&cost_model) {}
@@ -24,7 +25,12 @@ class GalvatronEvaluator final : public Evaluator {
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
 
-  // For a strategy that prices plans which candidates cannot express: `plans` more evaluations.
+  OwnSearch* own_search() override { return this; }
+  [[nodiscard]] std::string_view strategy() const override { return "galvatron"; }
+  // galvatron_search.cpp
+  StrategyEnd search(SearchRun& run, const std::optional<Candidate>& start) override;
+
+  // For a search that prices plans which candidates cannot express: `plans` more evaluations.
   void count_plans(std::uint64_t plans) {
     while (plans-- > 0) count();
   }

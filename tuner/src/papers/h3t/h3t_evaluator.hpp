@@ -11,13 +11,14 @@
 
 #include "papers/h3t/step_inputs.hpp"
 #include "pricing/evaluator.hpp"
+#include "search/strategy.hpp"
 #include "solvers/h3t/exact_solver.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
 #include "tuner/h3t_cost_model.hpp"
 
 namespace trimtab::tuner::h3t {
 
-class H3tEvaluator final : public Evaluator {
+class H3tEvaluator final : public Evaluator, public OwnSearch {
  public:
   H3tEvaluator(const H3tCostModel& cost_model, const PlanSpace& space)
       : Evaluator(cost_model, space), cost_model_(cost_model) {}
@@ -27,6 +28,10 @@ class H3tEvaluator final : public Evaluator {
   Plan plan(const Candidate& candidate) override;
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
+  OwnSearch* own_search() override { return this; }
+  [[nodiscard]] std::string_view strategy() const override { return "h3t"; }
+  // h3t_search.cpp
+  StrategyEnd search(SearchRun& run, const std::optional<Candidate>& start) override;
 
  private:
   struct Solved {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategies/strategy_table.hpp"
+
 namespace trimtab::tuner::oases {
 
 OasesEvaluator::OasesEvaluator(const OasesCostModel& cost_model, const PlanSpace& space)
@@ -114,6 +116,10 @@ std::span<const double> OasesEvaluator::computing_sums(std::int32_t microbatch, 
     sums.push_back(sums.back() + 2 * (tables_.chain.forward[at] + tables_.chain.backward[at]));
   }
   return sums;
+}
+
+StrategyEnd OasesEvaluator::search(SearchRun& run, const std::optional<Candidate>& start) {
+  return run_oases(run, start);
 }
 
 }  // namespace trimtab::tuner::oases

@@ -8,10 +8,12 @@
 
 #include "papers/oases/tables.hpp"
 #include "pricing/evaluator.hpp"
+#include "pricing/stage_chain.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::oases {
 
-class OasesEvaluator final : public Evaluator {
+class OasesEvaluator final : public Evaluator, public OwnSearch, public StageChains {
  public:
   OasesEvaluator(const OasesCostModel& cost_model, const PlanSpace& space);
 
@@ -21,8 +23,12 @@ class OasesEvaluator final : public Evaluator {
   Plan plan(const Candidate& candidate) override;
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;
+  StageChains* stage_chains() override { return this; }
   // Exact.
   StageChain stage_chain(std::int32_t microbatch) override;
+  OwnSearch* own_search() override { return this; }
+  [[nodiscard]] std::string_view strategy() const override { return "oases"; }
+  StrategyEnd search(SearchRun& run, const std::optional<Candidate>& start) override;
 
  private:
   // Fills in choice_; false where the model prices no such candidate.

@@ -16,6 +16,7 @@
 #include "strategies/aceso/recompute_polish.hpp"
 #include "strategies/aceso/recutting.hpp"
 #include "strategies/aceso/stage_count_search.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "native/stage/recompute_choice.hpp"
+#include "plan/recompute_flags.hpp"
 #include "strategies/aceso/bottleneck.hpp"
 
 namespace trimtab::tuner {

@@ -63,7 +63,8 @@ bool Recutting::possible(const Scored& from) {
 
 void Recutting::choose_pricer(std::int32_t microbatch) {
   const auto [place, added] = pricers_.try_emplace(microbatch);
-  if (added) place->second = run_.evaluator().stage_pricer(microbatch);
+  StagePricers* const pricers = run_.evaluator().stage_pricers();
+  if (added && pricers != nullptr) place->second = pricers->stage_pricer(microbatch);
   pricer_ = place->second.get();
   if (pricer_ != nullptr && pricer_->estimates()) pricer_ = nullptr;
 }
@@ -87,8 +88,7 @@ void Recutting::price_stages(const Candidate& center) {
   const auto stages = static_cast<std::int32_t>(center.stages.size());
   Candidate probe = center;
   for (std::size_t s = 0; s < center.stages.size() && !run_.stopped(); ++s) {
-    const unified::StagePlace place{center.first_device_of(s), center.stages[s].devices,
-                                    stages - static_cast<std::int32_t>(s)};
+    const StagePlace place{center.first_device_of(s), center.stages[s].devices, stages - static_cast<std::int32_t>(s)};
     ends_.clear();
     for (std::int32_t i = 0; i < windows_[s].count; ++i) ends_.push_back(end_at(s, i));
     for (std::int32_t b = 0; b < begins(s); ++b) {
@@ -103,7 +103,7 @@ void Recutting::price_stages(const Candidate& center) {
 }
 
 void Recutting::price_stage(Candidate& probe, std::size_t s, std::int32_t begin, std::span<const std::int32_t> ends,
-                            const unified::StagePlace& place) {
+                            const StagePlace& place) {
   const auto first = std::upper_bound(ends.begin(), ends.end(), begin);
   std::vector<double>& times = times_[s];
   times.insert(times.end(), static_cast<std::size_t>(first - ends.begin()), kInfinite);
@@ -166,8 +166,7 @@ Candidate Recutting::with_cuts(const Candidate& center) {
   const auto stages = static_cast<std::int32_t>(center.stages.size());
   for (std::size_t s = 0; s < center.stages.size(); ++s) candidate.stages[s].end = end_at(s, chosen_[s]);
   for (std::size_t s = 0; s < center.stages.size() && pricer_ != nullptr; ++s) {
-    const unified::StagePlace place{center.first_device_of(s), center.stages[s].devices,
-                                    stages - static_cast<std::int32_t>(s)};
+    const StagePlace place{center.first_device_of(s), center.stages[s].devices, stages - static_cast<std::int32_t>(s)};
     candidate.stages[s] = pricer_->stage(candidate.begin_of(s), candidate.stages[s].end, place);
   }
   return candidate;

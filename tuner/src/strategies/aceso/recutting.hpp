@@ -35,7 +35,7 @@ class Recutting {
   void open_windows(const Candidate& center);
   void price_stages(const Candidate& center);
   void price_stage(Candidate& probe, std::size_t s, std::int32_t begin, std::span<const std::int32_t> ends,
-                   const unified::StagePlace& place);
+                   const StagePlace& place);
   // The least possible slowest stage.
   [[nodiscard]] double least_slowest() const;
   // The cuts with the least sum of times under a limit of each; false where there are none.
@@ -50,8 +50,8 @@ class Recutting {
   [[nodiscard]] std::int32_t begins(std::size_t s) const { return s == 0 ? 1 : windows_[s - 1].count; }
 
   SearchRun& run_;
-  std::map<std::int32_t, std::unique_ptr<unified::StagePricer>> pricers_;  // by microbatch
-  unified::StagePricer* pricer_ = nullptr;
+  std::map<std::int32_t, std::unique_ptr<StagePricer>> pricers_;  // by microbatch
+  StagePricer* pricer_ = nullptr;
   std::vector<Window> windows_;             // by stage
   std::vector<std::vector<double>> times_;  // by stage: ms, by begin and end within the windows
   std::vector<std::int32_t> chosen_;        // by stage: where it ends within its window

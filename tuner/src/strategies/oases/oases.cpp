@@ -7,8 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "pricing/stage_chain.hpp"
 #include "search/strategy.hpp"
 #include "solvers/label_setting.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -50,7 +52,8 @@ class Planner {
     for (const std::int32_t microbatch : space_.microbatches) {
       if (run_.stopped()) break;
       microbatch_ = microbatch;
-      chain_ = run_.evaluator().stage_chain(microbatch);
+      StageChains* const own = run_.evaluator().stage_chains();
+      chain_ = own != nullptr ? own->stage_chain(microbatch) : computing_chain(run_.evaluator(), microbatch);
       if (chain_.splits.empty()) continue;
       priced_ = true;
       if (chain_.exact) {

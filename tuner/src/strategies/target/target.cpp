@@ -13,6 +13,7 @@
 #include "plan/stage_splits.hpp"
 #include "schema/target.hpp"
 #include "search/strategy.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {

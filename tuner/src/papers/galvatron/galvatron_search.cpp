@@ -1,20 +1,12 @@
+#include "papers/galvatron/galvatron_evaluator.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
-#include "papers/galvatron/galvatron_evaluator.hpp"
 #include "papers/galvatron/layerwise_search.hpp"
-#include "search/strategy.hpp"
-#include "strategies/galvatron/stagewise_search.hpp"
 
-namespace trimtab::tuner {
+namespace trimtab::tuner::galvatron {
 namespace {
-
-using galvatron::GalvatronEvaluator;
-using galvatron::LayeredPlan;
-using galvatron::LayerwiseSearch;
-using galvatron::LayerwiseSpace;
-using galvatron::LayerwiseTables;
-using galvatron::Tried;
 
 bool has_level(const PlanSpace& space, ShardedLevel level) {
   return std::find(space.sharded.begin(), space.sharded.end(), level) != space.sharded.end();
@@ -64,7 +56,7 @@ SearchStep step_of(const Tried& tried, std::uint64_t evaluations) {
 // Algorithm 1's loop over batches, as advice: the batch is the job's to choose, and no plan of another one is kept.
 void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double best_ms,
                   const std::shared_ptr<LayerwiseTables>& tables) {
-  const galvatron::Formulas& formulas = evaluator.galvatron().formulas();
+  const Formulas& formulas = evaluator.galvatron().formulas();
   const Model& model = run.model();
   double best_rate = model.global_batch / best_ms;  // samples per ms
   const double own_rate = best_rate;
@@ -99,11 +91,11 @@ void advise_batch(SearchRun& run, const GalvatronEvaluator& evaluator, double be
 }
 
 // So that a message can say how much too much: everything sharded, split and recomputed.
-void consider_leanest(SearchRun& run, galvatron::Variant variant) {
+void consider_leanest(SearchRun& run, Variant variant) {
   const PlanSpace& space = run.space();
   // v1 counts microbatches in a way of its own: any size is as good as the largest.
   std::vector<std::int32_t> sizes = space.microbatches;
-  if (variant == galvatron::Variant::kV1 && !sizes.empty()) sizes = {sizes.back()};
+  if (variant == Variant::kV1 && !sizes.empty()) sizes = {sizes.back()};
   for (std::int32_t stages = 1; stages <= space.stages_max; stages *= 2) {
     if (stages < space.stages_min || space.devices % stages != 0) continue;
     std::vector<std::int32_t> ends = even_cuts(run.model(), stages);
@@ -132,9 +124,9 @@ void consider_leanest(SearchRun& run, galvatron::Variant variant) {
 }
 
 StrategyEnd search_layerwise(SearchRun& run, GalvatronEvaluator& evaluator) {
-  const galvatron::Formulas& formulas = evaluator.galvatron().formulas();
-  const galvatron::Profile& profile = formulas.profile();
-  if (!galvatron::LayerRanges::fit(profile.type_of)) {
+  const Formulas& formulas = evaluator.galvatron().formulas();
+  const Profile& profile = formulas.profile();
+  if (!LayerRanges::fit(profile.type_of)) {
     return {.stopped = "too_large",
             .refusal = "cannot tell apart the ranges of " + std::to_string(profile.type_of.size()) + " layers of " +
                        std::to_string(profile.types.size()) +
@@ -169,12 +161,9 @@ StrategyEnd search_layerwise(SearchRun& run, GalvatronEvaluator& evaluator) {
 
 }  // namespace
 
-StrategyEnd run_galvatron(SearchRun& run, const std::optional<Candidate>& start) {
+StrategyEnd GalvatronEvaluator::search(SearchRun& run, const std::optional<Candidate>& start) {
   if (start) run.consider(*start);
-  if (auto* const evaluator = dynamic_cast<GalvatronEvaluator*>(&run.evaluator())) {
-    return search_layerwise(run, *evaluator);
-  }
-  return galvatron::search_stagewise(run);
+  return search_layerwise(run, *this);
 }
 
-}  // namespace trimtab::tuner
+}  // namespace trimtab::tuner::galvatron

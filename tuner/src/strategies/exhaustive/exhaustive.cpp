@@ -12,12 +12,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "native/stage/recompute_choice.hpp"
-#include "native/stage/switch_stage.hpp"
 #include "plan/canonical.hpp"
+#include "plan/recompute_flags.hpp"
 #include "plan/switch_plan.hpp"
+#include "pricing/switch_chooser.hpp"
 #include "search/strategy.hpp"
 #include "strategies/aceso/fine_tuning.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -251,7 +252,9 @@ class Exhaustive {
   void add_switched(std::size_t s, bool leave_out_slower, std::vector<Choice>& kept) {
     const CandidateStage before = candidate_.stages[s];
     const bool halves = candidate_.sub_batches && candidate_.sub_batches->count > 1;
-    const std::optional<CandidateStage> some = halves ? std::nullopt : evaluator_.with_switches(candidate_, s);
+    SwitchChooser* const chooser = evaluator_.switch_chooser();
+    if (halves || chooser == nullptr) return;
+    const std::optional<CandidateStage> some = chooser->with_switches(candidate_, s);
     if (!some || !(some->split == before.split) || some->segments != before.segments) return;
     const std::vector<Range> layers = layers_inside(run_.model(), {candidate_.begin_of(s), before.end});
     complete_ = complete_ && layers.size() <= kSwitchedLayers;
