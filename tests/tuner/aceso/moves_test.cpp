@@ -157,7 +157,7 @@ TEST_CASE("a chain of primitives is never longer than the hops that are allowed,
   for (const int hops : {1, 3, 7}) {
     SearchOptions options;
     options.space = "aceso";
-    options.max_hops = hops;
+    options.aceso.max_hops = hops;
     const SearchOutcome outcome = run(tight_world(), options);
     REQUIRE_FALSE(outcome.result.plans.empty());
     std::uint64_t evaluations = 0;
@@ -224,7 +224,7 @@ TEST_CASE("a search over tight memory chooses inc-rc and dec-rc, and its trace s
 TEST_CASE("without heuristic 2 a seed still decides the whole search") {
   SearchOptions options;
   options.space = "all";
-  options.use_heuristic_2 = false;
+  options.aceso.use_heuristic_2 = false;
   options.max_evaluations = 3000;
   const SearchOutcome a = run(tight_world(), options);
   const SearchOutcome b = run(tight_world(), options);

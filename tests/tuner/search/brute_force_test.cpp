@@ -19,7 +19,7 @@ SearchResult run(const test::World& world, const char* strategy, const char* spa
   SearchOptions options;
   options.strategy = strategy;
   options.space = space;
-  if (!enumerates) options.enumerated_ways = 0;
+  if (!enumerates) options.unified.enumerated_ways = 0;
   return search(model, Knobs{}, options).value().result;
 }
 

@@ -114,7 +114,7 @@ TEST_CASE("a stage that no one split is measured for is no plan near the bound")
     SearchOptions options;
     options.strategy = "unified";
     options.space = "all";
-    options.enumerated_ways = 0;
+    options.unified.enumerated_ways = 0;
     INFO("seed " << seed << ", case " << i);
     const Result<SearchOutcome> found = search(model, Knobs{}, options);
     if (!found.ok()) continue;
@@ -211,7 +211,7 @@ TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate
 TEST_CASE("proofs without pricing every plan: memory, links and devices more never make the best plan slower") {
   Random random(909);
   int proven = 0, cases = 0;
-  const auto searched = [](SearchOptions& o) { o.enumerated_ways = 0; };
+  const auto searched = [](SearchOptions& o) { o.unified.enumerated_ways = 0; };
   for (int i = 0; i < 60; ++i) {
     const test::World world = test::random_world(random, {14, 4, 9});
     INFO("seed 909, case " << i);

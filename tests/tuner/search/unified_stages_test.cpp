@@ -17,7 +17,7 @@ double searched(const CostModel& model, bool stage_program, std::uint64_t evalua
   SearchOptions options;
   options.strategy = "unified";
   options.space = "all";
-  options.stage_program = stage_program;
+  options.unified.stage_program = stage_program;
   options.max_evaluations = evaluations;
   const SearchResult result = search(model, Knobs{}, options).value().result;
   return result.plans.empty() ? std::numeric_limits<double>::infinity() : result.plans[0].prediction.iteration_ms;

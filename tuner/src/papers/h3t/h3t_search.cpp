@@ -107,8 +107,8 @@ class H3tSearch {
   }
 
   StrategyEnd solve(const Problem& problem) {
-    if (run_.options().h3t_solver == "exact") return solve_exactly(problem);
-    const std::string& name = run_.options().h3t_solver;
+    if (run_.options().h3t.solver == "exact") return solve_exactly(problem);
+    const std::string& name = run_.options().h3t.solver;
     const std::optional<Solution> solution = name == "program" ? solve_by_published_program(problem, 128, stop())
                                              : name == "greedy"
                                                  ? solve_greedily(problem, stop())
@@ -141,7 +141,7 @@ class H3tSearch {
     if (uniform) consider(*uniform);
     const bool taken = consider(answer.best);
     StrategyEnd end{answer.proven ? "converged" : "too_large", answer.proven && taken, ms(answer.bound), ""};
-    if (run_.options().h3t_free_synchronization) free(problem, answer, end);
+    if (run_.options().h3t.free_synchronization) free(problem, answer, end);
     return end;
   }
 

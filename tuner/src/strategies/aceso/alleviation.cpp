@@ -46,7 +46,7 @@ void Alleviation::iterate() {
   Scored better;
   Path path;
   iteration_limit_ = run_.evaluator().evaluations() + kIterationEvaluations;
-  if (multi_hop(from_, run_.options().max_hops, better, path)) {
+  if (multi_hop(from_, run_.options().aceso.max_hops, better, path)) {
     record(from_, better, std::move(path));
     from_ = best_ = std::move(better);
     fruitless_ = 0;
@@ -63,7 +63,7 @@ void Alleviation::iterate() {
 
 bool Alleviation::multi_hop(const Scored& from, int hops_left, Scored& better, Path& path) {
   const Load load = load_of(run_.evaluator(), from.candidate);
-  const bool first = hops_left == run_.options().max_hops;
+  const bool first = hops_left == run_.options().aceso.max_hops;
   const std::size_t tried = std::min(first ? 1 + kSecondary : 1, load.ranking.size());
   for (std::size_t i = 0; i < tried; ++i) {
     if (relieve(from, load, load.ranking[i], hops_left, better, path)) return true;
@@ -130,7 +130,7 @@ std::vector<Alleviation::Hop> Alleviation::price_moves(std::vector<Move> moves) 
   std::stable_sort(hops.begin(), hops.end(), better);
   rebalance_first(hops);
   std::stable_sort(hops.begin(), hops.end(), better);
-  if (!run_.options().use_heuristic_2) shuffle(hops);
+  if (!run_.options().aceso.use_heuristic_2) shuffle(hops);
   return hops;
 }
 
@@ -153,7 +153,7 @@ void Alleviation::rebalance_first(std::vector<Hop>& hops) {
 
 std::vector<Resource> Alleviation::order_of(const Load& load, std::int32_t stage) {
   std::vector<Resource> order = load.resources(stage);
-  if (!run_.options().use_heuristic_2) shuffle(order);
+  if (!run_.options().aceso.use_heuristic_2) shuffle(order);
   return order;
 }
 

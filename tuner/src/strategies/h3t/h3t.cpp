@@ -134,7 +134,7 @@ StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& /*start*/) {
   if (!run.space().memory_switches) {
     return h3t::refuse("the space '" + run.space().name + "' has no memory switches: use --space all");
   }
-  if (run.options().h3t_solver != "exact" || run.options().h3t_free_synchronization) {
+  if (run.options().h3t.solver != "exact" || run.options().h3t.free_synchronization) {
     return h3t::refuse("under native, switches are chosen by the exact solver with synchronized segments");
   }
   h3t::SwitchSearch search(run, *chooser);

@@ -81,12 +81,12 @@ class Planner {
   }
 
   // Whether plans of the space are left out that have more degrees: nothing is proven of those.
-  [[nodiscard]] bool fewer_degrees() const { return space_.mixed_splits && run_.options().oases_degrees > 0; }
+  [[nodiscard]] bool fewer_degrees() const { return space_.mixed_splits && run_.options().oases.degrees > 0; }
 
   // The last answer is the best plan of one stage with so few degrees.
   void plan_exactly() {
     ChainAnswer answer;
-    for (const std::int32_t most : limits(run_.options().oases_degrees)) {
+    for (const std::int32_t most : limits(run_.options().oases.degrees)) {
       if (run_.stopped()) return;
       answer = solve(most);
       take(answer, most);
@@ -103,7 +103,7 @@ class Planner {
   void plan_by_budgets() {
     constexpr std::int32_t kRuns = 3;
     exact_ = false;
-    const std::int32_t most = run_.options().oases_degrees;
+    const std::int32_t most = run_.options().oases.degrees;
     for (const std::int32_t degrees : limits(most == 0 ? kRuns : most)) sweep(degrees);
   }
 
@@ -167,7 +167,7 @@ class Planner {
 
   // Runners-up, and what is left where the best plan is excluded: one operator split in another way.
   void take_neighbours(Choice choice) {
-    if (!space_.mixed_splits || run_.options().oases_degrees > 0) return;
+    if (!space_.mixed_splits || run_.options().oases.degrees > 0) return;
     for (std::int32_t& at : choice) {
       const std::int32_t kept = at;
       for (at = 0; at < static_cast<std::int32_t>(chain_.splits.size()); ++at) {

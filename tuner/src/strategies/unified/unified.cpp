@@ -116,7 +116,7 @@ class Unified {
   void solve_stages(double part) {
     const double spent = run_.spent();
     run_.limit(spent + part * (1 - spent));
-    bool better = run_.options().stage_program;
+    bool better = run_.options().unified.stage_program;
     while (better && !met() && !run_.stopped()) {
       progress_.traced("stages solved operator by operator", [&] { better = descent_.descend(); });
       if (better) climb({kRelatives, true});
@@ -162,7 +162,7 @@ class Unified {
 
   // Prices every plan where there are few.
   void enumerate() {
-    if (!unified::is_small(run_.model(), run_.space(), run_.options().enumerated_ways)) return;
+    if (!unified::is_small(run_.model(), run_.space(), run_.options().unified.enumerated_ways)) return;
     if (with_switches()) return;  // of which there are too many
     progress_.traced("every plan", [&] { all_priced_ = run_exhaustive(run_, std::nullopt).proven; });
     cut_short_ = !all_priced_;
