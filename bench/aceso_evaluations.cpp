@@ -8,9 +8,9 @@
 #include "../tests/tuner/aceso_peer.hpp"
 #include "base/random.hpp"
 #include "papers/aceso/aceso_evaluator.hpp"
+#include "papers/aceso_cost_model.hpp"
 #include "plan/plan_space.hpp"
 #include "skipping.hpp"
-#include "tuner/aceso_cost_model.hpp"
 
 using namespace trimtab;         // NOLINT
 using namespace trimtab::tuner;  // NOLINT

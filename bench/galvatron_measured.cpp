@@ -9,6 +9,7 @@
 #include <map>
 
 #include "../tests/tuner/galvatron/peer.hpp"
+#include "papers/cost_models.hpp"
 #include "papers/galvatron/layerwise_search.hpp"
 #include "plan/plan_space.hpp"
 #include "prediction_errors.hpp"

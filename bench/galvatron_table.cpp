@@ -9,6 +9,7 @@
 #include <set>
 
 #include "../tests/tuner/galvatron/peer.hpp"
+#include "papers/cost_models.hpp"
 #include "papers/galvatron/layerwise_search.hpp"
 #include "plan/plan_space.hpp"
 #include "skipping.hpp"

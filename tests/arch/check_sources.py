@@ -33,7 +33,7 @@ OWNERS = {
 EDGES = {
     "base": ["base/"],
     "schema": ["base/", "schema/", "wire/"],
-    "tuner": ["base/", "schema/", "tuner/"],
+    "tuner": ["base/", "schema/", "tuner/", "papers/"],
     "collectors/inject": ["schema/record.hpp", "trimtab/"],
     "collectors/nccl": ["schema/nccl.hpp", "schema/nccl_table.hpp", "schema/record.hpp"],
     "collectors/host": ["base/", "schema/", "host/"],
@@ -42,7 +42,7 @@ EDGES = {
     "agent": ["base/", "schema/", "wire/", "host/", "net/", "agent/"],
     "coordinator": ["base/", "schema/", "wire/", "tuner/", "net/", "coordinator/"],
 }
-OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
+OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "papers/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
 
 # clang 14 builds the fuzz targets, and CI not all of them. With g++ 12's headers it has neither std::ranges::subrange, nor what
 # returns one, nor views.
@@ -52,8 +52,8 @@ NOT_FOR_CLANG = re.compile(
 )
 CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
 
-# Floor of tuner/src -> the floors right below it. A file includes its own floor and all that lie below. Its floor is the entry of its
-# folder, else of the folder around that. Strategies and the native model do not lie on one another: none knows the other.
+# Floor of the tuner -> the floors right below it. A file includes its own floor and all that lie below. Its floor is the entry of its
+# folder in tuner/src or, of papers, in tuner; else of the folder around that. Strategies and the native model do not lie on one another: none knows the other.
 FLOORS = {
     "solvers": [],
     "plan": ["solvers"],
@@ -82,7 +82,8 @@ FLOORS = {
     "papers/oases": ["native", "strategies"],
     "papers": ["papers/aceso", "papers/autopipe", "papers/galvatron", "papers/h3t", "papers/oases"],
 }
-FLOORS_ROOT = "tuner/src"
+FLOOR_ROOTS = ["tuner/src/", "tuner/papers/"]
+PUBLIC = re.compile(r"(base|schema|tuner)/|papers/\w+\.hpp$")
 
 # Under these no folder has more source files than this.
 FEW_FILES = ["tuner/", "tests/tuner/"]
@@ -110,7 +111,7 @@ def includes(text):
 
 
 def floor_of(folder):
-    """The floor that a folder of FLOORS_ROOT lies on, None where there is no such."""
+    """The floor that a folder lies on, None where there is no such."""
     while folder not in FLOORS and "/" in folder:
         folder = folder.rpartition("/")[0]
     return folder if folder in FLOORS else None
@@ -124,18 +125,19 @@ def floors_below(floor):
 
 
 def broken_floors(name, text):
-    """What of a file of FLOORS_ROOT includes upwards. Public headers are every floor's."""
-    folder = str(pathlib.PurePath(name).parent.relative_to(FLOORS_ROOT))
+    """What a file of the tuner includes upwards. Public headers are every floor's, those of papers their own."""
+    folder = str(pathlib.PurePath(name).parent).removeprefix("tuner/").removeprefix("src/")
     floor = floor_of(folder)
     if floor is None:
-        yield f"{name}: {FLOORS_ROOT}/{folder} is no floor of FLOORS"
+        yield f"{name}: {folder} is no floor of FLOORS"
         return
     for number, header in includes(text):
-        if f'"{header}"' not in text or any(header.startswith(prefix) for prefix in EDGES["tuner"]):
+        papers = header.startswith("papers/") and not floor.startswith("papers")
+        if f'"{header}"' not in text or (PUBLIC.match(header) and not papers):
             continue
         target = floor_of(str(pathlib.PurePath(header).parent))
         if target is None:
-            yield f'{name}:{number}: "{header}": an include says the folder in {FLOORS_ROOT}'
+            yield f'{name}:{number}: "{header}": an include says the folder of its floor'
         elif target != floor and target not in floors_below(floor):
             yield f"{name}:{number}: {floor} must not include {header}: {target} does not lie below it"
 
@@ -148,7 +150,7 @@ def full_folders(names):
 
 
 def broken_rules(name, text):
-    if name.startswith(f"{FLOORS_ROOT}/"):
+    if any(name.startswith(root) for root in FLOOR_ROOTS):
         yield from broken_floors(name, text)
     for number, header in includes(text):
         for prefix, owners in OWNERS.items():

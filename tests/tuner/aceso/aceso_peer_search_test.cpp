@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "aceso_peer.hpp"
-#include "tuner/aceso_cost_model.hpp"
+#include "papers/aceso_cost_model.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT: a test's own file

@@ -1,4 +1,5 @@
 #include "worlds.hpp"
+#include "papers/cost_models.hpp"
 
 #include <utility>
 

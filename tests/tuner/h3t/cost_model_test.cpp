@@ -2,10 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include "analytic_documents.hpp"
+#include "papers/cost_models.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 #include "papers/h3t/step_inputs.hpp"
-#include "plan/switch_plan.hpp"
+#include "papers/h3t_cost_model.hpp"
 #include "solvers/h3t/exact_solver.hpp"
-#include "tuner/h3t_cost_model.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 

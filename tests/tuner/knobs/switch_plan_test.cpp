@@ -7,9 +7,9 @@
 
 #include "../world.hpp"
 #include "native/step/native_evaluator.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 #include "papers/h3t/step_inputs.hpp"
 #include "plan/candidate.hpp"
-#include "plan/switch_plan.hpp"
 #include "pricing/evaluator.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
 #include "tuner/search.hpp"

@@ -2,6 +2,7 @@
 
 #include "../gpt_world.hpp"
 #include "chains.hpp"
+#include "papers/cost_models.hpp"
 #include "papers/oases/tables.hpp"
 #include "published.hpp"
 #include "tuner/search.hpp"

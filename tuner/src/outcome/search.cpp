@@ -11,6 +11,7 @@
 #include "pricing/bounds.hpp"
 #include "schema/target.hpp"
 #include "search/strategy.hpp"
+#include "search/texts.hpp"
 #include "strategies/strategy_table.hpp"
 #include "tuner/validate.hpp"
 
@@ -53,15 +54,8 @@ Error nothing_priced(Evaluator& evaluator) {
       missing.insert(prediction.missing_costs.begin(), prediction.missing_costs.end());
     }
   }
-  constexpr std::size_t kNamed = 8;
-  std::string text = "costs: no plan can be priced, " + std::to_string(missing.size()) + " costs are missing: ";
-  std::size_t named = 0;
-  for (const std::string& name : missing) {
-    if (named++ == kNamed) break;
-    text += (named > 1 ? "; " : "") + name;
-  }
-  if (missing.size() > kNamed) text += "; ...";
-  return bad_input(text + ". Profile the model on this hardware first");
+  return bad_input("costs: no plan can be priced, " + std::to_string(missing.size()) +
+                   " costs are missing: " + first_names(missing) + ". Profile the model on this hardware first");
 }
 
 // The incumbent as it is, its own recompute included: never worse than where the search started.

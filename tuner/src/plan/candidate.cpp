@@ -1,7 +1,6 @@
 #include "plan/candidate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "plan/stage_splits.hpp"
@@ -36,11 +35,6 @@ class Hash {
   std::uint64_t hash_ = 0x9e3779b97f4a7c15U;
 };
 
-std::array<const std::vector<Range>*, 6> lists_of(const Switches& switches) {
-  return {&switches.offload_hidden,     &switches.partition_parameters, &switches.lazy_prefetch,
-          &switches.economical_forward, &switches.economical_backward,  &switches.segment_sync};
-}
-
 void mix_stage(const CandidateStage& stage, Hash& hash) {
   hash.mix(stage.end);
   hash.mix(stage.devices);
@@ -55,7 +49,7 @@ void mix_stage(const CandidateStage& stage, Hash& hash) {
   hash.mix(stage.recompute ? 1 : 0);
   if (stage.recompute) hash.mix(*stage.recompute);
   if (!stage.switches) return;
-  for (const std::vector<Range>* const ranges : lists_of(*stage.switches)) hash.mix(*ranges);
+  for (const h3t::SwitchField& field : h3t::kSwitchFields) hash.mix((*stage.switches).*field.of_plan);
 }
 
 std::vector<Range> inside(const std::vector<Range>& ranges, const Range& bounds) {

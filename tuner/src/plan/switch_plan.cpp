@@ -1,38 +1,30 @@
 #include "plan/switch_plan.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 namespace trimtab::tuner {
-namespace {
-
-constexpr std::array<std::vector<Range> Switches::*, 6> kLists{
-    &Switches::offload_hidden,     &Switches::partition_parameters, &Switches::lazy_prefetch,
-    &Switches::economical_forward, &Switches::economical_backward,  &Switches::segment_sync};
-
-}  // namespace
-
 std::optional<Switches> switches_of(const Stage& stage) {
   Switches all;
   for (const Segment& segment : stage.segments) {
     all.offload_optimizer = all.offload_optimizer || segment.switches.offload_optimizer;
-    for (const auto list : kLists) {
-      const std::vector<Range>& ranges = segment.switches.*list;
-      (all.*list).insert((all.*list).end(), ranges.begin(), ranges.end());
+    for (const h3t::SwitchField& field : h3t::kSwitchFields) {
+      const std::vector<Range>& ranges = segment.switches.*field.of_plan;
+      (all.*field.of_plan).insert((all.*field.of_plan).end(), ranges.begin(), ranges.end());
     }
   }
-  for (const auto list : kLists) all.*list = normalized(std::move(all.*list));
+  for (const h3t::SwitchField& field : h3t::kSwitchFields) {
+    all.*field.of_plan = normalized(std::move(all.*field.of_plan));
+  }
   return has_switches(all) ? std::optional(std::move(all)) : std::nullopt;
 }
 
 Switches switches_inside(const Switches& switches, const Range& operators) {
   Switches inside;
   inside.offload_optimizer = switches.offload_optimizer;
-  for (const auto list : kLists) {
-    for (const Range& range : switches.*list) {
+  for (const h3t::SwitchField& field : h3t::kSwitchFields) {
+    for (const Range& range : switches.*field.of_plan) {
       const Range clipped{std::max(range.begin, operators.begin), std::min(range.end, operators.end)};
-      if (clipped.begin < clipped.end) (inside.*list).push_back(clipped);
+      if (clipped.begin < clipped.end) (inside.*field.of_plan).push_back(clipped);
     }
   }
   return inside;
@@ -50,22 +42,6 @@ std::vector<Range> layers_inside(const Model& model, const Range& operators) {
 namespace h3t {
 namespace {
 
-struct Field {
-  const char* name;
-  bool LayerSwitches::*of_layer;
-  std::vector<Range> Switches::*of_plan;
-};
-
-// `recompute` is a field of the segment itself.
-constexpr std::array<Field, 6> kFields{{
-    {"partition_parameters", &LayerSwitches::partition_parameters, &Switches::partition_parameters},
-    {"lazy_prefetch", &LayerSwitches::lazy_prefetch, &Switches::lazy_prefetch},
-    {"offload_hidden", &LayerSwitches::offload_hidden, &Switches::offload_hidden},
-    {"economical_forward", &LayerSwitches::economical_forward, &Switches::economical_forward},
-    {"economical_backward", &LayerSwitches::economical_backward, &Switches::economical_backward},
-    {"segment_sync", &LayerSwitches::segment_sync, &Switches::segment_sync},
-}};
-
 std::vector<Range> ranges_of(const std::vector<Range>& layers, const Switching& switches,
                              bool LayerSwitches::*of_layer) {
   std::vector<Range> ranges;
@@ -75,7 +51,8 @@ std::vector<Range> ranges_of(const std::vector<Range>& layers, const Switching& 
   return normalized(std::move(ranges));
 }
 
-// How many of the layer's operators lie in the ranges.
+}  // namespace
+
 std::int32_t covered(const std::vector<Range>& ranges, const Range& layer) {
   std::int32_t count = 0;
   for (const Range& range : ranges) {
@@ -84,58 +61,9 @@ std::int32_t covered(const std::vector<Range>& ranges, const Range& layer) {
   return count;
 }
 
-void name_cut_layers(const std::vector<Range>& ranges, const std::string& field, const std::vector<Range>& layers,
-                     std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::int32_t count = covered(ranges, layers[i]);
-    if (count == 0 || count == layers[i].size()) continue;
-    names.push_back(field + ": a switch holds for whole layers, layer " + std::to_string(i) + " is operators " +
-                    std::to_string(layers[i].begin) + " to " + std::to_string(layers[i].end - 1));
-  }
-}
-
-void name_schedule(const Plan& plan, std::vector<std::string>& names) {
-  const Schedule& schedule = plan.schedule;
-  if (plan.microbatches() != 1) {
-    names.push_back("microbatch: h3t prices one microbatch a step, " + std::to_string(plan.global_batch) +
-                    " samples; found " + std::to_string(plan.microbatch));
-  }
-  if (schedule.kind != ScheduleKind::k1F1B) names.emplace_back("schedule.kind (only 1f1b is priced)");
-  if (schedule.sliced_microbatches > 0) names.emplace_back("schedule.sliced_microbatches");
-  if (schedule.sub_batches > 1) names.emplace_back("schedule.sub_batches");
-  if (schedule.cross_pass) names.emplace_back("schedule.cross_pass");
-  if (schedule.recompute_after_communication) names.emplace_back("schedule.recompute_after_communication");
-}
-
-void name_segment(const Segment& segment, const std::vector<Range>& layers, std::vector<std::string>& names) {
-  const std::string at = "stages[0].segments[0].";
-  if (segment.tp > 1) names.push_back(at + "tp: h3t prices replicas of one rank each");
-  if (segment.cp > 1) names.push_back(at + "cp");
-  if (!segment.alternate_dimension.empty()) names.push_back(at + "alternate_dimension");
-  const ShardedLevel level = segment.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-  if (segment.sharded != level) {
-    names.push_back(at + "sharded: h3t prices 'gradients', and parameters by switches.partition_parameters");
-  }
-  if (segment.sharded_degree != 0 && segment.sharded_degree != segment.dp) names.push_back(at + "sharded_degree");
-  if (!segment.switches.offload_optimizer) {
-    names.push_back(at + "switches.offload_optimizer: h3t prices an optimizer on the host alone");
-  }
-  name_cut_layers(segment.recompute, at + "recompute", layers, names);
-  for (const Field& field : kFields) {
-    name_cut_layers(segment.switches.*field.of_plan, at + "switches." + field.name, layers, names);
-  }
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const bool alone =
-        covered(segment.switches.offload_hidden, layers[i]) > 0 && covered(segment.recompute, layers[i]) == 0;
-    if (alone) names.push_back(at + "switches.offload_hidden: layer " + std::to_string(i) + " needs recompute too");
-  }
-}
-
-}  // namespace
-
 Switches plan_switches(const std::vector<Range>& layers, const Switching& switches) {
   Switches of;
-  for (const Field& field : kFields) of.*field.of_plan = ranges_of(layers, switches, field.of_layer);
+  for (const SwitchField& field : kSwitchFields) of.*field.of_plan = ranges_of(layers, switches, field.of_layer);
   of.offload_optimizer = true;
   return of;
 }
@@ -144,48 +72,15 @@ std::vector<Range> rematerialized(const std::vector<Range>& layers, const Switch
   return ranges_of(layers, switches, &LayerSwitches::rematerialize);
 }
 
-Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>& layers, const Switching& switches) {
-  Segment segment;
-  segment.operators = {0, static_cast<std::int32_t>(model.operators.size())};
-  segment.dp = devices;
-  segment.sharded = devices > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone;
-  segment.recompute = rematerialized(layers, switches);
-  segment.switches = plan_switches(layers, switches);
-  Stage stage;
-  stage.devices.resize(static_cast<std::size_t>(devices));
-  std::iota(stage.devices.begin(), stage.devices.end(), 0);
-  stage.segments.push_back(std::move(segment));
-  Plan plan;
-  plan.model = model.name;
-  plan.global_batch = plan.microbatch = model.global_batch;
-  plan.stages.push_back(std::move(stage));
-  return plan;
-}
-
 Switching switching_of(const Switches& switches, const std::vector<Range>& recompute,
                        const std::vector<Range>& layers) {
   Switching of(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     of[i].rematerialize = covered(recompute, layers[i]) > 0;
-    for (const Field& field : kFields) of[i].*field.of_layer = covered(switches.*field.of_plan, layers[i]) > 0;
+    for (const SwitchField& field : kSwitchFields)
+      of[i].*field.of_layer = covered(switches.*field.of_plan, layers[i]) > 0;
   }
   return of;
-}
-
-Switching switching_of(const Plan& plan, const std::vector<Range>& layers) {
-  const Segment& segment = plan.stages.front().segments.front();
-  return switching_of(segment.switches, segment.recompute, layers);
-}
-
-std::vector<std::string> unpriced(const Plan& plan, const std::vector<Range>& layers) {
-  std::vector<std::string> names;
-  name_schedule(plan, names);
-  if (plan.stages.size() != 1 || plan.stages.front().segments.size() != 1) {
-    names.emplace_back("stages: h3t prices one stage of one segment over all devices");
-    return names;
-  }
-  name_segment(plan.stages.front().segments.front(), layers, names);
-  return names;
 }
 
 }  // namespace h3t

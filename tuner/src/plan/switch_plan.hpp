@@ -3,8 +3,9 @@
 // Memory switches (H3T, Wang et al. 2023) in a plan: of a stage, and between those of layers and ranges of operators.
 // Pure.
 
+#include <array>
+#include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "schema/model.hpp"
@@ -30,22 +31,31 @@ namespace trimtab::tuner {
 
 namespace h3t {
 
-// One stage of all replicas, gradients sharded (where there is more than one), the optimizer on the host.
-[[nodiscard]] Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>& layers,
-                           const Switching& switches);
+// A switch of a layer beside its ranges in a plan. `recompute` is a field of the segment itself.
+struct SwitchField {
+  const char* name;
+  bool LayerSwitches::*of_layer;
+  std::vector<Range> Switches::*of_plan;
+};
+inline constexpr std::array<SwitchField, 6> kSwitchFields{{
+    {"partition_parameters", &LayerSwitches::partition_parameters, &Switches::partition_parameters},
+    {"lazy_prefetch", &LayerSwitches::lazy_prefetch, &Switches::lazy_prefetch},
+    {"offload_hidden", &LayerSwitches::offload_hidden, &Switches::offload_hidden},
+    {"economical_forward", &LayerSwitches::economical_forward, &Switches::economical_forward},
+    {"economical_backward", &LayerSwitches::economical_backward, &Switches::economical_backward},
+    {"segment_sync", &LayerSwitches::segment_sync, &Switches::segment_sync},
+}};
 
-// The same of some layers' operators: the switches of a segment, and what it recomputes.
+// How many of the layer's operators lie in the ranges.
+[[nodiscard]] std::int32_t covered(const std::vector<Range>& ranges, const Range& layer);
+
+// Of some layers' operators: the switches of a segment, and what it recomputes.
 [[nodiscard]] Switches plan_switches(const std::vector<Range>& layers, const Switching& switches);
 [[nodiscard]] std::vector<Range> rematerialized(const std::vector<Range>& layers, const Switching& switches);
 
 // What those say of each layer.
 [[nodiscard]] Switching switching_of(const Switches& switches, const std::vector<Range>& recompute,
                                      const std::vector<Range>& layers);
-// REQUIRES: unpriced(plan) is empty.
-[[nodiscard]] Switching switching_of(const Plan& plan, const std::vector<Range>& layers);
-
-// What of the plan H3T's model does not price, each by its place and name with what it needs.
-[[nodiscard]] std::vector<std::string> unpriced(const Plan& plan, const std::vector<Range>& layers);
 
 }  // namespace h3t
 }  // namespace trimtab::tuner

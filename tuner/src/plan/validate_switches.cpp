@@ -7,18 +7,10 @@
 namespace trimtab::tuner {
 namespace {
 
-std::int32_t covered(const std::vector<Range>& ranges, const Range& layer) {
-  std::int32_t count = 0;
-  for (const Range& range : ranges) {
-    count += std::max(0, std::min(range.end, layer.end) - std::max(range.begin, layer.begin));
-  }
-  return count;
-}
-
 void check_whole_layers(const std::vector<Range>& ranges, const std::vector<Range>& layers, const std::string& where,
                         Rules& rules) {
   for (const Range& layer : layers) {
-    const std::int32_t count = covered(ranges, layer);
+    const std::int32_t count = h3t::covered(ranges, layer);
     if (count == 0 || count == layer.size()) continue;
     rules.broken(where + ": holds for whole layers where memory switches are on, found a part of operators " +
                  std::to_string(layer.begin) + " to " + std::to_string(layer.end - 1));
@@ -56,7 +48,7 @@ void check_switched(const Plan& plan, const Model& model, std::size_t s, std::si
   check_whole_layers(switches.economical_backward, layers, where + ".switches.economical_backward", rules);
   check_whole_layers(switches.segment_sync, layers, where + ".switches.segment_sync", rules);
   for (const Range& layer : layers) {
-    if (covered(switches.offload_hidden, layer) == 0 || covered(segment.recompute, layer) > 0) continue;
+    if (h3t::covered(switches.offload_hidden, layer) == 0 || h3t::covered(segment.recompute, layer) > 0) continue;
     rules.broken(where + ".switches.offload_hidden: needs recompute of " + operator_text(model, layer.begin) + " too");
     return;
   }

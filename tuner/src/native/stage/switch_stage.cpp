@@ -24,13 +24,8 @@ bool lists(const std::vector<Range>& ranges, std::int32_t i) {
 
 h3t::LayerSwitches switches_of(const Switches& switches, bool recomputed, std::int32_t first) {
   h3t::LayerSwitches of;
-  of.partition_parameters = lists(switches.partition_parameters, first);
-  of.lazy_prefetch = lists(switches.lazy_prefetch, first);
   of.rematerialize = recomputed;
-  of.offload_hidden = lists(switches.offload_hidden, first);
-  of.economical_forward = lists(switches.economical_forward, first);
-  of.economical_backward = lists(switches.economical_backward, first);
-  of.segment_sync = lists(switches.segment_sync, first);
+  for (const h3t::SwitchField& field : h3t::kSwitchFields) of.*field.of_layer = lists(switches.*field.of_plan, first);
   return of;
 }
 

@@ -46,12 +46,7 @@ void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where
   if (of.recompute) append(*of.recompute, key);
   if (!of.switches) return;
   key.push_back(kSwitched);
-  const Switches& switches = *of.switches;
-  for (const auto* const ranges :
-       {&switches.offload_hidden, &switches.partition_parameters, &switches.lazy_prefetch, &switches.economical_forward,
-        &switches.economical_backward, &switches.segment_sync}) {
-    append(*ranges, key);
-  }
+  for (const h3t::SwitchField& field : h3t::kSwitchFields) append((*of.switches).*field.of_plan, key);
 }
 
 std::int32_t code_of(const SubBatches& of) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "search/strategy.hpp"
+#include "search/texts.hpp"
 #include "solvers/autopipe/planner.hpp"
 #include "strategies/autopipe/shape_blocks.hpp"
 #include "strategies/strategy_table.hpp"
@@ -36,12 +37,6 @@ struct Planning {
   std::unique_ptr<Partitions> partitions;  // none: nothing to plan
   PartitionPlan plan;
 };
-
-std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
-  return text;
-}
 
 class Autopipe {
  public:

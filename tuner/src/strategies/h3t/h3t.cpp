@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "plan/switch_plan.hpp"
 #include "pricing/switch_chooser.hpp"
+#include "search/texts.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
@@ -20,14 +21,7 @@ class SwitchSearch {
   // What of it is missing where nothing with switches could be priced.
   [[nodiscard]] std::string refusal() const {
     if (priced_ || missing_.empty()) return "";
-    constexpr std::size_t kNamed = 8;
-    std::string text = std::to_string(missing_.size()) + " costs are missing for memory switches: ";
-    std::size_t named = 0;
-    for (const std::string& name : missing_) {
-      if (named++ == kNamed) return text + "; ...";
-      text += (named > 1 ? "; " : "") + name;
-    }
-    return text;
+    return std::to_string(missing_.size()) + " costs are missing for memory switches: " + first_names(missing_);
   }
 
   void run() {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "native/costs/tables.hpp"
-#include "plan/switch_plan.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {

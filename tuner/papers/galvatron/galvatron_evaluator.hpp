@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "papers/galvatron/layered_plan.hpp"
+#include "papers/galvatron_cost_model.hpp"
 #include "pricing/evaluator.hpp"
 #include "search/strategy.hpp"
-#include "tuner/galvatron_cost_model.hpp"
 
 namespace trimtab::tuner::galvatron {
 

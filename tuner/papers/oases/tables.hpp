@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "papers/oases/chain.hpp"
+#include "papers/oases_cost_model.hpp"
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "tuner/oases_cost_model.hpp"
 
 namespace trimtab::tuner::oases {
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "native/stage/layer_sums.hpp"
+#include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {
@@ -120,13 +121,7 @@ class Inputs {
 }  // namespace
 
 std::vector<Range> layers_of(const Model& model) {
-  std::vector<Range> layers;
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(model.operators.size()); ++i) {
-    const bool continues = i > 0 && model.operators[i].layer == model.operators[i - 1].layer;
-    if (!continues) layers.push_back({i, i});
-    layers.back().end = i + 1;
-  }
-  return layers;
+  return layers_inside(model, {0, static_cast<std::int32_t>(model.operators.size())});
 }
 
 StepInputs step_inputs(const CostTable& table, std::int32_t devices) {

@@ -1,14 +1,15 @@
+#include "papers/cost_models.hpp"
+
 #include <utility>
 
+#include "papers/aceso_cost_model.hpp"
+#include "papers/autopipe_cost_model.hpp"
 #include "papers/galvatron/formulas.hpp"
+#include "papers/galvatron_cost_model.hpp"
+#include "papers/h3t_cost_model.hpp"
+#include "papers/oases_cost_model.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
-#include "tuner/aceso_cost_model.hpp"
-#include "tuner/autopipe_cost_model.hpp"
 #include "tuner/cost_choice.hpp"
-#include "tuner/cost_model.hpp"
-#include "tuner/galvatron_cost_model.hpp"
-#include "tuner/h3t_cost_model.hpp"
-#include "tuner/oases_cost_model.hpp"
 
 namespace trimtab::tuner {
 namespace {

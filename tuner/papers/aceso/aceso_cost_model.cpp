@@ -1,4 +1,4 @@
-#include "tuner/aceso_cost_model.hpp"
+#include "papers/aceso_cost_model.hpp"
 
 #include <algorithm>
 #include <cmath>

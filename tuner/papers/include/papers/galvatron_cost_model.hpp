@@ -2,7 +2,7 @@
 
 // Galvatron's published performance models (Wang, Jiang, Miao, Fu et al., PVLDB 2022 and TKDE 2024): `galvatron:v1` and
 // `galvatron:v2`, its two published programs with their quirks, and `galvatron:paper`, the equations. A layer takes one
-// of the strategies of a decision tree; tuner/src/papers/galvatron/formulas.hpp says what each version prices. They
+// of the strategies of a decision tree; tuner/papers/galvatron/formulas.hpp says what each version prices. They
 // refuse plans that set what they do not price. Immutable; any thread.
 
 #include <memory>

@@ -37,7 +37,6 @@ class UniformStages {
   explicit UniformStages(const Tables& tables);
 
   // Whether tables serve this model; price() walks over the operators otherwise.
-  [[nodiscard]] bool tabulated() const { return tabulated_ && aligned_; }
   // REQUIRES: stage.setting >= 0 and begin < end.
   [[nodiscard]] UniformPrice price(const UniformStage& stage);
   // Where the model's stages come again.

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "papers/h3t/step_inputs.hpp"
+#include "papers/h3t_cost_model.hpp"
 #include "pricing/evaluator.hpp"
 #include "search/strategy.hpp"
 #include "solvers/h3t/exact_solver.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
-#include "tuner/h3t_cost_model.hpp"
 
 namespace trimtab::tuner::h3t {
 

@@ -1,4 +1,4 @@
-#include "tuner/galvatron_cost_model.hpp"
+#include "papers/galvatron_cost_model.hpp"
 
 #include <algorithm>
 #include <cmath>

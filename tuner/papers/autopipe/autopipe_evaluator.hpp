@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "native/step/native_evaluator.hpp"
+#include "papers/autopipe_cost_model.hpp"
 #include "search/strategy.hpp"
 #include "solvers/autopipe/recurrences.hpp"
-#include "tuner/autopipe_cost_model.hpp"
 
 namespace trimtab::tuner::autopipe {
 

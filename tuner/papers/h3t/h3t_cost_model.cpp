@@ -1,12 +1,12 @@
-#include "tuner/h3t_cost_model.hpp"
+#include "papers/h3t_cost_model.hpp"
 
 #include <algorithm>
 
 #include "base/units.hpp"
 #include "papers/h3t/device_limits.hpp"
 #include "papers/h3t/h3t_evaluator.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 #include "papers/h3t/step_inputs.hpp"
-#include "plan/switch_plan.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
 
 namespace trimtab::tuner {

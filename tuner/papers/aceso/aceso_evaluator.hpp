@@ -9,10 +9,10 @@
 
 #include "papers/aceso/stage_memo.hpp"
 #include "papers/aceso/uniform_stage.hpp"
+#include "papers/aceso_cost_model.hpp"
 #include "plan/lookup_key.hpp"
 #include "pricing/evaluator.hpp"
 #include "pricing/stage_pricer.hpp"
-#include "tuner/aceso_cost_model.hpp"
 
 namespace trimtab::tuner::aceso {
 

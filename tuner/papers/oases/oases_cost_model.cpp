@@ -1,4 +1,4 @@
-#include "tuner/oases_cost_model.hpp"
+#include "papers/oases_cost_model.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tuner/autopipe_cost_model.hpp"
+#include "papers/autopipe_cost_model.hpp"
 
 #include <algorithm>
 #include <utility>

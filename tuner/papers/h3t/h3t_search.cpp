@@ -4,15 +4,15 @@
 #include "papers/h3t/h3t_evaluator.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "papers/h3t/free_synchronization.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 #include "papers/h3t/published_solvers.hpp"
 #include "papers/h3t/step_inputs.hpp"
-#include "plan/switch_plan.hpp"
+#include "papers/h3t_cost_model.hpp"
+#include "search/texts.hpp"
 #include "solvers/h3t/exact_solver.hpp"
-#include "tuner/h3t_cost_model.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {
@@ -21,12 +21,6 @@ constexpr double kMsPerTick = 1e-6;
 
 double ms(Ticks ticks) {
   return static_cast<double>(ticks) * kMsPerTick;
-}
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", share * 100);
-  return text;
 }
 
 class H3tSearch {
@@ -74,14 +68,7 @@ class H3tSearch {
   }
 
   [[nodiscard]] std::string missing_text() const {
-    constexpr std::size_t kNamed = 8;
-    std::string text = std::to_string(inputs_.missing.size()) + " costs are missing: ";
-    std::size_t named = 0;
-    for (const std::string& name : inputs_.missing) {
-      if (named++ == kNamed) return text + "; ...";
-      text += (named > 1 ? "; " : "") + name;
-    }
-    return text;
+    return std::to_string(inputs_.missing.size()) + " costs are missing: " + first_names(inputs_.missing);
   }
 
   bool consider(const Solution& solution) {
@@ -147,7 +134,7 @@ class H3tSearch {
 
   [[nodiscard]] static std::string pass_text(const ExactPass& pass) {
     const auto best = static_cast<double>(pass.best);
-    const std::string gap = percent(best > 0 ? static_cast<double>(pass.best - pass.bound) / best : 0);
+    const std::string gap = percent_text(best > 0 ? static_cast<double>(pass.best - pass.bound) / best : 0);
     if (pass.width == 0) return "relaxed memory limits; within " + gap + " of the bound";
     return std::to_string(pass.labels) + " labels, at most " + std::to_string(pass.width) + " a boundary; within " +
            gap + " of the bound";
