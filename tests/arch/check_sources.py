@@ -15,7 +15,7 @@ OWNERS = {
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
-    "nlohmann/": ["schema/src", "net/src/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
+    "nlohmann/": ["schema/src", "net/src/metrics/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
     "spdlog/": ["agent/", "coordinator/", "cli/", "tests/"],
     "CLI/": ["agent/", "coordinator/", "cli/", "bench/", "tests/"],
