@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "ring_reader.hpp"
+#include "records/ring_reader.hpp"
 
 #ifdef __x86_64__
 #include <x86intrin.h>

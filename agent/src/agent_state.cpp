@@ -7,14 +7,14 @@
 #include <iterator>
 #include <utility>
 
-#include "activity_report.hpp"
-#include "child_process.hpp"
-#include "collective_message.hpp"
-#include "gpu_probe.hpp"
+#include "costs/collective_message.hpp"
 #include "host/process_facts.hpp"
-#include "host_metrics.hpp"
 #include "net/tokens.hpp"
-#include "rank_end.hpp"
+#include "node/host_metrics.hpp"
+#include "probes/gpu_probe.hpp"
+#include "processes/child_process.hpp"
+#include "ranks/rank_end.hpp"
+#include "records/activity_report.hpp"
 
 namespace trimtab::agent {
 

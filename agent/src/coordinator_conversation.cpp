@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "hello_facts.hpp"
-#include "printable_text.hpp"
+#include "commands/scratch.hpp"
+#include "node/hello_facts.hpp"
+#include "processes/printable_text.hpp"
 #include "schema/frame_bounds.hpp"
 #include "schema/protocol_version.hpp"
-#include "scratch.hpp"
 
 #ifndef TRIMTAB_RELEASE
 #define TRIMTAB_RELEASE "unknown"

@@ -10,15 +10,15 @@
 #include <functional>
 #include <utility>
 
-#include "access.hpp"
-#include "agents.hpp"
-#include "api.hpp"
-#include "job_table.hpp"
-#include "metrics.hpp"
+#include "agents/agents.hpp"
+#include "api/access.hpp"
+#include "api/api.hpp"
+#include "api/metrics.hpp"
+#include "jobs/job_table.hpp"
+#include "jobs/retention.hpp"
 #include "net/certificate_ends.hpp"
 #include "net/certificates.hpp"
 #include "net/server.hpp"
-#include "retention.hpp"
 #include "schema/state_directory.hpp"
 #include "schema/wire_log.hpp"
 #include "services.hpp"

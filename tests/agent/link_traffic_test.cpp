@@ -18,7 +18,7 @@
 #include <deque>
 #include <thread>
 
-#include "hardware_probe.hpp"
+#include "probes/hardware_probe.hpp"
 #include "run_loop.hpp"
 
 using namespace trimtab;

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "activity_report.hpp"
-#include "collective_message.hpp"
+#include "costs/collective_message.hpp"
 #include "measurement_counts.hpp"
-#include "rank_end.hpp"
+#include "ranks/rank_end.hpp"
+#include "records/activity_report.hpp"
 #include "seeded_runs.hpp"
 #include "simulated_probes.hpp"
 #include "simulated_programs.hpp"

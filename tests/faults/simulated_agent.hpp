@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "agent_database.hpp"
-#include "command_runner.hpp"
+#include "commands/command_runner.hpp"
+#include "commands/job_retention.hpp"
 #include "coordinator_conversation.hpp"
-#include "cost_store.hpp"
-#include "hardware_probe.hpp"
-#include "job_retention.hpp"
+#include "costs/cost_store.hpp"
 #include "machine.hpp"
-#include "rank_sessions.hpp"
+#include "probes/hardware_probe.hpp"
+#include "ranks/rank_sessions.hpp"
+#include "records/trace_recorder.hpp"
 #include "simulated_collectives.hpp"
 #include "simulated_network.hpp"
 #include "simulated_ranks.hpp"
-#include "trace_recorder.hpp"
 
 namespace trimtab::test {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "amount.hpp"
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 
 namespace trimtab {
 
