@@ -53,9 +53,9 @@ struct Agent::Implementation {
   // The agent's own, read anew; empty where there is none.
   [[nodiscard]] std::string token();
 
-  [[nodiscard]] CoordinatorConversation::Parts conversation_parts();
+  [[nodiscard]] CoordinatorConversation::Surroundings conversation_surroundings();
   [[nodiscard]] CoordinatorPort coordinator_port();
-  [[nodiscard]] HardwareProbe::Parts probe_parts();
+  [[nodiscard]] HardwareProbe::Surroundings probe_surroundings();
 
   // Measurements.
   void drain();
@@ -80,8 +80,9 @@ struct Agent::Implementation {
   // What the machine's users may read where `names_jobs` is false.
   [[nodiscard]] std::string page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
+  void append_links(std::vector<net::Metric>& all) const;
+  void append_process(std::vector<net::Metric>& all) const;
   [[nodiscard]] Bytes database_bytes() const;
-  void add_budget_metrics(std::vector<net::Metric>& all) const;
 
   net::EventLoop& loop;
   Configuration configuration;

@@ -37,7 +37,7 @@ struct CoordinatorPort {
 class CoordinatorConversation final {
  public:
   // All must outlive it.
-  struct Parts {
+  struct Surroundings {
     const Configuration& configuration;
     const std::string& fingerprint_json;  // of the node, as it is now
     Bytes memory = 0;                     // of a device
@@ -54,7 +54,8 @@ class CoordinatorConversation final {
     std::function<bool()> kill_switch;    // it is thrown
     std::function<std::uint64_t()> seed;  // of a new instance's name
   };
-  CoordinatorConversation(Parts parts, CoordinatorPort port) : parts_(std::move(parts)), port_(std::move(port)) {}
+  CoordinatorConversation(Surroundings surroundings, CoordinatorPort port)
+      : surroundings_(std::move(surroundings)), port_(std::move(port)) {}
 
   // Of the link.
   void opened();
@@ -93,7 +94,7 @@ class CoordinatorConversation final {
   [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
   void renew_instance();
 
-  Parts parts_;
+  Surroundings surroundings_;
   CoordinatorPort port_;
   bool welcome_ = false;
   bool stopping_ = false;

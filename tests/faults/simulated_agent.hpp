@@ -96,8 +96,8 @@ class SimulatedAgent {
   [[nodiscard]] bool connected() const { return life_ && life_->conversation.connected(); }
   // Work of this life that comes later.
   [[nodiscard]] std::function<void(const std::function<void()>&)> later();
-  [[nodiscard]] agent::CommandRunner::Parts runner_parts(Life& life);
-  [[nodiscard]] agent::HardwareProbe::Parts probe_parts(Life& life);
+  [[nodiscard]] agent::CommandRunner::Surroundings runner_surroundings(Life& life);
+  [[nodiscard]] agent::HardwareProbe::Surroundings probe_surroundings(Life& life);
   [[nodiscard]] agent::CoordinatorPort port();
   void copy_or_set_back();
   void connect();

@@ -18,7 +18,7 @@ void CommandRunner::remember(const wire::Launch& launch, const Job& job) {
     in_trial_.erase(job.name);
   }
   if (!launch.variant().empty()) return;
-  const Status kept = keep_launch(Scratch(parts_.state, job.name, ""), launch);
+  const Status kept = keep_launch(Scratch(surroundings_.state, job.name, ""), launch);
   if (!kept.ok()) {
     spdlog::warn("a thrown kill switch could not bring job {} back to its plan with no coordinator: {}", job.name,
                  kept.error().message);
@@ -27,7 +27,7 @@ void CommandRunner::remember(const wire::Launch& launch, const Job& job) {
 
 void CommandRunner::bring_back() {
   std::set<std::string> jobs = in_trial_;
-  for (const LedgerRank& rank : parts_.ranks.all()) {
+  for (const LedgerRank& rank : surroundings_.ranks.all()) {
     if (!rank.ended && rank.id.variant == kTrialVariant) jobs.insert(rank.id.job);
   }
   for (const std::string& job : jobs) bring_back(job);
@@ -36,10 +36,10 @@ void CommandRunner::bring_back() {
 void CommandRunner::bring_back(const std::string& job) {
   if (!bringing_back_.insert(job).second) return;
   std::uint64_t latest = 0;
-  for (const LedgerRank& rank : parts_.ranks.all()) {
+  for (const LedgerRank& rank : surroundings_.ranks.all()) {
     if (rank.id.job == job) latest = std::max(latest, rank.launch);
   }
-  const auto kept = kept_launch(Scratch(parts_.state, job, ""), latest + 1);
+  const auto kept = kept_launch(Scratch(surroundings_.state, job, ""), latest + 1);
   if (!kept.ok()) {
     return spdlog::error("the kill switch is thrown, and job {} cannot be brought back to the plan that it keeps: {}",
                          job, kept.error().message);
@@ -48,7 +48,7 @@ void CommandRunner::bring_back(const std::string& job) {
       "the kill switch is thrown and no coordinator is there: the trial of job {} ends here, and the job goes "
       "on with the plan that it keeps, as launch {}",
       job, latest + 1);
-  parts_.ranks.end(job, std::string(kTrialVariant), 0, parts_.kill_grace, [this, job, launch = *kept] {
+  surroundings_.ranks.end(job, std::string(kTrialVariant), 0, surroundings_.kill_grace, [this, job, launch = *kept] {
     if (!bringing_back_.contains(job)) return;
     if (const Status begun = brought_back(launch); !begun.ok()) {
       spdlog::error("job {} could not be brought back to the plan that it keeps: {}", job, begun.error().message);
@@ -58,7 +58,7 @@ void CommandRunner::bring_back(const std::string& job) {
 
 Status CommandRunner::brought_back(const wire::Launch& launch) {
   TRIMTAB_TRY(const Job job, parse_job(launch.job_json(), "the kept launch's job"));
-  const Scratch scratch(parts_.state, job.name, "");
+  const Scratch scratch(surroundings_.state, job.name, "");
   TRIMTAB_TRY_STATUS(scratch.create());
   TRIMTAB_TRY_STATUS(write_file(scratch.plan(launch.epoch()), launch.plan_json()));
   TRIMTAB_TRY_STATUS(start_launch(launch, job));

@@ -127,15 +127,17 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
 
 }  // namespace
 
-CommandRunner::CommandRunner(Parts parts, CommandLedger ledger) : parts_(std::move(parts)), ledger_(ledger) {
-  if (!parts_.programs) parts_.programs = system_job_programs(parts_.loop, parts_.environment);
+CommandRunner::CommandRunner(Surroundings surroundings, CommandLedger ledger)
+    : surroundings_(std::move(surroundings)), ledger_(ledger) {
+  if (!surroundings_.programs)
+    surroundings_.programs = system_job_programs(surroundings_.loop, surroundings_.environment);
 }
 
 Status CommandRunner::serve(const std::string& coordinator) {
   TRIMTAB_TRY(const bool is_another, ledger_.serve(coordinator));
   if (!is_another) return {};
   unrecorded_.clear();
-  parts_.ranks.forget_ended();
+  surroundings_.ranks.forget_ended();
   return {};
 }
 
@@ -175,7 +177,7 @@ Status CommandRunner::describe(const wire::Command& command) {
     described(name, answer);
     finish(id, answer);
   };
-  TRIMTAB_TRY(running_[command.id()].work, parts_.programs->describe(job, std::move(callbacks_of)));
+  TRIMTAB_TRY(running_[command.id()].work, surroundings_.programs->describe(job, std::move(callbacks_of)));
   return {};
 }
 
@@ -183,7 +185,7 @@ Status CommandRunner::describe(const wire::Command& command) {
 // ranges.
 void CommandRunner::described(const std::string& job, const CommandReply& answer) {
   if (!answer.ok) return;
-  const auto remembered = parts_.jobs.remember_model(job, answer.output);
+  const auto remembered = surroundings_.jobs.remember_model(job, answer.output);
   if (!remembered.ok()) spdlog::warn("{}", remembered.error().message);
 }
 
@@ -191,26 +193,27 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   const auto& asked = command.benchmark();
   TRIMTAB_TRY(Job job, parse_job(asked.job_json(), "job"));
   TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
-  const Scratch scratch(parts_.state, job.name, "");
+  const Scratch scratch(surroundings_.state, job.name, "");
   TRIMTAB_TRY_STATUS(scratch.create());
   BenchmarkOrder order;
   order.command = command.id();
   order.requests_json = asked.requests_json();
   order.ranks = {asked.ranks().begin(), asked.ranks().end()};
-  order.node = parts_.places.node;
+  order.node = surroundings_.places.node;
   order.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   order.scratch = scratch.path();
-  order.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  order.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
   order.deadline = deadline_of(asked.deadline_s());
   order.job = job;
   make_rendezvous_directory(order.rendezvous);
-  const std::function<bool()> disturbed = parts_.watch_others ? parts_.watch_others() : [] { return false; };
+  const std::function<bool()> disturbed =
+      surroundings_.watch_others ? surroundings_.watch_others() : [] { return false; };
   const auto measured = [this, job, disturbed](std::vector<Cost> costs) {
     const bool marked = disturbed();
     for (Cost& cost : costs) cost.source.disturbed = marked && cost.source.clock != CostSource::Clock::kDevice;
-    parts_.measured(job, costs);
+    surroundings_.measured(job, costs);
   };
-  TRIMTAB_TRY(running_[command.id()].work, parts_.programs->benchmark(order, measured, callbacks(command.id())));
+  TRIMTAB_TRY(running_[command.id()].work, surroundings_.programs->benchmark(order, measured, callbacks(command.id())));
   return {};
 }
 
@@ -221,18 +224,19 @@ Status CommandRunner::launch(const wire::Command& command) {
   if (!asked.variant().empty() && !is_plain_name(asked.variant())) {
     return bad_input("a variant's name must be letters, digits, '.', '_' and '-', but it is '" + asked.variant() + "'");
   }
-  if (asked.of_trial() && parts_.held()) {
-    return no("the kill switch is thrown on this node: no trial is launched until " + parts_.places.kill_switch +
+  if (asked.of_trial() && surroundings_.held()) {
+    return no("the kill switch is thrown on this node: no trial is launched until " + surroundings_.places.kill_switch +
               " is removed");
   }
-  const Scratch scratch(parts_.state, job.name, asked.variant());
+  const Scratch scratch(surroundings_.state, job.name, asked.variant());
   TRIMTAB_TRY_STATUS(scratch.create());
   TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));
-  TRIMTAB_TRY_STATUS(parts_.jobs.remember_job(job));
+  TRIMTAB_TRY_STATUS(surroundings_.jobs.remember_job(job));
   const auto named = named_ranks(asked, job);
-  TRIMTAB_TRY_STATUS(parts_.ranks.refuse_running(named));
+  TRIMTAB_TRY_STATUS(surroundings_.ranks.refuse_running(named));
   // Ranks that an earlier agent has started for this very command hold their copy already.
-  const bool started = std::ranges::any_of(named, [this](const auto& one) { return parts_.ranks.has_started(one); });
+  const bool started =
+      std::ranges::any_of(named, [this](const auto& one) { return surroundings_.ranks.has_started(one); });
   if (started || !has_own_checkpoint(asked, job)) return start_ranks(command, job);
   const auto moved = [this, id = command.id()] {
     wire::CommandProgress progress;
@@ -241,7 +245,7 @@ Status CommandRunner::launch(const wire::Command& command) {
     callbacks(id).progress(progress);
   };
   running_[command.id()].work = std::make_unique<CheckpointCopy>(
-      parts_.loop, scratch, asked.fresh() ? "" : job.checkpoint,
+      surroundings_.loop, scratch, asked.fresh() ? "" : job.checkpoint,
       CheckpointCopy::Handlers{
           moved, [this, command, job](const Status& copied) { checkpoint_copied(command, job, copied); }});
   return {};
@@ -256,26 +260,26 @@ void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& j
 Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) {
   TRIMTAB_TRY_STATUS(start_launch(command.launch(), job));
   remember(command.launch(), job);
-  parts_.loop.post([this, id = command.id()] { finish(id, {}); });
+  surroundings_.loop.post([this, id = command.id()] { finish(id, {}); });
   return {};
 }
 
 Status CommandRunner::start_launch(const wire::Launch& asked, const Job& job) {
-  const Scratch scratch(parts_.state, job.name, asked.variant());
+  const Scratch scratch(surroundings_.state, job.name, asked.variant());
   TRIMTAB_TRY(const auto starts, rank_starts(asked, job, scratch));
   for (const auto& start : starts) {
-    if (!parts_.ranks.has_started(start)) parts_.launching(start.id);
+    if (!surroundings_.ranks.has_started(start)) surroundings_.launching(start.id);
   }
-  return parts_.ranks.start(starts, asked.fresh());
+  return surroundings_.ranks.start(starts, asked.fresh());
 }
 
 // The command `submit`, on the node that the coordinator told where all ranks belong.
 Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const Job& job,
                                                 const Scratch& scratch) const {
   RankLaunch launch;
-  launch.node = parts_.places.node;
+  launch.node = surroundings_.places.node;
   launch.scratch = scratch.path();
-  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.launch = asked.launch();
   launch.variant = asked.variant();
@@ -289,7 +293,7 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
                    asked.launch(),
                    asked.epoch(),
                    std::move(arguments),
-                   launcher_environment(parts_.environment, job, launch, parts_.places),
+                   launcher_environment(surroundings_.environment, job, launch, surroundings_.places),
                    job.working_directory,
                    scratch.log(kLauncher)};
 }
@@ -297,11 +301,11 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
 Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& asked, const Job& job,
                                                           const Scratch& scratch) const {
   RankLaunch launch;
-  launch.node = parts_.places.node;
+  launch.node = surroundings_.places.node;
   launch.plan_path = scratch.plan(asked.epoch());
   launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   launch.scratch = scratch.path();
-  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : parts_.memory;
+  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
   launch.launch = asked.launch();
@@ -312,7 +316,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   make_rendezvous_directory(launch.rendezvous);
   const bool submitted = !job.submit.empty();
   // What a scheduler has given a slot (devices, binding) stays: only the job's part and ours are laid over it.
-  const Environment base = submitted ? Environment{} : parts_.environment;
+  const Environment base = submitted ? Environment{} : surroundings_.environment;
   std::vector<RankStart> starts;
   for (const auto rank : asked.ranks()) {
     launch.rank = rank;
@@ -322,7 +326,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
                       asked.launch(),
                       asked.epoch(),
                       std::move(arguments),
-                      rank_environment(base, job, launch, parts_.places),
+                      rank_environment(base, job, launch, surroundings_.places),
                       job.working_directory,
                       scratch.log(rank),
                       submitted});
@@ -339,8 +343,9 @@ Status CommandRunner::kill(const wire::Command& command) {
   const auto& asked = command.kill();
   in_trial_.erase(asked.job());
   give_up(asked);
-  parts_.ranks.end(asked.job(), asked.variant(), asked.launch(), grace_of(asked, parts_.state, parts_.kill_grace),
-                   [this, id = command.id()] { finish(id, {}); });
+  surroundings_.ranks.end(asked.job(), asked.variant(), asked.launch(),
+                          grace_of(asked, surroundings_.state, surroundings_.kill_grace),
+                          [this, id = command.id()] { finish(id, {}); });
   return {};
 }
 
@@ -362,7 +367,7 @@ CommandCallbacks CommandRunner::callbacks(std::uint64_t id) {
   return {[this](const wire::CommandProgress& progress) {
             wire::FromAgent message;
             *message.mutable_command_progress() = progress;
-            parts_.send(message);
+            surroundings_.send(message);
           },
           [this, id](const CommandReply& answer) { finish(id, answer); }};
 }
@@ -377,7 +382,7 @@ void CommandRunner::finish(std::uint64_t id, const CommandReply& answer) {
   if (const auto found = running_.find(id); found != running_.end()) {
     record(found->second.command, done);
     // The work that called us must not be destroyed under its own feet.
-    parts_.loop.post([work = std::shared_ptr<RunningCommand>(std::move(found->second.work))] {});
+    surroundings_.loop.post([work = std::shared_ptr<RunningCommand>(std::move(found->second.work))] {});
     running_.erase(found);
   }
   if (!answer.ok) spdlog::warn("command {} failed: {}", id, answer.error);
@@ -400,7 +405,7 @@ void CommandRunner::record_late() {
 void CommandRunner::reply(const wire::CommandDone& done) {
   wire::FromAgent message;
   *message.mutable_command_done() = done;
-  if (!parts_.send(message)) unsent_[done.id()] = done;
+  if (!surroundings_.send(message)) unsent_[done.id()] = done;
 }
 
 void CommandRunner::retry() {

@@ -24,7 +24,7 @@ namespace trimtab::agent {
 
 class CommandRunner final {
  public:
-  struct Parts {
+  struct Surroundings {
     net::EventLoop& loop;
     LaunchedRanks& ranks;
     JobContext& jobs;
@@ -45,7 +45,7 @@ class CommandRunner final {
     // A benchmark begins; what is returned says when it has ended whether others disturbed it. Nothing: nobody looks.
     std::function<std::function<bool()>()> watch_others = nullptr;
   };
-  CommandRunner(Parts parts, CommandLedger ledger);
+  CommandRunner(Surroundings surroundings, CommandLedger ledger);
 
   // Another coordinator numbers its commands anew. On failure it must not be served: its replies would be forgotten as
   // the former one's by the next attempt, and its commands done again.
@@ -90,7 +90,7 @@ class CommandRunner final {
   void record_late();
   void reply(const wire::CommandDone& done);
 
-  Parts parts_;
+  Surroundings surroundings_;
   CommandLedger ledger_;
   std::set<std::string> in_trial_;       // jobs whose latest launch is a trial's that nobody has asked to end
   std::set<std::string> bringing_back_;  // jobs

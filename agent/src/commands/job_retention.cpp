@@ -36,7 +36,7 @@ void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
 
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
   const bool trusted = trusts_clocks(now, wall);
-  if (parts_.kept_for.count() == 0) return;
+  if (surroundings_.kept_for.count() == 0) return;
   remove_some(now);
   if (trusted && unfinished_) return look_on(now, wall);
   // What was seen of a job by then may be old when it goes on.
@@ -49,7 +49,7 @@ bool JobRetention::trusts_clocks(Nanoseconds now, Nanoseconds wall) {
     spdlog::warn("the wall clock has jumped by {} s: until it has been steady for a day, what jobs left is kept",
                  std::chrono::duration_cast<std::chrono::seconds>(jump).count());
   }
-  return clocks_.tells(parts_.kept_for, now);
+  return clocks_.tells(surroundings_.kept_for, now);
 }
 
 void JobRetention::remove_some(Nanoseconds now) {
@@ -70,12 +70,12 @@ void JobRetention::remove_some(Nanoseconds now) {
 
 void JobRetention::list_aside() {
   std::error_code failure;
-  auto entry = fs::directory_iterator(aside(parts_.state), failure);
+  auto entry = fs::directory_iterator(aside(surroundings_.state), failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     to_remove_.push_back(entry->path().string());
   }
   const bool absent = failure == std::errc::no_such_file_or_directory;
-  say_once(aside(parts_.state), failure && !absent ? failure.message() : "");
+  say_once(aside(surroundings_.state), failure && !absent ? failure.message() : "");
 }
 
 void JobRetention::look_on(Nanoseconds now, Nanoseconds wall) {
@@ -91,7 +91,7 @@ void JobRetention::look_on(Nanoseconds now, Nanoseconds wall) {
     }
     entries -= std::min(entries, look_on(*look_, entries));
   }
-  if (!look_ && to_look_at_.empty()) next_look_ = now + std::min(kPeriod, parts_.kept_for / kLooksOfRetention);
+  if (!look_ && to_look_at_.empty()) next_look_ = now + std::min(kPeriod, surroundings_.kept_for / kLooksOfRetention);
 }
 
 // What it has cost, in entries looked at. At its end the look is over.
@@ -99,20 +99,20 @@ std::size_t JobRetention::look_on(Look& current, std::size_t entries) {
   const auto [cost, is_over] = look_at_some(current, entries);
   if (!is_over) return cost;
   const auto look = std::move(look_);
-  const bool old = look->begun.count() - look->latest > parts_.kept_for.count();
+  const bool old = look->begun.count() - look->latest > surroundings_.kept_for.count();
   if (!old || is_kept(look->job)) return cost;
   if (!move_aside(*look)) to_look_at_.clear();
   return cost + kMoveCost;
 }
 
 void JobRetention::list_jobs() {
-  for (const std::string& path : scratch_paths(parts_.state)) {
+  for (const std::string& path : scratch_paths(surroundings_.state)) {
     if (const std::string job = job_of_scratch(path); !is_kept(job)) to_look_at_[job].push_back(path);
   }
 }
 
 bool JobRetention::is_kept(const std::string& job) const {
-  return !unfinished_ || unfinished_->contains(job) || parts_.is_active(job);
+  return !unfinished_ || unfinished_->contains(job) || surroundings_.is_active(job);
 }
 
 // What a job has cost, and whether that was its end, which is also where one file is young. What stands in a job's
@@ -126,13 +126,13 @@ std::pair<std::size_t, bool> JobRetention::look_at_some(Look& look, std::size_t 
   const bool walked = look.walk->step(entries);
   const std::size_t cost = look.walk->looked_at();
   if (walked) look.walk.reset();
-  const bool young = look.begun.count() - look.latest <= parts_.kept_for.count();
+  const bool young = look.begun.count() - look.latest <= surroundings_.kept_for.count();
   return {cost, young || (walked && look.next == look.directories.size())};
 }
 
 bool JobRetention::move_aside(const Look& look) {
-  const Status forgotten = parts_.forget(look.job);
-  const Status made = forgotten.ok() ? make_directories(aside(parts_.state)) : forgotten;
+  const Status forgotten = surroundings_.forget(look.job);
+  const Status made = forgotten.ok() ? make_directories(aside(surroundings_.state)) : forgotten;
   if (!made.ok()) {
     spdlog::warn("what job {} left here is kept a while longer: {}", look.job, made.error().message);
     return false;
@@ -148,7 +148,7 @@ bool JobRetention::move_aside(const Look& look) {
 // Under a name that an earlier job of this one's cannot have: what that left may be there for ever.
 bool JobRetention::move_aside(const std::string& directory, Nanoseconds wall) {
   const std::string place =
-      aside(parts_.state) + "/" + fs::path(directory).filename().string() + "~" + std::to_string(wall.count());
+      aside(surroundings_.state) + "/" + fs::path(directory).filename().string() + "~" + std::to_string(wall.count());
   const int refused = let_owner_change(directory);
   std::error_code failure(refused, std::generic_category());
   if (refused == 0) fs::rename(directory, place, failure);

@@ -27,7 +27,7 @@ namespace trimtab::agent {
 
 class JobRetention {
  public:
-  struct Parts {
+  struct Surroundings {
     std::string state;
     Nanoseconds kept_for{0};  // since the last change; 0 = for ever
     std::function<bool(const std::string& job)> is_active;
@@ -38,7 +38,8 @@ class JobRetention {
   static constexpr std::size_t kEntriesLookedAt = 256;  // at once
 
   // `now` is monotonic, `wall` the time that files' dates count in; here and below.
-  JobRetention(Parts parts, Nanoseconds now, Nanoseconds wall) : parts_(std::move(parts)), clocks_(now, wall) {}
+  JobRetention(Surroundings surroundings, Nanoseconds now, Nanoseconds wall)
+      : surroundings_(std::move(surroundings)), clocks_(now, wall) {}
 
   // What the coordinator says now: the jobs that are not over; nothing where it does not say all of them, or is away.
   void told(std::optional<std::set<std::string>> unfinished);
@@ -71,7 +72,7 @@ class JobRetention {
   [[nodiscard]] bool move_aside(const std::string& directory, Nanoseconds wall);
   void say_once(const std::string& path, const std::string& failure);
 
-  Parts parts_;
+  Surroundings surroundings_;
   ClockAgreement clocks_;
   std::optional<std::set<std::string>> unfinished_;
   Nanoseconds next_look_{0};

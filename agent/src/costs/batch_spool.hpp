@@ -49,6 +49,7 @@ class BatchSpool {
   [[nodiscard]] std::uint64_t aside() const { return aside_; }
 
   [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] Bytes limit() const { return limit_; }
 
  private:
   BatchSpool(Database& database, Bytes limit) : database_(&database), limit_(limit) {}

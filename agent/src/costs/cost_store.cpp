@@ -1,4 +1,5 @@
 #include "costs/cost_store.hpp"
+#include "node/agent_metric.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -161,6 +162,19 @@ void CostStore::acknowledged(std::uint64_t batch) {
   ++answers_;
   if (in_flight_.erase(batch) > 0) ++counters_.acknowledged;
   pump();
+}
+
+void CostStore::append_metrics(std::vector<net::Metric>& into) const {
+  into.push_back(counter("batches_spooled", "Cost batches put into the spool.", counters_.spooled));
+  into.push_back(counter("batches_acknowledged", "Cost batches the coordinator has.", counters_.acknowledged));
+  into.push_back(gauge("batches_aside",
+                       "Batches of costs that this release cannot read, kept in agent.db for one that can.",
+                       static_cast<double>(spool_.aside())));
+  into.push_back(counter("batches_failed", "Attempts to store costs that failed.", counters_.failed));
+  into.push_back(gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(spool_.bytes())));
+  into.push_back(gauge("spool_limit_bytes",
+                       "What the spool takes of passive costs; of benchmarks' it takes twice as much.",
+                       static_cast<double>(spool_.limit())));
 }
 
 }  // namespace trimtab::agent

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "costs/batch_spool.hpp"
 #include "costs/cost_batches.hpp"
+#include "net/metric_text.hpp"
 #include "schema/cost_database.hpp"
 
 namespace trimtab::agent {
@@ -56,6 +57,7 @@ class CostStore {
     std::uint64_t no_room = 0;  // attempts that found the spool full
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  void append_metrics(std::vector<net::Metric>& into) const;
 
  private:
   CostStore(BatchSpool spool, CostDatabase costs, std::string instance, Send send)

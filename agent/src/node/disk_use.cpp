@@ -1,4 +1,5 @@
 #include "node/disk_use.hpp"
+#include "node/agent_metric.hpp"
 
 #include <sys/stat.h>
 
@@ -93,6 +94,22 @@ void DiskUseWatch::judge() {
         ": bring the coordinator back where costs wait for it (databases that have grown do not shrink by that), "
         "shorten job_retention, lower rank_log_limit, or raise "
         "disk_budget");
+}
+
+void DiskUseWatch::append_metrics(std::vector<net::Metric>& into) const {
+  const auto part = [&into](const char* what, Bytes bytes) {
+    into.push_back(gauge("disk_bytes", "What stands in the agent's state directory, at the last look.",
+                         static_cast<double>(bytes), std::string("{what=\"") + what + "\"}"));
+  };
+  if (latest_) {
+    part("databases", latest_->databases);
+    part("logs", latest_->logs);
+    part("scratch", latest_->scratch);
+    part("snapshots", latest_->snapshots);
+  }
+  into.push_back(gauge("disk_budget_bytes",
+                       "What databases, logs and scratch of those may take before the agent warns.",
+                       static_cast<double>(budget_)));
 }
 
 }  // namespace trimtab::agent

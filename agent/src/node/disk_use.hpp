@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/units.hpp"
+#include "net/metric_text.hpp"
 
 namespace trimtab::agent {
 
@@ -68,6 +69,7 @@ class DiskUseWatch {
   // Of the last whole walk.
   [[nodiscard]] const std::optional<DiskUse>& latest() const { return latest_; }
   [[nodiscard]] bool over() const { return over_; }
+  void append_metrics(std::vector<net::Metric>& into) const;
 
  private:
   void judge();

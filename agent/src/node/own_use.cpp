@@ -1,6 +1,7 @@
 #include "node/own_use.hpp"
 
 #include "base/numbers.hpp"
+#include "node/agent_metric.hpp"
 
 namespace trimtab::agent {
 
@@ -38,6 +39,16 @@ void OwnUseWatch::tell(bool& over, bool is_over, const std::string& what, const 
   if (std::exchange(over, is_over) == is_over) return;
   if (!is_over) return warn_("the agent is within its budget of " + what + " again");
   warn_("the agent takes " + found + ": " + remedy);
+}
+
+void OwnUseWatch::append_metrics(std::vector<net::Metric>& into, bool ranks_run) const {
+  into.push_back(gauge("memory_budget_bytes", "What it may take of memory before it warns, with ranks as they are.",
+                       static_cast<double>(budgets_.allowed_memory(ranks_run))));
+  into.push_back(
+      gauge("cpu_budget_cores", "The same of processor time, over a minute.", budgets_.allowed_cores(ranks_run)));
+  into.push_back(gauge("idle_memory_budget_bytes", "What the agent may take while no rank runs.",
+                       static_cast<double>(budgets_.allowed_memory(false))));
+  into.push_back(gauge("idle_cpu_budget_cores", "The same of processor time.", budgets_.allowed_cores(false)));
 }
 
 }  // namespace trimtab::agent

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/units.hpp"
+#include "net/metric_text.hpp"
 
 namespace trimtab::agent {
 
@@ -52,6 +53,7 @@ class OwnUseWatch {
   // Of the last whole minute; as long as that has not ended, of none.
   [[nodiscard]] bool over_memory() const { return over_memory_; }
   [[nodiscard]] bool over_cpu() const { return over_cpu_; }
+  void append_metrics(std::vector<net::Metric>& into, bool ranks_run) const;
 
  private:
   void begin(Nanoseconds now);

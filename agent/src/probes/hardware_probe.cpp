@@ -50,8 +50,8 @@ wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<L
 
 }  // namespace
 
-HardwareProbe::HardwareProbe(Parts parts) : parts_(std::move(parts)) {
-  if (!parts_.work) parts_.work = system_probe_work(parts_.count);
+HardwareProbe::HardwareProbe(Surroundings surroundings) : surroundings_(std::move(surroundings)) {
+  if (!surroundings_.work) surroundings_.work = system_probe_work(surroundings_.count);
 }
 
 HardwareProbe::~HardwareProbe() {
@@ -64,7 +64,7 @@ void HardwareProbe::refuse(std::uint64_t id, const std::string& why) const {
   wire::FromAgent message;
   message.mutable_probe_report()->set_id(id);
   message.mutable_probe_report()->set_error(why);
-  parts_.send(message);
+  surroundings_.send(message);
 }
 
 void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
@@ -76,20 +76,20 @@ void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
   if (!std::isfinite(wanted.deadline_s()) || wanted.deadline_s() <= 0) {
     return refuse(wanted.id(), "a probe needs a deadline");
   }
-  current_ = std::make_shared<Probe>(parts_.clock);
+  current_ = std::make_shared<Probe>(surroundings_.clock);
   Probe& probe = *current_;
   probe.id = wanted.id();
   probe.token = wanted.token();
   probe.interface = wanted.interface();
-  probe.towards = parts_.coordinator_host;
-  probe.link = parts_.link;
-  probe.cpu = parts_.cpu;
-  probe.ranks = parts_.ranks(wanted.job());
+  probe.towards = surroundings_.coordinator_host;
+  probe.link = surroundings_.link;
+  probe.cpu = surroundings_.cpu;
+  probe.ranks = surroundings_.ranks(wanted.job());
   const std::chrono::duration<double> seconds(std::min(wanted.deadline_s(), kLongestSeconds));
   const auto patience = std::chrono::duration_cast<Nanoseconds>(seconds);
-  probe.deadline = parts_.clock.monotonic() + patience;
+  probe.deadline = surroundings_.clock.monotonic() + patience;
   probe.report.mutable_probe_report()->set_id(probe.id);
-  std::vector<RankNetwork> networks = parts_.work->networks(probe.ranks);
+  std::vector<RankNetwork> networks = surroundings_.work->networks(probe.ranks);
   if (networks.size() > kMostNetworks) networks.resize(kMostNetworks);
   probe.unanswered = networks.size() + 1;
   for (RankNetwork& network : networks) open_endpoint(std::move(network));
@@ -98,12 +98,12 @@ void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
 }
 
 void HardwareProbe::probe_devices() {
-  if (parts_.gpus) {
-    put(parts_.gpus(), *current_->report.mutable_probe_report());
+  if (surroundings_.gpus) {
+    put(surroundings_.gpus(), *current_->report.mutable_probe_report());
     return part_came(*current_);
   }
   run([this](Probe& probe) {
-    std::vector<DeviceSpeed> speeds = parts_.work->cpus(probe.terms());
+    std::vector<DeviceSpeed> speeds = surroundings_.work->cpus(probe.terms());
     post(probe, [this, speeds = std::move(speeds)](Probe& of) {
       put(speeds, *of.report.mutable_probe_report());
       part_came(of);
@@ -113,7 +113,7 @@ void HardwareProbe::probe_devices() {
 
 void HardwareProbe::open_endpoint(RankNetwork network) {
   run([this, network = std::move(network)](Probe& probe) {
-    const auto listening = parts_.work->listen(network, probe.interface, probe.towards);
+    const auto listening = surroundings_.work->listen(network, probe.interface, probe.towards);
     post(probe, [this, network, error = listening.ok() ? "" : listening.error().message,
                  address = listening.ok() ? listening->address : "",
                  port = listening.ok() ? listening->port : std::uint16_t{0}](Probe& of) {
@@ -137,13 +137,13 @@ void HardwareProbe::open_endpoint(RankNetwork network) {
 // The first report goes when all of its parts are there.
 void HardwareProbe::part_came(Probe& probe) {
   if (--probe.unanswered > 0) return;
-  parts_.send(probe.report);
+  surroundings_.send(probe.report);
 }
 
 void HardwareProbe::link(const wire::ProbeLink& wanted) {
   const Result<LinkSpeed> none = unavailable("no such probe runs on this node");
   if (!current_ || current_->id != wanted.id()) {
-    parts_.send(link_report(wanted.id(), wanted.link(), none));
+    surroundings_.send(link_report(wanted.id(), wanted.link(), none));
     return;
   }
   const auto rank = std::find_if(current_->ranks.begin(), current_->ranks.end(),
@@ -153,15 +153,15 @@ void HardwareProbe::link(const wire::ProbeLink& wanted) {
     const std::string why = !known ? "rank " + std::to_string(wanted.from_rank()) + " does not run on this node"
                             : current_->measuring ? "another link of this node is being probed"
                                                   : "a link's probe needs a port";
-    parts_.send(link_report(wanted.id(), wanted.link(), unavailable(why)));
+    surroundings_.send(link_report(wanted.id(), wanted.link(), unavailable(why)));
     return;
   }
   current_->measuring = true;
   run([this, wanted, pid = rank->pid](Probe& probe) {
-    const auto speed = parts_.work->measure(pid, wanted, probe.terms());
+    const auto speed = surroundings_.work->measure(pid, wanted, probe.terms());
     post(probe, [this, message = link_report(wanted.id(), wanted.link(), speed)](Probe& of) {
       of.measuring = false;
-      parts_.send(message);
+      surroundings_.send(message);
     });
   });
 }
@@ -169,16 +169,16 @@ void HardwareProbe::link(const wire::ProbeLink& wanted) {
 void HardwareProbe::run(Work work) {
   Probe& probe = *current_;
   ++probe.running;
-  probe.threads.push_back(parts_.work->start([this, shared = current_, work = std::move(work)] {
+  probe.threads.push_back(surroundings_.work->start([this, shared = current_, work = std::move(work)] {
     work(*shared);
-    parts_.loop.post([this, alive = alive_, raw = shared.get()] {
+    surroundings_.loop.post([this, alive = alive_, raw = shared.get()] {
       if (*alive) finished(raw);
     });
   }));
 }
 
 void HardwareProbe::post(const Probe& probe, std::function<void(Probe&)> work) {
-  parts_.loop.post([this, alive = alive_, raw = &probe, work = std::move(work)] {
+  surroundings_.loop.post([this, alive = alive_, raw = &probe, work = std::move(work)] {
     if (*alive && current_.get() == raw) work(*current_);
   });
 }
@@ -204,7 +204,7 @@ void HardwareProbe::link_closed() {
 }
 
 void HardwareProbe::tick() {
-  if (current_ && parts_.clock.monotonic() >= current_->deadline) stop();
+  if (current_ && surroundings_.clock.monotonic() >= current_->deadline) stop();
 }
 
 void HardwareProbe::stop() {

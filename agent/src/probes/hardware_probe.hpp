@@ -20,7 +20,7 @@ namespace trimtab::agent {
 
 class HardwareProbe final {
  public:
-  struct Parts {
+  struct Surroundings {
     net::EventLoop& loop;
     const Clock& clock;
     std::string coordinator_host;
@@ -34,7 +34,7 @@ class HardwareProbe final {
     InterfaceSource count = kernel_interface_bytes;
     std::shared_ptr<ProbeWork> work = nullptr;  // nothing: the machine's
   };
-  explicit HardwareProbe(Parts parts);
+  explicit HardwareProbe(Surroundings surroundings);
   // Cancels what runs and waits for its threads, which notice at once, or after the piece of work that they are at.
   ~HardwareProbe();
 
@@ -83,7 +83,7 @@ class HardwareProbe final {
   void refuse(std::uint64_t id, const std::string& why) const;
   void stop();
 
-  Parts parts_;
+  Surroundings surroundings_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted to the loop may come after the end
   std::shared_ptr<Probe> current_;
   std::list<std::shared_ptr<Probe>> ending_;  // cancelled; their threads have not ended yet

@@ -30,15 +30,15 @@ constexpr Nanoseconds kGreeting = std::chrono::seconds(1);
 constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kMostRequests = 1000;
 
-enum class Way { kSent, kReceived };
+enum class Direction { kSent, kReceived };
 
 // What this end's interface carries in one direction of a transfer.
 class TransferWatch {
  public:
   TransferWatch(InterfaceReading read, const Clock& clock) : read_(std::move(read)), clock_(clock) {}
 
-  void begin(Way way, std::uint64_t own) {
-    way_ = way;
+  void begin(Direction direction, std::uint64_t own) {
+    direction_ = direction;
     carried_ = {};
     own_ = own;
     before_ = reading();
@@ -55,12 +55,12 @@ class TransferWatch {
   [[nodiscard]] std::optional<std::uint64_t> reading() const {
     const auto both = read_ ? read_() : std::nullopt;
     if (!both) return std::nullopt;
-    return way_ == Way::kSent ? both->sent : both->received;
+    return direction_ == Direction::kSent ? both->sent : both->received;
   }
 
   InterfaceReading read_;
   const Clock& clock_;
-  Way way_ = Way::kSent;
+  Direction direction_ = Direction::kSent;
   std::uint64_t own_ = 0;
   std::optional<std::uint64_t> before_;
   Nanoseconds began_{0};
@@ -92,7 +92,7 @@ class Mover {
   Status receive_watched(std::uint64_t bytes, TransferWatch& watch) {
     const std::uint64_t first = bytes / 4;
     TRIMTAB_TRY_STATUS(receive(first));
-    watch.begin(Way::kReceived, bytes - first);
+    watch.begin(Direction::kReceived, bytes - first);
     TRIMTAB_TRY_STATUS(receive(bytes - first));
     watch.end();
     return {};
@@ -121,7 +121,7 @@ class Asking final : public LinkSides {
   }
   Status send(Bytes bytes) override {
     sends_ = true;
-    watch_.begin(Way::kSent, static_cast<std::uint64_t>(bytes));
+    watch_.begin(Direction::kSent, static_cast<std::uint64_t>(bytes));
     TRIMTAB_TRY_STATUS(ask(Ask::kTake, static_cast<std::uint64_t>(bytes)));
     TRIMTAB_TRY_STATUS(mover_.send(static_cast<std::uint64_t>(bytes)));
     TRIMTAB_TRY_STATUS(mover_.acknowledged());
@@ -174,7 +174,7 @@ class Answering {
         return mover_.acknowledge();
       case Ask::kGive:
         sent_ = true;
-        watch_.begin(Way::kSent, request.bytes);
+        watch_.begin(Direction::kSent, request.bytes);
         TRIMTAB_TRY_STATUS(mover_.acknowledge());
         return mover_.send(request.bytes);
       case Ask::kCarried:

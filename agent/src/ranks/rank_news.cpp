@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/utf8.hpp"
+#include "node/agent_metric.hpp"
 
 namespace trimtab::agent {
 
@@ -234,6 +235,12 @@ void RankNews::shorten(Ranks::iterator rank) {
     rank->second.bytes += kBeside + news.event.ByteSizeLong();
   }
   ended_bytes_ += rank->second.bytes;
+}
+
+void RankNews::append_metrics(std::vector<net::Metric>& into) const {
+  into.push_back(counter("steps_dropped", "Step events dropped while the coordinator was away.", steps_dropped_));
+  into.push_back(counter("rank_news_dropped",
+                         "News of ranks that have ended dropped because those of all took too much.", dropped_));
 }
 
 }  // namespace trimtab::agent

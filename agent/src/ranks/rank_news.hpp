@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "net/metric_text.hpp"
 #include "ranks/rank_identity.hpp"
 #include "wire/agent.pb.h"
 
@@ -54,6 +55,7 @@ class RankNews {
   [[nodiscard]] std::size_t steps_waiting() const { return steps_.size(); }
   // News of ranks that have ended for which there was no room.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  void append_metrics(std::vector<net::Metric>& into) const;
   // What is kept of ranks that have ended.
   [[nodiscard]] std::size_t ended_bytes() const { return ended_bytes_; }
 

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "node/agent_metric.hpp"
 #include "processes/process_identity.hpp"
+#include "records/activity_report.hpp"
 
 namespace trimtab::agent {
 
@@ -72,14 +74,14 @@ Status RankSessions::listen(net::EventLoop& loop, const std::string& path, const
 
 // Whoever may see the socket's file can cause it for ever.
 void RankSessions::say_refused(pid_t pid, const char* what, const std::string& reason) {
-  const LogPace::Answer answer = refusals_.next(parts_.clock.monotonic());
+  const LogPace::Answer answer = refusals_.next(surroundings_.clock.monotonic());
   if (answer.left_out > 0) spdlog::warn("{} more processes were refused or disconnected since", answer.left_out);
   if (answer.say) spdlog::warn("{} {}: {}", process_name(pid), what, reason);
 }
 
 // The same; apart from refusals, because a job that is only measured says it often.
 void RankSessions::say_not_steered(pid_t pid, const HelloFrame& hello) {
-  const LogPace::Answer answer = strangers_.next(parts_.clock.monotonic());
+  const LogPace::Answer answer = strangers_.next(surroundings_.clock.monotonic());
   if (answer.left_out > 0) spdlog::info("{} more processes that this agent did not launch came since", answer.left_out);
   if (!answer.say) return;
   spdlog::info("{} says it is rank {} of job '{}', but this agent did not launch it: it is not steered",
@@ -122,14 +124,14 @@ Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame,
 Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello) {
   session.greeted = true;
   session.epoch = hello.epoch;
-  port_.send(peer, welcome_frame(parts_.node));
-  if (hello.rank) session.rank = parts_.ranks.find(hello.job, *hello.rank, session.pid);
+  port_.send(peer, welcome_frame(surroundings_.node));
+  if (hello.rank) session.rank = surroundings_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
     ++counters_.unknown_processes;
     say_not_steered(session.pid, hello);
     return {};
   }
-  parts_.ranks.runs_epoch(session.rank->id, hello.epoch);
+  surroundings_.ranks.runs_epoch(session.rank->id, hello.epoch);
   wire::RankEvent event;
   event.mutable_connected()->set_pid(session.pid);
   event.mutable_connected()->set_epoch(hello.epoch);
@@ -144,7 +146,7 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
 // What the process is told makes it the rank: it introduces itself anew when it runs that.
 Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slot) {
   session.greeted = true;
-  const auto start = parts_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
+  const auto start = surroundings_.ranks.take_slot({slot.job, slot.variant, slot.launch, slot.local_rank}, session.pid);
   if (!start.ok()) {
     say_refused(session.pid, "is given no rank", start.error().message);
     port_.send(peer, refused_frame(start.error().message));
@@ -156,7 +158,7 @@ Status RankSessions::fill_slot(Peer peer, Session& session, const SlotFrame& slo
 
 Status RankSessions::greet_launcher(Session& session, const LauncherFrame& launcher) {
   session.greeted = true;
-  session.launcher = parts_.ranks.find(launcher.job, kLauncher, session.pid);
+  session.launcher = surroundings_.ranks.find(launcher.job, kLauncher, session.pid);
   const bool is_known = session.launcher && session.launcher->launch == launcher.launch;
   return is_known ? Status{} : bad_input("it says it is a launcher, but this agent did not start it as one");
 }
@@ -164,11 +166,11 @@ Status RankSessions::greet_launcher(Session& session, const LauncherFrame& launc
 Status RankSessions::say_of_submission(const Session& session, const SubmissionFrame& frame) {
   if (!session.launcher) return bad_input("only a launcher tells of a submission");
   const LedgerRank& launcher = *session.launcher;
-  if (frame.ended) parts_.ranks.said_bye(launcher.id);
+  if (frame.ended) surroundings_.ranks.said_bye(launcher.id);
   wire::RankEvent event;
   event.mutable_submission()->set_state(frame.state);
   event.mutable_submission()->set_message(frame.message);
-  parts_.news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
+  surroundings_.news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
   return {};
 }
 
@@ -176,14 +178,14 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   if (descriptor < 0) return bad_input("a ring frame must carry a descriptor");
   session.greeted = true;
   session.is_ring = true;
-  if (ring.rank) session.rank = parts_.ranks.find(ring.job, *ring.rank, session.pid);
+  if (ring.rank) session.rank = surroundings_.ranks.find(ring.job, *ring.rank, session.pid);
   // A short process has left its ring in the socket, and nothing in /proc.
   if (ring.rank && !session.rank && ring.launch > 0) {
-    session.rank = parts_.ranks.find_ended({ring.job, ring.variant, *ring.rank}, ring.launch, session.pid);
+    session.rank = surroundings_.ranks.find_ended({ring.job, ring.variant, *ring.rank}, ring.launch, session.pid);
   }
-  const auto owner = parts_.owner(session.rank ? session.rank->id.job : "");
+  const auto owner = surroundings_.owner(session.rank ? session.rank->id.job : "");
   const auto rank = session.rank ? std::optional(session.rank->id) : std::nullopt;
-  const auto attached = parts_.rings.attach(peer, std::exchange(descriptor, -1), owner, rank, session.pid);
+  const auto attached = surroundings_.rings.attach(peer, std::exchange(descriptor, -1), owner, rank, session.pid);
   if (!attached.ok()) {
     return wrap("its record ring is refused", attached.error());
   }
@@ -199,7 +201,7 @@ Status RankSessions::say(Session& session, const RankFrame& frame) {
   if (const auto* failure = std::get_if<PlanFailedFrame>(&frame)) tell(session, event_of(*failure));
   if (const auto* report = std::get_if<ReportFrame>(&frame)) said_report(session, *report);
   if (const auto* bye = std::get_if<ByeFrame>(&frame)) {
-    parts_.ranks.said_bye(session.rank->id);
+    surroundings_.ranks.said_bye(session.rank->id);
     tell(session, event_of(*bye));
   }
   return {};
@@ -225,7 +227,7 @@ void RankSessions::said_step(const Session& session, const StepFrame& frame) {
 
 void RankSessions::said_active(Session& session, const PlanActiveFrame& frame) {
   session.epoch = frame.epoch;
-  parts_.ranks.runs_epoch(session.rank->id, frame.epoch);
+  surroundings_.ranks.runs_epoch(session.rank->id, frame.epoch);
   wire::RankEvent event;
   auto& active = *event.mutable_plan_active();
   active.set_epoch(frame.epoch);
@@ -287,10 +289,10 @@ void RankSessions::closed(Peer peer) {
   if (found == sessions_.end()) return;
   const Session session = std::move(found->second);
   sessions_.erase(found);
-  if (session.is_ring) return parts_.rings.producer_ended(peer);
+  if (session.is_ring) return surroundings_.rings.producer_ended(peer);
   if (!session.rank || is_connected(session.rank->id)) return;
   const RankIdentity& id = session.rank->id;
-  parts_.news.disconnected(id);
+  surroundings_.news.disconnected(id);
   step_times_.erase(id);
   std::erase_if(reports_, [&](const auto& report) { return report.first.first == id; });
 }
@@ -303,7 +305,7 @@ bool RankSessions::is_connected(const RankIdentity& id) const {
 }
 
 void RankSessions::tell(const Session& session, wire::RankEvent event) {
-  parts_.news.tell(session.rank->id, session.rank->launch, std::move(event));
+  surroundings_.news.tell(session.rank->id, session.rank->launch, std::move(event));
 }
 
 void RankSessions::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent) {
@@ -311,7 +313,7 @@ void RankSessions::propose(const std::string& job, std::uint64_t epoch, const st
     return refuse(job, {epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB"});
   }
   if (held_ && !incumbent) {
-    return refuse(job, {epoch, "kill_switch", "the kill switch of node " + parts_.node + " is thrown"});
+    return refuse(job, {epoch, "kill_switch", "the kill switch of node " + surroundings_.node + " is thrown"});
   }
   send_to_job(job, relay_.propose(job, epoch, plan_json, incumbent));
   remember_plan(job, epoch, plan_json);
@@ -319,14 +321,14 @@ void RankSessions::propose(const std::string& job, std::uint64_t epoch, const st
 }
 
 void RankSessions::unfinished(const std::set<std::string>& jobs) {
-  const auto is_kept = [&](const std::string& job) { return jobs.contains(job) || parts_.ranks.is_active(job); };
+  const auto is_kept = [&](const std::string& job) { return jobs.contains(job) || surroundings_.ranks.is_active(job); };
   relay_.forget_all_but(is_kept);
-  parts_.jobs.forget_all_but(is_kept);
+  surroundings_.jobs.forget_all_but(is_kept);
 }
 
 void RankSessions::refuse(const std::string& job, const PlanRefuseFrame& refusal) {
-  for (const auto& rank : parts_.ranks.all()) {
-    if (rank.id.job == job && !rank.ended) parts_.news.tell(rank.id, rank.launch, event_of(refusal));
+  for (const auto& rank : surroundings_.ranks.all()) {
+    if (rank.id.job == job && !rank.ended) surroundings_.news.tell(rank.id, rank.launch, event_of(refusal));
   }
 }
 
@@ -340,9 +342,9 @@ void RankSessions::hold(bool held) {
 
 // For an agent that is restarted while the ranks run this plan.
 void RankSessions::remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json) {
-  for (const auto& rank : parts_.ranks.all()) {
+  for (const auto& rank : surroundings_.ranks.all()) {
     if (rank.id.job != job || rank.ended) continue;
-    const auto written = write_file(parts_.ranks.scratch(rank.id).plan(epoch), plan_json);
+    const auto written = write_file(surroundings_.ranks.scratch(rank.id).plan(epoch), plan_json);
     if (!written.ok()) spdlog::warn("{}", written.error().message);
     return;
   }
@@ -377,16 +379,42 @@ void RankSessions::give_context(const std::string& job, std::uint64_t epoch) {
 void RankSessions::give_context(Peer peer, const Session& session, std::uint64_t epoch, bool now) {
   const auto& id = session.rank->id;
   const std::string* proposed = relay_.plan(id.job, epoch);
-  const auto context = proposed != nullptr
-                           ? parts_.jobs.context(id.job, id.rank, *proposed)
-                           : parts_.jobs.launched_context(parts_.ranks.scratch(id), id.job, id.rank, epoch);
-  if (context) parts_.rings.set_context(peer, epoch, *context, now);
+  const auto context = proposed != nullptr ? surroundings_.jobs.context(id.job, id.rank, *proposed)
+                                           : surroundings_.jobs.launched_context(surroundings_.ranks.scratch(id),
+                                                                                 id.job, id.rank, epoch);
+  if (context) surroundings_.rings.set_context(peer, epoch, *context, now);
 }
 
 std::size_t RankSessions::connected() const {
   std::size_t count = 0;
   for (const auto& [peer, session] : sessions_) count += session.rank && !session.is_ring ? 1 : 0;
   return count;
+}
+
+void RankSessions::append_metrics(std::vector<net::Metric>& into) const {
+  into.push_back(counter("frames", "Frames from training processes.", counters_.frames));
+  into.push_back(counter("frames_refused", "Frames that broke the protocol.", counters_.refused_frames));
+  into.push_back(
+      counter("frames_delayed",
+              "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
+              counters_.delayed));
+  into.push_back(
+      counter("processes_unknown", "Processes that this agent did not launch.", counters_.unknown_processes));
+  into.push_back(counter("rank_reports_left_out",
+                         "Values that ranks reported under further names than the 32 that a job may have.",
+                         counters_.reports_left_out));
+  into.push_back(
+      counter("processes_refused",
+              "Connections that were refused or ended: of other users' processes, too many of one process, without a "
+              "whole frame in time, with too much of one that is not whole.",
+              counters_.refused_processes));
+  into.push_back(gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(connected())));
+  add_step_times(step_times_, into);
+  for (const auto& [key, value] : reports_) {
+    const std::string labels = "{job=\"" + net::label_value(key.first.job) + "\",rank=\"" +
+                               std::to_string(key.first.rank) + "\",name=\"" + net::label_value(key.second) + "\"}";
+    into.push_back(gauge("rank_report", "What ranks reported, by name.", value, labels));
+  }
 }
 
 }  // namespace trimtab::agent

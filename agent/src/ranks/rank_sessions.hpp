@@ -35,7 +35,7 @@ struct LocalPort {
 class RankSessions final {
  public:
   using Peer = net::LocalPeerId;
-  struct Parts {
+  struct Surroundings {
     LaunchedRanks& ranks;
     RankNews& news;
     RankRings& rings;
@@ -46,7 +46,7 @@ class RankSessions final {
     const Clock& clock;
   };
   // All parts must outlive it.
-  explicit RankSessions(Parts parts) : parts_(std::move(parts)) {}
+  explicit RankSessions(Surroundings surroundings) : surroundings_(std::move(surroundings)) {}
 
   // Listens; the error says why it cannot.
   // Of each process so many frames a second are read.
@@ -95,7 +95,7 @@ class RankSessions final {
   [[nodiscard]] const Reports& reports() const { return reports_; }
   // How long the steps of ranks that are connected took, as they say.
   using StepTimes = std::map<RankIdentity, net::Histogram>;
-  [[nodiscard]] const StepTimes& step_times() const { return step_times_; }
+  void append_metrics(std::vector<net::Metric>& into) const;
 
  private:
   struct Session {
@@ -127,7 +127,7 @@ class RankSessions final {
   void give_context(const std::string& job, std::uint64_t epoch);
   void give_context(Peer peer, const Session& session, std::uint64_t epoch, bool now);
 
-  Parts parts_;
+  Surroundings surroundings_;
   std::unique_ptr<net::LocalServer> server_;  // nothing: serve() was called
   LocalPort port_;
   std::map<Peer, Session> sessions_;

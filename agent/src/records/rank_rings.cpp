@@ -1,4 +1,5 @@
 #include "records/rank_rings.hpp"
+#include "node/agent_metric.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -398,6 +399,47 @@ void RankRings::take(CostCollection& into, bool disturbed) {
     into.add(origin.owner, costs);
     return true;
   });
+}
+
+void RankRings::append_metrics(std::vector<net::Metric>& into) const {
+  into.push_back(counter("records", "Records read from rings.", counters_.records));
+  into.push_back(counter("records_dropped", "Records that found their ring full.", counters_.dropped));
+  into.push_back(counter("records_skipped", "Records that were claimed and never published.", counters_.skipped));
+  into.push_back(counter("records_malformed", "Records that made no sense.", counters_.malformed));
+  into.push_back(counter("record_names_dropped", "Range names that found their table full.", counters_.names_dropped));
+  into.push_back(counter("ranges_untracked", "Ranges nested too deep to follow.", counters_.untracked));
+  into.push_back(counter("rings_broken", "Rings that were given up.", counters_.broken_rings));
+  into.push_back(counter("rings_refused", "Rings that were not taken: too many, too large, or no rings.",
+                         counters_.refused_rings));
+  into.push_back(counter("collectives", "Collectives read from rings.", counters_.collectives));
+  into.push_back(counter("collectives_fused", "Of those, run together with others: their times are not their own.",
+                         counters_.collectives_fused));
+  into.push_back(counter("collectives_unfit", "Of those, without a communicator, a function or a second rank.",
+                         counters_.collectives_unfit));
+  into.push_back(counter("kernels", "Kernels and graph launches that were folded.", counters_.kernels));
+  into.push_back(counter("collectives_folded", "Collectives of NCCL's plugin that went into shares and slowdowns.",
+                         counters_.collectives_folded));
+  into.push_back(counter("passes_unattributed", "Operators' passes and launches whose kernels could not be joined.",
+                         counters_.unattributed));
+  into.push_back(
+      counter("passes_crowded",
+              "Operators' passes for which there was no room to wait for their kernels: others stand for them.",
+              counters_.crowded));
+  into.push_back(counter("windows_incomplete", "Stretches in which not all kernels were recorded.", counters_.windows));
+  into.push_back(counter("intervals_late", "Kernels whose records came too late for the shares.", counters_.late));
+  into.push_back(
+      counter("overlaps", "Kernels and collectives that ran alone, or clearly beside something.", counters_.overlaps));
+  into.push_back(counter("overlaps_unclear",
+                         "Those that ran beside several things, or beside one for a short time only.",
+                         counters_.overlaps_unclear));
+  into.push_back(counter("overlaps_refused",
+                         "Those that took too long to be explained, or for which there was no room.",
+                         counters_.overlaps_refused));
+  into.push_back(counter("slowdowns", "Values of slowdowns under overlap.", counters_.slowdowns));
+  into.push_back(
+      counter("slowdowns_unsure", "Values that did not become sure and were dropped.", counters_.slowdowns_unsure));
+  into.push_back(gauge("rings", "Rings that are read.", static_cast<double>(rings_.size())));
+  into.push_back(gauge("ring_bytes", "What those may take of memory.", static_cast<double>(bytes())));
 }
 
 }  // namespace trimtab::agent

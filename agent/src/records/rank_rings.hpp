@@ -18,6 +18,7 @@
 #include "costs/collective_samples.hpp"
 #include "costs/cost_batches.hpp"
 #include "net/local_server.hpp"
+#include "net/metric_text.hpp"
 #include "ranks/rank_identity.hpp"
 #include "records/activity_fold.hpp"
 #include "records/range_fold.hpp"
@@ -111,6 +112,7 @@ class RankRings final {
   // Those that have handed over the rings, as far as they are known.
   [[nodiscard]] std::set<pid_t> processes() const;
   [[nodiscard]] Bytes bytes() const;  // of all rings that are read
+  void append_metrics(std::vector<net::Metric>& into) const;
 
  private:
   struct Ring {

@@ -51,20 +51,20 @@ void TraceRecorder::start(const wire::TraceStart& asked) {
     refusal.set_remark("this node records " + std::to_string(kMostTraces) + " traces already");
     trace.done.push_back(refusal);
   } else {
-    for (const Ring& ring : parts_.rings(asked.job())) {
+    for (const Ring& ring : surroundings_.rings(asked.job())) {
       wire::TraceChunk chunk;
       chunk.set_id(asked.id());
       chunk.set_rank(ring.rank.rank);
       chunk.set_variant(ring.rank.variant);
       chunk.set_pid(ring.pid);
-      chunk.set_node(parts_.node);
+      chunk.set_node(surroundings_.node);
       const auto added = trace.rings.emplace(ring.peer, RingTrace(order_of(asked, ring.on_device, now()), chunk)).first;
       for (const RangeRecord& name : ring.names) (void)added->second.add(name);
     }
   }
   Trace& kept = traces_.emplace(asked.id(), std::move(trace)).first->second;
   kept.detail_until_ns = detail_until(order_of(asked, true, now()));
-  kept.deadline = parts_.clock.monotonic() + longest(order_of(asked, true, now()));
+  kept.deadline = surroundings_.clock.monotonic() + longest(order_of(asked, true, now()));
   for (const auto& [peer, ring] : kept.rings) ask_detail(peer);
   if (kept.rings.empty()) end(kept, asked.id());
 }
@@ -109,7 +109,7 @@ void TraceRecorder::ring_ended(net::LocalPeerId peer) {
 void TraceRecorder::tick() {
   for (auto entry = traces_.begin(); entry != traces_.end();) {
     Trace& trace = entry->second;
-    const bool late = parts_.clock.monotonic() > trace.deadline;
+    const bool late = surroundings_.clock.monotonic() > trace.deadline;
     for (auto ring = trace.rings.begin(); ring != trace.rings.end();) {
       const auto next = std::next(ring);
       if (late && !ring->second.over(now())) ring->second.stop("the node's clock was set back");
@@ -134,13 +134,13 @@ void TraceRecorder::ask_detail(net::LocalPeerId peer) {
   for (const auto& [id, trace] : traces_) {
     if (trace.rings.contains(peer)) until_ns = std::max(until_ns, trace.detail_until_ns);
   }
-  parts_.full_detail(peer, until_ns);
+  surroundings_.full_detail(peer, until_ns);
 }
 
 void TraceRecorder::link_closed() {
   const auto closed = std::exchange(traces_, {});
   for (const auto& [id, trace] : closed) {
-    for (const auto& [peer, ring] : trace.rings) parts_.full_detail(peer, 0);
+    for (const auto& [peer, ring] : trace.rings) surroundings_.full_detail(peer, 0);
   }
 }
 
@@ -163,7 +163,7 @@ void TraceRecorder::end(Trace& trace, std::uint64_t id) {
   wire::FromAgent message;
   wire::TraceEnd& account = *message.mutable_trace_end();
   account.set_id(id);
-  account.set_node(parts_.node);
+  account.set_node(surroundings_.node);
   for (wire::TracedRank& rank : trace.done) {
     const auto lost = trace.dropped.find(rank.rank());
     if (lost != trace.dropped.end()) rank.set_dropped(rank.dropped() + std::exchange(lost->second, 0));
@@ -174,7 +174,7 @@ void TraceRecorder::end(Trace& trace, std::uint64_t id) {
 
 bool TraceRecorder::send_waiting(Trace& trace) {
   while (!trace.queue.empty()) {
-    if (!parts_.send(trace.queue.front())) return false;
+    if (!surroundings_.send(trace.queue.front())) return false;
     if (trace.queue.front().has_trace_chunk()) {
       trace.queued_bytes -= trace.queue.front().trace_chunk().ByteSizeLong();
     }

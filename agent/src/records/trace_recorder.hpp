@@ -33,7 +33,7 @@ class TraceRecorder final {
     bool on_device = false;
     std::vector<RangeRecord> names;  // of its threads and devices
   };
-  struct Parts {
+  struct Surroundings {
     std::function<bool(const wire::FromAgent&)> send;
     std::function<std::vector<Ring>(const std::string& job)> rings;
     // Asks a ring's process for every kernel until then; 0 = no longer.
@@ -41,7 +41,7 @@ class TraceRecorder final {
     const Clock& clock;
     std::string node;
   };
-  explicit TraceRecorder(Parts parts) : parts_(std::move(parts)) {}
+  explicit TraceRecorder(Surroundings surroundings) : surroundings_(std::move(surroundings)) {}
 
   void start(const wire::TraceStart& asked);
   void stop(std::uint64_t id);
@@ -74,9 +74,9 @@ class TraceRecorder final {
   void end_ring(Trace& trace, std::uint64_t id, std::map<net::LocalPeerId, RingTrace>::iterator ring);
   void end(Trace& trace, std::uint64_t id);
   bool send_waiting(Trace& trace);
-  [[nodiscard]] std::uint64_t now() const { return static_cast<std::uint64_t>(parts_.clock.wall().count()); }
+  [[nodiscard]] std::uint64_t now() const { return static_cast<std::uint64_t>(surroundings_.clock.wall().count()); }
 
-  Parts parts_;
+  Surroundings surroundings_;
   std::map<std::uint64_t, Trace> traces_;
 };
 

@@ -21,6 +21,7 @@ SearchWorker::~SearchWorker() {
 }
 
 void SearchWorker::enqueue(SearchTask task, std::function<void(SearchReply)> done) {
+  loop_.assert_on_loop();
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(task), std::move(done)});

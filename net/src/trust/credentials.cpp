@@ -18,7 +18,7 @@ namespace {
 
 using Certificates = std::vector<OpensslHandle<X509>>;
 
-struct Parts {
+struct LoadedCredentials {
   Certificates authority;
   Certificates certificate;
   OpensslHandle<EVP_PKEY> key;
@@ -41,13 +41,13 @@ Status check_end(std::string_view certificate, const std::string& source, Nanose
 }
 
 // The own certificate as others will judge it; when those end that signed it.
-Result<Nanoseconds> check_signed(const Parts& parts, const CredentialFiles& files, Nanoseconds now) {
+Result<Nanoseconds> check_signed(const LoadedCredentials& loaded, const CredentialFiles& files, Nanoseconds now) {
   const OpensslHandle<X509_STORE> store(X509_STORE_new());
   const OpensslHandle<X509_STORE_CTX> context(X509_STORE_CTX_new());
   STACK_OF(X509)* between = sk_X509_new_null();
-  for (const auto& one : parts.authority) X509_STORE_add_cert(store.get(), one.get());
-  for (const auto& one : parts.certificate) sk_X509_push(between, one.get());
-  X509_STORE_CTX_init(context.get(), store.get(), parts.certificate.front().get(), between);
+  for (const auto& one : loaded.authority) X509_STORE_add_cert(store.get(), one.get());
+  for (const auto& one : loaded.certificate) sk_X509_push(between, one.get());
+  X509_STORE_CTX_init(context.get(), store.get(), loaded.certificate.front().get(), between);
   X509_STORE_CTX_set_time(context.get(), 0, std::chrono::duration_cast<std::chrono::seconds>(now).count());
   const bool trusted = X509_verify_cert(context.get()) == 1;
   const Nanoseconds end = trusted ? end_of_signers(context) : Nanoseconds(0);
@@ -58,14 +58,14 @@ Result<Nanoseconds> check_signed(const Parts& parts, const CredentialFiles& file
   return bad_input(files.certificate + " must be signed by the authority in " + files.authority + ", but: " + why);
 }
 
-bool use(SSL_CTX* context, const Parts& parts) {
-  if (SSL_CTX_use_certificate(context, parts.certificate.front().get()) != 1) return false;
-  for (std::size_t i = 1; i < parts.certificate.size(); ++i) {
-    if (SSL_CTX_add1_chain_cert(context, parts.certificate[i].get()) != 1) return false;
+bool use(SSL_CTX* context, const LoadedCredentials& loaded) {
+  if (SSL_CTX_use_certificate(context, loaded.certificate.front().get()) != 1) return false;
+  for (std::size_t i = 1; i < loaded.certificate.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(context, loaded.certificate[i].get()) != 1) return false;
   }
-  if (SSL_CTX_use_PrivateKey(context, parts.key.get()) != 1) return false;
+  if (SSL_CTX_use_PrivateKey(context, loaded.key.get()) != 1) return false;
   X509_STORE* trusted = SSL_CTX_get_cert_store(context);
-  for (const auto& one : parts.authority) {
+  for (const auto& one : loaded.authority) {
     if (X509_STORE_add_cert(trusted, one.get()) != 1) return false;
     // Servers say whom they trust, so that a browser offers the right certificate.
     if (SSL_CTX_add_client_CA(context, one.get()) != 1) return false;
@@ -92,22 +92,22 @@ struct Credentials::Implementation {
     TRIMTAB_TRY_STATUS(status_of(authority));
     TRIMTAB_TRY_STATUS(status_of(certificate));
     TRIMTAB_TRY_STATUS(status_of(key));
-    Parts parts;
-    TRIMTAB_TRY(parts.authority, read_certificates(*authority, files.authority));
-    TRIMTAB_TRY(parts.certificate, read_certificates(*certificate, files.certificate));
-    TRIMTAB_TRY(parts.key, read_key(*key, files.key));
-    if (X509_check_private_key(parts.certificate.front().get(), parts.key.get()) != 1) {
+    LoadedCredentials loaded;
+    TRIMTAB_TRY(loaded.authority, read_certificates(*authority, files.authority));
+    TRIMTAB_TRY(loaded.certificate, read_certificates(*certificate, files.certificate));
+    TRIMTAB_TRY(loaded.key, read_key(*key, files.key));
+    if (X509_check_private_key(loaded.certificate.front().get(), loaded.key.get()) != 1) {
       ERR_clear_error();
       return bad_input(files.key + " is not the key to the certificate " + files.certificate);
     }
     TRIMTAB_TRY_STATUS(check_end(*certificate, files.certificate, now));
-    TRIMTAB_TRY(const Nanoseconds end_of_authority, check_signed(parts, files, now));
+    TRIMTAB_TRY(const Nanoseconds end_of_authority, check_signed(loaded, files, now));
     auto fresh = std::make_shared<Contexts>();
-    if (!use(fresh->server.native_handle(), parts) || !use(fresh->client.native_handle(), parts)) {
+    if (!use(fresh->server.native_handle(), loaded) || !use(fresh->client.native_handle(), loaded)) {
       return bad_input(files.certificate + " cannot be used: " + openssl_error());
     }
     contexts = std::move(fresh);
-    own = identity_of(parts.certificate.front().get());
+    own = identity_of(loaded.certificate.front().get());
     authority_expires = end_of_authority;
     return {};
   }

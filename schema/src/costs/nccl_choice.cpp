@@ -22,15 +22,15 @@ struct Group {
 };
 
 // One way to run a collective.
-struct Way {
+struct Choice {
   std::uint8_t algorithm = 0;
   std::uint8_t protocol = 0;
-  auto operator<=>(const Way&) const = default;
+  auto operator<=>(const Choice&) const = default;
 };
 
 using Channels = std::map<std::int32_t, Statistics>;
-using Ways = std::map<Way, Channels>;
-using Sizes = std::map<std::uint64_t, Ways>;
+using Choices = std::map<Choice, Channels>;
+using Sizes = std::map<std::uint64_t, Choices>;
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 50;
 
@@ -46,8 +46,8 @@ std::map<Group, Sizes> measured(const std::vector<Cost>& costs) {
     const CostKey& key = cost.key;
     if (key.kind != CostKind::kCollective || cost.statistics.empty() || cost.source.waiting) continue;
     const std::uint8_t function = nccl::index_of_ours(nccl::kFunctions, key.subject.c_str());
-    const Way way{nccl::index_of_ours(nccl::kAlgorithms, key.algorithm.c_str()),
-                  nccl::index_of_ours(nccl::kProtocols, key.protocol.c_str())};
+    const Choice way{nccl::index_of_ours(nccl::kAlgorithms, key.algorithm.c_str()),
+                     nccl::index_of_ours(nccl::kProtocols, key.protocol.c_str())};
     const bool known = nccl::tunable(function) && way.algorithm != nccl::kUnknown && way.protocol != nccl::kUnknown;
     if (!known || key.group_size < 2 || key.bytes <= 0 || key.bytes > kLargest / key.group_size) continue;
     const auto ranks = static_cast<std::uint32_t>(key.group_size);
@@ -74,7 +74,7 @@ bool is_collnet(std::uint8_t algorithm) {
 }
 
 // 0 where there is nothing to choose.
-std::uint8_t best_channels(const Way& way, const Channels& channels, std::uint64_t min_values) {
+std::uint8_t best_channels(const Choice& way, const Channels& channels, std::uint64_t min_values) {
   std::uint8_t best = 0;
   double best_mean = std::numeric_limits<double>::infinity();
   int measured_often = 0;
@@ -90,13 +90,13 @@ std::uint8_t best_channels(const Way& way, const Channels& channels, std::uint64
 }
 
 // A way with a number of channels that was measured too seldom is judged with all its channels together.
-double time_of(const Way& way, const Channels& channels, std::uint64_t min_values) {
+double time_of(const Choice& way, const Channels& channels, std::uint64_t min_values) {
   const std::uint8_t best = best_channels(way, channels, min_values);
   return best == 0 ? mean_of(channels) : channels.at(best).mean();
 }
 
 // Fills in what to do; false where there is nothing to choose.
-bool choose(const Ways& ways, std::uint64_t min_values, NcclChoice& choice) {
+bool choose(const Choices& ways, std::uint64_t min_values, NcclChoice& choice) {
   int measured_often = 0;
   double best = std::numeric_limits<double>::infinity();
   for (const auto& [way, channels] : ways) {

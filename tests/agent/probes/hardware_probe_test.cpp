@@ -24,8 +24,8 @@ struct Node {
   explicit Node(std::uint32_t rank = 0) : ranks{{rank, ::getpid()}, {rank + 1, ::getpid()}} {
     probe = std::make_unique<HardwareProbe>(parts(kernel_interface_bytes));
   }
-  HardwareProbe::Parts parts(InterfaceSource count) {
-    HardwareProbe::Parts parts{
+  HardwareProbe::Surroundings parts(InterfaceSource count) {
+    HardwareProbe::Surroundings parts{
         loop,
         clock,
         "127.0.0.1",

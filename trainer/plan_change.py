@@ -4,7 +4,9 @@ Operators move one after the other, each rank's messages in one order that all r
 and receive: no cycle of waiting exists, and no rank holds more than one operator twice. Who sends what is a pure
 function of the two plans. Main thread only.
 """
+import contextlib
 import dataclasses
+import time
 
 import torch
 
@@ -12,6 +14,22 @@ import intervals
 from holding import ELEMENT_BYTES, of_rank
 from memory import give_back_freed
 from operator_state import MOMENTS, Values
+
+
+class ChangePhases:
+    """Where the time of a change goes, in nanoseconds: save (the snapshot), move (state between ranks), groups
+    (communicators), build (modules)."""
+
+    def __init__(self):
+        self.ns = {}
+
+    @contextlib.contextmanager
+    def of(self, name):
+        began = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.ns[name] = self.ns.get(name, 0) + time.perf_counter_ns() - began
 
 
 @dataclasses.dataclass(frozen=True)
