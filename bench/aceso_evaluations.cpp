@@ -6,11 +6,11 @@
 #include <cstdio>
 
 #include "../tests/tuner/aceso_peer.hpp"
-#include "aceso_model/aceso_evaluator.hpp"
 #include "base/random.hpp"
-#include "plan_space.hpp"
+#include "papers/aceso/aceso_evaluator.hpp"
+#include "papers/aceso_cost_model.hpp"
+#include "plan/plan_space.hpp"
 #include "skipping.hpp"
-#include "tuner/aceso_cost_model.hpp"
 
 using namespace trimtab;         // NOLINT
 using namespace trimtab::tuner;  // NOLINT

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../tests/tuner/aceso_peer.hpp"
+#include "papers/cost_models.hpp"
 #include "prediction_errors.hpp"
 #include "schema/published.hpp"
 #include "tuner/search.hpp"

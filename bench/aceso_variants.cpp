@@ -9,9 +9,9 @@
 #include <string>
 
 #include "../tests/tuner/aceso_peer.hpp"
+#include "papers/aceso_cost_model.hpp"
 #include "skipping.hpp"
 #include "thread_seconds.hpp"
-#include "tuner/aceso_cost_model.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT

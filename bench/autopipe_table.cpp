@@ -5,8 +5,8 @@
 #include <string>
 
 #include "../tests/tuner/autopipe/block_chains.hpp"
-#include "autopipe_model/slicer.hpp"
-#include "strategies/autopipe/planner.hpp"
+#include "solvers/autopipe/planner.hpp"
+#include "solvers/autopipe/slicer.hpp"
 #include "thread_seconds.hpp"
 
 namespace {

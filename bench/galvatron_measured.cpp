@@ -9,10 +9,11 @@
 #include <map>
 
 #include "../tests/tuner/galvatron/peer.hpp"
-#include "plan_space.hpp"
+#include "papers/cost_models.hpp"
+#include "papers/galvatron/layerwise_search.hpp"
+#include "plan/plan_space.hpp"
 #include "prediction_errors.hpp"
 #include "skipping.hpp"
-#include "strategies/galvatron/layerwise_search.hpp"
 #include "tuner/calibration.hpp"
 
 using namespace trimtab;         // NOLINT

@@ -9,9 +9,10 @@
 #include <set>
 
 #include "../tests/tuner/galvatron/peer.hpp"
-#include "plan_space.hpp"
+#include "papers/cost_models.hpp"
+#include "papers/galvatron/layerwise_search.hpp"
+#include "plan/plan_space.hpp"
 #include "skipping.hpp"
-#include "strategies/galvatron/layerwise_search.hpp"
 #include "thread_seconds.hpp"
 #include "tuner/search.hpp"
 

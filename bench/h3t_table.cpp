@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "../tests/tuner/h3t/analytic_layers.hpp"
-#include "strategies/h3t/exact_solver.hpp"
-#include "strategies/h3t/free_synchronization.hpp"
-#include "strategies/h3t/published_solvers.hpp"
-#include "strategies/h3t/stage_choice.hpp"
+#include "papers/h3t/free_synchronization.hpp"
+#include "papers/h3t/published_solvers.hpp"
+#include "solvers/h3t/exact_solver.hpp"
+#include "solvers/h3t/stage_choice.hpp"
 #include "thread_seconds.hpp"
 
 using namespace trimtab;                    // NOLINT

@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "../tests/tuner/gpt_world.hpp"
 #include "../tests/tuner/split_world.hpp"
-#include "lower_bound.hpp"
+#include "native/bounds/lower_bound.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT
@@ -34,9 +35,9 @@ struct Row {
     if (result.plans.empty()) return;
     const double best = result.plans.front().prediction.iteration_ms;
     const PlanSpace space = named_space(space_name, model.model(), model.cluster(), Knobs{}, 0).value();
-    NativeEvaluator evaluator(model, space);
+    const std::unique_ptr<Evaluator> evaluator = model.evaluator(space);
     const double begin = now();
-    const double of = lower_bound_ms(model, evaluator, {best, false, 1});
+    const double of = evaluator->bounds()->lower_bound_ms({best, false, 1});
     seconds += now() - begin;
     computing.push_back(1 - computing_bound_ms(model, space) / best);
     bound.push_back(1 - of / best);

@@ -10,7 +10,7 @@
 #include "../tests/tuner/oases/cbc.hpp"
 #include "../tests/tuner/oases/chains.hpp"
 #include "../tests/tuner/oases/published.hpp"
-#include "oases_model/tables.hpp"
+#include "papers/oases/tables.hpp"
 #include "thread_seconds.hpp"
 
 using namespace trimtab;                // NOLINT

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "evaluator.hpp"
-#include "strategies/unified/stage_pricer.hpp"
+#include "pricing/evaluator.hpp"
 #include "thread_seconds.hpp"
 
 namespace trimtab::bench {
@@ -44,13 +43,8 @@ class TimedEvaluator final : public tuner::Evaluator {
   std::span<const double> computing_sums(std::int32_t microbatch, const tuner::Split& split) override {
     return inner_->computing_sums(microbatch, split);
   }
-  std::unique_ptr<tuner::unified::StagePricer> stage_pricer(std::int32_t microbatch) override {
-    return inner_->stage_pricer(microbatch);
-  }
-  std::unique_ptr<tuner::unified::StagePricer> floor_pricer(std::int32_t microbatch) override {
-    return inner_->floor_pricer(microbatch);
-  }
-  double lower_bound_ms(const tuner::BoundRequest& request) override { return inner_->lower_bound_ms(request); }
+  tuner::StagePricers* stage_pricers() override { return inner_->stage_pricers(); }
+  tuner::Bounds* bounds() override { return inner_->bounds(); }
   void stop_when(std::function<bool()> stop) override { inner_->stop_when(std::move(stop)); }
 
  private:

@@ -18,13 +18,13 @@ target_include_directories(autopipe_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/sr
 # Against Aceso's published profile; they say so and end where it is absent.
 foreach(name aceso_table aceso_variants aceso_evaluations)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
-  target_link_libraries(${name} PRIVATE tuner nlohmann_json::nlohmann_json trimtab_warnings)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE tuner papers nlohmann_json::nlohmann_json trimtab_warnings)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 
 add_executable(aceso_measured aceso_measured.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/aceso_peer.cpp)
-target_link_libraries(aceso_measured PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_link_libraries(aceso_measured PRIVATE tuner papers schema_published nlohmann_json::nlohmann_json trimtab_warnings)
 target_include_directories(aceso_measured PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(aceso_measured PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
@@ -32,30 +32,30 @@ add_executable(oases_table oases_table.cpp)
 foreach(name cbc chains published)
   target_sources(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tests/tuner/oases/${name}.cpp)
 endforeach()
-target_link_libraries(oases_table PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
-target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(oases_table PRIVATE tuner papers schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+target_include_directories(oases_table PRIVATE ${PROJECT_SOURCE_DIR}/tuner ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(oases_table PRIVATE TRIMTAB_OASES_DATA="${PROJECT_SOURCE_DIR}/tests/tuner/oases")
 
 # Against Galvatron's published profiles; it says so and ends where they are absent.
 foreach(name galvatron_table galvatron_measured)
   add_executable(${name} ${name}.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/galvatron/peer.cpp)
-  target_link_libraries(${name} PRIVATE tuner schema_published nlohmann_json::nlohmann_json trimtab_warnings)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE tuner papers schema_published nlohmann_json::nlohmann_json trimtab_warnings)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner ${PROJECT_SOURCE_DIR}/tuner/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endforeach()
 
 # H3T's solvers on analytic layers, and the same layers as a job's documents.
 add_executable(h3t_table h3t_table.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_layers.cpp)
-target_link_libraries(h3t_table PRIVATE tuner trimtab_warnings)
+target_link_libraries(h3t_table PRIVATE tuner papers trimtab_warnings)
 add_executable(h3t_documents h3t_documents.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_documents.cpp
                              ${PROJECT_SOURCE_DIR}/tests/tuner/h3t/analytic_layers.cpp)
 target_link_libraries(h3t_documents PRIVATE tuner schema_store trimtab_warnings)
 foreach(name h3t_table h3t_documents)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tuner ${PROJECT_SOURCE_DIR}/tuner/src)
 endforeach()
 
 # `unified` beside every other strategy, and what each family of knobs brings it.
 add_executable(unified_table unified_table.cpp unified_rows.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp
                              ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
-target_link_libraries(unified_table PRIVATE tuner schema_published trimtab_warnings)
+target_link_libraries(unified_table PRIVATE tuner papers schema_published trimtab_warnings)
 target_compile_definitions(unified_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../tests/tuner/gpt_world.hpp"
-#include "evaluator.hpp"
+#include "pricing/evaluator.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "../tests/tuner/split_world.hpp"
+#include "papers/cost_models.hpp"
 #include "schema/published.hpp"
 #include "thread_seconds.hpp"
 #include "tuner/search.hpp"

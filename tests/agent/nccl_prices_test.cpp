@@ -11,7 +11,7 @@
 
 #include "costs/collective_intake.hpp"
 #include "fake_coordinator.hpp"
-#include "link_costs.hpp"
+#include "native/costs/link_costs.hpp"
 #include "schema/cost_database.hpp"
 #include "schema/nccl.hpp"
 

@@ -12,3 +12,12 @@ execute_process(
 if(NOT refused EQUAL 0)
   message(FATAL_ERROR "the edge coordinator -> tuner was refused: ${message}")
 endif()
+# No daemon links the published models.
+foreach(daemon tuning simulation coordinator agent)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -DLAYERS_FILE=${LAYERS_FILE} -DEDGE_FROM=${daemon} -DEDGE_TO=papers -P ${CMAKE_CURRENT_LIST_DIR}/try_edge.cmake
+    RESULT_VARIABLE refused OUTPUT_QUIET ERROR_VARIABLE message)
+  if(refused EQUAL 0 OR NOT message MATCHES "${daemon} must not depend on papers")
+    message(FATAL_ERROR "the edge ${daemon} -> papers was not refused: ${message}")
+  endif()
+endforeach()

@@ -34,7 +34,7 @@ OWNERS = {
 EDGES = {
     "base": ["base/"],
     "schema": ["base/", "schema/", "wire/"],
-    "tuner": ["base/", "schema/", "tuner/"],
+    "tuner": ["base/", "schema/", "tuner/", "papers/"],
     "collectors/inject": ["schema/record.hpp", "trimtab/"],
     "collectors/nccl": ["schema/nccl.hpp", "schema/nccl_table.hpp", "schema/record.hpp"],
     "collectors/host": ["base/", "schema/", "host/"],
@@ -43,7 +43,7 @@ EDGES = {
     "agent": ["base/", "schema/", "wire/", "host/", "net/", "agent/"],
     "coordinator": ["base/", "schema/", "wire/", "tuner/", "net/", "coordinator/"],
 }
-OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
+OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "papers/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
 
 # clang 14 builds the fuzz targets, and CI not all of them. With g++ 12's headers it has neither std::ranges::subrange, nor what
 # returns one, nor views.
@@ -52,6 +52,39 @@ NOT_FOR_CLANG = re.compile(
     r"stable_partition|unique)\b)"
 )
 CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
+
+# Floor of the tuner -> the floors right below it. A file includes its own floor and all that lie below. Its floor is the entry of its
+# folder in tuner/src or, of papers, in tuner; else of the folder around that. Strategies and the native model do not lie on one another: none knows the other.
+FLOORS = {
+    "solvers": [],
+    "plan": ["solvers"],
+    "pricing": ["plan"],
+    "native/costs": ["plan"],
+    "native/calibration": ["native/costs"],
+    "native/stage": ["native/costs", "pricing"],
+    "native/step": ["native/stage"],
+    "native/bounds": ["native/step"],
+    "native": ["native/bounds", "native/calibration"],
+    "search": ["pricing"],
+    "strategies": ["search"],
+    "strategies/aceso": ["strategies"],
+    "strategies/autopipe": ["strategies"],
+    "strategies/exhaustive": ["strategies/aceso"],
+    "strategies/galvatron": ["strategies"],
+    "strategies/h3t": ["strategies"],
+    "strategies/oases": ["strategies"],
+    "strategies/target": ["strategies"],
+    "strategies/unified": ["strategies/aceso"],
+    "outcome": ["strategies"],
+    "papers/aceso": ["native", "strategies"],
+    "papers/autopipe": ["native", "strategies/autopipe"],
+    "papers/galvatron": ["native", "strategies/galvatron"],
+    "papers/h3t": ["native", "strategies"],
+    "papers/oases": ["native", "strategies"],
+    "papers": ["papers/aceso", "papers/autopipe", "papers/galvatron", "papers/h3t", "papers/oases"],
+}
+FLOOR_ROOTS = ["tuner/src/", "tuner/papers/"]
+PUBLIC = re.compile(r"(base|schema|tuner)/|papers/\w+\.hpp$")
 
 TUNER_STORE_HEADERS = ["schema/database.hpp", "schema/cost_database.hpp", "schema/record.hpp"]
 FILE_LIMIT = 600
@@ -122,6 +155,38 @@ def long_functions(name, text):
             yield f"{name}:{number}: a function of {length} lines, the limit is {limit}"
 
 
+def floor_of(folder):
+    """The floor that a folder lies on, None where there is no such."""
+    while folder not in FLOORS and "/" in folder:
+        folder = folder.rpartition("/")[0]
+    return folder if folder in FLOORS else None
+
+
+def floors_below(floor):
+    below = set(FLOORS[floor])
+    for other in FLOORS[floor]:
+        below |= floors_below(other)
+    return below
+
+
+def broken_floors(name, text):
+    """What a file of the tuner includes upwards. Public headers are every floor's, those of papers their own."""
+    folder = str(pathlib.PurePath(name).parent).removeprefix("tuner/").removeprefix("src/")
+    floor = floor_of(folder)
+    if floor is None:
+        yield f"{name}: {folder} is no floor of FLOORS"
+        return
+    for number, header in includes(text):
+        papers = header.startswith("papers/") and not floor.startswith("papers")
+        if f'"{header}"' not in text or (PUBLIC.match(header) and not papers):
+            continue
+        target = floor_of(str(pathlib.PurePath(header).parent))
+        if target is None:
+            yield f'{name}:{number}: "{header}": an include says the folder of its floor'
+        elif target != floor and target not in floors_below(floor):
+            yield f"{name}:{number}: {floor} must not include {header}: {target} does not lie below it"
+
+
 def full_folders(names):
     counts = collections.Counter(str(pathlib.PurePath(name).parent) for name in names)
     for folder, count in sorted(counts.items()):
@@ -131,6 +196,8 @@ def full_folders(names):
 
 def broken_rules(name, text):
     yield from long_functions(name, text)
+    if any(name.startswith(root) for root in FLOOR_ROOTS):
+        yield from broken_floors(name, text)
     for number, header in includes(text):
         for prefix, owners in OWNERS.items():
             if header.startswith(prefix) and not any(name.startswith(owner) for owner in owners):

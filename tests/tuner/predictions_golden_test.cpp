@@ -10,7 +10,7 @@
 #include "golden/answer_text.hpp"
 #include "golden/golden_file.hpp"
 #include "golden/worlds.hpp"
-#include "h3t_model/switch_plan.hpp"
+#include "papers/h3t/h3t_plan.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner::golden {

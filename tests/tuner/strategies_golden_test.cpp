@@ -88,10 +88,11 @@ TEST_CASE("golden: aceso answers as recorded", "[golden]") {
   answers.ask(random_worlds(7101, 5), {"native", "job"});
   answers.ask(random_worlds(7102, 3, {12, 8, 6}), {"native", "job", "seed 2, 3 hops", [](SearchOptions& options) {
                                                      options.seed = 2;
-                                                     options.max_hops = 3;
+                                                     options.aceso.max_hops = 3;
                                                    }});
-  answers.ask(random_worlds(7103, 3, {12, 8, 6}), {"native", "job", "without heuristic 2",
-                                                   [](SearchOptions& options) { options.use_heuristic_2 = false; }});
+  answers.ask(random_worlds(7103, 3, {12, 8, 6}), {"native", "job", "without heuristic 2", [](SearchOptions& options) {
+                                                     options.aceso.use_heuristic_2 = false;
+                                                   }});
   answers.ask(split_worlds(7104, 4, {8, 4, 3}),
               {.cost_model = "native", .space = "job", .what = "every knob", .knobs = every_knob()});
   answers.ask(split_worlds(7105, 4, {8, 4, 3}), {"native", "all"});
@@ -152,10 +153,10 @@ TEST_CASE("golden: h3t answers as recorded", "[golden]") {
   for (const char* const cost_model : {"h3t:nvlink", "h3t:pcie"}) {
     for (const std::string_view solver : h3t_solvers()) {
       answers.ask(h3t_worlds(), {cost_model, "job", "solver " + std::string(solver),
-                                 [&](SearchOptions& options) { options.h3t_solver = solver; }});
+                                 [&](SearchOptions& options) { options.h3t.solver = solver; }});
     }
     answers.ask(h3t_worlds(), {cost_model, "job", "free synchronization",
-                               [](SearchOptions& options) { options.h3t_free_synchronization = true; }});
+                               [](SearchOptions& options) { options.h3t.free_synchronization = true; }});
   }
   const auto enough = [](SearchOptions& options) { options.max_evaluations = 6000; };
   answers.ask(h3t_worlds(), {"native", "all", "6,000 evaluations", enough});
@@ -169,7 +170,7 @@ TEST_CASE("golden: oases answers as recorded", "[golden]") {
     for (const std::int32_t most : {0, 1, 2}) {
       answers.ask(first(most == 0 ? 6 : 3, oases_worlds()),
                   {cost_model, "oases", "degrees " + std::to_string(most),
-                   [most](SearchOptions& options) { options.oases_degrees = most; }});
+                   [most](SearchOptions& options) { options.oases.degrees = most; }});
     }
   }
   answers.ask(first(2, oases_worlds()),
@@ -196,8 +197,8 @@ TEST_CASE("golden: unified answers as recorded under the native model", "[golden
   Answers answers("unified");
   answers.ask(random_worlds(7701, 5), {"native", "job"});
   answers.ask(random_worlds(7702, 2, {12, 8, 6}), {"native", "job", "no enumeration", [](SearchOptions& options) {
-                                                     options.enumerated_ways = 0;
-                                                     options.stage_program = false;
+                                                     options.unified.enumerated_ways = 0;
+                                                     options.unified.stage_program = false;
                                                    }});
   answers.ask(random_worlds(7708, 3, {24, 8, 14}), {"native", "job", "longer, 6,000 evaluations", enough});
   answers.ask(split_worlds(7709, 2, {20, 8, 10}), {"native", "all", "longer, 6,000 evaluations", enough});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nearest.hpp"
+#include "papers/cost_models.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::cli {

@@ -103,15 +103,15 @@ Result<tuner::SearchOptions> options_of(const Arguments& arguments) {
   TRIMTAB_TRY(const std::uint64_t hops, parse_count("--aceso-max-hops", arguments.max_hops));
   if (hops < 1 || hops > 100)
     return bad_input("--aceso-max-hops: expected 1 to 100, but found '" + arguments.max_hops + "'");
-  options.max_hops = static_cast<int>(hops);
+  options.aceso.max_hops = static_cast<int>(hops);
   TRIMTAB_TRY(const std::uint64_t degrees, parse_count("--oases-degrees", arguments.oases_degrees));
   if (degrees > 16) return bad_input("--oases-degrees: expected 0 to 16, but found '" + arguments.oases_degrees + "'");
-  options.oases_degrees = static_cast<std::int32_t>(degrees);
-  options.use_heuristic_2 = !arguments.no_heuristic_2;
+  options.oases.degrees = static_cast<std::int32_t>(degrees);
+  options.aceso.use_heuristic_2 = !arguments.no_heuristic_2;
   TRIMTAB_TRY_STATUS(check_choice("--h3t-solver", arguments.h3t_solver, tuner::h3t_solvers()));
-  options.h3t_solver = arguments.h3t_solver;
+  options.h3t.solver = arguments.h3t_solver;
   options.without = arguments.without;
-  options.h3t_free_synchronization = arguments.h3t_free_sync;
+  options.h3t.free_synchronization = arguments.h3t_free_sync;
   if (!arguments.start.empty()) {
     TRIMTAB_TRY(options.start, read_plan(arguments.start));
   }

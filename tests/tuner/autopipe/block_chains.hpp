@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/random.hpp"
-#include "strategies/autopipe/partition.hpp"
+#include "solvers/autopipe/partition.hpp"
 
 namespace trimtab::tuner::test {
 

@@ -1,4 +1,4 @@
-#include "autopipe_model/critical_path.hpp"
+#include "solvers/autopipe/critical_path.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -3,7 +3,7 @@
 
 #include "base/random.hpp"
 #include "block_chains.hpp"
-#include "strategies/autopipe/planner.hpp"
+#include "solvers/autopipe/planner.hpp"
 #include "vectors.hpp"
 
 namespace trimtab::tuner {

@@ -1,11 +1,11 @@
-#include "autopipe_model/recurrences.hpp"
+#include "solvers/autopipe/recurrences.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "autopipe_model/slicer.hpp"
 #include "base/random.hpp"
 #include "event_simulation.hpp"
+#include "solvers/autopipe/slicer.hpp"
 #include "vectors.hpp"
 
 namespace trimtab::tuner {

@@ -2,8 +2,9 @@
 #include <cstdio>
 
 #include "../world.hpp"
-#include "plan_space.hpp"
-#include "tuner/autopipe_cost_model.hpp"
+#include "papers/autopipe_cost_model.hpp"
+#include "papers/cost_models.hpp"
+#include "plan/plan_space.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 

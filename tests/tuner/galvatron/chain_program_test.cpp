@@ -1,6 +1,6 @@
 // The layer program against every choice there is, and against the sweep as the paper prints it.
 
-#include "strategies/galvatron/chain_program.hpp"
+#include "papers/galvatron/chain_program.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

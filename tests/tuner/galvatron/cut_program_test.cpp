@@ -1,6 +1,6 @@
 // The lazy program over cuts against every way to cut.
 
-#include "strategies/galvatron/cut_program.hpp"
+#include "papers/galvatron/cut_program.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

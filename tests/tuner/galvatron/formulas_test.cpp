@@ -1,6 +1,6 @@
 // The formulas on profiles small enough to work out by hand.
 
-#include "galvatron_model/formulas.hpp"
+#include "papers/galvatron/formulas.hpp"
 
 #include <catch2/catch.hpp>
 

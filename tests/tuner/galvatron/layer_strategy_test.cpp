@@ -1,13 +1,13 @@
 // The decision trees against the counts that the paper and its code give, and against an enumeration of its own rules.
 
-#include "galvatron_model/layer_strategy.hpp"
+#include "papers/galvatron/layer_strategy.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
-#include "galvatron_model/formulas.hpp"
+#include "papers/galvatron/formulas.hpp"
 #include "small_profile.hpp"
 
 using namespace trimtab::tuner::galvatron;  // NOLINT: a test's own file

@@ -1,6 +1,6 @@
 // The whole search against every partition and every strategy of every layer, on small models.
 
-#include "strategies/galvatron/layerwise_search.hpp"
+#include "papers/galvatron/layerwise_search.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdio>

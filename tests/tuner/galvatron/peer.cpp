@@ -1,4 +1,5 @@
 #include "peer.hpp"
+#include "papers/cost_models.hpp"
 
 #include <algorithm>
 #include <cmath>

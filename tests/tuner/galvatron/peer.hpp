@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "papers/galvatron_cost_model.hpp"
 #include "schema/published.hpp"
-#include "tuner/galvatron_cost_model.hpp"
 
 namespace trimtab::tuner::galvatron::peer {
 

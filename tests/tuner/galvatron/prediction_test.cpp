@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "galvatron_model/formulas.hpp"
+#include "papers/galvatron/formulas.hpp"
 #include "peer.hpp"
 #include "tuner/validate.hpp"
 

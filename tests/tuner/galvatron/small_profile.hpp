@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "galvatron_model/profile.hpp"
+#include "papers/galvatron/profile.hpp"
 
 namespace trimtab::tuner::galvatron {
 

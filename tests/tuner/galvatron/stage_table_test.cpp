@@ -1,6 +1,6 @@
 // What a stage takes at best, against every choice of its layers, priced by the formulas themselves.
 
-#include "strategies/galvatron/stage_table.hpp"
+#include "papers/galvatron/stage_table.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "galvatron_model/layered_plan.hpp"
+#include "papers/galvatron/layered_plan.hpp"
 #include "small_profile.hpp"
 
 using namespace trimtab::tuner::galvatron;  // NOLINT: a test's own file

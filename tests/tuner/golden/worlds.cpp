@@ -1,4 +1,5 @@
 #include "worlds.hpp"
+#include "papers/cost_models.hpp"
 
 #include <utility>
 
@@ -161,7 +162,7 @@ test::World aceso_world(Random& random, std::int64_t operators_max) {
   return world;
 }
 
-// The bytes that galvatron_model/profile.hpp reads are those of the largest message.
+// The bytes that papers/galvatron/profile.hpp reads are those of the largest message.
 void add_galvatron_link(const std::string& subject, std::int32_t group, std::int64_t ns, test::World& world) {
   CostKey key;
   key.kind = CostKind::kCollective;

@@ -2,10 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include "analytic_documents.hpp"
-#include "h3t_model/step_inputs.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "strategies/h3t/exact_solver.hpp"
-#include "tuner/h3t_cost_model.hpp"
+#include "papers/cost_models.hpp"
+#include "papers/h3t/h3t_plan.hpp"
+#include "papers/h3t/step_inputs.hpp"
+#include "papers/h3t_cost_model.hpp"
+#include "solvers/h3t/exact_solver.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 
@@ -172,14 +173,14 @@ TEST_CASE("the search answers with the exact solver's plan and a proof", "[h3t]"
     CHECK_FALSE(outcome.trace.empty());
     for (const std::string_view solver : h3t_solvers()) {
       SearchOptions options;
-      options.h3t_solver = solver;
+      options.h3t.solver = solver;
       const SearchOutcome other = searched(*model, options);
       REQUIRE_FALSE(other.result.plans.empty());
       CHECK(other.result.plans.front().prediction.iteration_ms >= best.prediction.iteration_ms);
       CHECK(other.result.proven == (solver == "exact"));
     }
     SearchOptions options;
-    options.h3t_free_synchronization = true;
+    options.h3t.free_synchronization = true;
     const SearchOutcome free = searched(*model, options);
     CHECK(free.result.plans.front().prediction.iteration_ms <= best.prediction.iteration_ms);
     CHECK_FALSE(free.result.proven);
@@ -270,7 +271,7 @@ TEST_CASE("under the native model switches are found that it prices, and that fi
   CHECK(model->unpriced(best.plan).empty());
   CHECK(validate(best.plan, of.model, of.cluster).empty());
   CHECK_FALSE(best.plan.stages[0].segments[0].switches == Switches{});
-  options.h3t_solver = "greedy";
+  options.h3t.solver = "greedy";
   const Result<SearchOutcome> greedy = search(*model, Knobs{}, options);
   REQUIRE_FALSE(greedy.ok());
   CHECK(greedy.error().message.find("use --cost-model h3t:nvlink or h3t:pcie") != std::string::npos);

@@ -1,13 +1,13 @@
-#include "strategies/h3t/exact_solver.hpp"
+#include "solvers/h3t/exact_solver.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "enumeration.hpp"
+#include "papers/h3t/free_synchronization.hpp"
 #include "published_vectors.hpp"
 #include "random_layers.hpp"
-#include "strategies/h3t/free_synchronization.hpp"
-#include "strategies/h3t/relaxation.hpp"
-#include "strategies/h3t/step_program.hpp"
+#include "solvers/h3t/relaxation.hpp"
+#include "solvers/h3t/step_program.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {

@@ -1,4 +1,4 @@
-#include "strategies/h3t/published_solvers.hpp"
+#include "papers/h3t/published_solvers.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "h3t_model/segment_simulator.hpp"
+#include "solvers/h3t/segment_simulator.hpp"
 
 namespace trimtab::tuner::h3t::test {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "strategies/h3t/problem.hpp"
+#include "solvers/h3t/problem.hpp"
 
 namespace trimtab::tuner::h3t::test {
 

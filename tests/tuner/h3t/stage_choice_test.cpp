@@ -1,10 +1,10 @@
-#include "strategies/h3t/stage_choice.hpp"
+#include "solvers/h3t/stage_choice.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "analytic_layers.hpp"
 #include "enumeration.hpp"
-#include "strategies/h3t/exact_solver.hpp"
+#include "solvers/h3t/exact_solver.hpp"
 
 namespace trimtab::tuner::h3t {
 

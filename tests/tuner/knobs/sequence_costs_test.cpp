@@ -1,6 +1,6 @@
 // Ranks that share each sample's sequence: sequence and context parallelism, against numbers worked out by hand.
 
-#include "sequence_costs.hpp"
+#include "native/stage/sequence_costs.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

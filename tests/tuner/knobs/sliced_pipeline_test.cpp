@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/random.hpp"
-#include "pipeline.hpp"
-#include "recorded_step.hpp"
+#include "native/step/recorded_step.hpp"
+#include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "../brute_force.hpp"
 #include "../world.hpp"
-#include "candidate.hpp"
-#include "evaluator.hpp"
+#include "plan/candidate.hpp"
+#include "pricing/evaluator.hpp"
 #include "schema/timeline.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"

@@ -1,7 +1,7 @@
 // Steps as graphs: against the recurrences where those hold, against programs that meet, and against a table of the
 // interleaved schedule played through event by event.
 
-#include "step_graph.hpp"
+#include "solvers/step_graph.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // What replicas wait for the slowest of them, against a Monte Carlo of the step.
 
-#include "stragglers.hpp"
+#include "native/stage/stragglers.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -6,8 +6,8 @@
 
 #include "../world.hpp"
 #include "base/random.hpp"
-#include "recompute_choice.hpp"
-#include "sub_batch_stage.hpp"
+#include "native/stage/recompute_choice.hpp"
+#include "native/stage/sub_batch_stage.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {

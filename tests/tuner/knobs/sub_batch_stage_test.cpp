@@ -6,7 +6,7 @@
 
 #include "../world.hpp"
 #include "base/random.hpp"
-#include "sub_batch_stage.hpp"
+#include "native/stage/sub_batch_stage.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/validate.hpp"
 

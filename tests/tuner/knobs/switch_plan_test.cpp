@@ -6,12 +6,12 @@
 #include <limits>
 
 #include "../world.hpp"
-#include "candidate.hpp"
-#include "evaluator.hpp"
-#include "h3t_model/segment_simulator.hpp"
-#include "h3t_model/step_inputs.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "native_evaluator.hpp"
+#include "native/step/native_evaluator.hpp"
+#include "papers/h3t/h3t_plan.hpp"
+#include "papers/h3t/step_inputs.hpp"
+#include "plan/candidate.hpp"
+#include "pricing/evaluator.hpp"
+#include "solvers/h3t/segment_simulator.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 

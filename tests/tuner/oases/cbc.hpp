@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "oases_model/chain.hpp"
+#include "papers/oases/chain.hpp"
 
 namespace trimtab::tuner::oases::test {
 

@@ -4,7 +4,7 @@
 
 #include "cbc.hpp"
 #include "chains.hpp"
-#include "oases_model/tables.hpp"
+#include "papers/oases/tables.hpp"
 #include "published.hpp"
 
 namespace trimtab::tuner::oases {

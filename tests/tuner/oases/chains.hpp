@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "oases_model/chain.hpp"
-#include "oases_model/label_setting.hpp"
+#include "papers/oases/chain.hpp"
+#include "solvers/label_setting.hpp"
 
 namespace trimtab::tuner::oases::test {
 

@@ -1,11 +1,11 @@
-#include "tuner/oases_cost_model.hpp"
+#include "papers/oases_cost_model.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "evaluator.hpp"
-#include "oases_model/tables.hpp"
-#include "plan_space.hpp"
+#include "papers/oases/tables.hpp"
+#include "plan/plan_space.hpp"
+#include "pricing/evaluator.hpp"
 #include "published.hpp"
 #include "tuner/validate.hpp"
 

@@ -1,4 +1,4 @@
-#include "oases_model/label_setting.hpp"
+#include "solvers/label_setting.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "papers/oases_cost_model.hpp"
 #include "schema/published.hpp"
-#include "tuner/oases_cost_model.hpp"
 
 namespace trimtab::tuner::oases::test {
 

@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "chains.hpp"
-#include "oases_model/tables.hpp"
+#include "papers/oases/tables.hpp"
 
 namespace trimtab::tuner::oases {
 namespace {

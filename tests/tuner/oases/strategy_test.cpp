@@ -2,7 +2,8 @@
 
 #include "../gpt_world.hpp"
 #include "chains.hpp"
-#include "oases_model/tables.hpp"
+#include "papers/cost_models.hpp"
+#include "papers/oases/tables.hpp"
 #include "published.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
@@ -88,7 +89,7 @@ TEST_CASE("at most k degrees on operators in a row", "[oases]") {
   double before = 1e300;
   for (const std::int32_t most : {1, 2, 3, 0}) {
     SearchOptions limited = options();
-    limited.oases_degrees = most;
+    limited.oases.degrees = most;
     const SearchOutcome outcome = found(*model, limited);
     const RankedPlan& best = outcome.result.plans.front();
     if (most > 0) CHECK(best.plan.stages[0].segments.size() <= static_cast<std::size_t>(most));
@@ -103,7 +104,7 @@ TEST_CASE("a limit of degrees proves nothing of the space, which has more", "[oa
   for (const char* const strategy : {"oases", "unified"}) {
     const double least = found(*model, options()).result.plans.front().prediction.iteration_ms;
     SearchOptions limited = options(strategy);
-    limited.oases_degrees = 1;
+    limited.oases.degrees = 1;
     const SearchResult result = found(*model, limited).result;
     CAPTURE(strategy);
     CHECK(result.lower_bound_ms <= least * (1 + 1e-9));
@@ -158,7 +159,7 @@ TEST_CASE("under the native model the chain's plans are priced by that model", "
   CHECK(best.prediction.iteration_ms == model.value()->evaluate(best.plan).iteration_ms);
   // At least as good as any one split of all devices.
   SearchOptions one = all;
-  one.oases_degrees = 1;
+  one.oases.degrees = 1;
   CHECK(best.prediction.iteration_ms <= found(*model.value(), one).result.plans.front().prediction.iteration_ms);
 }
 

@@ -1,6 +1,6 @@
 // The price of an overlapped schedule beside the two streams played through event by event.
 
-#include "sub_batch_schedule.hpp"
+#include "solvers/sub_batch_schedule.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -12,7 +12,7 @@
 //
 // Training corrects only with what it has measured kEnoughValues times, without waiting, alone, on a quiet machine.
 // "Clearly differs": all ratios together are farther from 1 than their noise, kSystematic included, explains
-// (src/training_correction.hpp).
+// (src/native/costs/training_correction.hpp).
 
 #include <cstdint>
 #include <map>

@@ -18,8 +18,8 @@
 
 namespace trimtab::tuner {
 
-class Evaluator;   // tuner/src/evaluator.hpp: the inner loop of a search
-struct PlanSpace;  // tuner/src/plan_space.hpp
+class Evaluator;   // tuner/src/pricing/evaluator.hpp: the inner loop of a search
+struct PlanSpace;  // tuner/src/plan/plan_space.hpp
 
 using EventKind = TimelineKind;
 
@@ -92,13 +92,5 @@ class NativeCostModel final : public CostModel {
   CostTable table_;
   Calibration calibration_;
 };
-
-// Builds a cost model by name from measured costs. Fails on an unknown name (naming the known ones) and where the costs
-// do not fit the model at all. `calibration` is for the native model: a paper's formulas are taken as they are.
-[[nodiscard]] Result<std::unique_ptr<CostModel>> make_cost_model(std::string_view name, const Model& model,
-                                                                 const Cluster& cluster, const std::vector<Cost>& costs,
-                                                                 CostTableOptions options = {},
-                                                                 const Calibration& calibration = {});
-[[nodiscard]] std::vector<std::string_view> cost_models();
 
 }  // namespace trimtab::tuner

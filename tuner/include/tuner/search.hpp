@@ -15,6 +15,7 @@
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
 #include "tuner/cost_model.hpp"
+#include "tuner/strategy_options.hpp"
 
 namespace trimtab::tuner {
 
@@ -25,28 +26,23 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;  // 0 = unlimited
   std::function<bool()> stop;         // asked often; true ends the search with the best so far
-  // unified: the share of the time that is gone, from 0 to 1, where `stop` is a deadline. With it, or with
-  // max_evaluations, each of the planners that it asks gets a seventh of the budget, as if alone: with seven times what
-  // any other strategy is given, unified is no worse. Without either, they run until they end by themselves.
+  // The share of the time that is gone, from 0 to 1, where `stop` is a deadline. With it, or with max_evaluations,
+  // `unified` gives each of the planners that it asks a seventh of the budget, as if alone: with seven times what any
+  // other strategy is given, it is no worse. Without either, they run until they end by themselves.
   std::function<double()> spent;
   std::optional<Plan> start;  // the incumbent, for a warm start
-  int max_hops = 7;           // aceso: primitives in a row before it backtracks
-  bool idle_devices = false;  // exhaustive: plans may leave the last devices idle
-  // unified: prices every plan where there are at most so many ways to cut, place and split; 0 = never.
-  double enumerated_ways = 6000;
-  bool stage_program = true;  // unified: solves stages again operator by operator; false to see what that is worth
-  // oases: most tensor-parallel degrees, each on operators in a row; the space has plans with more, so that nothing is
-  // proven. 0 = any, anywhere.
-  std::int32_t oases_degrees = 0;
-  std::string h3t_solver = "exact";       // h3t: one of h3t_solvers()
-  bool h3t_free_synchronization = false;  // h3t: then tries layers that do not synchronize; its bound ends there
-  bool use_heuristic_2 = true;            // aceso: false tries resources and primitives in random order (ablation)
-  std::size_t plans = 10;                 // how many to return
+  bool idle_devices = false;  // plans may leave the last devices idle; `exhaustive` alone makes such
+  std::size_t plans = 10;     // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
   std::vector<std::string>
       without;  // families of knobs left out of the space: "recompute", "tensor_parallel", "sharded",
                 // "mixed_splits", "sliced_microbatches", "sub_batches", "memory_switches"
   std::vector<std::string> excluded;  // semantic hashes of plans known to fail: never returned
+  // Of single strategies. `unified` hands them on to those that it asks.
+  AcesoOptions aceso;
+  H3tOptions h3t;
+  OasesOptions oases;
+  UnifiedOptions unified;
 };
 
 // One primitive of an iteration's chain.
@@ -84,8 +80,6 @@ struct SearchOutcome {
                                            const SearchOptions& options);
 
 [[nodiscard]] std::vector<std::string_view> strategies();
-// "exact", and the paper's own: "program", "greedy", "random".
-[[nodiscard]] std::vector<std::string_view> h3t_solvers();
 // "job", what the job's knobs allow; "aceso", the space of that paper's published search; "aceso-recompute" and
 // "aceso-mixed", the same with recompute chosen freely, or with splits that change inside a stage; "aceso-free", with
 // both; "autopipe", stages of equal devices and splits, microbatches sliced, and "autopipe-whole", none sliced;

@@ -1,19 +1,17 @@
-// AutoPipe's planner over every shape of the space: the same devices and split in each stage, cuts at any place the
-// model allows. Under the autopipe model the answer is optimal or carries its gap; under another model the recurrences,
-// with eager transfers and that model's stages, choose the cuts, and the model prices them and their neighbours.
+#include "strategies/autopipe/autopipe.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "autopipe_model/autopipe_evaluator.hpp"
-#include "planner.hpp"
-#include "shape_blocks.hpp"
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
+#include "search/texts.hpp"
+#include "solvers/autopipe/planner.hpp"
+#include "strategies/autopipe/shape_blocks.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
-using autopipe::AutopipeEvaluator;
 using autopipe::Balanced;
 using autopipe::Blocks;
 using autopipe::Ends;
@@ -40,19 +38,13 @@ struct Planning {
   PartitionPlan plan;
 };
 
-std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
-  return text;
-}
-
 class Autopipe {
  public:
-  explicit Autopipe(SearchRun& run)
+  Autopipe(SearchRun& run, std::optional<Transfers> own)
       : run_(run),
-        model_(dynamic_cast<const AutopipeCostModel*>(&run.evaluator().cost_model())),
-        transfers_(model_ != nullptr ? model_->transfers() : Transfers::kEager),
-        slices_(model_ != nullptr && run.space().sliced_microbatches) {}
+        exact_(own.has_value()),
+        transfers_(own.value_or(Transfers::kEager)),
+        slices_(exact_ && run.space().sliced_microbatches) {}
 
   StrategyEnd search() {
     const Shapes shapes = autopipe::shapes_of(run_.model(), run_.space());
@@ -104,7 +96,7 @@ class Autopipe {
 
   // A bound of the recurrences is one of their own model alone. With excluded plans the next best is wanted too.
   [[nodiscard]] bool bounded(double bound) const {
-    return model_ != nullptr && !run_.shortlist().excludes_any() && bound >= run_.shortlist().best_ms();
+    return exact_ && !run_.shortlist().excludes_any() && bound >= run_.shortlist().best_ms();
   }
 
   void plan(Planning& planning, std::uint64_t effort) {
@@ -114,7 +106,7 @@ class Autopipe {
     options.effort = effort;
     options.stop = [this] { return run_.stopped(); };
     options.start = before.best.ends.empty() ? start_with_recompute(planning) : before.best.ends;
-    if (model_ != nullptr && !run_.shortlist().excludes_any()) options.good_enough = run_.shortlist().best_ms();
+    if (exact_ && !run_.shortlist().excludes_any()) options.good_enough = run_.shortlist().best_ms();
     planning.plan = plan_partition(*planning.partitions, options);
     planning.plan.lower_bound = std::max(planning.plan.lower_bound, before.lower_bound);
     price(planning);
@@ -191,7 +183,7 @@ class Autopipe {
 
   [[nodiscard]] StrategyEnd end() {
     StrategyEnd end{"converged", false, 0};
-    if (model_ == nullptr || !complete_ || run_.stopped()) return end;
+    if (!exact_ || !complete_ || run_.stopped()) return end;
     double bound = run_.shortlist().best_ms();
     for (const Planning& planning : plannings_) bound = std::min(bound, planning.plan.lower_bound);
     if (bound < kNever) end.lower_bound_ms = bound;
@@ -200,7 +192,7 @@ class Autopipe {
   }
 
   SearchRun& run_;
-  const AutopipeCostModel* model_;  // null: another model prices
+  const bool exact_;  // the model prices by these recurrences
   const Transfers transfers_;
   const bool slices_;
   std::vector<Planning> plannings_;
@@ -209,8 +201,16 @@ class Autopipe {
 
 }  // namespace
 
+namespace autopipe {
+
+StrategyEnd search(SearchRun& run, std::optional<Transfers> own) {
+  return Autopipe(run, own).search();
+}
+
+}  // namespace autopipe
+
 StrategyEnd run_autopipe(SearchRun& run, const std::optional<Candidate>& /*start*/) {
-  return Autopipe(run).search();
+  return autopipe::search(run, std::nullopt);
 }
 
 }  // namespace trimtab::tuner

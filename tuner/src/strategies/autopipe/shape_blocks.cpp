@@ -1,4 +1,4 @@
-#include "shape_blocks.hpp"
+#include "strategies/autopipe/shape_blocks.hpp"
 
 #include <utility>
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "partition.hpp"
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
+#include "solvers/autopipe/partition.hpp"
 
 namespace trimtab::tuner::autopipe {
 

@@ -1,4 +1,5 @@
-#include "strategies/galvatron/stagewise_search.hpp"
+// Galvatron-BMW's Algorithm 2 over any cost model that prices stages: one strategy for each stage, the pipeline cut
+// from memory-balanced to time-balanced. What is recomputed follows the cost model's own choice.
 
 #include <algorithm>
 #include <deque>
@@ -6,8 +7,10 @@
 #include <set>
 
 #include "strategies/galvatron/partition.hpp"
+#include "strategies/strategy_table.hpp"
 
-namespace trimtab::tuner::galvatron {
+namespace trimtab::tuner {
+namespace galvatron {
 namespace {
 
 constexpr double kMiB = 1048576;
@@ -194,8 +197,6 @@ class Pipeline {
   double best_ms_ = std::numeric_limits<double>::infinity();
 };
 
-}  // namespace
-
 StrategyEnd search_stagewise(SearchRun& run) {
   const PlanSpace& space = run.space();
   for (std::int32_t stages = 1; stages <= space.stages_max; stages *= 2) {
@@ -208,4 +209,12 @@ StrategyEnd search_stagewise(SearchRun& run) {
   return {"converged"};
 }
 
-}  // namespace trimtab::tuner::galvatron
+}  // namespace
+}  // namespace galvatron
+
+StrategyEnd run_galvatron(SearchRun& run, const std::optional<Candidate>& start) {
+  if (start) run.consider(*start);
+  return galvatron::search_stagewise(run);
+}
+
+}  // namespace trimtab::tuner

@@ -1,209 +1,139 @@
-// H3T (Wang et al., NeurIPS 2023): seven memory switches for every layer, for one microbatch a step over replicas. The
-// plan's shape is given; what is searched is the switches, by the exact solver or one of the paper's.
+// H3T's switches over the shapes of a space: pipelines of one, two, four... even stages of replicas, for every
+// microbatch size, each stage with the switches that the cost model's own chooser finds best for it.
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <optional>
+#include <set>
 
-#include "exact_solver.hpp"
-#include "free_synchronization.hpp"
-#include "h3t_model/step_inputs.hpp"
-#include "h3t_model/switch_plan.hpp"
-#include "native_switches.hpp"
-#include "published_solvers.hpp"
-#include "strategies/strategy.hpp"
-#include "tuner/h3t_cost_model.hpp"
+#include "base/check.hpp"
+#include "plan/switch_plan.hpp"
+#include "pricing/switch_chooser.hpp"
+#include "search/texts.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
+namespace h3t {
 namespace {
 
-using h3t::ExactAnswer;
-using h3t::Problem;
-using h3t::Solution;
-using h3t::StepInputs;
-using h3t::Ticks;
-
-constexpr std::array<std::string_view, 4> kSolvers{"exact", "program", "greedy", "random"};
-constexpr double kMsPerTick = 1e-6;
-
-double ms(Ticks ticks) {
-  return static_cast<double>(ticks) * kMsPerTick;
-}
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", share * 100);
-  return text;
-}
-
-constexpr const char* kAdvice = "; use --cost-model h3t:nvlink or h3t:pcie";
-
-class H3tSearch {
+class SwitchSearch {
  public:
-  H3tSearch(SearchRun& run, const H3tCostModel& cost_model)
-      : run_(run), cost_model_(cost_model), devices_(run.space().devices) {}
+  SwitchSearch(SearchRun& run, SwitchChooser& chooser) : run_(run), chooser_(chooser) {}
 
-  StrategyEnd run() {
-    const std::optional<Candidate> shape = this->shape();
-    if (!shape) return {"exhausted", false, 0, shape_text()};
-    inputs_ = cost_model_.inputs(devices_);
-    if (!inputs_.missing.empty()) return {"exhausted", false, 0, missing_text()};
-    run_.consider(*shape);  // counts, and says what is too large where nothing fits
-    return solve(cost_model_.problem(inputs_, devices_));
+  // What of it is missing where nothing with switches could be priced.
+  [[nodiscard]] std::string refusal() const {
+    if (priced_ || missing_.empty()) return "";
+    return std::to_string(missing_.size()) + " costs are missing for memory switches: " + first_names(missing_);
+  }
+
+  void run() {
+    const PlanSpace& space = run_.space();
+    TRIMTAB_ASSERT(space.stages_min >= 1, "a pipeline has a stage");
+    for (const std::int32_t microbatch : space.microbatches) {
+      for (std::int32_t stages = space.stages_min; stages <= space.stages_max; stages *= 2) {
+        if (run_.stopped()) return;
+        if (std::optional<Candidate> shape = this->shape(microbatch, stages)) consider(*shape);
+      }
+    }
   }
 
  private:
-  // One stage of replicas over all devices, if the space has it.
-  [[nodiscard]] std::optional<Candidate> shape() const {
+  // Stages of replicas on all devices, nothing where the space or the layers do not have them.
+  [[nodiscard]] std::optional<Candidate> shape(std::int32_t microbatch, std::int32_t stages) const {
     const PlanSpace& space = run_.space();
-    const std::int32_t batch = run_.model().global_batch;
-    Split replicas;
-    replicas.dp = devices_;
-    const bool allowed =
-        std::find(space.microbatches.begin(), space.microbatches.end(), batch) != space.microbatches.end();
-    if (!allowed || space.stages_min > 1 || !space.allows_devices(0, devices_) ||
-        !space.allows(run_.model(), batch, devices_, replicas))
-      return std::nullopt;
+    const auto cuts = static_cast<std::int32_t>(space.cuts.size());
+    if (stages > cuts + 1) return std::nullopt;
+    std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
+    const std::vector<std::int32_t> devices = space.even_split(run_.model(), microbatch, stages);
+    const auto between = [this](std::int32_t cut) { return between_layers(run_.model(), cut); };
+    if (devices.empty() || !std::all_of(ends.begin(), ends.end(), between)) return std::nullopt;
+    ends.push_back(space.operators);
     Candidate candidate;
-    candidate.microbatch = batch;
-    candidate.stages.push_back(replicated_stage(space.operators, devices_));
+    candidate.microbatch = microbatch;
+    std::int32_t first_device = 0;
+    for (std::size_t s = 0; s < ends.size(); ++s) {
+      candidate.stages.push_back(replicated_stage(ends[s], devices[s]));
+      const bool allowed = space.allows_devices(first_device, devices[s]) &&
+                           space.allows(run_.model(), microbatch, devices[s], candidate.stages.back().split);
+      if (!allowed) return std::nullopt;
+      first_device += devices[s];
+    }
     return candidate;
   }
 
-  [[nodiscard]] std::string shape_text() const {
-    return "needs one stage of " + std::to_string(devices_) + " replicas and one microbatch of " +
-           std::to_string(run_.model().global_batch) +
-           " samples a step, which the space does not have: the model's microbatch_values must allow it, the job "
-           "honour "
-           "microbatch and data_parallel, and the batch be a multiple of the devices";
-  }
-
-  [[nodiscard]] std::function<bool()> stop() {
-    return [this] { return run_.stopped(); };
-  }
-
-  [[nodiscard]] std::string missing_text() const {
-    constexpr std::size_t kNamed = 8;
-    std::string text = std::to_string(inputs_.missing.size()) + " costs are missing: ";
-    std::size_t named = 0;
-    for (const std::string& name : inputs_.missing) {
-      if (named++ == kNamed) return text + "; ...";
-      text += (named > 1 ? "; " : "") + name;
+  void consider(Candidate& candidate) {
+    const Score without = run_.consider(candidate);
+    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+      std::optional<CandidateStage> switched = chooser_.with_switches(candidate, s);
+      if (!switched) return name_missing(candidate);
+      candidate.stages[s] = *std::move(switched);
     }
-    return text;
+    const Score with = run_.consider(candidate);
+    priced_ = priced_ || with.priced;
+    note(candidate, without, with);
   }
 
-  bool consider(const Solution& solution) {
-    Score score;
-    score.priced = true;
-    score.ms = ms(solution.outcome.runtime);
-    return run_.consider_plan(score, [&] { return plan_of(solution); });
-  }
-  [[nodiscard]] Plan plan_of(const Solution& solution) const {
-    return h3t::plan_of(run_.model(), devices_, inputs_.operators, solution.switches);
+  void name_missing(Candidate candidate) {
+    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+      CandidateStage& stage = candidate.stages[s];
+      const std::vector<Range> layers = layers_inside(run_.model(), {candidate.begin_of(s), stage.end});
+      const Switching all_on(layers.size(), run_.space().switches);
+      stage.split = switchable(stage.split);
+      stage.switches = plan_switches(layers, all_on);
+      stage.recompute = rematerialized(layers, all_on);
+    }
+    const Prediction prediction = run_.evaluator().cost_model().evaluate(run_.evaluator().plan(candidate));
+    const std::vector<std::string>& names = prediction.missing_costs;
+    if (names.empty() || (!missing_.empty() && missing_.size() <= names.size())) return;
+    missing_ = {names.begin(), names.end()};
   }
 
-  void note(const std::string& what, double before, const Solution& solution, const Problem& problem) {
+  void note(const Candidate& candidate, const Score& without, const Score& with) {
+    if (!with.priced) return;
     SearchStep step;
     step.evaluations = run_.evaluator().evaluations();
-    step.stages = 1;
-    step.bottleneck = "stage 0 memory";
-    step.primitive = what;
-    step.before_ms = before;
-    step.after_ms = ms(solution.outcome.runtime);
-    step.after_excess_bytes = static_cast<double>(std::max<Bytes>(0, solution.outcome.peak - problem.device_limit));
+    step.stages = static_cast<std::int32_t>(candidate.stages.size());
+    step.bottleneck = "memory";
+    step.primitive = "memory switches, microbatches of " + std::to_string(candidate.microbatch);
+    step.before_ms = without.priced ? without.ms : with.ms;
+    step.before_excess_bytes = without.excess_bytes;
+    step.after_ms = with.ms;
+    step.after_excess_bytes = with.excess_bytes;
     run_.step(std::move(step));
   }
 
-  StrategyEnd solve(const Problem& problem) {
-    if (run_.options().h3t_solver == "exact") return solve_exactly(problem);
-    const std::string& name = run_.options().h3t_solver;
-    const std::optional<Solution> solution = name == "program" ? h3t::solve_by_published_program(problem, 128, stop())
-                                             : name == "greedy"
-                                                 ? h3t::solve_greedily(problem, stop())
-                                                 : h3t::solve_by_sampling(problem, run_.options().seed, 1000, stop());
-    if (!solution) {
-      return {"exhausted", false, 0,
-              "the " + name + " solver found no switches that fit; --h3t-solver exact finds some where there are any"};
-    }
-    // The other solvers are shown alone: nothing of the exact one stays.
-    run_.shortlist() = Shortlist(run_.options().plans, run_.options().excluded, run_.options().distinct);
-    note(name + " solver", ms(solution->outcome.runtime), *solution, problem);
-    consider(*solution);
-    return {"exhausted", false, 0, ""};
-  }
-
-  StrategyEnd solve_exactly(const Problem& problem) {
-    h3t::ExactOptions options;
-    options.stop = stop();
-    const ExactAnswer answer = h3t::solve_exactly(problem, options);
-    if (!answer.feasible) return {"exhausted", false, 0, ""};
-    const std::optional<Solution> uniform = h3t::best_uniform(problem);
-    if (uniform) note("the same switches in every layer", ms(uniform->outcome.runtime), *uniform, problem);
-    double before = uniform ? ms(uniform->outcome.runtime) : ms(answer.best.outcome.runtime);
-    for (const h3t::ExactPass& pass : answer.passes) {
-      Solution at;
-      at.outcome = {pass.best, answer.best.outcome.peak, 0};
-      note(pass_text(pass), before, at, problem);
-      before = ms(pass.best);
-    }
-    if (uniform) consider(*uniform);
-    const bool taken = consider(answer.best);
-    StrategyEnd end{answer.proven ? "converged" : "too_large", answer.proven && taken, ms(answer.bound), ""};
-    if (run_.options().h3t_free_synchronization) free(problem, answer, end);
-    return end;
-  }
-
-  [[nodiscard]] static std::string pass_text(const h3t::ExactPass& pass) {
-    const auto best = static_cast<double>(pass.best);
-    const std::string gap = percent(best > 0 ? static_cast<double>(pass.best - pass.bound) / best : 0);
-    if (pass.width == 0) return "relaxed memory limits; within " + gap + " of the bound";
-    return std::to_string(pass.labels) + " labels, at most " + std::to_string(pass.width) + " a boundary; within " +
-           gap + " of the bound";
-  }
-
-  // The bound holds for synchronized steps alone.
-  void free(const Problem& problem, const ExactAnswer& answer, StrategyEnd& end) {
-    const Solution free = h3t::freed(problem, answer.best, stop());
-    note("layers that do not synchronize", ms(answer.best.outcome.runtime), free, problem);
-    consider(free);
-    end = {"converged", false, 0, ""};
-  }
-
   SearchRun& run_;
-  const H3tCostModel& cost_model_;
-  std::int32_t devices_;
-  StepInputs inputs_;
+  SwitchChooser& chooser_;
+  bool priced_ = false;
+  std::set<std::string> missing_;  // of the shape that lacks the fewest
 };
 
+constexpr const char* kAdvice = "; use --cost-model h3t:nvlink or h3t:pcie";
+
+StrategyEnd refuse(const std::string& why) {
+  return {"exhausted", false, 0, why + kAdvice};
+}
+
 }  // namespace
+}  // namespace h3t
 
 std::vector<std::string_view> h3t_solvers() {
-  return {kSolvers.begin(), kSolvers.end()};
+  return {"exact", "program", "greedy", "random"};
 }
-
-namespace {
-
-StrategyEnd run_natively(SearchRun& run, NativeEvaluator& evaluator) {
-  std::string refusal;
-  if (!run.space().memory_switches) {
-    refusal = "the space '" + run.space().name + "' has no memory switches: use --space all" + kAdvice;
-  } else if (run.options().h3t_solver != "exact" || run.options().h3t_free_synchronization) {
-    refusal = std::string("under native, switches are chosen by the exact solver with synchronized segments") + kAdvice;
-  }
-  if (!refusal.empty()) return {"exhausted", false, 0, refusal};
-  return h3t::search_natively(run, evaluator);
-}
-
-}  // namespace
 
 StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& /*start*/) {
-  const CostModel& cost_model = run.evaluator().cost_model();
-  if (const auto* own = dynamic_cast<const H3tCostModel*>(&cost_model)) return H3tSearch(run, *own).run();
-  if (auto* native = dynamic_cast<NativeEvaluator*>(&run.evaluator())) return run_natively(run, *native);
-  return {"exhausted", false, 0,
-          "the cost model '" + std::string(cost_model.name()) + "' knows no copies to and from the host" + kAdvice};
+  SwitchChooser* const chooser = run.evaluator().switch_chooser();
+  if (chooser == nullptr) {
+    const std::string name(run.evaluator().cost_model().name());
+    return h3t::refuse("the cost model '" + name + "' knows no copies to and from the host");
+  }
+  if (!run.space().memory_switches) {
+    return h3t::refuse("the space '" + run.space().name + "' has no memory switches: use --space all");
+  }
+  if (run.options().h3t.solver != "exact" || run.options().h3t.free_synchronization) {
+    return h3t::refuse("under native, switches are chosen by the exact solver with synchronized segments");
+  }
+  h3t::SwitchSearch search(run, *chooser);
+  search.run();
+  return {"converged", false, 0, search.refusal()};
 }
 
 }  // namespace trimtab::tuner

@@ -1,4 +1,4 @@
-#include "branch.hpp"
+#include "strategies/unified/branch.hpp"
 
 #include <algorithm>
 

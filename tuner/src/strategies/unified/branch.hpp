@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "partition_solver.hpp"
+#include "strategies/unified/partition_solver.hpp"
 
 namespace trimtab::tuner::unified {
 

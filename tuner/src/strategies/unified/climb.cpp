@@ -1,11 +1,11 @@
-#include "climb.hpp"
+#include "strategies/unified/climb.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "h3t_model/switch_plan.hpp"
-#include "switch_stage.hpp"
+#include "plan/switch_plan.hpp"
+#include "pricing/switch_chooser.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
@@ -93,10 +93,15 @@ class Climb {
     return better;
   }
 
+  [[nodiscard]] std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t s) {
+    SwitchChooser* const chooser = run_.evaluator().switch_chooser();
+    return chooser != nullptr ? chooser->with_switches(candidate, s) : std::nullopt;
+  }
+
   // After a cut of a stage that had switches has moved.
   void switch_again(Candidate& moved, std::size_t s) {
     if (!best_.stages[s].switches) return;
-    std::optional<CandidateStage> with = run_.evaluator().with_switches(moved, s);
+    std::optional<CandidateStage> with = with_switches(moved, s);
     if (with) {
       moved.stages[s] = *std::move(with);
     } else {
@@ -129,7 +134,7 @@ class Climb {
     changed.stages[s].end = best_.stages[s].end;
     changed.stages[s].devices = best_.stages[s].devices;
     changed.stages[s].split = split;
-    std::optional<CandidateStage> with = run_.evaluator().with_switches(changed, s);
+    std::optional<CandidateStage> with = with_switches(changed, s);
     if (!with) return false;
     changed.stages[s] = *std::move(with);
     return accept(std::move(changed));

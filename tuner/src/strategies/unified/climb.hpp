@@ -3,7 +3,7 @@
 // A climb from the best plan found so far: single cuts, splits of stages, segments and operators, while that helps.
 // What a solver over stages cannot see (the simulated pipeline, paths between two prices of memory) is found here.
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 

@@ -1,4 +1,4 @@
-#include "cut_sets.hpp"
+#include "strategies/unified/cut_sets.hpp"
 
 #include <algorithm>
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition_solver.hpp"
-#include "plan_space.hpp"
+#include "plan/plan_space.hpp"
 #include "schema/model.hpp"
+#include "strategies/unified/partition_solver.hpp"
 
 namespace trimtab::tuner::unified {
 

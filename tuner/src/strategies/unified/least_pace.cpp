@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "partition_solver.hpp"
+#include "strategies/unified/partition_solver.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {

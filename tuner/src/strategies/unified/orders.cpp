@@ -1,4 +1,4 @@
-#include "orders.hpp"
+#include "strategies/unified/orders.hpp"
 
 #include <algorithm>
 

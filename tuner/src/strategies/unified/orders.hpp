@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition_solver.hpp"
+#include "strategies/unified/partition_solver.hpp"
 
 namespace trimtab::tuner::unified {
 

@@ -1,4 +1,4 @@
-#include "partition_solver.hpp"
+#include "strategies/unified/partition_solver.hpp"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "stage_pricer.hpp"
+#include "pricing/stage_pricer.hpp"
 
 namespace trimtab::tuner::unified {
 

@@ -1,9 +1,10 @@
-#include "planners.hpp"
+#include "strategies/unified/planners.hpp"
 
 #include <algorithm>
 #include <array>
 
 #include "base/check.hpp"
+#include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
@@ -29,14 +30,6 @@ const Planner& planner_named(std::string_view name) {
   return *found;
 }
 
-const Planner* planner_of(std::string_view cost_model) {
-  const std::string_view paper = cost_model.substr(0, cost_model.find(':'));
-  const auto* const found = std::find_if(kPlanners.begin(), kPlanners.end(),
-                                         [&](const Planner& planner) { return planner.strategy.name == paper; });
-  // The partition solver is exact under Aceso's arithmetic, and sooner done than its planner.
-  return found == kPlanners.end() || paper == "aceso" ? nullptr : found;
-}
-
 Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>& start, Share share) {
   const SearchOptions& whole = run.options();
   SearchOptions options = whole;
@@ -54,7 +47,7 @@ Asked ask(SearchRun& run, const Planner& planner, const std::optional<Candidate>
   options.stop = [&] { return (whole.stop && whole.stop()) || (timed && whole.spent() >= until); };
   SearchRun part(run.evaluator(), options);
   run.evaluator().stop_when([&part] { return part.over(); });
-  Asked asked{planner.strategy.run(part, start), {}, false};
+  Asked asked{run_strategy(planner.strategy, part, start), {}, false};
   run.evaluator().stop_when([&run] { return run.over(); });
   asked.cut_short = part.stopped();
   asked.trace = std::move(part.trace());

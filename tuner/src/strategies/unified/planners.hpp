@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 
@@ -22,8 +22,6 @@ struct Planner {
 inline constexpr std::size_t kRefusing = 2;
 // REQUIRES: there is one of that name.
 [[nodiscard]] const Planner& planner_named(std::string_view name);
-// The one whose paper's arithmetic the cost model is ("galvatron" for "galvatron:v2"); null for other models.
-[[nodiscard]] const Planner* planner_of(std::string_view cost_model);
 
 inline constexpr int kParts = 7;                   // one for each planner, two for `unified` itself
 inline constexpr double kOwnShare = 1.0 / kParts;  // before them; the other is for the end, and for what stops late

@@ -1,8 +1,8 @@
-#include "progress.hpp"
+#include "strategies/unified/progress.hpp"
 
 #include <utility>
 
-#include "strategies/bottleneck.hpp"
+#include "strategies/aceso/bottleneck.hpp"
 
 namespace trimtab::tuner::unified {
 

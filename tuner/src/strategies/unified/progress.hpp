@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 

@@ -1,9 +1,9 @@
-#include "seeds.hpp"
+#include "strategies/unified/seeds.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/arrangement.hpp"
+#include "strategies/aceso/arrangement.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {

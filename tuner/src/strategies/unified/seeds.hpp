@@ -3,7 +3,7 @@
 // Where `unified` starts under a cost model whose iteration is more than its stages: even plans over uniform groups of
 // devices, which is all of its own on clusters of thousands.
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 

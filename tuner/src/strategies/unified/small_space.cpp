@@ -1,4 +1,4 @@
-#include "small_space.hpp"
+#include "strategies/unified/small_space.hpp"
 
 #include <cmath>
 #include <vector>

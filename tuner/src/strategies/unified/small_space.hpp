@@ -2,7 +2,7 @@
 
 // Whether a space has so few plans that all of them can be priced. Pure.
 
-#include "plan_space.hpp"
+#include "plan/plan_space.hpp"
 #include "schema/model.hpp"
 
 namespace trimtab::tuner::unified {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "orders.hpp"
-#include "solver_search.hpp"
+#include "strategies/unified/orders.hpp"
+#include "strategies/unified/solver_search.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {

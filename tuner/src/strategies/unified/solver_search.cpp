@@ -1,4 +1,4 @@
-#include "solver_search.hpp"
+#include "strategies/unified/solver_search.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -57,12 +57,13 @@ bool SolverSearch::gave_up() {
 }
 
 void SolverSearch::open_branches() {
-  if (!run_.space().knobs.uneven_stages) return;
+  StagePricers* const pricers = run_.evaluator().stage_pricers();
+  if (pricers == nullptr || !run_.space().knobs.uneven_stages) return;
   if (run_.space().devices > kMostDevices || run_.space().stages_max < run_.space().stages_min) return;
   for (const std::int32_t microbatch : run_.space().microbatches) {
     auto branch = std::make_unique<Branch>();
     branch->microbatch = microbatch;
-    branch->pricer = run_.evaluator().stage_pricer(microbatch);
+    branch->pricer = pricers->stage_pricer(microbatch);
     if (!branch->pricer) continue;
     branch->space = partition_space(run_.space(), run_.model().global_batch / microbatch - 1);
     branch->solver = std::make_unique<PartitionSolver>(branch->space, *branch->pricer,
@@ -199,7 +200,7 @@ void SolverSearch::bound() {
   for (Branch* const branch : by_promise()) {
     if (run_.stopped()) return;
     if (branch->pricer->exact() || branch->floor >= progress_.best_ms()) continue;
-    const std::unique_ptr<StagePricer> floors = run_.evaluator().floor_pricer(branch->microbatch);
+    const std::unique_ptr<StagePricer> floors = run_.evaluator().stage_pricers()->floor_pricer(branch->microbatch);
     if (!floors) continue;
     PartitionSolver solver(branch->space, *floors, [this] { return run_.stopped(); });
     solver.use_cuts(run_.space().cuts);

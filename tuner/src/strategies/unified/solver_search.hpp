@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "branch.hpp"
-#include "cut_sets.hpp"
-#include "progress.hpp"
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
+#include "strategies/unified/branch.hpp"
+#include "strategies/unified/cut_sets.hpp"
+#include "strategies/unified/progress.hpp"
 
 namespace trimtab::tuner::unified {
 

@@ -1,17 +1,23 @@
-#include "stage_descent.hpp"
+#include "strategies/unified/stage_descent.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "strategies/bottleneck.hpp"
-#include "strategies/canonical.hpp"
+#include "plan/canonical.hpp"
+#include "pricing/stage_solver.hpp"
+#include "strategies/aceso/bottleneck.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
 
 constexpr std::size_t kProposals = 6;  // that are priced in a plan, for one stage
+
+std::vector<CandidateStage> proposals_for(Evaluator& evaluator, const Candidate& candidate, std::size_t stage) {
+  StageSolver* const solver = evaluator.stage_solver();
+  return solver != nullptr ? solver->stage_proposals(candidate, stage) : std::vector<CandidateStage>{};
+}
 
 }  // namespace
 
@@ -19,7 +25,7 @@ bool StageDescent::improve(std::size_t stage, Candidate& candidate, Score& score
   bool better = false;
   const Candidate from = candidate;
   std::size_t priced = 0;
-  for (CandidateStage& proposal : run_.evaluator().stage_proposals(from, stage)) {
+  for (CandidateStage& proposal : proposals_for(run_.evaluator(), from, stage)) {
     if (run_.stopped() || priced == kProposals) return better;
     if (proposal == from.stages[stage]) continue;
     ++priced;
@@ -51,7 +57,7 @@ void StageDescent::descend_from(Candidate candidate) {
 void StageDescent::descend_with_microbatch(std::int32_t microbatch, Candidate candidate) {
   candidate.microbatch = microbatch;
   for (std::size_t stage = 0; stage < candidate.stages.size(); ++stage) {
-    std::vector<CandidateStage> proposals = run_.evaluator().stage_proposals(candidate, stage);
+    std::vector<CandidateStage> proposals = proposals_for(run_.evaluator(), candidate, stage);
     if (proposals.empty()) return;
     candidate.stages[stage] = std::move(proposals.front());
   }

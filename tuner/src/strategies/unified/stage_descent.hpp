@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <unordered_set>
 
-#include "strategies/strategy.hpp"
+#include "search/strategy.hpp"
 
 namespace trimtab::tuner::unified {
 

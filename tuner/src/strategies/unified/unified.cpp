@@ -6,14 +6,17 @@
 #include <algorithm>
 #include <span>
 
-#include "climb.hpp"
-#include "planners.hpp"
-#include "progress.hpp"
-#include "seeds.hpp"
-#include "small_space.hpp"
-#include "solver_search.hpp"
-#include "stage_descent.hpp"
-#include "strategies/strategy.hpp"
+#include "pricing/bounds.hpp"
+#include "pricing/switch_chooser.hpp"
+#include "search/strategy.hpp"
+#include "strategies/strategy_table.hpp"
+#include "strategies/unified/climb.hpp"
+#include "strategies/unified/planners.hpp"
+#include "strategies/unified/progress.hpp"
+#include "strategies/unified/seeds.hpp"
+#include "strategies/unified/small_space.hpp"
+#include "strategies/unified/solver_search.hpp"
+#include "strategies/unified/stage_descent.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -36,7 +39,8 @@ class Unified {
 
   StrategyEnd search(const std::optional<Candidate>& start) {
     if (start) progress_.traced("the plan to start from", [&] { run_.consider(*start); });
-    const Planner* const paper = unified::planner_of(run_.evaluator().cost_model().name());
+    const OwnSearch* const own = run_.evaluator().own_search();
+    const Planner* const paper = own != nullptr ? &unified::planner_named(own->strategy()) : nullptr;
     const bool again = paper != nullptr && ask(*paper, start, Share::kPart);
     if (!met()) search_after(paper, start);
     if (!met() && again) ask(*paper, start, Share::kRest);
@@ -112,7 +116,7 @@ class Unified {
   void solve_stages(double part) {
     const double spent = run_.spent();
     run_.limit(spent + part * (1 - spent));
-    bool better = run_.options().stage_program;
+    bool better = run_.options().unified.stage_program;
     while (better && !met() && !run_.stopped()) {
       progress_.traced("stages solved operator by operator", [&] { better = descent_.descend(); });
       if (better) climb({kRelatives, true});
@@ -158,7 +162,7 @@ class Unified {
 
   // Prices every plan where there are few.
   void enumerate() {
-    if (!unified::is_small(run_.model(), run_.space(), run_.options().enumerated_ways)) return;
+    if (!unified::is_small(run_.model(), run_.space(), run_.options().unified.enumerated_ways)) return;
     if (with_switches()) return;  // of which there are too many
     progress_.traced("every plan", [&] { all_priced_ = run_exhaustive(run_, std::nullopt).proven; });
     cut_short_ = !all_priced_;
@@ -167,7 +171,8 @@ class Unified {
   // Whether memory switches can be priced for one stage, however it is split.
   [[nodiscard]] bool with_switches() {
     const PlanSpace& space = run_.space();
-    if (!space.memory_switches) return false;
+    SwitchChooser* const chooser = run_.evaluator().switch_chooser();
+    if (chooser == nullptr || !space.memory_switches) return false;
     Candidate whole;
     for (const std::int32_t microbatch : space.microbatches) {
       whole.microbatch = microbatch;
@@ -175,7 +180,7 @@ class Unified {
         whole.stages = {replicated_stage(space.operators, devices)};
         for (const Split& split : space.splits(run_.model(), microbatch, devices)) {
           whole.stages[0].split = split;
-          if (run_.evaluator().with_switches(whole, 0)) return true;
+          if (chooser->with_switches(whole, 0)) return true;
         }
       }
     }
@@ -184,11 +189,11 @@ class Unified {
 
   // The plans that the evaluator's bound comes from; their stages are seldom even.
   void take_floored() {
-    if (!run_.space().knobs.uneven_stages) return;
+    Bounds* const bounds = run_.evaluator().bounds();
+    if (bounds == nullptr || !run_.space().knobs.uneven_stages) return;
     const double effort = run_.space().operators <= kShortModel ? kFloorEffort : 0;
     progress_.traced("the least floor", [&] {
-      const PlansNearBound near =
-          run_.evaluator().plans_near_bound({progress_.best_ms(), run_.options().idle_devices, effort});
+      const PlansNearBound near = bounds->plans_near_bound({progress_.best_ms(), run_.options().idle_devices, effort});
       floor_ms_ = std::max(floor_ms_, near.bound_ms);
       for (const Candidate& candidate : near.plans) {
         if (run_.stopped()) return;

@@ -1,0 +1,48 @@
+#pragma once
+
+// Which operators of a stage the published code recomputes: name by name, largest activations first, until the stage
+// fits (COST_MODEL of the peer data, section 4). Keeps its working memory from stage to stage: one per search, not
+// thread-safe.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "papers/aceso/stage_parts.hpp"
+#include "papers/aceso/stage_view.hpp"
+
+namespace trimtab::tuner::aceso {
+
+class RecomputeRule {
+ public:
+  // `tables` must outlive this.
+  explicit RecomputeRule(const Tables& tables);
+
+  // Flags of what is recomputed so that the stage, which needs `memory` MiB without, needs at most `limit`; all that
+  // the rule offers where nothing makes it fit. Answers with what that saves.
+  Saved derive(std::int32_t begin, std::span<const OperatorSplit> splits, std::int32_t copies, double memory,
+               double limit, std::vector<std::uint8_t>& recompute);
+
+ private:
+  struct Group {  // of operators of one name; their places in the stage are a list
+    std::int32_t group = 0, first = 0, last = 0;
+    double gain = 0;
+    bool used = false;
+  };
+
+  void gather(std::int32_t begin, const StageView& view, std::int32_t copies);
+  [[nodiscard]] std::int32_t largest() const;
+  void take(const StageView& view, const Group& group, std::int32_t copies, double excess,
+            std::vector<std::uint8_t>& recompute) const;
+
+  const Tables& tables_;
+  std::vector<Group> groups_;        // by first appearance
+  std::vector<std::int32_t> slots_;  // by group of the model: its place in groups_, or -1
+  std::vector<std::int32_t> next_;   // by operator of the stage: the next one of its name, or -1
+};
+
+// The same for once.
+void derive_recompute(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
+                      const Place& place, std::vector<std::uint8_t>& recompute);
+
+}  // namespace trimtab::tuner::aceso

@@ -1,0 +1,61 @@
+#include "native/costs/cost_basis.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "native/costs/training_correction.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using Bases = std::map<CostKey, std::string>;
+
+// Costs of no said type stand for any.
+CostKey of_any_type(CostKey key) {
+  key.dtype.clear();
+  return key;
+}
+
+std::string basis_of(const Bases& bases, const CostKey& wanted) {
+  const CostKey key = canonical(wanted);
+  for (const CostKey& same : {key, of_any_type(key)}) {
+    if (const auto found = bases.find(same); found != bases.end()) return found->second;
+  }
+  const CostKey curve = of_any_type(curve_of(key));
+  const std::int64_t size = std::max<std::int64_t>(key.samples, key.bytes);
+  std::optional<std::pair<std::int64_t, std::string>> below;
+  std::optional<std::pair<std::int64_t, std::string>> above;
+  for (const auto& [other, text] : bases) {
+    if (of_any_type(curve_of(other)) != curve) continue;
+    const std::int64_t at = std::max<std::int64_t>(other.samples, other.bytes);
+    if (at <= size && (!below || at > below->first)) below.emplace(at, text);
+    if (at >= size && (!above || at < above->first)) above.emplace(at, text);
+  }
+  if (!below && !above) return "the cluster's links";
+  const auto& nearest = below ? *below : *above;
+  if (!below || !above) return "beside size " + std::to_string(nearest.first) + ": " + nearest.second;
+  const std::string between =
+      "between sizes " + std::to_string(below->first) + " and " + std::to_string(above->first) + ": ";
+  return between + (below->second == above->second ? below->second : below->second + " | " + above->second);
+}
+
+}  // namespace
+
+std::shared_ptr<const Bases> bases_of(const std::vector<ChosenCost>& chosen) {
+  auto bases = std::make_shared<Bases>();
+  for (const ChosenCost& cost : chosen) bases->emplace(cost.key, rests_on(cost));
+  return bases;
+}
+
+std::vector<std::string> basis_lines(const Bases& bases, const CostNames& names) {
+  std::vector<std::string> lines;
+  for (const CostKey& key : names.measured) lines.push_back(describe(key) + ": " + basis_of(bases, key));
+  lines.insert(lines.end(), names.slowdowns.begin(), names.slowdowns.end());
+  for (const std::string& name : names.estimated) lines.push_back(name + ": estimated");
+  for (const std::string& name : names.missing) lines.push_back(name + ": not measured");
+  return lines;
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,164 @@
+#include "tuner/cost_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "native/costs/training_correction.hpp"
+
+namespace trimtab::tuner {
+namespace {
+
+using Kind = CostSource::Kind;
+
+// Where nobody says what was computed beside it, the transfer is taken to be its own.
+bool is_transfer_alone(const CostSource& source) {
+  const bool slowed = source.beside == CostSource::Beside::kComputation;
+  return source.clock == CostSource::Clock::kRanks && !source.waiting && !slowed;
+}
+
+bool is_alone(const CostSource& source) {
+  return source.beside == CostSource::Beside::kNothing || is_transfer_alone(source);
+}
+
+// First to last.
+enum class Order : std::uint8_t {
+  kBenchmark,
+  kDisturbedBenchmark,
+  kTraining,
+  kDisturbedTraining,
+  kImported,
+  kBeside,
+  kUnclear,
+  kEstimated,
+};
+
+Order order_of(const CostSource& source) {
+  if (source.kind == Kind::kBenchmark) return source.disturbed ? Order::kDisturbedBenchmark : Order::kBenchmark;
+  if (source.kind == Kind::kImported) return Order::kImported;
+  if (source.kind == Kind::kEstimated) return Order::kEstimated;
+  if (condition_unknown(source) || source.waiting) return Order::kUnclear;
+  if (!is_alone(source)) return Order::kBeside;
+  return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
+}
+
+// What crosses links, however it was run: the library's own choices together, as often as it made them.
+CostKey as_chosen_by_library(CostKey key) {
+  key = canonical(std::move(key));
+  if (key.kind != CostKind::kCollective && key.kind != CostKind::kPointToPoint) return key;
+  key.algorithm.clear();
+  key.protocol.clear();
+  key.channels = 0;
+  return key;
+}
+
+using BySource = std::map<CostSource, Statistics>;
+using Sources = std::map<CostKey, BySource>;
+
+Sources by_key(const std::vector<Cost>& costs) {
+  Sources sources;
+  for (const Cost& cost : costs) {
+    if (cost.statistics.empty() || cost.key.kind == CostKind::kKernel) continue;
+    CostKey key = as_chosen_by_library(cost.key);
+    if (key.particular()) continue;
+    sources[std::move(key)][cost.source].merge(cost.statistics);
+  }
+  return sources;
+}
+
+// Of collectives in the same place, what is said to have been alone goes before what says nothing.
+bool says_alone(const CostSource& source) {
+  return source.beside == CostSource::Beside::kNothing;
+}
+
+ChosenCost first_of(const CostKey& key, const BySource& sources) {
+  const auto place = [](const CostSource& source) { return std::pair(order_of(source), !says_alone(source)); };
+  const auto best = std::min_element(sources.begin(), sources.end(),
+                                     [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+  return {key, best->second, best->first};
+}
+
+// Training that may correct, of several the one that is said to have been alone, then the one with most values.
+const std::pair<const CostSource, Statistics>* evidence(const BySource& sources) {
+  using Seen = std::pair<const CostSource, Statistics>;
+  const auto weight = [](const Seen& seen) { return std::pair(says_alone(seen.first), seen.second.count()); };
+  const Seen* most = nullptr;
+  for (const auto& one : sources) {
+    const bool fits = order_of(one.first) == Order::kTraining;
+    if (!fits || one.second.count() < kEnoughValues) continue;
+    if (most == nullptr || weight(one) > weight(*most)) most = &one;
+  }
+  return most;
+}
+
+bool can_be_corrected(CostKind kind) {
+  return is_pass(kind) || kind == CostKind::kCollective || kind == CostKind::kPointToPoint;
+}
+
+}  // namespace
+
+std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs) {
+  std::map<CostKey, ChosenCost> chosen;
+  std::map<CurveKey, Evidence> curves;
+  for (const auto& [key, sources] : by_key(costs)) {
+    ChosenCost first = first_of(key, sources);
+    if (can_be_corrected(key.kind)) {
+      Evidence& of = curves[curve_of(key)];
+      if (first.source.kind == Kind::kBenchmark) of.benchmark[size_of(key)] = first;
+      if (const auto* seen = evidence(sources)) of.training[size_of(key)] = {key, seen->second, seen->first};
+    }
+    chosen.emplace(key, std::move(first));
+  }
+  for (const ChosenCost& cost : corrected(curves)) chosen.insert_or_assign(cost.key, cost);
+  std::vector<ChosenCost> result;
+  result.reserve(chosen.size());
+  for (auto& [key, cost] : chosen) result.push_back(std::move(cost));
+  return result;
+}
+
+std::vector<Cost> one_cost_each(const std::vector<Cost>& costs) {
+  std::vector<Cost> result;
+  for (const auto& [key, sources] : by_key(costs)) {
+    ChosenCost first = first_of(key, sources);
+    result.push_back({std::move(first.key), std::move(first.statistics), std::move(first.source)});
+  }
+  return result;
+}
+
+bool is_known(const ChosenCost& cost) {
+  const Order order = order_of(cost.source);
+  if (order == Order::kTraining) return cost.statistics.count() >= kEnoughValues;
+  return order <= Order::kDisturbedBenchmark || order == Order::kImported;
+}
+
+std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen) {
+  std::map<std::string, std::pair<double, int>> sums;
+  for (const ChosenCost& cost : chosen) {
+    if (!is_pass(cost.key.kind) || cost.source.kind != Kind::kBenchmark) continue;
+    auto& [sum, count] = sums[cost.key.subject];
+    sum += std::log(cost.factor);
+    ++count;
+  }
+  std::map<std::string, double> factors;
+  for (const auto& [subject, sum] : sums) {
+    if (sum.first != 0) factors[subject] = std::exp(sum.first / sum.second);
+  }
+  return factors;
+}
+
+std::string rests_on(const ChosenCost& cost) {
+  std::string text = describe(cost.source);
+  if (cost.factor == 1) return text;
+  std::array<char, 64> number{};
+  std::snprintf(number.data(), number.size(), "; times %.3f (± %.0f %%) by training", cost.factor,
+                196 * cost.log_sigma);
+  text += number.data();
+  if (!cost.corrected_by) return text;
+  const CostKey& by = *cost.corrected_by;
+  if (by.bytes > 0) return text + " at " + std::to_string(by.bytes) + " bytes";
+  return text + " at " + std::to_string(by.samples) + " samples, tp " + std::to_string(by.tp);
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,178 @@
+#include "native/costs/training_correction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace trimtab::tuner {
+namespace {
+
+constexpr double kClear = 4;  // standard deviations by which what noise explains must be exceeded
+constexpr double kOfOneValue = 0.05;
+
+struct Ratio {
+  double log = 0;
+  double sigma = 0;
+  CostKey taught_by;
+  bool disturbed = false;  // the benchmark
+  double weight = 0;       // of 0 ... 1: how much of it is not noise
+};
+
+double relative_error(const ChosenCost& cost) {
+  const Statistics& values = cost.statistics;
+  if (values.mean() <= 0) return 0;
+  // Of a median, of normal values.
+  const double error = values.count() > 1 ? 1.2533 * values.standard_error() / values.mean() : kOfOneValue;
+  return std::max(std::isfinite(error) ? error : kOfOneValue, cost.source.disturbed ? kOfDisturbed : 0.0);
+}
+
+double log_distance(std::int64_t a, std::int64_t b) {
+  return std::fabs(
+      std::log(static_cast<double>(std::max<std::int64_t>(a, 1)) / static_cast<double>(std::max<std::int64_t>(b, 1))));
+}
+
+// The benchmark's median at a size, between its points linear; within a rounding beyond them in proportion.
+std::optional<std::pair<double, const ChosenCost*>> benchmark_at(const std::map<std::int64_t, ChosenCost>& points,
+                                                                 std::int64_t size) {
+  if (points.empty()) return std::nullopt;
+  const auto above = points.lower_bound(size);
+  if (above != points.end() && above->first == size)
+    return std::pair(above->second.statistics.median(), &above->second);
+  if (above == points.begin() || above == points.end()) {
+    const auto& [edge, cost] = above == points.begin() ? *points.begin() : *points.rbegin();
+    if (edge <= 0 || log_distance(edge, size) > std::log(kRounding)) return std::nullopt;
+    return std::pair(cost.statistics.median() * static_cast<double>(size) / static_cast<double>(edge), &cost);
+  }
+  const auto below = std::prev(above);
+  const double share = static_cast<double>(size - below->first) / static_cast<double>(above->first - below->first);
+  const double low = below->second.statistics.median();
+  const double high = above->second.statistics.median();
+  return std::pair(low + share * (high - low), share < 0.5 ? &below->second : &above->second);
+}
+
+std::map<std::int64_t, Ratio> ratios(const Evidence& evidence) {
+  std::map<std::int64_t, Ratio> all;
+  for (const auto& [size, seen] : evidence.training) {
+    const auto at = benchmark_at(evidence.benchmark, size);
+    const double median = seen.statistics.median();
+    if (!at || at->first <= 0 || median <= 0) continue;
+    Ratio ratio{std::log(median / at->first), 0, seen.key};
+    ratio.sigma = std::hypot(relative_error(seen), relative_error(*at->second), kSystematic);
+    ratio.disturbed = at->second->source.disturbed;
+    all.emplace(size, ratio);
+  }
+  return all;
+}
+
+const std::pair<const std::int64_t, Ratio>* nearest(const std::map<std::int64_t, Ratio>& of, std::int64_t size) {
+  const auto best = std::min_element(of.begin(), of.end(), [size](const auto& a, const auto& b) {
+    return log_distance(a.first, size) < log_distance(b.first, size);
+  });
+  return best == of.end() ? nullptr : &*best;
+}
+
+void correct(ChosenCost cost, const Ratio& ratio, double more_sigma, std::vector<ChosenCost>& into) {
+  cost.factor = std::exp(ratio.weight * ratio.log);
+  cost.log_sigma = std::hypot(std::sqrt(ratio.weight) * ratio.sigma, more_sigma);
+  cost.corrected_by = ratio.taught_by;
+  into.push_back(std::move(cost));
+}
+
+// One thing of which both have measured something.
+void correct_curve(const Evidence& evidence, const std::map<std::int64_t, Ratio>& known,
+                   std::vector<ChosenCost>& into) {
+  for (const auto& [size, ratio] : known) {
+    if (ratio.weight > 0) into.push_back(evidence.training.at(size));
+  }
+  for (const auto& [size, cost] : evidence.benchmark) {
+    const auto* const near = nearest(known, size);
+    if (near == nullptr || near->second.weight == 0 || near->first == size) continue;
+    correct(cost, near->second, kPerDoubling * log_distance(near->first, size) / std::log(2.0), into);
+  }
+}
+
+// Ratios of one kind of thing, which are wrong for the same reasons: how far true ratios spread about none, as far as
+// it is more than their noise (empirical Bayes, after Efron and Morris 1975), and so how much of each is taken.
+void weigh(const std::vector<Ratio*>& ratios) {
+  double excess = 0;  // of r^2 over its noise
+  double chi = 0;
+  double count = 0;
+  for (const Ratio* one : ratios) {
+    if (one->disturbed) continue;
+    excess += one->log * one->log - one->sigma * one->sigma;
+    chi += one->log * one->log / (one->sigma * one->sigma);
+    ++count;
+  }
+  const bool clear = count > 0 && chi > count + kClear * std::sqrt(2 * count);
+  const double spread = clear ? std::max(excess / count, 0.0) : 0;
+  for (Ratio* one : ratios) {
+    one->weight = one->disturbed ? 1 : spread / (spread + one->sigma * one->sigma);
+  }
+}
+
+// What other degrees of the same pass have taught.
+std::optional<Ratio> of_other_degrees(const std::vector<const Ratio*>& all) {
+  double weights = 0;
+  double sum = 0;
+  for (const Ratio* one : all) {
+    if (one->weight == 0) continue;
+    const double weight = 1 / (one->sigma * one->sigma);
+    weights += weight;
+    sum += weight * one->weight * one->log;
+  }
+  if (weights <= 0) return std::nullopt;
+  double spread = 0;
+  for (const Ratio* one : all) spread = std::max(spread, std::fabs(one->weight * one->log - sum / weights));
+  Ratio mean{sum / weights, std::hypot(std::sqrt(1 / weights), spread, kOtherDegree), all.front()->taught_by};
+  mean.weight = mean.log * mean.log / (mean.log * mean.log + mean.sigma * mean.sigma);
+  return mean;
+}
+
+// An operator's pass, whatever its split.
+CostKey pass_of(CostKey key) {
+  key.tp = 1;
+  key.sharding = "default";
+  return key;
+}
+
+}  // namespace
+
+bool is_pass(CostKind kind) {
+  return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward;
+}
+
+CurveKey curve_of(CostKey key) {
+  key.samples = 0;
+  key.bytes = 0;
+  return key;
+}
+
+std::int64_t size_of(const CostKey& key) {
+  return is_pass(key.kind) ? key.samples : key.bytes;
+}
+
+std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves) {
+  std::map<CurveKey, std::map<std::int64_t, Ratio>> known;
+  std::map<bool, std::vector<Ratio*>> together;  // passes; what crosses links
+  std::map<CostKey, std::vector<const Ratio*>> of_passes;
+  for (const auto& [curve, evidence] : curves) {
+    for (auto& [size, ratio] : known.emplace(curve, ratios(evidence)).first->second) {
+      together[is_pass(curve.kind)].push_back(&ratio);
+      if (is_pass(curve.kind)) of_passes[pass_of(curve)].push_back(&ratio);
+    }
+  }
+  for (const auto& [passes, all] : together) weigh(all);
+  std::vector<ChosenCost> result;
+  for (const auto& [curve, evidence] : curves) {
+    const std::map<std::int64_t, Ratio>& own = known.at(curve);
+    correct_curve(evidence, own, result);
+    if (!own.empty() || !is_pass(curve.kind) || evidence.benchmark.empty()) continue;
+    const auto ratio = of_other_degrees(of_passes[pass_of(curve)]);
+    if (!ratio) continue;
+    for (const auto& [size, cost] : evidence.benchmark) correct(cost, *ratio, 0, result);
+  }
+  return result;
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,337 @@
+#include "native/step/recorded_step.hpp"
+
+#include <algorithm>
+
+namespace trimtab::tuner {
+namespace {
+
+struct Recorder {
+  static constexpr bool kSkips = false;
+  const PricedPlan& priced;
+  RecordedStep& step;
+
+  void forward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
+    const std::size_t at = step.at(s, k);
+    step.forward_begin[at] = std::max(ready, arrival);
+    step.forward_waited[at] = waited(s, s - 1, ready, arrival);
+  }
+  void half(std::int32_t s, std::int32_t k, bool second, double ready, double arrival, double /*end*/) {
+    const std::size_t at = second ? step.at_half(s, k) : step.at(s, k);
+    (second ? step.second_begin : step.forward_begin)[at] = std::max(ready, arrival);
+    (second ? step.second_waited : step.forward_waited)[at] = arrival > ready ? 1 : 0;
+    if (arrival <= ready) return;
+    step.received[s] += arrival - ready;
+    step.exposed[s] += std::min(arrival - ready, priced.halves[s - 1].transfer);
+  }
+  void backward(std::int32_t s, std::int32_t k, double ready, double arrival, double /*end*/) {
+    const std::size_t at = step.at(s, k);
+    step.backward_begin[at] = std::max(ready, arrival);
+    step.backward_waited[at] = waited(s, s, ready, arrival);
+  }
+
+ private:
+  std::uint8_t waited(std::int32_t s, std::int32_t boundary, double ready, double arrival) {
+    if (arrival <= ready) return 0;
+    step.received[s] += arrival - ready;
+    step.exposed[s] += std::min(arrival - ready, priced.pipeline[boundary].transfer);
+    return 1;
+  }
+};
+
+// Walks back from the end over what each action waited for.
+class Walk {
+ public:
+  Walk(const PricedPlan& priced, const RecordedStep& step, CriticalPath& path)
+      : priced_(priced), step_(step), path_(path), stages_(static_cast<std::int32_t>(priced.pipeline.size())) {}
+
+  void from_last_backward_of(std::int32_t stage) {
+    stage_ = stage;
+    microbatch_ = step_.microbatches - 1;
+    turn_to(false);
+    bool first = true;
+    while (microbatch_ >= 0) {
+      if (!first) count();
+      first = false;
+      retreat();
+    }
+  }
+
+ private:
+  enum class Half : std::uint8_t { kNone, kFirst, kSecond };
+
+  // To a forward or backward of the microbatch that the walk is at: of one in halves, the end of it.
+  void turn_to(bool forward) {
+    forward_ = forward;
+    half_ = forward && step_.halves(stage_, microbatch_) ? Half::kSecond : Half::kNone;
+  }
+
+  void count() {
+    if (half_ != Half::kNone) {
+      ++path_.half_forwards[stage_];
+    } else if (forward_) {
+      ++path_.forwards[stage_];
+    } else if (microbatch_ == step_.microbatches - 1) {
+      ++path_.last_backwards[stage_];
+    } else {
+      ++path_.backwards[stage_];
+    }
+  }
+
+  void retreat() {
+    if (half_ != Half::kNone) return retreat_from_half();
+    const std::vector<std::uint8_t>& waited = forward_ ? step_.forward_waited : step_.backward_waited;
+    if (waited[step_.at(stage_, microbatch_)] != 0) {
+      ++path_.transfers[forward_ ? stage_ - 1 : stage_];
+      stage_ += forward_ ? -1 : 1;
+      turn_to(forward_);
+    } else if (forward_) {
+      before_forward();
+    } else {
+      before_backward();
+    }
+  }
+
+  void retreat_from_half() {
+    const bool second = half_ == Half::kSecond;
+    const bool waited = second ? step_.second_waited[step_.at_half(stage_, microbatch_)] != 0
+                               : step_.forward_waited[step_.at(stage_, microbatch_)] != 0;
+    if (waited) {
+      --stage_;
+      ++path_.half_transfers[stage_];
+    } else if (second) {
+      half_ = Half::kFirst;
+    } else {
+      before_forward();
+    }
+  }
+
+  // The action that the same stage ran before this one.
+  void before_forward() {
+    const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
+    if (microbatch_ > warmup) {
+      microbatch_ -= warmup + 1;
+      turn_to(false);
+    } else {
+      --microbatch_;
+      turn_to(true);
+    }
+  }
+
+  void before_backward() {
+    const std::int32_t warmup = warmup_forwards(priced_.kind, stages_, stage_, step_.microbatches);
+    if (microbatch_ + warmup < step_.microbatches) {
+      microbatch_ += warmup;
+      turn_to(true);
+    } else if (microbatch_ == 0) {
+      microbatch_ = step_.microbatches - 1;
+      turn_to(true);
+    } else {
+      --microbatch_;
+    }
+  }
+
+  const PricedPlan& priced_;
+  const RecordedStep& step_;
+  CriticalPath& path_;
+  std::int32_t stages_;
+  std::int32_t stage_ = 0;
+  std::int32_t microbatch_ = 0;
+  bool forward_ = false;
+  Half half_ = Half::kNone;
+};
+
+// A step that is a graph of its own.
+class GraphRecorder {
+ public:
+  explicit GraphRecorder(const PricedPlan& priced)
+      : priced_(priced),
+        stages_(priced.pipeline.size()),
+        graph_(step_graph(priced.pipeline, {priced.kind, priced.seats, priced.microbatches, priced.transfers_meet})) {}
+
+  RecordedStep run() {
+    step_.microbatches = priced_.microbatches;
+    const std::size_t passes = graph_.forwards.size();
+    step_.forward_waited.resize(passes);
+    step_.backward_waited.resize(passes);
+    step_.exposed.assign(stages_, 0.0);
+    step_.received.assign(stages_, 0.0);
+    if (!priced_.transfers_meet) find_free();
+    take(graph_.forwards, step_.forward_begin, step_.forward_waited, step_.forward_inputs);
+    take(graph_.backwards, step_.backward_begin, step_.backward_waited, step_.backward_inputs);
+    if (priced_.transfers_meet) expose_meetings();
+    synchronize_seats();
+    follow_path();
+    return std::move(step_);
+  }
+
+ private:
+  void take(const std::vector<std::int32_t>& nodes, std::vector<double>& begins, std::vector<std::uint8_t>& waited,
+            std::vector<StepNode>& inputs) {
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      const StepNode& node = graph_.nodes[nodes[at]];
+      begins.push_back(node.begin);
+      inputs.emplace_back();
+      if (node.cause < 0 || graph_.nodes[node.cause].kind != StepNode::Kind::kTransfer) continue;
+      const StepNode& input = graph_.nodes[node.cause];
+      waited[at] = 1;
+      inputs.back() = input;
+      if (!priced_.transfers_meet) expose(nodes[at], input);
+    }
+  }
+
+  // A pass that waited for its input waited for the wire at most as long as that was busy.
+  void expose(std::int32_t pass, const StepNode& input) {
+    const StepNode& node = graph_.nodes[pass];
+    step_.received[node.stage] += node.begin - free_[pass];
+    step_.exposed[node.stage] += std::min(node.begin - free_[pass], input.end - input.begin);
+  }
+
+  // When each pass's seat had ended the pass before.
+  void find_free() {
+    std::vector<double> ended(static_cast<std::size_t>(priced_.seats), 0);
+    for (const StepNode& node : graph_.nodes) {
+      double& end = ended[node.stage % priced_.seats];
+      free_.push_back(end);
+      if (node.kind != StepNode::Kind::kTransfer) end = node.end;
+    }
+  }
+
+  void expose_meetings() {
+    for (const StepNode& node : graph_.nodes) {
+      if (node.kind != StepNode::Kind::kTransfer) continue;
+      step_.exposed[node.stage] += node.end - node.begin;
+      step_.exposed[node.stage + 1] += node.end - node.begin;
+    }
+    step_.received = step_.exposed;
+  }
+
+  // What a stage still sends after its last backward waits for its seat's stages before it; the optimizer waits for
+  // all.
+  void synchronize_seats() {
+    std::vector<double>& ready = step_.synchronized;
+    std::vector<std::int32_t>& source = step_.source;
+    std::vector<double> ends;
+    ready.resize(stages_);
+    source.resize(stages_);
+    step_.optimizer_begin.resize(stages_);
+    for (std::size_t s = 0; s < stages_; ++s) ends.push_back(last_backward(s).end);
+    for (std::size_t seat = 0; seat < static_cast<std::size_t>(priced_.seats); ++seat) {
+      double channel = 0;
+      std::int32_t decides = static_cast<std::int32_t>(seat);
+      // The later a stage stands in the model, the sooner its last backward ends.
+      for (std::size_t s = stages_ - priced_.seats + seat;; s -= priced_.seats) {
+        const PipelineStage& of = priced_.pipeline[s];
+        if (ends[s] >= channel) decides = static_cast<std::int32_t>(s);
+        channel = std::max(channel, ends[s]) + (of.tail - of.after - of.last_backward);
+        ready[s] = channel;
+        source[s] = decides;
+        if (s < static_cast<std::size_t>(priced_.seats)) break;
+      }
+    }
+    reduce_tied(priced_.ties, ready, &source);
+    for (std::size_t seat = 0; seat < static_cast<std::size_t>(priced_.seats); ++seat) end_seat(seat);
+  }
+
+  void end_seat(std::size_t seat) {
+    std::size_t latest = seat;
+    for (std::size_t s = seat; s < stages_; s += priced_.seats) {
+      if (step_.synchronized[s] > step_.synchronized[latest]) latest = s;
+    }
+    double end = step_.synchronized[latest];
+    for (std::size_t s = seat; s < stages_; s += priced_.seats) {
+      step_.optimizer_begin[s] = end;
+      end += priced_.pipeline[s].after;
+    }
+    if (end <= step_.end_ms) return;
+    step_.end_ms = end;
+    step_.last_stage = static_cast<std::int32_t>(latest);
+  }
+
+  void follow_path() {
+    const auto stage = static_cast<std::size_t>(step_.source[step_.last_stage]);
+    std::int32_t node = graph_.backwards[step_.at(static_cast<std::int32_t>(stage), step_.microbatches - 1)];
+    for (; node >= 0; node = graph_.nodes[node].cause) step_.path.push_back(graph_.nodes[node]);
+  }
+
+  [[nodiscard]] const StepNode& last_backward(std::size_t s) const {
+    return graph_.nodes[graph_.backwards[step_.at(static_cast<std::int32_t>(s), step_.microbatches - 1)]];
+  }
+
+  const PricedPlan& priced_;
+  std::size_t stages_;
+  StepGraph graph_;
+  std::vector<double> free_;  // by node, of passes; empty where transfers meet
+  RecordedStep step_;
+};
+
+// The end stage's last backward is part of its tail.
+void count_path(const RecordedStep& step, CriticalPath& path) {
+  for (std::size_t i = 1; i < step.path.size(); ++i) {
+    const StepNode& node = step.path[i];
+    switch (node.kind) {
+      case StepNode::Kind::kForward:
+        ++path.forwards[node.stage];
+        break;
+      case StepNode::Kind::kBackward:
+        ++(node.microbatch == step.microbatches - 1 ? path.last_backwards : path.backwards)[node.stage];
+        break;
+      case StepNode::Kind::kTransfer:
+        ++path.transfers[node.stage];
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+RecordedStep record_step(const PricedPlan& priced) {
+  if (priced.by_graph()) return GraphRecorder(priced).run();
+  const auto stages = static_cast<std::int32_t>(priced.pipeline.size());
+  RecordedStep step;
+  step.microbatches = priced.microbatches;
+  const std::size_t actions = step.at(stages, 0);
+  step.forward_begin.resize(actions);
+  step.backward_begin.resize(actions);
+  step.forward_waited.resize(actions);
+  step.backward_waited.resize(actions);
+  step.exposed.assign(priced.pipeline.size(), 0.0);
+  step.received.assign(priced.pipeline.size(), 0.0);
+  step.sliced = priced.sliced().microbatches;
+  step.second_begin.resize(step.at_half(stages, 0));
+  step.second_waited.resize(step.at_half(stages, 0));
+  PipelineScratch scratch;
+  Recorder recorder{priced, step};
+  Simulation<Recorder> simulation(priced.pipeline.data(), stages, priced.microbatches, priced.kind, scratch, recorder,
+                                  priced.sliced());
+  const double* const ends = simulation.run();
+  step.source.resize(priced.pipeline.size());
+  synchronize(simulation.stages(), stages, ends, priced.ties, step.synchronized, &step.source);
+  for (std::int32_t s = 0; s < stages; ++s) {
+    const double end = step.synchronized[s] + simulation.stages()[s].after;
+    if (end <= step.end_ms) continue;
+    step.end_ms = end;
+    step.last_stage = s;
+  }
+  return step;
+}
+
+CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
+  const std::size_t stages = priced.pipeline.size();
+  CriticalPath path;
+  path.forwards.assign(stages, 0);
+  path.backwards.assign(stages, 0);
+  path.last_backwards.assign(stages, 0);
+  path.transfers.assign(stages, 0);
+  path.half_forwards.assign(stages, 0);
+  path.half_transfers.assign(stages, 0);
+  path.last_stage = step.last_stage;
+  path.end_stage = step.source[step.last_stage];
+  if (priced.by_graph()) {
+    count_path(step, path);
+  } else {
+    Walk(priced, step, path).from_last_backward_of(path.end_stage);
+  }
+  return path;
+}
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,89 @@
+#pragma once
+
+// The inner loop of a search, behind one interface for every cost model: candidates in, scores and stage prices out.
+// One per search; not thread-safe. Stages are memoized; once everything has been seen a price allocates nothing.
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/candidate.hpp"
+#include "pricing/stage_price.hpp"
+#include "tuner/cost_model.hpp"
+
+namespace trimtab::tuner {
+
+class Bounds;         // pricing/bounds.hpp
+class OwnSearch;      // search/strategy.hpp
+class StageChains;    // pricing/stage_chain.hpp
+class StagePricers;   // pricing/stage_pricer.hpp
+class StageSolver;    // pricing/stage_solver.hpp
+class SwitchChooser;  // pricing/switch_chooser.hpp
+
+// How good a candidate is: one that fits by its time, before one that does not by its excess, before one with costs
+// that are missing.
+struct Score {
+  bool priced = false;
+  double excess_bytes = 0;  // of the worst stage
+  double ms = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] bool fits() const { return priced && excess_bytes <= 0; }
+  [[nodiscard]] bool better_than(const Score& other) const {
+    if (priced != other.priced) return priced;
+    if (excess_bytes != other.excess_bytes) return excess_bytes < other.excess_bytes;
+    return ms < other.ms;
+  }
+};
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+
+  // Counts as one evaluation. REQUIRES: the space has the candidate.
+  virtual Score price(const Candidate& candidate) = 0;
+  // A stage of the candidate, as price() takes it. Valid until the next call of a method that is not const.
+  virtual const StagePrice& stage(const Candidate& candidate, std::size_t stage) = 0;
+  // Recompute ranges spelled out.
+  virtual Plan plan(const Candidate& candidate) = 0;
+  // Why the candidate does not fit: which stage, by how much, and what would make it fit. Empty where it fits.
+  virtual std::string excess_text(const Candidate& candidate) = 0;
+  // What each operator computes over a whole step on one device of a segment of this split: prefix sums, one more than
+  // operators, without recompute and communication; empty where a cost is missing. Valid as long as the evaluator.
+  virtual std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) = 0;
+  // Drops what is memoized.
+  virtual void forget() {}
+  // Asked inside of calls that may take long; true ends them with the best so far. Nothing asks before this is called.
+  virtual void stop_when(std::function<bool()> /*stop*/) {}
+
+  // What a strategy may need beyond prices, stages and plans. Null where the model has none; the evaluator's own.
+  virtual StagePricers* stage_pricers() { return nullptr; }
+  virtual SwitchChooser* switch_chooser() { return nullptr; }
+  virtual StageSolver* stage_solver() { return nullptr; }
+  virtual StageChains* stage_chains() { return nullptr; }
+  virtual Bounds* bounds() { return nullptr; }
+  // The search that the model's own authors have for it.
+  virtual OwnSearch* own_search() { return nullptr; }
+
+  [[nodiscard]] const CostModel& cost_model() const { return *cost_model_; }
+  [[nodiscard]] const PlanSpace& space() const { return *space_; }
+  [[nodiscard]] const Model& model() const { return cost_model_->model(); }
+  // Candidates priced, and what choices of memory switches have cost in the same measure.
+  [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
+
+ protected:
+  // Both must outlive this.
+  Evaluator(const CostModel& cost_model, const PlanSpace& space) : cost_model_(&cost_model), space_(&space) {}
+  Evaluator(const Evaluator&) = default;
+  Evaluator& operator=(const Evaluator&) = default;
+  void count(std::uint64_t evaluations = 1) { evaluations_ += evaluations; }
+
+ private:
+  const CostModel* cost_model_;
+  const PlanSpace* space_;
+  std::uint64_t evaluations_ = 0;
+};
+
+}  // namespace trimtab::tuner

@@ -1,0 +1,34 @@
+#include "solvers/h3t/layer_switches.hpp"
+
+namespace trimtab::tuner::h3t {
+namespace {
+
+constexpr LayerSwitches from_bits(unsigned bits) {
+  const auto bit = [bits](unsigned position) { return (bits >> position & 1U) != 0; };
+  return {bit(6), bit(5), bit(4), bit(3), bit(2), bit(1), bit(0)};
+}
+
+template <std::size_t kCount>
+std::array<LayerSwitches, kCount> combinations(bool synchronized) {
+  std::array<LayerSwitches, kCount> all{};
+  std::size_t count = 0;
+  for (unsigned bits = 0; bits < 128; ++bits) {
+    const LayerSwitches switches = from_bits(bits);
+    if (switches.valid() && (switches.segment_sync || !synchronized)) all[count++] = switches;
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::array<LayerSwitches, kCombinations>& all_combinations() {
+  static const auto all = combinations<kCombinations>(false);
+  return all;
+}
+
+const std::array<LayerSwitches, kSynchronizedCombinations>& synchronized_combinations() {
+  static const auto all = combinations<kSynchronizedCombinations>(true);
+  return all;
+}
+
+}  // namespace trimtab::tuner::h3t

@@ -1,0 +1,362 @@
+#pragma once
+
+// Event-driven simulation of a pipeline step, exact for the reference trainer's rules: each stage runs its actions in
+// schedule order; an action starts when its stage is free and its input has arrived; input arrives one transfer time
+// after the sender's action ended; sending blocks nobody. No allocation once `PipelineScratch` has grown. Pure.
+//
+// 1F1B (PipeDream-Flush): stage s runs w = S - s - 1 forwards, then forward and backward in turn, then the rest of the
+// backwards. GPipe is the same with w = all forwards.
+//
+// A sliced warm-up (AutoPipe, Liu et al. 2022, section III-C) fills the pipeline sooner: of its first k microbatches,
+// each is forwarded in two halves on the stages that run it before or as their first forward of the steady rounds
+// (microbatch j up to w), and sent in halves to stages that do the same (j below w), else whole.
+//
+// Times are first rounded to a grid on which every sum of the step is a whole number that a double holds exactly (the
+// step changes by less than 1e-12 of itself). So rounds can be compared and skipped exactly (steady_rounds.hpp): a step
+// of thousands of microbatches costs what its filling and draining and a few rounds cost.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "schema/plan.hpp"
+#include "solvers/steady_rounds.hpp"
+
+namespace trimtab::tuner {
+
+struct PipelineStage {
+  double forward = 0;        // of one microbatch
+  double backward = 0;       // of one microbatch, recompute included
+  double last_backward = 0;  // of the last microbatch: gradient synchronization slows it down
+  double tail = 0;           // from the begin of the last backward to the end of the stage's step
+  double transfer = 0;       // to the next stage, of an activation or a gradient; 0 on the last
+  double after = 0;          // of the tail, what follows a reduction of tied parameters: the optimizer
+};
+
+// What a stage takes for half a microbatch.
+struct HalfPass {
+  double forward = 0;
+  double transfer = 0;  // of the activation to the next stage; 0 on the last
+};
+
+// The first `microbatches` of a 1F1B step are sliced; `halves` by stage.
+struct SlicedWarmup {
+  std::int32_t microbatches = 0;
+  const HalfPass* halves = nullptr;
+};
+
+// Reductions over stages between their synchronization and their optimizers. Reduction r's stages are
+// members[begin, end).
+struct TiedReductions {
+  struct Reduction {
+    std::int32_t begin = 0;
+    std::int32_t end = 0;
+    double ms = 0;
+  };
+  std::vector<Reduction> reductions;
+  std::vector<std::int32_t> members;
+
+  void clear() {
+    reductions.clear();
+    members.clear();
+  }
+};
+
+struct PipelineScratch {
+  std::vector<double> arrivals;  // ends of the warm-up forwards of the stage before
+  std::vector<double> free;      // when each stage is free
+  std::vector<double> ready;     // when each stage has synchronized
+  std::vector<PipelineStage> stages;
+  std::vector<HalfPass> halves;
+  std::vector<double> firsts;  // like arrivals, of first halves
+  SteadyRounds steady;
+};
+
+inline std::int32_t warmup_forwards(ScheduleKind kind, std::int32_t stages, std::int32_t stage,
+                                    std::int32_t microbatches) {
+  return kind == ScheduleKind::kGPipe ? microbatches : std::min(microbatches, stages - stage - 1);
+}
+
+// Microbatches whose activations a stage holds at once.
+inline std::int32_t in_flight(ScheduleKind kind, std::int32_t stages, std::int32_t stage, std::int32_t microbatches) {
+  return kind == ScheduleKind::kGPipe ? microbatches : std::min(microbatches, stages - stage);
+}
+
+// Microbatches, from the first on, that a stage forwards in halves.
+inline std::int32_t sliced_forwards(std::int32_t sliced, std::int32_t stages, std::int32_t stage,
+                                    std::int32_t microbatches) {
+  return std::min({sliced, warmup_forwards(ScheduleKind::k1F1B, stages, stage, microbatches) + 1, microbatches});
+}
+
+// The grid: half of a double's last digit at the size of the longest possible step. 0 where a time is not finite.
+[[nodiscard]] inline double pipeline_grid(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches,
+                                          const SlicedWarmup& sliced = {}) {
+  double passes = 0;
+  double transfer = 0;
+  double ends = 0;
+  for (std::int32_t s = 0; s < count; ++s) {
+    passes = std::max(passes, stages[s].forward + stages[s].backward);
+    transfer = std::max(transfer, stages[s].transfer);
+    ends += stages[s].last_backward + stages[s].tail;
+    if (sliced.microbatches == 0) continue;
+    passes = std::max(passes, 2 * sliced.halves[s].forward + stages[s].backward);
+    transfer = std::max(transfer, sliced.halves[s].transfer);
+  }
+  const double longest = (microbatches + 2.0 * count) * (passes + 2 * transfer) + ends;
+  if (!(longest > 0) || !std::isfinite(longest)) return 0;
+  return std::ldexp(1.0, std::ilogb(longest) + 1 - 53);
+}
+
+[[nodiscard]] inline double on_grid(double value, double grid) {
+  return grid > 0 ? std::nearbyint(value / grid) * grid : value;
+}
+
+[[nodiscard]] inline PipelineStage on_grid(const PipelineStage& stage, double grid) {
+  const auto round = [grid](double value) { return on_grid(value, grid); };
+  return {round(stage.forward), round(stage.backward), round(stage.last_backward),
+          round(stage.tail),    round(stage.transfer), round(stage.after)};
+}
+
+struct NoRecord {
+  static constexpr bool kSkips = true;  // sees nothing, so rounds may be skipped
+  void forward(std::int32_t, std::int32_t, double, double, double) {}
+  void half(std::int32_t, std::int32_t, bool, double, double, double) {}
+  void backward(std::int32_t, std::int32_t, double, double, double) {}
+};
+
+// A step's simulation, one action after the other. `record.forward(stage, microbatch, free, arrival, end)` and
+// `record.backward(...)` see each, and `record.half(stage, microbatch, second?, ...)` each half of a forward: `free` is
+// when the stage was ready, `arrival` when its input was there (negative where it needs none).
+template <typename Record>
+class Simulation {
+ public:
+  Simulation(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
+             PipelineScratch& scratch, Record& record, const SlicedWarmup& sliced = {})
+      : count_(count),
+        microbatches_(microbatches),
+        sliced_(sliced.microbatches),
+        kind_(kind),
+        record_(record),
+        steady_(scratch.steady) {
+    const std::int32_t arrivals = std::max(kind == ScheduleKind::kGPipe ? microbatches : 0, count);
+    if (static_cast<std::int32_t>(scratch.arrivals.size()) < arrivals) scratch.arrivals.resize(arrivals);
+    if (static_cast<std::int32_t>(scratch.free.size()) < count) scratch.free.resize(count);
+    if (static_cast<std::int32_t>(scratch.stages.size()) < count) scratch.stages.resize(count);
+    const double grid = pipeline_grid(stages, count, microbatches, sliced);
+    for (std::int32_t s = 0; s < count; ++s) scratch.stages[s] = on_grid(stages[s], grid);
+    std::fill_n(scratch.free.begin(), count, 0.0);
+    stages_ = scratch.stages.data();
+    arrivals_ = scratch.arrivals.data();
+    free_ = scratch.free.data();
+    // Rounds in which every stage runs a forward and a backward that is not the last.
+    full_rounds_ = std::min(microbatches - count + 1, microbatches - 1);
+    skips_ = grid > 0 && kind == ScheduleKind::k1F1B && full_rounds_ > kFewRounds;
+    if (sliced_ > 0) take_halves(sliced.halves, grid, scratch);
+  }
+
+  // When each stage's last backward has ended; valid as long as the scratch.
+  const double* run() {
+    std::int32_t round = 0;
+    if (sliced_ > 0) {
+      sliced_warm_up();
+      std::copy_n(free_, count_, arrivals_);
+      first_forwards();
+      backwards(round++);
+    } else {
+      warm_up();
+      std::copy_n(free_, count_, arrivals_);
+    }
+    if constexpr (Record::kSkips) {
+      if (skips_) round = run_skipping(round);
+    }
+    for (; round < microbatches_; ++round) {
+      forwards(round);
+      backwards(round);
+    }
+    return free_;
+  }
+  [[nodiscard]] const PipelineStage* stages() const { return stages_; }
+
+ private:
+  static constexpr double kAtOnce = -1.0;
+  static constexpr std::int32_t kFewRounds = 12;
+
+  // All full rounds; returns the one that follows them.
+  std::int32_t run_skipping(std::int32_t round) {
+    steady_.begin(count_);
+    while (round < full_rounds_) {
+      full_round(steady_.next(free_, arrivals_));
+      round += 1 + steady_.skip(full_rounds_ - round - 1, free_, arrivals_);
+    }
+    return round;
+  }
+
+  void take_halves(const HalfPass* halves, double grid, PipelineScratch& scratch) {
+    if (static_cast<std::int32_t>(scratch.halves.size()) < count_) scratch.halves.resize(count_);
+    if (static_cast<std::int32_t>(scratch.firsts.size()) < count_) scratch.firsts.resize(count_);
+    for (std::int32_t s = 0; s < count_; ++s) {
+      scratch.halves[s] = {on_grid(halves[s].forward, grid), on_grid(halves[s].transfer, grid)};
+    }
+    halves_ = scratch.halves.data();
+    firsts_ = scratch.firsts.data();
+  }
+
+  // A round in which every stage does both, with how long each action waited for its input (or, negative, its input for
+  // it): forwards by stage, then backwards by stage.
+  void full_round(double* waits) {
+    for (std::int32_t s = count_ - 1; s > 0; --s) {
+      const double arrival = arrivals_[s - 1] + stages_[s - 1].transfer;
+      waits[s] = arrival - free_[s];
+      arrivals_[s] = free_[s] = std::max(free_[s], arrival) + stages_[s].forward;
+    }
+    waits[0] = 0;
+    arrivals_[0] = free_[0] += stages_[0].forward;
+    double* const backward_waits = waits + count_;
+    backward_waits[count_ - 1] = 0;
+    free_[count_ - 1] += stages_[count_ - 1].backward;
+    for (std::int32_t s = count_ - 2; s >= 0; --s) {
+      const double arrival = free_[s + 1] + stages_[s].transfer;
+      backward_waits[s] = arrival - free_[s];
+      free_[s] = std::max(free_[s], arrival) + stages_[s].backward;
+    }
+  }
+
+  // arrivals_[k] is the end of the previous stage's forward k.
+  void warm_up() {
+    for (std::int32_t s = 0; s < count_; ++s) {
+      const std::int32_t forwards = warmup_forwards(kind_, count_, s, microbatches_);
+      for (std::int32_t k = 0; k < forwards; ++k) {
+        const double arrival = s > 0 ? arrivals_[k] + stages_[s - 1].transfer : kAtOnce;
+        arrivals_[k] = forward(s, k, arrival);
+      }
+    }
+  }
+
+  // The same; firsts_[k] is the end of the first half of forward k on the latest stage that sends it in halves.
+  void sliced_warm_up() {
+    for (std::int32_t s = 0; s < count_; ++s) {
+      const std::int32_t forwards = warmup_forwards(kind_, count_, s, microbatches_);
+      for (std::int32_t k = 0; k < forwards; ++k) {
+        if (k < sliced_) {
+          arrivals_[k] = both_halves(s, k, arrivals_[k]);
+        } else {
+          arrivals_[k] = forward(s, k, s > 0 ? arrivals_[k] + stages_[s - 1].transfer : kAtOnce);
+        }
+      }
+    }
+  }
+
+  // The first round's forwards, as forwards() takes them.
+  void first_forwards() {
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const std::int32_t k = warmup_forwards(kind_, count_, s, microbatches_);
+      if (k >= microbatches_) continue;
+      const double sent = s > 0 ? arrivals_[s - 1] : 0;
+      if (k < sliced_) {
+        arrivals_[s] = both_halves(s, k, sent);
+      } else {
+        arrivals_[s] = forward(s, k, s > 0 ? sent + stages_[s - 1].transfer : kAtOnce);
+      }
+    }
+  }
+
+  // `sent` is when the stage before ended the second half.
+  double both_halves(std::int32_t s, std::int32_t k, double sent) {
+    const double transfer = s > 0 ? halves_[s - 1].transfer : 0;
+    firsts_[k] = half(s, k, false, s > 0 ? firsts_[k] + transfer : kAtOnce);
+    return half(s, k, true, s > 0 ? sent + transfer : kAtOnce);
+  }
+
+  // From here on arrivals_[s] is the end of stage s's latest forward. Stage s needs the forward that stage s - 1 ran in
+  // the round before, which is still its latest when stages are visited last to first.
+  void forwards(std::int32_t round) {
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const std::int32_t k = warmup_forwards(kind_, count_, s, microbatches_) + round;
+      if (k >= microbatches_) continue;
+      const double arrival = s > 0 ? arrivals_[s - 1] + stages_[s - 1].transfer : kAtOnce;
+      arrivals_[s] = forward(s, k, arrival);
+    }
+  }
+
+  void backwards(std::int32_t round) {
+    const bool last = round == microbatches_ - 1;
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const double arrival = s < count_ - 1 ? free_[s + 1] + stages_[s].transfer : kAtOnce;
+      const double ready = free_[s];
+      free_[s] = std::max(ready, arrival) + (last ? stages_[s].last_backward : stages_[s].backward);
+      record_.backward(s, round, ready, arrival, free_[s]);
+    }
+  }
+
+  double forward(std::int32_t s, std::int32_t k, double arrival) {
+    const double ready = free_[s];
+    free_[s] = std::max(ready, arrival) + stages_[s].forward;
+    record_.forward(s, k, ready, arrival, free_[s]);
+    return free_[s];
+  }
+
+  double half(std::int32_t s, std::int32_t k, bool second, double arrival) {
+    const double ready = free_[s];
+    free_[s] = std::max(ready, arrival) + halves_[s].forward;
+    record_.half(s, k, second, ready, arrival, free_[s]);
+    return free_[s];
+  }
+
+  const PipelineStage* stages_ = nullptr;
+  const HalfPass* halves_ = nullptr;
+  std::int32_t count_;
+  std::int32_t microbatches_;
+  std::int32_t sliced_;
+  ScheduleKind kind_;
+  Record& record_;
+  SteadyRounds& steady_;
+  double* arrivals_ = nullptr;
+  double* free_ = nullptr;
+  double* firsts_ = nullptr;
+  std::int32_t full_rounds_ = 0;
+  bool skips_ = false;
+};
+
+// Reductions of tied parameters, once the last of their stages is ready. `source`, where it is asked for, is the stage
+// whose last backward decided when each was.
+inline void reduce_tied(const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
+  for (const TiedReductions::Reduction& tie : ties.reductions) {
+    std::int32_t latest = ties.members[tie.begin];
+    for (std::int32_t m = tie.begin; m < tie.end; ++m) {
+      if (ready[ties.members[m]] > ready[latest]) latest = ties.members[m];
+    }
+    const double end = ready[latest] + tie.ms;
+    const std::int32_t decided = source != nullptr ? (*source)[latest] : 0;
+    for (std::int32_t m = tie.begin; m < tie.end; ++m) {
+      ready[ties.members[m]] = end;
+      if (source != nullptr) (*source)[ties.members[m]] = decided;
+    }
+  }
+}
+
+// When each stage has synchronized, its tied parameters included, from when its last backward ended; how long each was
+// held up by other stages is in the difference.
+inline void synchronize(const PipelineStage* stages, std::int32_t count, const double* backward_ends,
+                        const TiedReductions& ties, std::vector<double>& ready, std::vector<std::int32_t>* source) {
+  if (static_cast<std::int32_t>(ready.size()) < count) ready.resize(count);
+  for (std::int32_t s = 0; s < count; ++s) {
+    ready[s] = backward_ends[s] - stages[s].last_backward + (stages[s].tail - stages[s].after);
+    if (source != nullptr) (*source)[s] = s;
+  }
+  reduce_tied(ties, ready, source);
+}
+
+// The step's time alone: when the last stage to end has ended.
+inline double simulate(const PipelineStage* stages, std::int32_t count, std::int32_t microbatches, ScheduleKind kind,
+                       PipelineScratch& scratch, const TiedReductions& ties = {}, const SlicedWarmup& sliced = {}) {
+  NoRecord record;
+  Simulation<NoRecord> simulation(stages, count, microbatches, kind, scratch, record, sliced);
+  const double* const ends = simulation.run();
+  synchronize(simulation.stages(), count, ends, ties, scratch.ready, nullptr);
+  double end = 0;
+  for (std::int32_t s = 0; s < count; ++s) end = std::max(end, scratch.ready[s] + simulation.stages()[s].after);
+  return end;
+}
+
+}  // namespace trimtab::tuner

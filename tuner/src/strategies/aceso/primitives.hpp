@@ -1,0 +1,77 @@
+#pragma once
+
+// Aceso's reconfiguration primitives with the resource trends of its Table 1, and two more of the same kind for sharded
+// states. Recompute is chosen anew with every primitive, at the least time that fits the stage's memory (Aceso, section
+// 4.3): inc-rc enables what needs memory, dec-rc follows where memory comes free, and both are named as its partners.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/candidate.hpp"
+#include "strategies/aceso/bottleneck.hpp"
+
+namespace trimtab::tuner {
+
+enum class Primitive : std::uint8_t {
+  kIncOperators,
+  kDecOperators,
+  kIncMicrobatch,
+  kDecMicrobatch,
+  kIncDataParallel,
+  kDecDataParallel,
+  kIncTensorParallel,
+  kDecTensorParallel,
+  kIncRecompute,
+  kDecRecompute,
+  kIncSharding,  // not of the paper
+  kDecSharding,
+};
+
+enum class Trend : std::int8_t { kDown = -1, kSame = 0, kUp = 1 };
+
+struct PrimitiveRow {
+  Primitive primitive;
+  const char* name;
+  std::array<Trend, kResources> trends;  // computation, communication, memory of the stage that it is applied to
+};
+
+[[nodiscard]] std::span<const PrimitiveRow> primitive_table();
+[[nodiscard]] const char* name_of(Primitive primitive);
+
+// What a primitive needed elsewhere: a partner stage and its primitive.
+struct Partner {
+  std::int32_t stage = 0;
+  Primitive primitive = Primitive::kIncOperators;
+  std::int32_t amount = 0;  // recomputed operators; 0 where the move's own amount says it
+};
+
+// One applied primitive.
+struct Move {
+  Primitive primitive = Primitive::kDecOperators;
+  std::int32_t stage = 0;
+  std::int32_t amount = 1;  // operators, devices, recomputed operators; the new microbatch or degree
+  std::vector<Partner> partners;
+  bool rebalanced = false;  // operators were moved between all stages on top
+  Candidate result;
+};
+
+// Every application that relieves `resource` of the stage, partner stages with most to spare first.
+[[nodiscard]] std::vector<Move> eligible_moves(Evaluator& evaluator, const Candidate& from, const Load& load,
+                                               std::int32_t stage, Resource resource);
+// What a stage with something to spare can do for the others: take operators (inc-op#), give memory for time (dec-rc).
+[[nodiscard]] std::vector<Move> spare_moves(const Evaluator& evaluator, const Candidate& from, std::int32_t stage);
+
+// "dec-op# stage 1 (2), inc-op# stage 0"
+[[nodiscard]] std::string move_text(const Move& move);
+
+// Adds the recompute that came along with the move (Aceso, section 4.3) to its partners: inc-rc or dec-rc of every
+// stage that recomputes more or fewer operators than in `from`.
+void attach_recompute(Evaluator& evaluator, const Candidate& from, Move& move);
+
+// Whether every stage's devices may share the microbatch, and the space allows the split.
+[[nodiscard]] bool allowed(const PlanSpace& space, const Model& model, const Candidate& candidate);
+
+}  // namespace trimtab::tuner
