@@ -88,7 +88,7 @@ json trial_summary(const Trial& trial) {
           {"hash", trial.plan.hash},
           {"plan", carried(trial.plan.json)},
           {"state", to_string(trial.state)},
-          {"reason", trial.reason},
+          {"reason", trial.reason.text()},
           {"message", trial.message},
           {"predicted_ms", trial.predicted.mean_ms},
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},

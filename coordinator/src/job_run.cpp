@@ -88,8 +88,9 @@ void JobRun::feed(Event event) {
 // An answer to a command that is over would wait for nothing, and it may be large.
 bool JobRun::awaits(const Event& event) const {
   const auto* done = std::get_if<CommandFinished>(&event);
-  return done == nullptr ||
-         std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) { return one.tag == done->tag; });
+  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
+           return one.tag.text == done->tag;
+         });
 }
 
 Status JobRun::obey(Order order, AuditEntry entry) {
@@ -137,7 +138,7 @@ void JobRun::number_late() {
           using Command = std::decay_t<decltype(one)>;
           if constexpr (requires { one.tag; }) {
             const bool awaited = std::ranges::any_of(
-                state().outstanding, [&](const OutstandingCommand& other) { return other.tag == one.tag; });
+                state().outstanding, [&](const OutstandingCommand& other) { return other.tag.text == one.tag; });
             if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
           }
         },
@@ -500,7 +501,9 @@ std::vector<std::string> JobRun::failed_before() const {
 
 // Coordinators that share the database may know of other failures.
 void JobRun::carry_out(const RememberFailure& action) {
-  const auto add = [&action](const std::string* known) { return with_failure(known, action.plan_hash, action.reason); };
+  const auto add = [&action](const std::string* known) {
+    return with_failure(known, action.plan_hash, action.reason.text());
+  };
   const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
   if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
 }

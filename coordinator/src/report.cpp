@@ -52,7 +52,7 @@ json trial_json(const Trial& trial) {
           {"plan", plan_document(trial.plan.json)},
           {"hash", trial.plan.hash},
           {"state", to_string(trial.state)},
-          {"reason", trial.reason},
+          {"reason", trial.reason.text()},
           {"message", trial.message},
           {"predicted_ms", trial.predicted.mean_ms},
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},

@@ -40,7 +40,7 @@ class RestartedJob {
   void carry_out(CommandKind kind) {
     const std::vector<OutstandingCommand> commands = state().outstanding;
     for (const OutstandingCommand& one : commands) {
-      if (one.kind == kind) feed(CommandFinished{one.tag, true, "", ""});
+      if (one.kind == kind) feed(CommandFinished{one.tag.text, true, "", ""});
     }
   }
   void step(std::int64_t number) {

@@ -53,7 +53,7 @@ class ElasticJob {
   }
   // Kills and launches that were asked for are done.
   void carry_out() {
-    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag, true, "", ""});
+    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag.text, true, "", ""});
   }
   // The first steps on the larger cluster, until they have been measured; other searches find nothing.
   void measure(double ms) {

@@ -100,7 +100,7 @@ TEST_CASE("nothing is taken of other hardware before the benchmarks have measure
   (void)tuning.handle(CostsCounted{1, 9, {"{}"}, {9}, "a", "", {{"n1", 0.9}}}, {});
   CHECK(tuning.state().unprobed_nodes == std::vector<std::string>{"n1"});
   for (const OutstandingCommand& one : std::vector<OutstandingCommand>(tuning.state().outstanding)) {
-    (void)tuning.handle(CommandFinished{one.tag, true, "", ""}, {});
+    (void)tuning.handle(CommandFinished{one.tag.text, true, "", ""}, {});
   }
   (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
   CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});

@@ -52,7 +52,7 @@ class Training {
     }
   }
   void carry_out() {
-    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag, true, "", ""});
+    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag.text, true, "", ""});
   }
 
   // Both nodes were away, and are others now.
@@ -270,7 +270,7 @@ TEST_CASE("a node that comes back with fewer devices than its ranks need halts t
   (void)tuning.resume({});
   (void)tuning.handle(NodeBack{"n0", {}, 0, "second", 1, 500}, {});
   REQUIRE(tuning.state().doing == Doing::kKilling);
-  (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag, true, "", ""}, {});
+  (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag.text, true, "", ""}, {});
   CHECK(tuning.state().doing == Doing::kHalted);
   CHECK_THAT(tuning.state().failure, Catch::Contains("with 1 devices where the job needs 2"));
 }
@@ -344,7 +344,7 @@ TEST_CASE("a job that has trained goes on where its costs cannot be measured ane
   SECTION("the benchmark fails") {
     job.feed(kNoneKnown);
     while (!job.state().outstanding.empty() && job.state().phase == Phase::kProfiling) {
-      job.feed(CommandFinished{job.state().outstanding.front().tag, false, "no module torch", ""});
+      job.feed(CommandFinished{job.state().outstanding.front().tag.text, false, "no module torch", ""});
     }
     job.pass(std::chrono::seconds(20));
     job.feed(kNoneKnown);

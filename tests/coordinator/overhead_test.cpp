@@ -147,7 +147,7 @@ TEST_CASE("a plan that is many times slower than predicted is left at the step t
   REQUIRE(one.run());
   INFO(one.history());
   REQUIRE(one.state().trials.size() == 1);
-  CHECK(one.state().trials.front().reason == "overhead");
+  CHECK(one.state().trials.front().reason == FailureReason::kOverhead);
   CHECK(one.state().incumbent.hash == "initial");
   CHECK(one.state().overhead_ms() <= one.state().allowed_overhead_ms() + kSlowMs);
 }
@@ -181,7 +181,7 @@ TEST_CASE("the incumbent's warm-up after a plan that was rejected is not taken f
   REQUIRE(one.run());
   INFO(one.history());
   REQUIRE(one.state().trials.size() == 2);
-  REQUIRE(one.state().trials.front().reason == "slower");
+  REQUIRE(one.state().trials.front().reason == FailureReason::kSlower);
   CHECK(one.state().trials.back().ratio.ratio == Approx(kInitialMs / 103).epsilon(0.01));
 }
 

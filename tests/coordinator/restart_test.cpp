@@ -67,7 +67,7 @@ TEST_CASE("a trial that a restart interrupts has failed and its plan may be trie
   }));
   const std::size_t trials = one.state().trials.size();
   one.restart_coordinator(true);
-  CHECK(one.state().trials[trials - 1].reason == "coordinator restarted");
+  CHECK(one.state().trials[trials - 1].reason == FailureReason::kCoordinatorRestarted);
   REQUIRE(one.run([&] { return one.running_plan() == "initial"; }));
   REQUIRE(one.run());
   CHECK(one.state().trials.size() > trials);

@@ -69,7 +69,7 @@ void Verdict::judge(const Trial& trial, const TuningState& state, const TimeSpen
   JudgedTrial one;
   one.id = trial.id;
   one.state = to_string(trial.state);
-  one.reason = trial.reason;
+  one.reason = trial.reason.text();
   one.true_ms = true_ms(trial.plan.json);
   one.incumbent_true_ms = true_ms(beside_);
   one.predicted_low_ms = trial.predicted.low_ms;

@@ -20,11 +20,11 @@ void Tuning::on(const KillSwitches& thrown) {
   const std::string now = held_by();
   if (before == now) return;
   if (now.empty()) return release();
-  if (before.empty()) return hold("kill_switch");
+  if (before.empty()) return hold(FailureReason::kKillSwitch);
 }
 
 // `reason` is a trial's, which says nothing about its plan.
-void Tuning::hold(const std::string& reason) {
+void Tuning::hold(const Reason& reason) {
   const std::string why = held_by();
   transition();
   note("plan", why + ": the ranks stay on the incumbent until it is taken back");

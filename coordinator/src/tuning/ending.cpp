@@ -102,7 +102,7 @@ void Tuning::user_stop() {
   transition();
   if (!has_ranks()) return end_preparation(AfterKill::kStop);
   if (state_.doing == Doing::kHalted) return stopped();
-  if (state_.has_trial()) fail_trial("stopped", "the job was stopped", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kStopped, "the job was stopped", false);
   if (!lost_.empty()) {
     note("warning", "stopped while a node is away: what runs there is ended when it comes back");
     return kill_reachable(AfterKill::kStop);

@@ -145,7 +145,7 @@ bool Tuning::lost_what_joined() const {
 void Tuning::go_back(const std::string& why) {
   note("ranks", "the job goes back to the nodes that it ran on before: " + why, state_.before.plan.json);
   decided("go back to " + std::to_string(ranks_on(state_.before.nodes)) + " devices", why);
-  if (state_.has_trial()) fail_trial("resized", "the job goes back to fewer nodes", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kResized, "the job goes back to fewer nodes", false);
   const Before before = std::exchange(state_.before, {});
   state_.resizes.back().outcome = "left: " + why;
   interleaving_.reset();

@@ -17,7 +17,7 @@ bool Tuning::spoils(const JobStep& step) {
   if (another || watched != watch.watching()) transition();
   if (why.empty()) return false;
   if (!runs_trial()) return leave_spoilt(why);
-  trial_launch_failed("loss", why);
+  trial_launch_failed(FailureReason::kLoss, why);
   return true;
 }
 
@@ -30,7 +30,7 @@ bool Tuning::steers_ranks_now() const {
 bool Tuning::leave_spoilt(const std::string& why) {
   const std::int64_t since = state_.learning.since_step;
   state_.learning.stop();
-  if (!give_back_incumbent("loss", why)) {
+  if (!give_back_incumbent(FailureReason::kLoss, why)) {
     note("warning", why + ". There is no plan before it to go back to");
     return false;
   }

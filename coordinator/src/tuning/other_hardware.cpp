@@ -196,7 +196,7 @@ void Tuning::profile_anew() {
   state_.costs_wanted = state_.costs_reused = 0;
   // As a launch has one, of whatever runs on the job's devices.
   state_.launch = std::max(state_.launch, launch_seen_) + 1;
-  if (state_.has_trial()) fail_trial("withdrawn", "every node is other hardware than it was", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);
   note("drift",
        "no node is of the hardware that the job's costs were measured on: they are measured on what there is " +
            std::string("now, then the job goes on from its last snapshot"));
@@ -229,7 +229,8 @@ void Tuning::leave_profiling_anew() {
 // The ranks run the incumbent on what there is now: as on nodes that have joined, it is the plan to begin from.
 void Tuning::measure_anew() {
   const std::string nodes = std::exchange(state_.other_hardware, "");
-  if (state_.has_trial()) fail_trial("withdrawn", "node " + nodes + " is other hardware than it was", false);
+  if (state_.has_trial())
+    fail_trial(FailureReason::kWithdrawn, "node " + nodes + " is other hardware than it was", false);
   note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
   state_.initial = state_.incumbent;
   state_.initial_predicted = state_.incumbent_predicted;

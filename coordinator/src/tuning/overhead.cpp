@@ -88,10 +88,10 @@ void Tuning::stop_for_overhead() {
   if (state_.phase == Phase::kComparing) return give_up_comparison();
   const Blocks& second = interleaving_->second();
   if (second.empty() || second.front().empty()) {
-    fail_trial("overhead", "trials.overhead was used up before a step of its plan was measured", false);
+    fail_trial(FailureReason::kOverhead, "trials.overhead was used up before a step of its plan was measured", false);
     return roll_back();
   }
-  conclude_trial({RaceState::kUnsure, compare(interleaving_->first(), second, state_.noise)}, "overhead");
+  conclude_trial({RaceState::kUnsure, compare(interleaving_->first(), second, state_.noise)}, FailureReason::kOverhead);
 }
 
 // Ranks stood still for nodes that joined, for the comparison and the way back from it, or for a trial that goes on or

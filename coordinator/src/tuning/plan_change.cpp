@@ -12,13 +12,15 @@ namespace {
 // A rollback that ranks refuse or ignore is tried again once; then the ranks are started anew.
 constexpr std::int32_t kRollbackAttempts = 2;
 
-std::string reason_of(const std::string& reason) {
-  return reason == "memory" ? "out_of_memory" : reason;
+Reason reason_of(const std::string& told) {
+  const Reason reason = Reason::parsed(told);
+  return reason == FailureReason::kMemory ? FailureReason::kOutOfMemory : reason;
 }
 
 // What says nothing about the plan itself: nobody answered, the disk was full, another change came first.
-bool is_blameless(const std::string& reason) {
-  return reason == "agreement timeout" || reason == "snapshot" || reason == "superseded" || reason == "kill_switch";
+bool says_nothing(const Reason& reason) {
+  return reason == FailureReason::kAgreementTimeout || reason == FailureReason::kSnapshot ||
+         reason == FailureReason::kSuperseded || reason == FailureReason::kKillSwitch;
 }
 
 }  // namespace
@@ -61,10 +63,11 @@ void Tuning::news(std::int32_t rank, const RankAcknowledged& ack) {
 
 void Tuning::news(std::int32_t rank, const RankRefused& refused) {
   if (!change_ || change_->agreement.refuse(refused.epoch) != Agreement::Outcome::kRefused) return;
-  const bool is_known = refused.reason == "memory" || refused.reason == "kill_switch";
-  const std::string reason = is_known ? reason_of(refused.reason) : "refused";
+  const Reason told = reason_of(refused.reason);
+  const bool is_known = refused.reason == "memory" || told == FailureReason::kKillSwitch;
   cancel_change();
-  change_failed(reason, "rank " + std::to_string(rank) + " refused the plan: " + refused.message);
+  change_failed(is_known ? told : FailureReason::kRefused,
+                "rank " + std::to_string(rank) + " refused the plan: " + refused.message);
 }
 
 void Tuning::news(std::int32_t rank, const RankActive& active) {
@@ -77,16 +80,17 @@ void Tuning::news(std::int32_t rank, const RankActive& active) {
 
 void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   const std::string message = "rank " + std::to_string(rank) + ": " + failed.message;
+  const Reason reason = reason_of(failed.reason);
   // Its ranks have no plan to go back to: the launch ends for it, and what it exits with would not say why.
-  if (is_restarted() && reason_of(failed.reason) == "out_of_memory") {
+  if (is_restarted() && reason == FailureReason::kOutOfMemory) {
     if (wants_no_ranks() || !has_ranks()) return;  // another rank of the launch was first
-    return crashed("out_of_memory", message);
+    return crashed(FailureReason::kOutOfMemory, message);
   }
   if (change_ && change_->agreement.fail(failed.epoch) == Agreement::Outcome::kFailed) {
     // Some ranks may hold the commit still: take it back before anything else is proposed.
     cancel_change();
     running_hash_.clear();
-    return change_failed(reason_of(failed.reason), message);
+    return change_failed(reason, message);
   }
   // The plan was active and failed later, in one of its steps.
   const auto epoch = state_.epoch_hashes.find(failed.epoch);
@@ -94,12 +98,13 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   if (state_.has_trial() && epoch->second == state_.trials.back().plan.hash) {
     running_hash_.clear();
     trial_lost_steps_ = true;  // where ranks go on from their last snapshot
-    fail_trial(reason_of(failed.reason), message, !is_blameless(failed.reason));
+    fail_trial(reason, message, !says_nothing(reason));
     roll_back();
   } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
-    if (failed.reason != "kill_switch") return incumbent_failed(reason_of(failed.reason), message);
+    if (reason.kind() != FailureReason::kKillSwitch) return incumbent_failed(reason, message);
     // The ranks had not heard yet that it was adopted; as the incumbent they take it.
-    if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial("kill_switch", message, false);
+    if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval)
+      fail_trial(FailureReason::kKillSwitch, message, false);
     running_hash_.clear();
     roll_back();
   }
@@ -107,12 +112,12 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
 
 // An adopted plan that fails after all gives its place back to the one that it took it from; the job has left it. Of a
 // plan that was never adopted such news is late or says nothing: the ranks' next steps show what they run.
-void Tuning::incumbent_failed(const std::string& reason, const std::string& message) {
+void Tuning::incumbent_failed(const Reason& reason, const std::string& message) {
   if (give_back_incumbent(reason, message)) roll_back();
 }
 
 // False when the incumbent was never adopted: there is no plan before it.
-bool Tuning::give_back_incumbent(const std::string& reason, const std::string& message) {
+bool Tuning::give_back_incumbent(const Reason& reason, const std::string& message) {
   // Plans from before nodes were lost are for more devices than there are.
   const auto failed = std::find_if(state_.trials.rbegin(), state_.trials.rend(), [this](const Trial& one) {
     return one.state == TrialState::kAdopted && one.plan.hash == state_.incumbent.hash &&
@@ -120,7 +125,7 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
   });
   if (failed == state_.trials.rend()) return false;
   running_hash_.clear();
-  if (state_.has_trial()) fail_trial("incumbent failed", message, false);
+  if (state_.has_trial()) fail_trial(FailureReason::kIncumbentFailed, message, false);
   failed->state = TrialState::kFailed;
   failed->reason = reason;
   failed->message = message;
@@ -136,8 +141,9 @@ bool Tuning::give_back_incumbent(const std::string& reason, const std::string& m
   state_.incumbent = std::move(before.plan);
   state_.incumbent_predicted = before.predicted;
   state_.incumbent_measured = before.measured;
-  decided("leave the plan of trial " + std::to_string(failed->id) + " for the one before it", reason + ": " + message);
-  note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason +
+  decided("leave the plan of trial " + std::to_string(failed->id) + " for the one before it",
+          reason.text() + ": " + message);
+  note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason.text() +
                       ") and is left for the one before it: " + message);
   transition();
   return true;
@@ -174,11 +180,11 @@ void Tuning::change_done() {
   begin_block(true);
 }
 
-void Tuning::change_failed(const std::string& reason, const std::string& message) {
+void Tuning::change_failed(const Reason& reason, const std::string& message) {
   change_.reset();
   transition();
   note("warning", message);
-  if (state_.has_trial()) fail_trial(reason, message, !is_blameless(reason));
+  if (state_.has_trial()) fail_trial(reason, message, !says_nothing(reason));
   interleaving_.reset();
   if (state_.phase == Phase::kComparing) note("warning", "the final comparison is begun again");
   roll_back();
@@ -190,14 +196,14 @@ void Tuning::tick_change() {
   const std::string missing = agreement.missing_ranks();
   // Some have switched and the others are silent: nothing that is proposed now could be agreed.
   if (agreement.committed() && agreement.anybody_active()) {
-    return crashed("hang", "rank " + missing + " did not become active on the plan in time");
+    return crashed(FailureReason::kHang, "rank " + missing + " did not become active on the plan in time");
   }
   const bool hang = now_.monotonic - moved_at_ > state_.job.trials.deadline;
-  if (hang) return crashed("hang", "no sign of life from any rank within the deadline");
+  if (hang) return crashed(FailureReason::kHang, "no sign of life from any rank within the deadline");
   const std::string message = agreement.committed() ? "the commit took no effect in time; not active: rank " + missing
                                                     : "no acknowledgement in time from rank " + missing;
   cancel_change();
-  change_failed("agreement timeout", message);
+  change_failed(FailureReason::kAgreementTimeout, message);
 }
 
 // Brings the ranks to the incumbent, from wherever they are. Where another plan was committed since, the incumbent is
@@ -214,7 +220,7 @@ void Tuning::roll_back() {
   if (nothing_pending && running(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;
-    return relaunch("refused", "the ranks could not be brought back to the incumbent");
+    return relaunch(FailureReason::kRefused, "the ranks could not be brought back to the incumbent");
   }
   begin_change(state_.incumbent, ChangePurpose::kRollback);
 }

@@ -99,8 +99,8 @@ void Tuning::next_benchmark() {
   moved_ = {};
   transition();
   for (const NodeShare& share : state_.nodes) {
-    const std::string tag = "benchmark/" + benchmark_name() + "/" + share.node;
-    state_.outstanding.push_back({tag, share.node, CommandKind::kBenchmark});
+    state_.outstanding.push_back(
+        {CommandTag::benchmark(benchmark_name(), share.node), share.node, CommandKind::kBenchmark});
   }
   for (const OutstandingCommand& command : state_.outstanding) send(command);
 }
@@ -194,7 +194,7 @@ SearchTask Tuning::search_task() const {
   for (const Trial& trial : state_.trials) {
     if (trial.id <= state_.trials_before_resize) continue;
     if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
-    if (trial.reason == "out_of_memory") task.too_big.push_back({trial.plan.json, trial.peak_bytes});
+    if (trial.reason == FailureReason::kOutOfMemory) task.too_big.push_back({trial.plan.json, trial.peak_bytes});
   }
   // Near copies of what was measured take places in the list and are not tried.
   task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5 + state_.observations.size();

@@ -10,8 +10,6 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr std::int32_t kRelaunches = 3;  // of the untuned run
-// A kill of every launch, which reaches benchmarks too: how its tags begin.
-const std::string kKillAll = "kill/all/";
 // Whose the launches are in which no rank so much as connected: of no plan.
 const std::string kNoPlan;
 
@@ -58,19 +56,25 @@ void Tuning::send(const OutstandingCommand& command) {
   const std::string launch = std::to_string(state_.launch);
   switch (command.kind) {
     case CommandKind::kDescribe:
-      return act(DescribeOn{command.tag, command.node});
+      return act(DescribeOn{command.tag.text, command.node});
     case CommandKind::kBenchmark:
-      return act(BenchmarkOn{command.tag, command.node, ranks_of(command.node), state_.requests[state_.request_next],
-                             "benchmark-" + benchmark_name()});
+      return act(BenchmarkOn{command.tag.text, command.node, ranks_of(command.node),
+                             state_.requests[state_.request_next], "benchmark-" + benchmark_name()});
     case CommandKind::kLaunch:
-      return act(LaunchOn{command.tag, command.node, ranks_of(command.node), state_.launch_plan.json,
+      return act(LaunchOn{command.tag.text, command.node, ranks_of(command.node), state_.launch_plan.json,
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
                           state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
-      if (const auto own = kill_of_brought_back(command)) return act(*own);
-      return act(KillOn{command.tag, command.node, command.tag.starts_with(kKillAll) ? 0 : state_.launch,
-                        state_.launch_variant, state_.spoilt_step >= 0 && !runs_trial()});
+      return send_kill(command);
   }
+}
+
+void Tuning::send_kill(const OutstandingCommand& command) {
+  KillOn kill{command.tag.text, command.node, state_.launch, state_.launch_variant,
+              state_.spoilt_step >= 0 && !runs_trial()};
+  if (command.tag.reach == KillReach::kAll) kill.launch = 0;
+  if (command.tag.reach == KillReach::kBroughtBack) kill = {kill.tag, kill.node, command.tag.launch, ""};
+  act(std::move(kill));
 }
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
@@ -101,8 +105,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
-    const std::string tag = "launch/" + std::to_string(state_.launch) + "/" + share.node;
-    state_.outstanding.push_back({tag, share.node, CommandKind::kLaunch});
+    state_.outstanding.push_back({CommandTag::launching(state_.launch, share.node), share.node, CommandKind::kLaunch});
     send(state_.outstanding.back());
   }
   transition();
@@ -110,7 +113,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
 
 void Tuning::launched(const CommandFinished& command) {
   moved_at_ = now_.monotonic;
-  if (!command.ok) return crashed("crash", "launching failed: " + command.error);
+  if (!command.ok) return crashed(FailureReason::kCrash, "launching failed: " + command.error);
   if (restart_ && !is_outstanding(CommandKind::kLaunch)) restart_->started = now_.monotonic;
   // A node came back to a launch that it had not heard of yet.
   if (state_.doing != Doing::kWaitingForNodes || !state_.outstanding.empty() || !lost_.empty()) return;
@@ -132,8 +135,8 @@ void Tuning::kill_ranks(AfterKill after) {
 }
 
 void Tuning::kill_on(const std::string& node) {
-  const std::string what = kills_benchmarks_ ? kKillAll : "kill/";
-  state_.outstanding.push_back({what + std::to_string(state_.launch) + "/" + node, node, CommandKind::kKill});
+  const KillReach reach = kills_benchmarks_ ? KillReach::kAll : KillReach::kLaunch;
+  state_.outstanding.push_back({CommandTag::kill(reach, state_.launch, node), node, CommandKind::kKill});
   send(state_.outstanding.back());
   kill_brought_back(node);
 }
@@ -176,7 +179,7 @@ bool Tuning::never_began() const {
   return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && rank_epochs_.empty() && !has_grown();
 }
 
-void Tuning::launch_until_it_begins(const std::string& reason, const std::string& why) {
+void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why) {
   const CrashSettings& settings = state_.job.crashes;
   const bool often = crashes_of(state_.crashes, kNoPlan) > settings.limit;
   // There may be very many. The first tells how long this has lasted.
@@ -189,7 +192,7 @@ void Tuning::launch_until_it_begins(const std::string& reason, const std::string
 
 // The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
 // none the job is halted, or has failed if it never trained: then there is nothing to go on with.
-void Tuning::relaunch(const std::string& reason, const std::string& why) {
+void Tuning::relaunch(const Reason& reason, const std::string& why) {
   note("ranks", why);
   if (never_began()) return launch_until_it_begins(reason, why);
   const CrashSettings& settings = state_.job.crashes;
@@ -201,7 +204,7 @@ void Tuning::relaunch(const std::string& reason, const std::string& why) {
   give_up_incumbent(reason, "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why);
 }
 
-void Tuning::give_up_incumbent(const std::string& reason, const std::string& all) {
+void Tuning::give_up_incumbent(const Reason& reason, const std::string& all) {
   if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
   const bool trained = state_.phase != Phase::kLaunching || !state_.resizes.empty();
   state_.failure = all;
@@ -261,7 +264,7 @@ void Tuning::untuned_run_failed(const std::string& why) {
   kill_ranks(AfterKill::kFinish);
 }
 
-void Tuning::crashed(const std::string& reason, const std::string& why) {
+void Tuning::crashed(const Reason& reason, const std::string& why) {
   if (wants_no_ranks()) return;
   if (state_.phase == Phase::kUntuned) return untuned_run_failed(why);
   if (state_.phase == Phase::kStopping) {
@@ -333,7 +336,7 @@ void Tuning::news(std::int32_t rank, const RankExited& exited) {
   if (is_submitted()) return rank_of_submission_ended(rank, exited);
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
-  if (!clean && state_.phase != Phase::kStopping) return crashed("crash", describe_end(rank, exited));
+  if (!clean && state_.phase != Phase::kStopping) return crashed(FailureReason::kCrash, describe_end(rank, exited));
   if (!clean) note("warning", describe_end(rank, exited));
   if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
 }
@@ -341,10 +344,11 @@ void Tuning::news(std::int32_t rank, const RankExited& exited) {
 void Tuning::all_ranks_ended() {
   if (state_.phase == Phase::kUntuned) return finish();
   if (state_.phase == Phase::kLaunching && state_.step == 0) return fail("the job ended without having trained a step");
-  if (runs_trial()) return trial_launch_failed("job ended", "the launch ended before its plan was measured");
+  if (runs_trial())
+    return trial_launch_failed(FailureReason::kJobEnded, "the launch ended before its plan was measured");
   cancel_change();
   interleaving_.reset();
-  if (state_.has_trial()) fail_trial("job ended", "the job ended before the trial did", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kJobEnded, "the job ended before the trial did", false);
   if (state_.phase != Phase::kStopping && state_.phase != Phase::kTraining) {
     state_.conclusion = "the job ended before tuning did";
     state_.tuned_wall_ns = now_.wall.count();
@@ -383,7 +387,7 @@ void Tuning::silent() {
   if (state_.doing == Doing::kLaunching && rank_epochs_.empty()) {
     why += ", and none since their launch: the program must tell its agent of its steps (docs/targets.md)";
   }
-  if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed("hang", why);
+  if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed(FailureReason::kHang, why);
   if (std::exchange(silence_told_, moved_at_) == moved_at_) return;
   note("warning", why + ". The job is in mode observe: nothing is ended");
 }
@@ -399,7 +403,8 @@ void Tuning::on(const NodeLost& lost) {
   restart_.reset();
   interleaving_.reset();
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
-    fail_trial("agent lost", "the agent of node " + lost.node + " fell silent in the middle of the trial", false);
+    fail_trial(FailureReason::kAgentLost, "the agent of node " + lost.node + " fell silent in the middle of the trial",
+               false);
   }
   const bool starts = state_.doing == Doing::kLaunching || wants_no_ranks();
   if (!starts && state_.doing != Doing::kAwaitingApproval) state_.doing = Doing::kWaitingForNodes;
@@ -451,7 +456,7 @@ void Tuning::end_strays(const NodeBack& back) {
     launch = std::max(launch, there.launch);
     of_this = of_this || there.launch == state_.launch;
   }
-  const std::string tag = "kill/strays/" + std::to_string(launch) + "/" + back.node;
+  const std::string tag = CommandTag::kill_strays(launch, back.node).text;
   act(KillOn{tag, back.node, launch, "", !of_this});
   if (is_restarted()) act(KillOn{tag + "/trial", back.node, launch, std::string(kTrialVariant)});
 }
@@ -471,7 +476,8 @@ void Tuning::check_ranks(const NodeBack& back) {
   if (!missing) return;
   const bool expected = state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned ||
                         (state_.phase == Phase::kTraining && remaining_steps() <= 1);
-  if (!expected) return crashed("crash", "ranks on node " + back.node + " ended while its agent was away");
+  if (!expected)
+    return crashed(FailureReason::kCrash, "ranks on node " + back.node + " ended while its agent was away");
   if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
 }
 

@@ -4,7 +4,6 @@
 // on from its own checkpoint, with the plan that won.
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -18,15 +17,6 @@ namespace {
 constexpr std::int64_t kBlocksInARow = 2;
 // The first step tells that the launch runs, one may be under way when the blocks are complete, and warm-up may last.
 constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
-
-// A kill of the job itself, which an agent has brought back without being told to: "kill/own/LAUNCH/NODE".
-const std::string kKillOwn = "kill/own/";
-
-std::uint64_t launch_in(const std::string& tag) {
-  std::uint64_t launch = 0;
-  (void)std::from_chars(tag.data() + kKillOwn.size(), tag.data() + tag.size(), launch);
-  return launch;
-}
 
 }  // namespace
 
@@ -114,10 +104,10 @@ void Tuning::restarted() {
 }
 
 // A launch of a trial failed: the job itself is well, and goes on where it was stopped.
-void Tuning::trial_launch_failed(const std::string& reason, const std::string& why) {
+void Tuning::trial_launch_failed(const Reason& reason, const std::string& why) {
   const std::string candidate = state_.has_trial() ? state_.trials.back().plan.hash : "";
   restart_.reset();
-  const bool blamed = state_.launch_plan.hash == candidate && !is_interruption_named(reason);
+  const bool blamed = state_.launch_plan.hash == candidate && !is_interruption(reason.kind());
   if (state_.has_trial()) fail_trial(reason, why, blamed);
   if (state_.phase == Phase::kComparing) note("warning", "the final comparison failed: " + why);
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
@@ -137,16 +127,11 @@ bool Tuning::enough_walltime_for(std::int32_t pairs) const {
   return milliseconds(state_.job.walltime) - used_ms > needed_ms;
 }
 
-std::optional<KillOn> Tuning::kill_of_brought_back(const OutstandingCommand& command) {
-  if (!command.tag.starts_with(kKillOwn)) return std::nullopt;
-  return KillOn{command.tag, command.node, launch_in(command.tag), ""};
-}
-
 // It saves its checkpoint as it does whenever it is asked to end.
 void Tuning::kill_brought_back(const std::string& node) {
   const auto own = brought_back_.find(node);
   if (own == brought_back_.end()) return;
-  const std::string tag = kKillOwn + std::to_string(own->second) + "/" + node;
+  const CommandTag tag = CommandTag::kill(KillReach::kBroughtBack, own->second, node);
   state_.outstanding.push_back({tag, node, CommandKind::kKill});
   send(state_.outstanding.back());
   brought_back_.erase(own);

@@ -171,7 +171,7 @@ void Tuning::shrink() {
            std::to_string(left.devices()) + " devices and the plan that was kept ready",
        state_.spare.plan.json);
   decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
-  if (state_.has_trial()) fail_trial("agent lost", "node " + listed(lost_) + " did not come back", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kAgentLost, "node " + listed(lost_) + " did not come back", false);
   state_.slow_devices = devices_left(before, left, state_.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
   state_.resizes.back().trials_before = state_.trials_begun();

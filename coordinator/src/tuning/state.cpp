@@ -6,15 +6,6 @@
 namespace trimtab::coordinator {
 namespace {
 
-bool is_blameless(const Trial& trial) {
-  return trial.state == TrialState::kFailed &&
-         (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
-          trial.reason == "kill_switch" || trial.reason == "agreement timeout" || trial.reason == "snapshot" ||
-          trial.reason == "superseded" || trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
-          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed" ||
-          trial.reason == "withdrawn" || is_interruption_named(trial.reason));
-}
-
 // More than are ever proposed between two that ranks run.
 constexpr std::size_t kEpochs = 64;
 
@@ -73,7 +64,8 @@ bool TuningState::was_tried(const std::string& plan_hash) const {
   int blameless = 0;
   for (const Trial& trial : trials) {
     if (trial.id <= trials_before_drift || trial.plan.hash != plan_hash) continue;
-    if (!is_blameless(trial) || ++blameless > 1) return true;
+    const bool blamed = trial.state != TrialState::kFailed || !is_blameless(trial.reason.kind());
+    if (blamed || ++blameless > 1) return true;
   }
   return false;
 }

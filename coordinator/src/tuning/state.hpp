@@ -12,9 +12,11 @@
 
 #include "base/result.hpp"
 #include "schema/job.hpp"
+#include "tuning/command_tag.hpp"
 #include "tuning/comparison.hpp"
 #include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
+#include "tuning/failure_reason.hpp"
 #include "tuning/learning_watch.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
@@ -22,13 +24,6 @@
 #include "tuning/trial_history.hpp"
 
 namespace trimtab::coordinator {
-
-enum class CommandKind { kDescribe, kBenchmark, kLaunch, kKill };
-struct OutstandingCommand {
-  std::string tag;
-  std::string node;
-  CommandKind kind = CommandKind::kDescribe;
-};
 
 // What follows once the ranks of the current launch are dead.
 enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart, kHalt };
@@ -40,7 +35,7 @@ struct Trial {
   std::int32_t id = 0;
   PlanText plan;
   TrialState state = TrialState::kProposed;
-  std::string reason;   // of failed and rejected: "out_of_memory", "refused", "crash", "hang", "slower", …
+  Reason reason;        // of failed and rejected
   std::string message;  // for people
   Predicted predicted;
   // Where its steps went, by stage; empty = not known.

@@ -54,7 +54,6 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
                                          {AfterKill::kStop, "stop"},
                                          {AfterKill::kRestart, "restart"},
                                          {AfterKill::kHalt, "halt"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
 
 namespace {
 
@@ -67,11 +66,19 @@ Enum named(std::optional<Enum> found, const json& from) {
 
 }  // namespace
 
+static void to_json(json& to, const OutstandingCommand& command) {
+  to = {{"tag", command.tag.text}, {"node", command.node}, {"kind", command.kind}};
+}
+
+static void from_json(const json& from, OutstandingCommand& command) {
+  command = {from.at("tag").get<std::string>(), from.at("node").get<std::string>(), from.at("kind").get<CommandKind>()};
+}
+
 static void to_json(json& to, const Trial& trial) {
   to = {{"id", trial.id},
         {"plan", trial.plan},
         {"state", to_string(trial.state)},
-        {"reason", trial.reason},
+        {"reason", trial.reason.text()},
         {"message", trial.message},
         {"predicted", trial.predicted},
         {"predicted_terms", trial.predicted_terms},
@@ -93,7 +100,7 @@ static void from_json(const json& from, Trial& trial) {
   trial.state = named(trial_state_named(from.at("state").get<std::string>()), from.at("state"));
   from.at("id").get_to(trial.id);
   from.at("plan").get_to(trial.plan);
-  from.at("reason").get_to(trial.reason);
+  trial.reason = Reason::parsed(from.at("reason").get<std::string>());
   from.at("message").get_to(trial.message);
   from.at("predicted").get_to(trial.predicted);
   from.at("incumbent").get_to(trial.incumbent);

@@ -52,11 +52,6 @@ bool is_interruption(SubmissionState state) {
          state == SubmissionState::kNotSubmitted || state == SubmissionState::kLost;
 }
 
-bool is_interruption_named(std::string_view name) {
-  const auto state = submission_state_named(name);
-  return state && is_interruption(*state);
-}
-
 bool Tuning::is_submitted() const {
   return !state_.job.submit.empty();
 }
@@ -70,9 +65,9 @@ void Tuning::news(std::int32_t, const RankSubmission& submission) {
     case SubmissionState::kCompleted:
       return all_ranks_ended();
     case SubmissionState::kFailed:
-      return crashed("crash", submission.message + (first_end_.empty() ? "" : "; " + first_end_));
+      return crashed(FailureReason::kCrash, submission.message + (first_end_.empty() ? "" : "; " + first_end_));
     case SubmissionState::kOutOfMemory:
-      return crashed("out_of_memory", submission.message);
+      return crashed(FailureReason::kOutOfMemory, submission.message);
     default:
       return interrupted(submission);
   }
@@ -92,7 +87,7 @@ void Tuning::rank_of_submission_ended(std::int32_t rank, const RankExited& exite
 }
 
 void Tuning::interrupted(const RankSubmission& submission) {
-  const std::string reason(to_string(submission.state));
+  const Reason reason = Reason::parsed(to_string(submission.state));
   // It had nothing left to train: its time and its work ended together.
   const bool trained = !runs_trial() && state_.step > 0 && remaining_steps() <= 1;
   if (trained) return all_ranks_ended();

@@ -32,6 +32,5 @@ enum class SubmissionState {
 // … and that pass by themselves: however often they come, they are no reason to give the job up.
 [[nodiscard]] bool passes(SubmissionState state);
 // Of a trial's reason.
-[[nodiscard]] bool is_interruption_named(std::string_view name);
 
 }  // namespace trimtab::coordinator

@@ -122,18 +122,21 @@ RaceRules Tuning::race_rules() const {
 // After each pair of blocks.
 void Tuning::judge_race() {
   const Race race = look(interleaving_->first(), interleaving_->second(), state_.noise, race_rules());
-  if (race.state == RaceState::kFaster) return conclude_trial(race, "");
-  if (race.state == RaceState::kSlower) return conclude_trial(race, race.ratio.ratio > 1 ? "gain too small" : "slower");
-  if (race.state != RaceState::kOpen) return conclude_trial(race, race.ratio.ratio > 1 ? "gain not sure" : "slower");
-  if (!enough_overhead_for_pair()) return conclude_trial(race, "overhead");
-  if (!enough_steps_for_trial() || !enough_walltime_for(1)) return conclude_trial(race, "gain not sure");
+  if (race.state == RaceState::kFaster) return conclude_trial(race, FailureReason::kNone);
+  if (race.state == RaceState::kSlower)
+    return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainTooSmall : FailureReason::kSlower);
+  if (race.state != RaceState::kOpen)
+    return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainNotSure : FailureReason::kSlower);
+  if (!enough_overhead_for_pair()) return conclude_trial(race, FailureReason::kOverhead);
+  if (!enough_steps_for_trial() || !enough_walltime_for(1)) return conclude_trial(race, FailureReason::kGainNotSure);
   note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
                     ": another pair of blocks");
   next_block();
 }
 
-void Tuning::conclude_trial(const Race& race, const std::string& reason) {
-  if (const std::string why = clock_check_.contradiction(); !why.empty()) return unbelievable("clock", why);
+void Tuning::conclude_trial(const Race& race, const Reason& reason) {
+  if (const std::string why = clock_check_.contradiction(); !why.empty())
+    return unbelievable(FailureReason::kClock, why);
   Trial& trial = state_.trials.back();
   trial.incumbent = summarize(interleaving_->first(), state_.noise);
   trial.measured = summarize(interleaving_->second(), state_.noise);
@@ -162,7 +165,7 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;
   } else {
-    consequence = ", " + reason;
+    consequence = ", " + reason.text();
   }
   note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
                     words(trial.ratio) + consequence);
@@ -174,28 +177,29 @@ void Tuning::conclude_trial(const Race& race, const std::string& reason) {
   roll_back();
 }
 
-void Tuning::fail_trial(const std::string& reason, const std::string& message, bool blame_candidate) {
+void Tuning::fail_trial(const Reason& reason, const std::string& message, bool blame_candidate) {
   Trial& trial = state_.trials.back();
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
-  decided("end trial " + std::to_string(trial.id), reason + ": " + message);
-  if (const auto peaks = peak_bytes_.find(trial.plan.hash); peaks != peak_bytes_.end() && reason == "out_of_memory") {
+  decided("end trial " + std::to_string(trial.id), reason.text() + ": " + message);
+  if (const auto peaks = peak_bytes_.find(trial.plan.hash);
+      peaks != peak_bytes_.end() && reason == FailureReason::kOutOfMemory) {
     trial.peak_bytes = *std::max_element(peaks->second.begin(), peaks->second.end());
   }
   interleaving_.reset();
   transition();
-  note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason + "): " + message);
+  note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason.text() + "): " + message);
   add_convergence(trial.id);
   if (blame_candidate) rule_out(trial.plan.hash, reason);
 }
 
 // For this job and later ones of its name. What hung may have waited for a link that was down: that counts until costs
 // change, and in this job alone.
-void Tuning::rule_out(const std::string& plan_hash, const std::string& reason) {
-  const bool may_be_a_nodes = reason == kHang || reason == "crash";
+void Tuning::rule_out(const std::string& plan_hash, const Reason& reason) {
+  const bool may_be_a_nodes = reason == FailureReason::kHang || reason == FailureReason::kCrash;
   if (may_be_a_nodes) blamed_ = Blamed{plan_hash, now_.monotonic};
-  if (reason == kHang) return state_.hung_hashes.push_back(plan_hash);
+  if (reason == FailureReason::kHang) return state_.hung_hashes.push_back(plan_hash);
   state_.failed_hashes.push_back(plan_hash);
   act(RememberFailure{plan_hash, reason});
 }
@@ -209,14 +213,14 @@ void Tuning::take_back_blame(const std::string& node) {
   const auto failed = std::find_if(state_.trials.rbegin(), state_.trials.rend(),
                                    [&](const Trial& one) { return one.plan.hash == hash; });
   if (failed == state_.trials.rend() || failed->state != TrialState::kFailed) return;
-  failed->reason = "agent lost";
+  failed->reason = FailureReason::kAgentLost;
   changed_trials_.push_back(*failed);
   note("trial", "plan " + hash + " may be tried again: node " + node + " was lost when it failed");
 }
 
 // Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.
 void Tuning::withdraw_question(const std::string& why) {
-  fail_trial("withdrawn", "approval is asked for no longer: " + why, false);
+  fail_trial(FailureReason::kWithdrawn, "approval is asked for no longer: " + why, false);
   state_.conclusion = "trial " + std::to_string(state_.trials.back().id) + " was withdrawn: " + why;
   state_.tuned_wall_ns = now_.wall.count();
   enter(Phase::kTraining);

@@ -32,7 +32,7 @@ std::set<std::int32_t> kept_of(const TuningState& state, std::size_t earlier) {
   for (std::size_t i = earlier; i-- > 0;) {
     const Trial& one = state.trials[i];
     if (one.state == TrialState::kAdopted && adopted.contains(one.plan.hash)) kept.insert(one.id);
-    const bool teaches = one.reason == "out_of_memory" && one.id > state.trials_before_resize;
+    const bool teaches = one.reason == FailureReason::kOutOfMemory && one.id > state.trials_before_resize;
     if (teaches && ++out_of_memory <= kOutOfMemoryKept) kept.insert(one.id);
   }
   return kept;

@@ -91,7 +91,7 @@ void Tuning::unexpected_plan() {
   unexpected_steps_ = 0;
   note("warning", "the ranks run another plan than the one that was agreed");
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
-    fail_trial("unexpected plan", "the ranks ran another plan in the middle of the trial", false);
+    fail_trial(FailureReason::kUnexpectedPlan, "the ranks ran another plan in the middle of the trial", false);
   }
   roll_back();
 }
@@ -139,7 +139,7 @@ void Tuning::measure_step(const JobStep& step) {
   }
   if (state_.phase == Phase::kTrials && !block_done && interleaving_->second_surely_worse()) {
     const Ratio ratio = compare(interleaving_->first(), interleaving_->second(), state_.noise);
-    return conclude_trial({RaceState::kSlower, ratio}, "slower");
+    return conclude_trial({RaceState::kSlower, ratio}, FailureReason::kSlower);
   }
   if (!block_done && has_cost && overhead_left_ms() < 0) return stop_for_overhead();
   if (block_done) continue_interleaving();
@@ -157,11 +157,12 @@ void Tuning::leave_out(const JobStep& step) {
   const std::string what =
       "step " + std::to_string(step.step) + " is told to have taken " + format_number(step.wall_ms) + " ms";
   if (++left_out_ == 1) note("warning", what + ": it is left out");
-  if (left_out_ > kMostLeftOut && state_.phase == Phase::kTrials) unbelievable("corrupt measurement", what);
+  if (left_out_ > kMostLeftOut && state_.phase == Phase::kTrials)
+    unbelievable(FailureReason::kCorruptMeasurement, what);
 }
 
 // A trial whose measurements cannot be believed fails, through no fault of its plan.
-void Tuning::unbelievable(const std::string& reason, const std::string& message) {
+void Tuning::unbelievable(const Reason& reason, const std::string& message) {
   fail_trial(reason, message, false);
   roll_back();
 }
@@ -175,7 +176,7 @@ void Tuning::tick_measuring() {
   const std::string missing = assembly_.missing_ranks();
   const std::string why = "no step was told of by every rank, in a time that can be, within the deadline" +
                           (missing.empty() ? std::string() : "; missing: rank " + missing);
-  if (state_.phase == Phase::kTrials) return unbelievable("no measurement", why);
+  if (state_.phase == Phase::kTrials) return unbelievable(FailureReason::kNoMeasurement, why);
   note("warning", why);
   interleaving_.reset();
   state_.conclusion = why;

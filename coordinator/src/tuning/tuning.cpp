@@ -21,7 +21,7 @@ std::vector<Action> Tuning::resume(Moment now) {
   for (const NodeShare& share : state_.nodes) lost_.insert(share.node);
   const bool asks = state_.doing == Doing::kAwaitingApproval && state_.job.mode == JobMode::kApprove;
   if (state_.has_trial() && !asks) {
-    fail_trial("coordinator restarted", "the coordinator restarted in the middle of the trial", false);
+    fail_trial(FailureReason::kCoordinatorRestarted, "the coordinator restarted in the middle of the trial", false);
   }
   note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
   transition();
@@ -53,7 +53,7 @@ void Tuning::on(const Tick&) {
 
 void Tuning::on(const CommandFinished& command) {
   const auto found = std::find_if(state_.outstanding.begin(), state_.outstanding.end(),
-                                  [&](const OutstandingCommand& one) { return one.tag == command.tag; });
+                                  [&](const OutstandingCommand& one) { return one.tag.text == command.tag; });
   if (found == state_.outstanding.end()) return;  // asked by nobody any more
   const CommandKind kind = found->kind;
   state_.outstanding.erase(found);
@@ -103,7 +103,7 @@ void Tuning::on(Order order) {
     case Order::kFreeze:
       if (state_.frozen) return;
       state_.frozen = true;
-      return hold("frozen");
+      return hold(FailureReason::kFrozen);
     case Order::kUnfreeze:
       if (!state_.frozen) return;
       state_.frozen = false;

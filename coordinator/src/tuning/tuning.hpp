@@ -112,7 +112,7 @@ class Tuning {
   void on(const FromRank&);
   void on(const KillSwitches&);
   void on(Order);
-  void hold(const std::string& reason);
+  void hold(const Reason& reason);
   void release();
   void decided(std::string what, std::string why);
   [[nodiscard]] bool held() const { return !held_by().empty(); }
@@ -146,13 +146,14 @@ class Tuning {
   void kill_ranks(AfterKill after);
   void kill_reachable(AfterKill after);
   void kill_on(const std::string& node);
+  void send_kill(const OutstandingCommand& command);
   void launch_incumbent();
   void ranks_killed();
   void launched(const CommandFinished&);
-  void relaunch(const std::string& reason, const std::string& why);
+  void relaunch(const Reason& reason, const std::string& why);
   [[nodiscard]] bool never_began() const;
-  void launch_until_it_begins(const std::string& reason, const std::string& why);
-  void give_up_incumbent(const std::string& reason, const std::string& why);
+  void launch_until_it_begins(const Reason& reason, const std::string& why);
+  void give_up_incumbent(const Reason& reason, const std::string& why);
   void launch_again(const std::string& why);
   void halt();
   void resume_halted();
@@ -171,7 +172,7 @@ class Tuning {
   void news(std::int32_t rank, const RankExited&);
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
-  void crashed(const std::string& reason, const std::string& why);
+  void crashed(const Reason& reason, const std::string& why);
   [[nodiscard]] bool has_ranks() const;
   void learn_epoch(std::int32_t rank, std::uint64_t epoch);
   void learn_common_epoch(std::uint64_t epoch);
@@ -191,12 +192,12 @@ class Tuning {
   // plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
   void change_done();
-  void change_failed(const std::string& reason, const std::string& message);
+  void change_failed(const Reason& reason, const std::string& message);
   void cancel_change();
   void resend_change();
   void tick_change();
-  void incumbent_failed(const std::string& reason, const std::string& message);
-  [[nodiscard]] bool give_back_incumbent(const std::string& reason, const std::string& message);
+  void incumbent_failed(const Reason& reason, const std::string& message);
+  [[nodiscard]] bool give_back_incumbent(const Reason& reason, const std::string& message);
   void forget_gain_of(std::int32_t trial);
   void roll_back();
   void settled();
@@ -218,8 +219,7 @@ class Tuning {
   [[nodiscard]] SwitchPhases phases_of(const Restart& restart) const;
   void take_brought_back(const NodeBack& back);
   void kill_brought_back(const std::string& node);
-  [[nodiscard]] static std::optional<KillOn> kill_of_brought_back(const OutstandingCommand& command);
-  void trial_launch_failed(const std::string& reason, const std::string& why);
+  void trial_launch_failed(const Reason& reason, const std::string& why);
   [[nodiscard]] bool enough_walltime_for(std::int32_t pairs) const;
 
   // learning.cpp
@@ -240,7 +240,7 @@ class Tuning {
   void measure_step(const JobStep& step);
   [[nodiscard]] bool believable(double wall_ms) const;
   void leave_out(const JobStep& step);
-  void unbelievable(const std::string& reason, const std::string& message);
+  void unbelievable(const Reason& reason, const std::string& message);
   void tick_measuring();
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
@@ -254,9 +254,9 @@ class Tuning {
   void set_trial(TrialState state);
   [[nodiscard]] RaceRules race_rules() const;
   void judge_race();
-  void conclude_trial(const Race& race, const std::string& reason);
-  void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
-  void rule_out(const std::string& plan_hash, const std::string& reason);
+  void conclude_trial(const Race& race, const Reason& reason);
+  void fail_trial(const Reason& reason, const std::string& message, bool blame_candidate);
+  void rule_out(const std::string& plan_hash, const Reason& reason);
   void take_back_blame(const std::string& node);
   void withdraw_question(const std::string& why);
   void go_on_trying();

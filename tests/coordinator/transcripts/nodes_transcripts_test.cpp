@@ -233,7 +233,7 @@ TEST_CASE("transcripts of costs that cannot be measured anew, and of a stop mean
     if (name != "no-database") machine.feed(kNoneKnown);
     if (name == "benchmark-fails") {
       while (!machine.state().outstanding.empty() && machine.state().phase == Phase::kProfiling) {
-        machine.feed(CommandFinished{machine.state().outstanding.front().tag, false, "no module torch", ""});
+        machine.feed(CommandFinished{machine.state().outstanding.front().tag.text, false, "no module torch", ""});
       }
       machine.pass(std::chrono::seconds(20));
       machine.feed(kNoneKnown);
