@@ -46,9 +46,7 @@ Job TuningState::running_job() const {
 }
 
 bool TuningState::has_trial() const {
-  if (trials.empty()) return false;
-  const TrialState last = trials.back().state;
-  return last != TrialState::kFailed && last != TrialState::kAdopted && last != TrialState::kRejected;
+  return !trials.empty() && !has_ended(trials.back().state);
 }
 
 void TuningState::begin_trials_anew(std::int64_t since_step) {

@@ -12,7 +12,7 @@ std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;
   state_.begun_wall_ns = now.wall.count();
   enter(Phase::kWaiting);
-  return std::exchange(actions_, {});
+  return acted();
 }
 
 std::vector<Action> Tuning::resume(Moment now) {
@@ -27,13 +27,18 @@ std::vector<Action> Tuning::resume(Moment now) {
   transition();
   if (state_.phase == Phase::kSearching) request_search();
   if (state_.phase == Phase::kProfiling && !is_outstanding(CommandKind::kBenchmark)) profile();
-  return std::exchange(actions_, {});
+  return acted();
 }
 
 std::vector<Action> Tuning::handle(const Event& event, Moment now) {
   now_ = now;
   if (is_final(state_.phase)) return {};
   std::visit([this](const auto& one) { on(one); }, event);
+  return acted();
+}
+
+std::vector<Action> Tuning::acted() {
+  check_invariants();
   return std::exchange(actions_, {});
 }
 

@@ -124,6 +124,16 @@ class Tuning {
   [[nodiscard]] std::int64_t remaining_steps() const { return state_.job.steps - state_.step; }
   [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
 
+  // What is left to be carried out after an event.
+  [[nodiscard]] std::vector<Action> acted();
+
+  // invariants.cpp
+  void check_invariants() const;
+  void check_plain_values() const;
+  void check_phase() const;
+  void check_doing() const;
+  void check_under_way() const;
+
   // preparation.cpp
   void on(const NodesReady&);
   void on(const CostsCounted&);
