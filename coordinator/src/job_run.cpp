@@ -17,7 +17,7 @@
 #include "schema/hash64.hpp"
 #include "schema/model.hpp"
 #include "tuner/calibration.hpp"
-#include "tuning/joining_nodes.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 #include "wire/agent.pb.h"
 #include "wire_commands.hpp"
 

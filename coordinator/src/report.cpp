@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trial_stages.hpp"
-#include "tuning/gains.hpp"
+#include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {

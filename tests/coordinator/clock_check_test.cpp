@@ -1,4 +1,4 @@
-#include "tuning/clock_check.hpp"
+#include "tuning/trial/clock_check.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tuning/crash_budget.hpp"
+#include "tuning/launch/crash_budget.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

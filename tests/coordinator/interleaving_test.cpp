@@ -1,6 +1,6 @@
 // Blocks of two plans in turn, and what becomes of one that is broken off.
 
-#include "tuning/interleaving.hpp"
+#include "tuning/trial/interleaving.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

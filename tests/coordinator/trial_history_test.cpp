@@ -1,4 +1,4 @@
-#include "tuning/trial_history.hpp"
+#include "tuning/trial/trial_history.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

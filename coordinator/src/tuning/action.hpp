@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tuning/event.hpp"
-#include "tuning/failure_reason.hpp"
+#include "tuning/trial/failure_reason.hpp"
 
 namespace trimtab::coordinator {
 

@@ -12,11 +12,11 @@
 
 #include "base/clock.hpp"
 #include "schema/prediction.hpp"
-#include "tuning/diagnosis.hpp"
-#include "tuning/planning.hpp"
-#include "tuning/step_assembly.hpp"
-#include "tuning/submission.hpp"
-#include "tuning/switch_phases.hpp"
+#include "tuning/change/switch_phases.hpp"
+#include "tuning/hardware/diagnosis.hpp"
+#include "tuning/launch/step_assembly.hpp"
+#include "tuning/launch/submission.hpp"
+#include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
 

@@ -12,16 +12,16 @@
 
 #include "base/result.hpp"
 #include "schema/job.hpp"
-#include "tuning/command_tag.hpp"
-#include "tuning/comparison.hpp"
-#include "tuning/crash_budget.hpp"
+#include "tuning/change/learning_watch.hpp"
 #include "tuning/event.hpp"
-#include "tuning/failure_reason.hpp"
-#include "tuning/learning_watch.hpp"
+#include "tuning/launch/command_tag.hpp"
+#include "tuning/launch/crash_budget.hpp"
 #include "tuning/phase.hpp"
-#include "tuning/planning.hpp"
-#include "tuning/racing.hpp"
-#include "tuning/trial_history.hpp"
+#include "tuning/search/planning.hpp"
+#include "tuning/trial/comparison.hpp"
+#include "tuning/trial/failure_reason.hpp"
+#include "tuning/trial/racing.hpp"
+#include "tuning/trial/trial_history.hpp"
 
 namespace trimtab::coordinator {
 

@@ -25,17 +25,17 @@
 
 #include "schema/cluster.hpp"
 #include "tuning/action.hpp"
-#include "tuning/agreement.hpp"
-#include "tuning/change_point.hpp"
-#include "tuning/clock_check.hpp"
+#include "tuning/change/agreement.hpp"
+#include "tuning/change/settling.hpp"
 #include "tuning/event.hpp"
-#include "tuning/interleaving.hpp"
-#include "tuning/look_history.hpp"
-#include "tuning/near_copies.hpp"
-#include "tuning/pass_times.hpp"
-#include "tuning/settling.hpp"
+#include "tuning/hardware/change_point.hpp"
+#include "tuning/hardware/look_history.hpp"
+#include "tuning/launch/step_assembly.hpp"
+#include "tuning/search/near_copies.hpp"
 #include "tuning/state.hpp"
-#include "tuning/step_assembly.hpp"
+#include "tuning/trial/clock_check.hpp"
+#include "tuning/trial/interleaving.hpp"
+#include "tuning/trial/pass_times.hpp"
 
 namespace trimtab::coordinator {
 
