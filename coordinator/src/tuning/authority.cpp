@@ -26,9 +26,9 @@ void Tuning::on(const KillSwitches& thrown) {
 // `reason` is a trial's, which says nothing about its plan.
 void Tuning::hold(const Reason& reason) {
   const std::string why = held_by();
-  transition();
-  note("plan", why + ": the ranks stay on the incumbent until it is taken back");
-  decided("hold the plan", why);
+  out_.changed = true;
+  out_.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
+  out_.decide("hold the plan", why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial(reason, why + " in the middle of the trial", false);
     return roll_back();
@@ -39,21 +39,17 @@ void Tuning::hold(const Reason& reason) {
 
 // Of two reasons the last is gone.
 void Tuning::release() {
-  transition();
+  out_.changed = true;
   if (held()) return;
-  note("plan", "plans may change again");
-  decided("hold the plan no longer", "neither frozen nor a kill switch thrown");
+  out_.note("plan", "plans may change again");
+  out_.decide("hold the plan no longer", "neither frozen nor a kill switch thrown");
   if (state_.doing != Doing::kNothing) return;
   if (state_.phase == Phase::kTrials) return go_on_trying();
   if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
 }
 
-void Tuning::decided(std::string what, std::string why) {
-  decisions_.push_back({std::move(what), std::move(why)});
-}
-
 std::vector<Decision> Tuning::take_decisions() {
-  return std::exchange(decisions_, {});
+  return std::exchange(out_.decisions, {});
 }
 
 std::string Tuning::purpose() const {

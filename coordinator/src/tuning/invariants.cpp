@@ -29,9 +29,9 @@ void Tuning::check_plain_values() const {
   const auto open = std::ranges::find_if(state_.trials, [](const Trial& one) { return !has_ended(one.state); });
   TRIMTAB_ASSERT(open == state_.trials.end() || std::next(open) == state_.trials.end(), "only the last trial goes on");
   for (const std::string& node : lost_) {
-    TRIMTAB_ASSERT(!ranks_of(node).empty(), "a node that is away is one of the job's");
+    TRIMTAB_ASSERT(!state_.ranks_of(node).empty(), "a node that is away is one of the job's");
   }
-  TRIMTAB_ASSERT(!has_grown() || (!state_.resizes.empty() && state_.resizes.back().outcome.empty()),
+  TRIMTAB_ASSERT(!state_.has_grown() || (!state_.resizes.empty() && state_.resizes.back().outcome.empty()),
                  "what the job may go back to is of a growth that is not settled");
 }
 
@@ -65,7 +65,7 @@ void Tuning::check_doing() const {
                      "a drift that is not explained yet is probed for");
       return;
     case Doing::kHalted:
-      TRIMTAB_ASSERT(has_ranks() && !state_.failure.empty(), "a halted job had ranks, and says why it has none");
+      TRIMTAB_ASSERT(state_.has_ranks() && !state_.failure.empty(), "a halted job had ranks, and says why it has none");
       return;
     case Doing::kNothing:
     case Doing::kRollingBack:
@@ -80,8 +80,8 @@ void Tuning::check_doing() const {
 void Tuning::check_under_way() const {
   const Doing doing = state_.doing;
   TRIMTAB_ASSERT(!change_ || !restart_, "ranks change plan live or by a restart");
-  TRIMTAB_ASSERT(!change_ || !is_restarted(), "live changes are of jobs that take them");
-  TRIMTAB_ASSERT(!restart_ || is_restarted(), "restarts are of jobs that are restarted");
+  TRIMTAB_ASSERT(!change_ || !state_.is_restarted(), "live changes are of jobs that take them");
+  TRIMTAB_ASSERT(!restart_ || state_.is_restarted(), "restarts are of jobs that are restarted");
   const bool back = change_ && change_->purpose == ChangePurpose::kRollback;
   TRIMTAB_ASSERT(!change_ || doing == (back ? Doing::kRollingBack : Doing::kChangingPlan), "a change is what is done");
   TRIMTAB_ASSERT(!interleaving_ || doing == Doing::kMeasuring || doing == Doing::kChangingPlan,

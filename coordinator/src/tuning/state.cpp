@@ -49,6 +49,34 @@ bool TuningState::has_trial() const {
   return !trials.empty() && !has_ended(trials.back().state);
 }
 
+std::vector<std::uint32_t> TuningState::ranks_of(const std::string& node) const {
+  std::vector<std::uint32_t> found;
+  for (const NodeShare& share : nodes) {
+    if (share.node != node) continue;
+    for (std::int32_t i = 0; i < share.ranks; ++i) found.push_back(static_cast<std::uint32_t>(share.first_rank + i));
+  }
+  return found;
+}
+
+bool TuningState::is_outstanding(CommandKind kind) const {
+  return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
+}
+
+bool TuningState::has_ranks() const {
+  return steers_ranks(phase) || phase == Phase::kLaunching || phase == Phase::kStopping || phase == Phase::kUntuned;
+}
+
+bool TuningState::ends() const {
+  return stop_asked || (doing == Doing::kKilling && after_kill == AfterKill::kFail);
+}
+
+bool TuningState::is_about_trial() const {
+  if (phase == Phase::kComparing) return true;
+  if (phase != Phase::kTrials) return false;
+  if (has_trial()) return doing != Doing::kAwaitingApproval;
+  return doing == Doing::kRollingBack || doing == Doing::kLaunching;
+}
+
 void TuningState::begin_trials_anew(std::int64_t since_step) {
   for (const Trial& trial : trials) {
     if (trial.begun_step < since_step) trials_before_drift = std::max(trials_before_drift, trial.id);

@@ -261,6 +261,28 @@ struct TuningState {
 
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
+  [[nodiscard]] std::int64_t remaining_steps() const { return job.steps - step; }
+  [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
+  [[nodiscard]] bool is_outstanding(CommandKind kind) const;
+  [[nodiscard]] bool is_restarted() const { return job.delivery == Delivery::kRestart; }
+  [[nodiscard]] bool is_submitted() const { return !job.submit.empty(); }
+  // The current launch is one that tries a plan.
+  [[nodiscard]] bool runs_trial() const { return launch_variant == kTrialVariant; }
+  [[nodiscard]] bool has_ranks() const;
+  // Those there are, if any, are being ended.
+  [[nodiscard]] bool wants_no_ranks() const { return doing == Doing::kKilling || doing == Doing::kHalted; }
+  // Nothing follows the end of the ranks: it is not waited for on nodes that are away.
+  [[nodiscard]] bool ends() const;
+  // What the ranks are about was begun for a trial or the comparison, the way back to the incumbent included.
+  [[nodiscard]] bool is_about_trial() const;
+  // Costs are measured once more, on other hardware than they were.
+  [[nodiscard]] bool profiles_anew() const { return phase == Phase::kProfiling && !incumbent.empty(); }
+  // The job was begun anew on more nodes, and that is not settled.
+  [[nodiscard]] bool has_grown() const { return !before.nodes.empty(); }
+  // What the adopted plan is compared with at the end: the initial one, or the one that tuning again began from.
+  [[nodiscard]] bool compares_initial() const { return retuned_from.plan.empty(); }
+  [[nodiscard]] const PlanText& compared_plan() const { return compares_initial() ? initial : retuned_from.plan; }
+  [[nodiscard]] std::string compared_word() const { return compares_initial() ? "initial" : "former"; }
   // A new epoch, of this plan. Old ones that no rank can run any more are forgotten.
   std::uint64_t begin_epoch(const std::string& plan_hash);
   // As it runs now: with the world size that nodes which were lost have left.

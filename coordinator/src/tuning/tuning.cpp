@@ -23,10 +23,10 @@ std::vector<Action> Tuning::resume(Moment now) {
   if (state_.has_trial() && !asks) {
     fail_trial(FailureReason::kCoordinatorRestarted, "the coordinator restarted in the middle of the trial", false);
   }
-  note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
-  transition();
+  out_.note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
+  out_.changed = true;
   if (state_.phase == Phase::kSearching) request_search();
-  if (state_.phase == Phase::kProfiling && !is_outstanding(CommandKind::kBenchmark)) profile();
+  if (state_.phase == Phase::kProfiling && !state_.is_outstanding(CommandKind::kBenchmark)) profile();
   return acted();
 }
 
@@ -39,14 +39,14 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
 
 std::vector<Action> Tuning::acted() {
   check_invariants();
-  return std::exchange(actions_, {});
+  return std::exchange(out_.actions, {});
 }
 
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
   if (state_.doing == Doing::kHalted) return;
   if (!lost_.empty() && end_without_lost()) return;
-  if (!lost_.empty() && !ends()) return tick_lost();
+  if (!lost_.empty() && !state_.ends()) return tick_lost();
   if (change_) {
     tick_change();
   } else {
@@ -62,7 +62,7 @@ void Tuning::on(const CommandFinished& command) {
   if (found == state_.outstanding.end()) return;  // asked by nobody any more
   const CommandKind kind = found->kind;
   state_.outstanding.erase(found);
-  transition();
+  out_.changed = true;
   switch (kind) {
     case CommandKind::kDescribe:
       return described(command);
@@ -71,7 +71,7 @@ void Tuning::on(const CommandFinished& command) {
     case CommandKind::kLaunch:
       return launched(command);
     case CommandKind::kKill:
-      if (!is_outstanding(CommandKind::kKill)) ranks_killed();
+      if (!state_.is_outstanding(CommandKind::kKill)) ranks_killed();
       return;
   }
 }
@@ -93,7 +93,7 @@ void Tuning::on(const SearchFinished& search) {
 }
 
 void Tuning::on(const FromRank& from) {
-  if (from.launch != state_.launch || from.rank < 0 || from.rank >= world_size()) return;
+  if (from.launch != state_.launch || from.rank < 0 || from.rank >= state_.world_size()) return;
   const bool was_silent = now_.monotonic - moved_at_ > state_.job.trials.deadline;
   if (was_silent) measured_at_ = now_.monotonic;  // the steps that were waited for come now
   moved_at_ = now_.monotonic;
@@ -126,19 +126,15 @@ void Tuning::enter(Phase phase) {
   state_.phase_wall_ns = now_.wall.count();
   moved_at_ = now_.monotonic;
   moved_ = {};
-  transition();
-  note("phase", std::string(to_string(phase)));
-}
-
-void Tuning::note(std::string kind, std::string text, std::string data_json) {
-  notes_.push_back({std::move(kind), std::move(text), std::move(data_json)});
+  out_.changed = true;
+  out_.note("phase", std::string(to_string(phase)));
 }
 
 bool Tuning::take_transition() {
-  return std::exchange(transition_, false);
+  return std::exchange(out_.changed, false);
 }
 std::vector<Note> Tuning::take_notes() {
-  return std::exchange(notes_, {});
+  return std::exchange(out_.notes, {});
 }
 std::vector<MeasuredStep> Tuning::take_steps() {
   return std::exchange(steps_, {});

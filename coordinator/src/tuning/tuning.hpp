@@ -24,12 +24,12 @@
 #include <vector>
 
 #include "schema/cluster.hpp"
-#include "tuning/action.hpp"
 #include "tuning/change/agreement.hpp"
 #include "tuning/change/settling.hpp"
 #include "tuning/event.hpp"
 #include "tuning/hardware/change_point.hpp"
 #include "tuning/hardware/look_history.hpp"
+#include "tuning/outcome.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/search/near_copies.hpp"
 #include "tuning/state.hpp"
@@ -114,14 +114,8 @@ class Tuning {
   void on(Order);
   void hold(const Reason& reason);
   void release();
-  void decided(std::string what, std::string why);
   [[nodiscard]] bool held() const { return !held_by().empty(); }
   void enter(Phase phase);
-  void act(Action action) { actions_.push_back(std::move(action)); }
-  void note(std::string kind, std::string text, std::string data_json = "{}");
-  void transition() { transition_ = true; }
-  [[nodiscard]] std::int32_t world_size() const { return state_.world_size(); }
-  [[nodiscard]] std::int64_t remaining_steps() const { return state_.job.steps - state_.step; }
   [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
 
   // What is left to be carried out after an event.
@@ -167,14 +161,8 @@ class Tuning {
   void launch_again(const std::string& why);
   void halt();
   void resume_halted();
-  // Those there are, if any, are being ended.
-  [[nodiscard]] bool wants_no_ranks() const {
-    return state_.doing == Doing::kKilling || state_.doing == Doing::kHalted;
-  }
   void recovered();
   void send(const OutstandingCommand& command);
-  [[nodiscard]] bool is_outstanding(CommandKind kind) const;
-  [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
   [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
@@ -183,7 +171,6 @@ class Tuning {
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
   void crashed(const Reason& reason, const std::string& why);
-  [[nodiscard]] bool has_ranks() const;
   void learn_epoch(std::int32_t rank, std::uint64_t epoch);
   void learn_common_epoch(std::uint64_t epoch);
   void tick_ranks();
@@ -192,8 +179,6 @@ class Tuning {
   void check_ranks(const NodeBack&);
   void end_strays(const NodeBack& back);
 
-  // submission.cpp
-  [[nodiscard]] bool is_submitted() const;
   void news(std::int32_t rank, const RankSubmission& submission);
   void submission_moved(const RankSubmission& submission);
   void rank_of_submission_ended(std::int32_t rank, const RankExited& exited);
@@ -219,9 +204,6 @@ class Tuning {
     return !running_hash_.empty() && running_hash_ == plan.hash;
   }
 
-  // restart.cpp
-  [[nodiscard]] bool is_restarted() const;
-  [[nodiscard]] bool runs_trial() const;
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
   void restarted();
@@ -290,12 +272,8 @@ class Tuning {
   void account_lost_steps(std::int64_t first);
   void tell_where_it_goes_on(std::int64_t first);
   [[nodiscard]] bool end_without_lost();
-  [[nodiscard]] bool compares_initial() const { return state_.retuned_from.plan.empty(); }
-  [[nodiscard]] const PlanText& compared_plan() const;
-  [[nodiscard]] std::string compared_word() const;
   void leave_adopted(const Measured& other, const Ratio& ratio);
   void account_idle_time();
-  [[nodiscard]] bool is_about_trial() const;
   [[nodiscard]] double* excess_ms();
   void learn_change(double ms);
   [[nodiscard]] double change_cost_ms() const;
@@ -379,7 +357,6 @@ class Tuning {
   void take_growth(const SearchReply& reply);
   void grow(const Candidate& best);
   void begin_anew(const PlanText& plan, const Predicted& predicted);
-  [[nodiscard]] bool has_grown() const;
   [[nodiscard]] bool settle_growth();
   [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
   [[nodiscard]] bool lost_what_joined() const;
@@ -396,7 +373,6 @@ class Tuning {
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
-  [[nodiscard]] bool profiles_anew() const;
   void profiled_anew();
   void leave_profiling_anew();
 
@@ -426,23 +402,15 @@ class Tuning {
   void stopped();
   void user_stop();
   void end_preparation(AfterKill after);
-  // Nothing follows the end of the ranks: it is not waited for on nodes that are away.
-  [[nodiscard]] bool ends() const {
-    const bool fails = state_.doing == Doing::kKilling && state_.after_kill == AfterKill::kFail;
-    return state_.stop_asked || fails;
-  }
 
   // Persisted.
   TuningState state_;
 
   // Of this process only.
   Moment now_;
-  std::vector<Action> actions_;
-  std::vector<Note> notes_;
+  Outcome out_;
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
-  std::vector<Decision> decisions_;
-  bool transition_ = false;
   Progress moved_;
   Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
   std::string benchmark_error_;  // of the last benchmark that failed

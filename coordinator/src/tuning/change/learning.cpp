@@ -8,15 +8,15 @@ namespace trimtab::coordinator {
 // True when the step's plan is left for what it told.
 bool Tuning::spoils(const JobStep& step) {
   const auto plan = state_.epoch_hashes.find(step.epoch);
-  const bool is_told = is_restarted() && plan != state_.epoch_hashes.end() && steers_ranks_now();
-  if (!is_told || (runs_trial() && !state_.has_trial())) return false;
-  LearningWatch& watch = runs_trial() ? trial_learning_ : state_.learning;
+  const bool is_told = state_.is_restarted() && plan != state_.epoch_hashes.end() && steers_ranks_now();
+  if (!is_told || (state_.runs_trial() && !state_.has_trial())) return false;
+  LearningWatch& watch = state_.runs_trial() ? trial_learning_ : state_.learning;
   const bool another = watch.runs(plan->second, step.step);
   const bool watched = watch.watching();
   const std::string why = watch.judge({step.loss, step.gradient_norm, step.not_finite});
-  if (another || watched != watch.watching()) transition();
+  if (another || watched != watch.watching()) out_.changed = true;
   if (why.empty()) return false;
-  if (!runs_trial()) return leave_spoilt(why);
+  if (!state_.runs_trial()) return leave_spoilt(why);
   trial_launch_failed(FailureReason::kLoss, why);
   return true;
 }
@@ -24,14 +24,14 @@ bool Tuning::spoils(const JobStep& step) {
 // Ranks that are being ended may tell of steps yet.
 bool Tuning::steers_ranks_now() const {
   const bool steers = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  return steers && !wants_no_ranks() && lost_.empty();
+  return steers && !state_.wants_no_ranks() && lost_.empty();
 }
 
 bool Tuning::leave_spoilt(const std::string& why) {
   const std::int64_t since = state_.learning.since_step;
   state_.learning.stop();
   if (!give_back_incumbent(FailureReason::kLoss, why)) {
-    note("warning", why + ". There is no plan before it to go back to");
+    out_.note("warning", why + ". There is no plan before it to go back to");
     return false;
   }
   state_.spoilt_step = since;
@@ -44,7 +44,7 @@ bool Tuning::leave_spoilt(const std::string& why) {
 void Tuning::left_spoilt() {
   if (state_.spoilt_step < 0) return;
   const bool saved = state_.step > state_.spoilt_step;
-  note(saved ? "warning" : "plan",
+  out_.note(saved ? "warning" : "plan",
        saved ? "the job had saved its checkpoint under the plan that it left: the updates of steps " +
                    std::to_string(state_.spoilt_step) + " to " + std::to_string(state_.step - 1) + " stay"
              : "the job goes on from its checkpoint from before the plan that it left");
@@ -53,7 +53,7 @@ void Tuning::left_spoilt() {
 
 // An adopted plan is watched in the job's own steps before anything else is tried.
 bool Tuning::watches_learning() const {
-  return is_restarted() && state_.learning.watching() && state_.learning.knows();
+  return state_.is_restarted() && state_.learning.watching() && state_.learning.knows();
 }
 
 }  // namespace trimtab::coordinator

@@ -27,25 +27,25 @@ bool says_nothing(const Reason& reason) {
 
 void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
   clock_check_.interrupt();
-  if (is_restarted()) return begin_restart(plan, purpose);
+  if (state_.is_restarted()) return begin_restart(plan, purpose);
   const std::uint64_t epoch = state_.begin_epoch(plan.hash);
   state_.doing = purpose == ChangePurpose::kRollback ? Doing::kRollingBack : Doing::kChangingPlan;
-  change_.emplace(PlanChange{Agreement(epoch, world_size(), deadline()), plan, purpose});
-  transition();
-  act(ProposePlan{epoch, plan.json, plan.hash == state_.incumbent.hash});
+  change_.emplace(PlanChange{Agreement(epoch, state_.world_size(), deadline()), plan, purpose});
+  out_.changed = true;
+  out_.act(ProposePlan{epoch, plan.json, plan.hash == state_.incumbent.hash});
 }
 
 // After an agent's absence: what it may have missed. Ranks ignore what they have heard already.
 void Tuning::resend_change() {
   if (!change_) return;
   const Agreement& agreement = change_->agreement;
-  act(ProposePlan{agreement.epoch(), change_->plan.json, change_->plan.hash == state_.incumbent.hash});
-  if (agreement.committed()) act(CommitPlan{agreement.epoch(), agreement.committed_step()});
+  out_.act(ProposePlan{agreement.epoch(), change_->plan.json, change_->plan.hash == state_.incumbent.hash});
+  if (agreement.committed()) out_.act(CommitPlan{agreement.epoch(), agreement.committed_step()});
 }
 
 void Tuning::cancel_change() {
   if (!change_) return;
-  act(CancelPlan{change_->agreement.epoch()});
+  out_.act(CancelPlan{change_->agreement.epoch()});
   change_.reset();
 }
 
@@ -57,8 +57,8 @@ void Tuning::news(std::int32_t rank, const RankAcknowledged& ack) {
   agreement.commit(step, deadline());
   state_.committed_epoch = agreement.epoch();
   if (state_.has_trial() && interleaving_ && change_->purpose == ChangePurpose::kBlock) set_trial(TrialState::kStaged);
-  transition();
-  act(CommitPlan{agreement.epoch(), step});
+  out_.changed = true;
+  out_.act(CommitPlan{agreement.epoch(), step});
 }
 
 void Tuning::news(std::int32_t rank, const RankRefused& refused) {
@@ -82,8 +82,8 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   const std::string message = "rank " + std::to_string(rank) + ": " + failed.message;
   const Reason reason = reason_of(failed.reason);
   // Its ranks have no plan to go back to: the launch ends for it, and what it exits with would not say why.
-  if (is_restarted() && reason == FailureReason::kOutOfMemory) {
-    if (wants_no_ranks() || !has_ranks()) return;  // another rank of the launch was first
+  if (state_.is_restarted() && reason == FailureReason::kOutOfMemory) {
+    if (state_.wants_no_ranks() || !state_.has_ranks()) return;  // another rank of the launch was first
     return crashed(FailureReason::kOutOfMemory, message);
   }
   if (change_ && change_->agreement.fail(failed.epoch) == Agreement::Outcome::kFailed) {
@@ -141,11 +141,11 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
   state_.incumbent = std::move(before.plan);
   state_.incumbent_predicted = before.predicted;
   state_.incumbent_measured = before.measured;
-  decided("leave the plan of trial " + std::to_string(failed->id) + " for the one before it",
+  out_.decide("leave the plan of trial " + std::to_string(failed->id) + " for the one before it",
           reason.text() + ": " + message);
-  note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason.text() +
+  out_.note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason.text() +
                       ") and is left for the one before it: " + message);
-  transition();
+  out_.changed = true;
   return true;
 }
 
@@ -162,7 +162,7 @@ void Tuning::change_done() {
   running_hash_ = change.plan.hash;
   assembly_.clear();
   since_change_ = Settling(state_.job.trials.warmup_steps);
-  transition();
+  out_.changed = true;
   if (state_.has_trial() && change.plan.hash == state_.trials.back().plan.hash) {
     const double switch_ms = milliseconds(change.agreement.switch_time());
     SwitchPhases phases = change.agreement.phases();
@@ -174,7 +174,7 @@ void Tuning::change_done() {
   if (change.purpose == ChangePurpose::kRollback) {
     rollbacks_ = 0;
     way_back_steps_ = state_.job.trials.warmup_steps;
-    note("plan", "every rank runs the incumbent");
+    out_.note("plan", "every rank runs the incumbent");
     return settled();
   }
   begin_block(true);
@@ -182,11 +182,11 @@ void Tuning::change_done() {
 
 void Tuning::change_failed(const Reason& reason, const std::string& message) {
   change_.reset();
-  transition();
-  note("warning", message);
+  out_.changed = true;
+  out_.note("warning", message);
   if (state_.has_trial()) fail_trial(reason, message, !says_nothing(reason));
   interleaving_.reset();
-  if (state_.phase == Phase::kComparing) note("warning", "the final comparison is begun again");
+  if (state_.phase == Phase::kComparing) out_.note("warning", "the final comparison is begun again");
   roll_back();
 }
 
@@ -213,10 +213,10 @@ void Tuning::roll_back() {
   cancel_change();
   restart_.reset();
   interleaving_.reset();
-  if (wants_no_ranks()) return;  // the next launch is the incumbent's
+  if (state_.wants_no_ranks()) return;  // the next launch is the incumbent's
   const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
   const bool nothing_pending =
-      !runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
+      !state_.runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
   if (nothing_pending && running(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;
@@ -230,7 +230,7 @@ void Tuning::settled() {
   if (!state_.other_hardware.empty() && steers_ranks(state_.phase)) return measure_anew();
   state_.doing = Doing::kNothing;
   leaves_comparison_ = leaves_comparison_ && state_.phase != Phase::kTraining;
-  transition();
+  out_.changed = true;
   switch (state_.phase) {
     case Phase::kMeasuring:
       return begin_measuring();

@@ -20,14 +20,6 @@ constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
 
 }  // namespace
 
-bool Tuning::is_restarted() const {
-  return state_.job.delivery == Delivery::kRestart;
-}
-
-bool Tuning::runs_trial() const {
-  return state_.launch_variant == kTrialVariant;
-}
-
 void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
   const bool of_block = purpose == ChangePurpose::kBlock;
   if (of_block && state_.has_trial()) set_trial(TrialState::kStaged);
@@ -57,7 +49,7 @@ void Tuning::restart_connected(std::int32_t rank, const RankConnected& connected
   restart_->told.groups_ms = std::max(restart_->told.groups_ms, connected.groups_ms);
   restart_->told.build_ms = std::max(restart_->told.build_ms, connected.build_ms);
   restart_->connected_ranks.insert(rank);
-  const bool all = std::cmp_equal(restart_->connected_ranks.size(), world_size());
+  const bool all = std::cmp_equal(restart_->connected_ranks.size(), state_.world_size());
   if (all && restart_->connected.count() == 0) restart_->connected = now_.monotonic;
 }
 
@@ -89,7 +81,7 @@ void Tuning::restarted() {
   const SwitchPhases phases = phases_of(restart);
   if (!restart.of_block) {
     rollbacks_ = 0;
-    note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) + " (" +
+    out_.note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) + " (" +
                      phases.words() + ")");
     return settled();
   }
@@ -100,7 +92,7 @@ void Tuning::restarted() {
   }
   if (state_.has_trial()) learn_change(took_ms);
   begin_block(true);
-  transition();
+  out_.changed = true;
 }
 
 // A launch of a trial failed: the job itself is well, and goes on where it was stopped.
@@ -109,7 +101,7 @@ void Tuning::trial_launch_failed(const Reason& reason, const std::string& why) {
   restart_.reset();
   const bool blamed = state_.launch_plan.hash == candidate && !is_interruption(reason.kind());
   if (state_.has_trial()) fail_trial(reason, why, blamed);
-  if (state_.phase == Phase::kComparing) note("warning", "the final comparison failed: " + why);
+  if (state_.phase == Phase::kComparing) out_.note("warning", "the final comparison failed: " + why);
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
 }
 
@@ -139,12 +131,12 @@ void Tuning::kill_brought_back(const std::string& node) {
 
 // With the kill switch thrown and nobody there to say so, the agent has left a trial for the job itself.
 void Tuning::take_brought_back(const NodeBack& back) {
-  if (!is_restarted()) return;
+  if (!state_.is_restarted()) return;
   for (const RankThere& there : back.ranks) {
     if (there.of_job && there.launch > state_.launch) brought_back_[back.node] = there.launch;
   }
   if (!brought_back_.contains(back.node)) return;
-  note("ranks", "node " + back.node + " has brought the job back to the plan that it keeps by itself, as launch " +
+  out_.note("ranks", "node " + back.node + " has brought the job back to the plan that it keeps by itself, as launch " +
                     std::to_string(brought_back_[back.node]) + ": it is launched again under this coordinator");
   if (state_.doing == Doing::kKilling) kill_brought_back(back.node);
 }

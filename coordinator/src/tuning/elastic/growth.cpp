@@ -22,7 +22,7 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 
 bool Tuning::takes_nodes() const {
   const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
-  const bool fewer = world_size() < state_.job.world_size;
+  const bool fewer = state_.world_size() < state_.job.world_size;
   return state_.job.elastic && is_calm() && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
 }
 
@@ -31,17 +31,17 @@ void Tuning::on(const NodesOffered& offered) {
                                      [this](const NodeShare& share) { return kill_switches_.contains(share.node); });
   if (forbidden || !takes_nodes()) return;
   const std::string joined = "node " + offered.joined + " has joined";
-  transition();
-  if (!offered.refusal.empty()) return note("ranks", joined + " and is not used: " + offered.refusal);
+  out_.changed = true;
+  if (!offered.refusal.empty()) return out_.note("ranks", joined + " and is not used: " + offered.refusal);
   if (state_.job.mode != JobMode::kAuto) {
-    return note("ranks", joined + ": a job in mode auto would try to run on " +
+    return out_.note("ranks", joined + ": a job in mode auto would try to run on " +
                              std::to_string(ranks_on(offered.nodes)) + " devices again");
   }
-  note("ranks", joined + (offered.remark.empty() ? "" : " (" + offered.remark + ")") + ": a plan for " +
+  out_.note("ranks", joined + (offered.remark.empty() ? "" : " (" + offered.remark + ")") + ": a plan for " +
                     std::to_string(ranks_on(offered.nodes)) + " devices is searched");
   offer_ = offered;
   growth_search_ = ++state_.searches;
-  act(SearchPlans{growth_search_, SearchFor::kMoreNodes});
+  out_.act(SearchPlans{growth_search_, SearchFor::kMoreNodes});
 }
 
 SearchTask Tuning::growth_task() const {
@@ -53,26 +53,26 @@ SearchTask Tuning::growth_task() const {
 void Tuning::take_growth(const SearchReply& reply) {
   growth_search_ = 0;
   const Candidate* const best = fastest(reply);
-  transition();
+  out_.changed = true;
   if (best == nullptr) {
-    return note("ranks", "node " + offer_.joined +
+    return out_.note("ranks", "node " + offer_.joined +
                              " is not used, no plan does: " + (reply.error.empty() ? reply.infeasible : reply.error));
   }
   const double now_ms = state_.incumbent_measured.mean_ms;
-  const double hoped_ms = (now_ms - best->predicted.low_ms) * static_cast<double>(remaining_steps());
+  const double hoped_ms = (now_ms - best->predicted.low_ms) * static_cast<double>(state_.remaining_steps());
   const std::string promise =
       "predicted at " + format_ms(best->predicted.mean_ms) + " a step beside " + format_ms(now_ms) + " measured now";
   // There, and back if it is no better.
   const double cost_ms = 2 * state_.launch_ms;
   if (now_ms <= 0 || hoped_ms <= cost_ms || !takes_nodes()) {
-    return note("ranks", "node " + offer_.joined + " is not used: the best plan for it is " + promise +
+    return out_.note("ranks", "node " + offer_.joined + " is not used: the best plan for it is " + promise +
                              ", which over the steps that are left does not pay for two launches of " +
                              format_ms(state_.launch_ms));
   }
-  note("plan",
+  out_.note("plan",
        "the job is begun anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices to try a plan " + promise,
        best->plan.json);
-  decided("begin anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices",
+  out_.decide("begin anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices",
           "node " + offer_.joined + " has joined; " + promise);
   grow(*best);
 }
@@ -95,7 +95,7 @@ void Tuning::grow(const Candidate& best) {
 
 // On other nodes, whose ranks are yet to be launched: what was measured was of other ones.
 void Tuning::begin_anew(const PlanText& plan, const Predicted& predicted) {
-  assembly_ = StepAssembly(world_size());
+  assembly_ = StepAssembly(state_.world_size());
   state_.initial = state_.incumbent = plan;
   state_.initial_predicted = state_.incumbent_predicted = predicted;
   state_.spare = {};
@@ -104,10 +104,6 @@ void Tuning::begin_anew(const PlanText& plan, const Predicted& predicted) {
   forget_measurements();
   state_.crashes.clear();
   enter(Phase::kLaunching);
-}
-
-bool Tuning::has_grown() const {
-  return !state_.before.nodes.empty();
 }
 
 // The larger cluster's first plan has been measured. False when the job goes back.
@@ -123,7 +119,7 @@ bool Tuning::settle_growth() {
     go_back("it is not surely faster with " + state_.resizes.back().joined + ": " + beside);
     return false;
   }
-  note("ranks", "node " + state_.resizes.back().joined + " stays with the job: " + beside);
+  out_.note("ranks", "node " + state_.resizes.back().joined + " stays with the job: " + beside);
   state_.resizes.back().outcome = "kept";
   state_.before = {};
   return true;
@@ -131,20 +127,20 @@ bool Tuning::settle_growth() {
 
 // Launches that do not live on more nodes are no reason to give the job up. True when it goes back.
 bool Tuning::gives_up_growth(std::int32_t crashes, const std::string& why) {
-  if (!has_grown() || crashes < kCrashes) return false;
+  if (!state_.has_grown() || crashes < kCrashes) return false;
   go_back(why);
   return true;
 }
 
 // The nodes that were there before are; the joined ones are not waited for.
 bool Tuning::lost_what_joined() const {
-  return has_grown() && std::none_of(state_.before.nodes.begin(), state_.before.nodes.end(),
+  return state_.has_grown() && std::none_of(state_.before.nodes.begin(), state_.before.nodes.end(),
                                      [this](const NodeShare& share) { return lost_.contains(share.node); });
 }
 
 void Tuning::go_back(const std::string& why) {
-  note("ranks", "the job goes back to the nodes that it ran on before: " + why, state_.before.plan.json);
-  decided("go back to " + std::to_string(ranks_on(state_.before.nodes)) + " devices", why);
+  out_.note("ranks", "the job goes back to the nodes that it ran on before: " + why, state_.before.plan.json);
+  out_.decide("go back to " + std::to_string(ranks_on(state_.before.nodes)) + " devices", why);
   if (state_.has_trial()) fail_trial(FailureReason::kResized, "the job goes back to fewer nodes", false);
   const Before before = std::exchange(state_.before, {});
   state_.resizes.back().outcome = "left: " + why;

@@ -86,7 +86,7 @@ Cluster Tuning::what_is_left(const std::set<std::string>& missing) const {
 void Tuning::search_spare(const std::set<std::string>& missing) {
   state_.spare = {{}, {}, to_json(what_is_left(missing))};
   spare_search_ = ++state_.searches;
-  act(SearchPlans{spare_search_, SearchFor::kSpare});
+  out_.act(SearchPlans{spare_search_, SearchFor::kSpare});
 }
 
 // What trials have taught of one cluster's costs holds on another; plans that ran there do not fit it.
@@ -122,12 +122,12 @@ void Tuning::take_spare(const SearchReply& reply) {
   if (best == nullptr) {
     no_spare_ = state_.spare.cluster_json;
     no_spare_at_ = now_.monotonic;
-    return note("warning", "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
+    return out_.note("warning", "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
   }
   state_.spare.plan = best->plan;
   state_.spare.predicted = best->predicted;
-  transition();
-  note("plan",
+  out_.changed = true;
+  out_.note("plan",
        "a plan for one node fewer is kept ready, predicted at " + format_ms(best->predicted.mean_ms) + " a step",
        best->plan.json);
 }
@@ -151,7 +151,7 @@ void Tuning::tick_lost() {
 
 void Tuning::wait_for_lost() {
   if (std::exchange(wait_told_, lost_at_) == lost_at_) return;
-  note("warning", "node " + listed(lost_) +
+  out_.note("warning", "node " + listed(lost_) +
                       " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
                       "begun anew without it");
 }
@@ -166,11 +166,11 @@ bool Tuning::has_no_spare(const Cluster& left) const {
 void Tuning::shrink() {
   const Cluster before = parsed(state_.cluster_json);
   const Cluster left = without(before, lost_);
-  note("ranks",
+  out_.note("ranks",
        "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
            std::to_string(left.devices()) + " devices and the plan that was kept ready",
        state_.spare.plan.json);
-  decided("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
+  out_.decide("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial(FailureReason::kAgentLost, "node " + listed(lost_) + " did not come back", false);
   state_.slow_devices = devices_left(before, left, state_.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
@@ -193,14 +193,14 @@ void Tuning::shrink() {
 void Tuning::tell_where_it_goes_on(std::int64_t first) {
   const bool is_first = state_.phase == Phase::kLaunching && state_.doing == Doing::kLaunching;
   if (!is_first || state_.resizes.empty()) return;
-  const std::string devices = "on " + std::to_string(world_size()) + " devices the job ";
+  const std::string devices = "on " + std::to_string(state_.world_size()) + " devices the job ";
   if (first > 0 || state_.step == 0) {
     const std::int64_t again = std::max<std::int64_t>(state_.step - first + 1, 0);
-    return note("ranks", devices + "goes on at step " + std::to_string(first) + "; " + std::to_string(again) +
+    return out_.note("ranks", devices + "goes on at step " + std::to_string(first) + "; " + std::to_string(again) +
                              " steps are trained again");
   }
-  const std::string where = is_restarted() ? "checkpoint" : "snapshots";
-  note("warning", devices + "has begun at step 0 again, after " + std::to_string(state_.step) +
+  const std::string where = state_.is_restarted() ? "checkpoint" : "snapshots";
+  out_.note("warning", devices + "has begun at step 0 again, after " + std::to_string(state_.step) +
                       " steps: its ranks found nothing to go on from. Its " + where +
                       " must be where every node that may be left reaches them, and be saved while it trains");
 }

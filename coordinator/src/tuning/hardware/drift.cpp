@@ -70,7 +70,7 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
   drift.after_ms = change.after_ms;
   if (!is_calm()) drift.during = purpose();
   add_drift(drift);
-  note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
+  out_.note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
                     format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
                     " before: " + format_fixed(drift.after_ms / drift.before_ms, 2) + " times as long" +
                     (drift.during.empty() ? "" : ", noticed in " + drift.during));
@@ -80,12 +80,12 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
   const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;
   if (is_calm() || searches) return explain_drift();
   if (!interleaving_) return;
-  note("drift", "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
+  out_.note("drift", "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
 }
 
 void Tuning::add_drift(const Drift& drift) {
   state_.drifts.push_back(drift);
-  transition();
+  out_.changed = true;
   if (state_.drifts.size() <= kDrifts) return;
   const auto told = std::ranges::find_if(state_.drifts, [](const Drift& one) { return one.trials_before < 0; });
   state_.drifts.erase(std::next(told) == state_.drifts.end() ? state_.drifts.begin() : told);
@@ -115,8 +115,8 @@ void Tuning::explain_drift() {
   state_.doing = Doing::kProbing;
   probing_since_ = now_.monotonic;
   look_since_.reset();
-  transition();
-  act(ProbeHardware{.since_step = state_.drifts.back().since_step,
+  out_.changed = true;
+  out_.act(ProbeHardware{.since_step = state_.drifts.back().since_step,
                     .plan_hash = state_.incumbent.hash,
                     .urgent = true,
                     .takes = kProbeTakes});
@@ -129,7 +129,7 @@ void Tuning::explained(const HardwareProbed& probed) {
     return not_explained(probed.error);
   }
   Drift& drift = state_.drifts.back();
-  transition();
+  out_.changed = true;
   const bool priced = price_other_hardware(probed.probes);
   forget_late_baseline(drift);
   const bool comparable = !state_.last_probes.empty();
@@ -153,7 +153,7 @@ void Tuning::explained(const HardwareProbed& probed) {
     return;
   }
   name_causes(causes, drift);
-  note("drift", "what has changed: " + drift.what);
+  out_.note("drift", "what has changed: " + drift.what);
   retune();
 }
 
@@ -189,14 +189,14 @@ void Tuning::note_stale(const SearchReply& reply) {
                   " costs, of links" + (slowed.empty() ? "" : ", and all operators' on slow devices") +
                   "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
   }
-  transition();
-  note("drift", drift.stale);
+  out_.changed = true;
+  out_.note("drift", drift.stale);
 }
 
 void Tuning::not_explained(const std::string& why) {
   Drift& drift = state_.drifts.back();
   if (!drift.by_look) {
-    note("drift", "what has changed is not known: " + why);
+    out_.note("drift", "what has changed is not known: " + why);
     return retune();
   }
   leave_drift("what a look at the hardware had found is no more: " + why);
@@ -220,8 +220,8 @@ void Tuning::forget_kept() {
 void Tuning::leave_drift(const std::string& why) {
   state_.drifts.back().handled = true;
   state_.doing = Doing::kNothing;
-  transition();
-  note("drift", why);
+  out_.changed = true;
+  out_.note("drift", why);
   settled();
 }
 
@@ -232,14 +232,14 @@ void Tuning::retune() {
   Drift& drift = state_.drifts.back();
   drift.handled = true;
   state_.doing = Doing::kNothing;
-  transition();
+  out_.changed = true;
   if (!enough_steps_for_trial()) {
     if (state_.phase == Phase::kTrials) return finish_trials("the machine has changed, and too few steps are left");
-    note("drift", "too few steps are left to tune again");
+    out_.note("drift", "too few steps are left to tune again");
     if (state_.job.trials.stop_after) end_tuning();
     return;
   }
-  decided("tune again", drift.by_look ? drift.what
+  out_.decide("tune again", drift.by_look ? drift.what
                                       : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                                             format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   drift.gained_before = gained(state_).value_or(Ratio{});
@@ -267,7 +267,7 @@ bool Tuning::waits_to_retune() const {
 }
 
 void Tuning::note_wait() {
-  note("drift", "the job is not tuned again for it before step " +
+  out_.note("drift", "the job is not tuned again for it before step " +
                     std::to_string(state_.retuned_step + state_.retune_wait) + ": it was a short while ago");
 }
 

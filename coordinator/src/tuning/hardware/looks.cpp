@@ -31,14 +31,14 @@ void Tuning::look_at_hardware() {
   looked_at_ = now_.monotonic;
   look_since_ = looked_at_;
   look_ms_ = 0;
-  act(ProbeHardware{.since_step = state_.step, .plan_hash = state_.incumbent.hash});
+  out_.act(ProbeHardware{.since_step = state_.step, .plan_hash = state_.incumbent.hash});
 }
 
 // Beside the first search for a trial, which hides the time that it takes.
 void Tuning::take_first_look() {
   if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
   first_look_since_ = looked_at_ = now_.monotonic;
-  act(ProbeHardware{.since_step = state_.step,
+  out_.act(ProbeHardware{.since_step = state_.step,
                     .plan_hash = state_.incumbent.hash,
                     .urgent = true,
                     .computing = !state_.unprobed_nodes.empty(),
@@ -95,14 +95,14 @@ void Tuning::on(const HardwareProbed& probed) {
   }
   end_look();
   if (!probed.error.empty() || probed.probes.empty()) return first_look_over();
-  transition();
+  out_.changed = true;
   const std::string plan = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
   const bool is_new_plan = std::exchange(state_.probed_plan_hash, plan) != plan;
   search_again_ = price_other_hardware(probed.probes);
   take_baseline(probed.probes);
   is_new_plan ? history_.begin_anew(probed.probes) : history_.add(probed.probes);
   if (is_new_plan) {
-    note("drift", std::to_string(probed.probes.size()) + " devices and links were probed under this plan");
+    out_.note("drift", std::to_string(probed.probes.size()) + " devices and links were probed under this plan");
   }
   first_look_since_ ? first_look_over() : looked();
 }
@@ -117,18 +117,18 @@ void Tuning::take_baseline(const std::vector<Probe>& probes) {
   add_new(probes, state_.last_probes);
   if (is_late || !is_first) return;
   state_.first_probed_step = state_.step;
-  act(RememberProbes{to_json(state_.first_probes)});
+  out_.act(RememberProbes{to_json(state_.first_probes)});
 }
 
 // What this job probed first was probed when the change had begun: it is no measure of anything before.
 void Tuning::forget_late_baseline(const Drift& drift) {
   if (state_.first_probed_step <= drift.since_step) return;
-  note("drift", "the hardware was probed first at step " + std::to_string(state_.first_probed_step) +
+  out_.note("drift", "the hardware was probed first at step " + std::to_string(state_.first_probed_step) +
                     ", when the change had begun: costs stay as they were measured, and trials correct them");
   state_.first_probes.clear();
   state_.last_probes.clear();
   state_.first_probed_step = 0;
-  act(RememberProbes{to_json(state_.first_probes)});
+  out_.act(RememberProbes{to_json(state_.first_probes)});
 }
 
 // From here on these are what is known.
@@ -175,7 +175,7 @@ Drift Tuning::drift_by_look(const std::vector<Finding>& findings) const {
 void Tuning::take_recovery(const std::vector<Finding>& recovered) {
   const Drift drift = drift_by_look(recovered);
   add_drift(drift);
-  note("drift", "a look at the hardware finds, though steps take what they took, " + drift.what);
+  out_.note("drift", "a look at the hardware finds, though steps take what they took, " + drift.what);
   if (waits_to_retune()) return note_wait();
   history_.begin_anew();
   accept(recovered);

@@ -65,11 +65,11 @@ void Tuning::compare_hardware(const NodeBack& back) {
     node->memory_bytes = std::min(limit, back.memory_bytes);
   }
   state_.cluster_json = to_json(cluster);
-  transition();
+  out_.changed = true;
   const std::string change = change_of(back, former);
-  note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
-  decided("measure the job anew", change);
-  if (!has_ranks() && !profiles_anew()) {
+  out_.note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
+  out_.decide("measure the job anew", change);
+  if (!state_.has_ranks() && !state_.profiles_anew()) {
     state_.failure = change + " while the job was prepared. Hand the job in again";
     return end_preparation(AfterKill::kFail);
   }
@@ -79,10 +79,10 @@ void Tuning::compare_hardware(const NodeBack& back) {
   std::erase(state_.unprobed_nodes, back.node);
   if (back.fingerprint != state_.costs_hardware) state_.unprobed_nodes.push_back(back.node);
   state_.other_hardware += (state_.other_hardware.empty() ? "" : ", ") + back.node;
-  const auto wanted = static_cast<std::int32_t>(ranks_of(back.node).size());
+  const auto wanted = static_cast<std::int32_t>(state_.ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
-  if (profiles_anew()) return leave_profiling_anew();
-  if (wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
+  if (state_.profiles_anew()) return leave_profiling_anew();
+  if (state_.wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
   if (suffice && (!profiles_first() || held() || state_.job.mode != JobMode::kAuto)) return;
   if (suffice) return kill_ranks(AfterKill::kRelaunch);
   state_.failure =
@@ -111,7 +111,7 @@ void Tuning::find_other_hardware() {
   std::string others;
   for (const std::string& one : state_.unprobed_nodes) others += (others.empty() ? "" : ", ") + one;
   if (others.empty()) return;
-  note("phase", "costs are those of fingerprint " + state_.costs_hardware + "; of other hardware are nodes " + others +
+  out_.note("phase", "costs are those of fingerprint " + state_.costs_hardware + "; of other hardware are nodes " + others +
                     ", which are priced by how fast they compute beside it");
 }
 
@@ -120,11 +120,11 @@ void Tuning::take_measured_speeds(const std::map<std::string, double>& speeds) {
   for (const auto& [node, speed] : speeds) {
     if (std::erase(state_.unprobed_nodes, node) == 0) continue;
     bool is_slow = false;
-    for (const std::uint32_t rank : ranks_of(node)) {
+    for (const std::uint32_t rank : state_.ranks_of(node)) {
       take_device_speed(static_cast<std::int32_t>(rank), speed);
       is_slow = state_.slow_devices.contains(static_cast<std::int32_t>(rank));
     }
-    note("phase", "node " + node + ", which is of other hardware, computes the model's operators at " +
+    out_.note("phase", "node " + node + ", which is of other hardware, computes the model's operators at " +
                       format_percent(speed) + " of the others' speed" + (is_slow ? "" : "; it is taken to be as fast"));
   }
 }
@@ -135,7 +135,7 @@ std::map<std::int32_t, double> Tuning::slowed_devices() const {
   const auto cluster = parse_cluster(state_.cluster_json, "the job's cluster");
   if (!cluster.ok()) return slowed;
   for (const std::string& node : nodes_of_others(*cluster, state_.costs_hardware)) {
-    for (const std::uint32_t rank : ranks_of(node)) slowed.erase(static_cast<std::int32_t>(rank));
+    for (const std::uint32_t rank : state_.ranks_of(node)) slowed.erase(static_cast<std::int32_t>(rank));
   }
   return slowed;
 }
@@ -148,7 +148,7 @@ void Tuning::forget_hardware_of(const std::string& node) {
     state_.expected_there.push_back(one);
     if (left != state_.slow_devices.end()) state_.expected_there.back().ms *= left->second;
   }
-  for (const std::uint32_t rank : ranks_of(node)) state_.slow_devices.erase(static_cast<std::int32_t>(rank));
+  for (const std::uint32_t rank : state_.ranks_of(node)) state_.slow_devices.erase(static_cast<std::int32_t>(rank));
   for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
     std::erase_if(*probes, [&](const Probe& one) { return one.node == node || one.peer == node; });
   }
@@ -167,10 +167,10 @@ bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
     for (const std::string& one : nodes_of_others(*cluster, state_.costs_hardware)) others.insert(one);
   }
   for (const std::string& node : nodes) {
-    if (ranks_of(node).empty()) continue;  // gone meanwhile
+    if (state_.ranks_of(node).empty()) continue;  // gone meanwhile
     std::string told;
     const auto beside = speed_beside_others(node, others, probes);
-    for (const std::uint32_t rank : ranks_of(node)) {
+    for (const std::uint32_t rank : state_.ranks_of(node)) {
       const auto device = static_cast<std::int32_t>(rank);
       const auto trained = speed_in_training(device, expected, probes);
       const auto speed = trained ? trained : beside;
@@ -179,7 +179,7 @@ bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
               format_percent(*speed);
       take_device_speed(device, *speed);
     }
-    note("drift", "node " + node + ", which is of other hardware, computes, beside what costs were measured on: " +
+    out_.note("drift", "node " + node + ", which is of other hardware, computes, beside what costs were measured on: " +
                       (told.empty() ? "no probe has told; it is taken to be as fast" : told));
   }
   return state_.slow_devices != before;
@@ -197,14 +197,10 @@ void Tuning::profile_anew() {
   // As a launch has one, of whatever runs on the job's devices.
   state_.launch = std::max(state_.launch, launch_seen_) + 1;
   if (state_.has_trial()) fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);
-  note("drift",
+  out_.note("drift",
        "no node is of the hardware that the job's costs were measured on: they are measured on what there is " +
            std::string("now, then the job goes on from its last snapshot"));
   profile();
-}
-
-bool Tuning::profiles_anew() const {
-  return state_.phase == Phase::kProfiling && !state_.incumbent.empty();
 }
 
 void Tuning::profiled_anew() {
@@ -231,7 +227,7 @@ void Tuning::measure_anew() {
   const std::string nodes = std::exchange(state_.other_hardware, "");
   if (state_.has_trial())
     fail_trial(FailureReason::kWithdrawn, "node " + nodes + " is other hardware than it was", false);
-  note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
+  out_.note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
   state_.initial = state_.incumbent;
   state_.initial_predicted = state_.incumbent_predicted;
   state_.spare = {};

@@ -49,7 +49,7 @@ void Tuning::take_slower(const std::vector<Finding>& slower) {
            std::to_string(std::max(due, slower_told_step_)) + " on";
     if (due > slower_told_step_) when += ": the job was tuned again a short while ago";
   }
-  note("drift", "looks at the hardware agree: " + to_text(slower) + "; " + when);
+  out_.note("drift", "looks at the hardware agree: " + to_text(slower) + "; " + when);
 }
 
 // Where a drift of the steps would be acted upon, and no other search is asked for.
@@ -70,8 +70,8 @@ void Tuning::search_around_slower() {
   if (slower_.empty() || !slower_is_new_ || !may_search_around_slower()) return;
   slower_is_new_ = false;
   slower_search_ = ++state_.searches;
-  transition();
-  act(SearchPlans{slower_search_, SearchFor::kSlowerHardware});
+  out_.changed = true;
+  out_.act(SearchPlans{slower_search_, SearchFor::kSlowerHardware});
 }
 
 // As the job would be tuned again: what earlier trials measured is a prior, and what they tried may be tried again.
@@ -105,7 +105,7 @@ const Candidate* Tuning::around_slower(const SearchReply& reply) const {
 
 void Tuning::take_slower(const SearchReply& reply) {
   slower_search_ = 0;
-  transition();
+  out_.changed = true;
   if (slower_.empty()) return;
   if (!may_search_around_slower()) {
     slower_is_new_ = true;
@@ -120,7 +120,7 @@ void Tuning::take_slower(const SearchReply& reply) {
   if (const std::string spent = overhead_spent(*best); !spent.empty()) return leave_slower(spent);
   const Drift drift = drift_by_look(slower_);
   add_drift(drift);
-  note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
+  out_.note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
                     ": another plan may take " + format_ms(optimistic_ms(*best)) + " a step beside " +
                     format_ms(state_.incumbent_measured.mean_ms));
   const std::vector<Finding> slower = std::exchange(slower_, {});
@@ -131,7 +131,7 @@ void Tuning::take_slower(const SearchReply& reply) {
 }
 
 void Tuning::leave_slower(const std::string& why) {
-  note("drift", "what looks have found slower changes nothing: " + why);
+  out_.note("drift", "what looks have found slower changes nothing: " + why);
 }
 
 }  // namespace trimtab::coordinator

@@ -27,28 +27,9 @@ std::string describe_end(std::int32_t rank, const RankExited& exited) {
   return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
 }
 
-bool Tuning::has_ranks() const {
-  return steers_ranks(state_.phase) || state_.phase == Phase::kLaunching || state_.phase == Phase::kStopping ||
-         state_.phase == Phase::kUntuned;
-}
-
-bool Tuning::is_outstanding(CommandKind kind) const {
-  return std::any_of(state_.outstanding.begin(), state_.outstanding.end(),
-                     [kind](const OutstandingCommand& one) { return one.kind == kind; });
-}
-
-std::vector<std::uint32_t> Tuning::ranks_of(const std::string& node) const {
-  std::vector<std::uint32_t> ranks;
-  for (const NodeShare& share : state_.nodes) {
-    if (share.node != node) continue;
-    for (std::int32_t i = 0; i < share.ranks; ++i) ranks.push_back(static_cast<std::uint32_t>(share.first_rank + i));
-  }
-  return ranks;
-}
-
 // Rank 0's node hands the launch to the scheduler, which must know where each rank belongs.
 std::vector<NodeShare> Tuning::nodes_to_submit(const std::string& node) const {
-  const bool submits = is_submitted() && !state_.nodes.empty() && state_.nodes.front().node == node;
+  const bool submits = state_.is_submitted() && !state_.nodes.empty() && state_.nodes.front().node == node;
   return submits ? state_.nodes : std::vector<NodeShare>{};
 }
 
@@ -56,12 +37,12 @@ void Tuning::send(const OutstandingCommand& command) {
   const std::string launch = std::to_string(state_.launch);
   switch (command.kind) {
     case CommandKind::kDescribe:
-      return act(DescribeOn{command.tag.text, command.node});
+      return out_.act(DescribeOn{command.tag.text, command.node});
     case CommandKind::kBenchmark:
-      return act(BenchmarkOn{command.tag.text, command.node, ranks_of(command.node),
+      return out_.act(BenchmarkOn{command.tag.text, command.node, state_.ranks_of(command.node),
                              state_.requests[state_.request_next], "benchmark-" + benchmark_name()});
     case CommandKind::kLaunch:
-      return act(LaunchOn{command.tag.text, command.node, ranks_of(command.node), state_.launch_plan.json,
+      return out_.act(LaunchOn{command.tag.text, command.node, state_.ranks_of(command.node), state_.launch_plan.json,
                           "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
                           state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
@@ -71,10 +52,10 @@ void Tuning::send(const OutstandingCommand& command) {
 
 void Tuning::send_kill(const OutstandingCommand& command) {
   KillOn kill{command.tag.text, command.node, state_.launch, state_.launch_variant,
-              state_.spoilt_step >= 0 && !runs_trial()};
+              state_.spoilt_step >= 0 && !state_.runs_trial()};
   if (command.tag.reach == KillReach::kAll) kill.launch = 0;
   if (command.tag.reach == KillReach::kBroughtBack) kill = {kill.tag, kill.node, command.tag.launch, ""};
-  act(std::move(kill));
+  out_.act(std::move(kill));
 }
 
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
@@ -92,7 +73,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   running_hash_.clear();
   rank_epochs_.clear();
   ranks_at_epoch_.clear();
-  assembly_ = StepAssembly(world_size());
+  assembly_ = StepAssembly(state_.world_size());
   since_change_ = Settling(state_.job.trials.warmup_steps);
   ended_.clear();
   first_end_.clear();
@@ -108,13 +89,13 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
     state_.outstanding.push_back({CommandTag::launching(state_.launch, share.node), share.node, CommandKind::kLaunch});
     send(state_.outstanding.back());
   }
-  transition();
+  out_.changed = true;
 }
 
 void Tuning::launched(const CommandFinished& command) {
   moved_at_ = now_.monotonic;
   if (!command.ok) return crashed(FailureReason::kCrash, "launching failed: " + command.error);
-  if (restart_ && !is_outstanding(CommandKind::kLaunch)) restart_->started = now_.monotonic;
+  if (restart_ && !state_.is_outstanding(CommandKind::kLaunch)) restart_->started = now_.monotonic;
   // A node came back to a launch that it had not heard of yet.
   if (state_.doing != Doing::kWaitingForNodes || !state_.outstanding.empty() || !lost_.empty()) return;
   if (steers_ranks(state_.phase)) roll_back();
@@ -131,7 +112,7 @@ void Tuning::kill_ranks(AfterKill after) {
     return one.kind == CommandKind::kLaunch || one.kind == CommandKind::kKill;
   });
   for (const NodeShare& share : state_.nodes) kill_on(share.node);
-  transition();
+  out_.changed = true;
 }
 
 void Tuning::kill_on(const std::string& node) {
@@ -145,7 +126,7 @@ void Tuning::kill_on(const std::string& node) {
 void Tuning::kill_reachable(AfterKill after) {
   kill_ranks(after);
   std::erase_if(state_.outstanding, [this](const OutstandingCommand& one) { return lost_.contains(one.node); });
-  if (!is_outstanding(CommandKind::kKill)) ranks_killed();
+  if (!state_.is_outstanding(CommandKind::kKill)) ranks_killed();
 }
 
 void Tuning::ranks_killed() {
@@ -176,7 +157,7 @@ void Tuning::launch_incumbent() {
 // A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
 // other, say. That is no fault of the plan, and may end by itself.
 bool Tuning::never_began() const {
-  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && rank_epochs_.empty() && !has_grown();
+  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && rank_epochs_.empty() && !state_.has_grown();
 }
 
 void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why) {
@@ -193,7 +174,7 @@ void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why
 // The incumbent has crashed. One that was adopted and does so too often is left for the plan before it; where there is
 // none the job is halted, or has failed if it never trained: then there is nothing to go on with.
 void Tuning::relaunch(const Reason& reason, const std::string& why) {
-  note("ranks", why);
+  out_.note("ranks", why);
   if (never_began()) return launch_until_it_begins(reason, why);
   const CrashSettings& settings = state_.job.crashes;
   state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
@@ -214,9 +195,9 @@ void Tuning::give_up_incumbent(const Reason& reason, const std::string& all) {
 // With no plan left that runs. State and snapshots stay as they are.
 void Tuning::halt() {
   state_.doing = Doing::kHalted;
-  transition();
-  decided("halt the job", state_.failure);
-  note("warning", "the job is halted: " + state_.failure +
+  out_.changed = true;
+  out_.decide("halt the job", state_.failure);
+  out_.note("warning", "the job is halted: " + state_.failure +
                       ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
 }
 
@@ -224,14 +205,14 @@ void Tuning::resume_halted() {
   if (state_.doing != Doing::kHalted) return;
   state_.failure.clear();
   state_.crashes.clear();
-  note("ranks", "somebody asked for the halted job to go on");
-  decided("launch the halted job again", "it was handed in once more");
+  out_.note("ranks", "somebody asked for the halted job to go on");
+  out_.decide("launch the halted job again", "it was handed in once more");
   launch_incumbent();
 }
 
 // A crash that was not the incumbent's.
 void Tuning::launch_again(const std::string& why) {
-  note("ranks", why);
+  out_.note("ranks", why);
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -243,38 +224,39 @@ void Tuning::recovered() {
   account_idle_time();
   grows_ = false;
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
-  note("ranks", "launch " + std::to_string(state_.launch) + " runs");
-  if (!runs_trial()) left_spoilt();
+  out_.note("ranks", "launch " + std::to_string(state_.launch) + " runs");
+  if (!state_.runs_trial()) left_spoilt();
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
     state_.doing = Doing::kWaitingForNodes;
-    return transition();
+    out_.changed = true;
+    return;
   }
   if (restart_) return restarted();
   // A trial's launch whose trial is over by now: the coordinator or a node was away.
-  if (runs_trial()) return roll_back();
+  if (state_.runs_trial()) return roll_back();
   settled();
 }
 
 // It holds nothing that anybody needs, so it begins again.
 void Tuning::untuned_run_failed(const std::string& why) {
-  note("ranks", "the untuned run failed: " + why);
+  out_.note("ranks", "the untuned run failed: " + why);
   if (++state_.relaunches <= kRelaunches) return kill_ranks(AfterKill::kUntuned);
   state_.loss_note = "the untuned run failed " + std::to_string(state_.relaunches) + " times, last: " + why;
   kill_ranks(AfterKill::kFinish);
 }
 
 void Tuning::crashed(const Reason& reason, const std::string& why) {
-  if (wants_no_ranks()) return;
+  if (state_.wants_no_ranks()) return;
   if (state_.phase == Phase::kUntuned) return untuned_run_failed(why);
   if (state_.phase == Phase::kStopping) {
-    note("warning", why);
+    out_.note("warning", why);
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
-  if (!has_ranks()) return;
-  trial_lost_steps_ = is_about_trial();
+  if (!state_.has_ranks()) return;
+  trial_lost_steps_ = state_.is_about_trial();
   if (trial_lost_steps_ && !idle_since_) idle_since_ = now_.monotonic;
-  if (runs_trial()) return trial_launch_failed(reason, why);
+  if (state_.runs_trial()) return trial_launch_failed(reason, why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
     const bool moving = change_ && change_->plan.hash == candidate;
@@ -289,12 +271,12 @@ void Tuning::crashed(const Reason& reason, const std::string& why) {
 }
 
 void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {
-  if (epoch == 0 || rank < 0 || rank >= world_size()) return;
+  if (epoch == 0 || rank < 0 || rank >= state_.world_size()) return;
   std::uint64_t& known = rank_epochs_[rank];
   if (known != 0) --ranks_at_epoch_[known];
   known = epoch;
   running_hash_.clear();
-  if (++ranks_at_epoch_[epoch] < world_size()) return;
+  if (++ranks_at_epoch_[epoch] < state_.world_size()) return;
   const auto found = state_.epoch_hashes.find(epoch);
   if (found != state_.epoch_hashes.end()) running_hash_ = found->second;
 }
@@ -304,8 +286,8 @@ void Tuning::learn_common_epoch(std::uint64_t epoch) {
   const auto found = state_.epoch_hashes.find(epoch);
   if (found == state_.epoch_hashes.end()) return running_hash_.clear();  // nobody's plan, or several
   if (running_hash_ == found->second) return;
-  for (std::int32_t rank = 0; rank < world_size(); ++rank) rank_epochs_[rank] = epoch;
-  ranks_at_epoch_ = {{epoch, world_size()}};
+  for (std::int32_t rank = 0; rank < state_.world_size(); ++rank) rank_epochs_[rank] = epoch;
+  ranks_at_epoch_ = {{epoch, state_.world_size()}};
   running_hash_ = found->second;
 }
 
@@ -322,9 +304,9 @@ void Tuning::news(std::int32_t rank, const RankStep& step) {
 void Tuning::news(std::int32_t rank, const RankPasses& passes) {
   const auto plan = state_.epoch_hashes.find(passes.epoch);
   if (plan == state_.epoch_hashes.end() || !believable(passes.ms)) return;
-  pass_times_.add(plan->second, rank, world_size(), passes.ms);
+  pass_times_.add(plan->second, rank, state_.world_size(), passes.ms);
   if (passes.terms && believable(passes.terms->total_ms())) {
-    pass_times_.add_terms(plan->second, rank, world_size(), *passes.terms);
+    pass_times_.add_terms(plan->second, rank, state_.world_size(), *passes.terms);
   }
 }
 
@@ -332,19 +314,19 @@ void Tuning::news(std::int32_t rank, const RankPasses& passes) {
 void Tuning::news(std::int32_t, const RankSaidBye&) {}
 
 void Tuning::news(std::int32_t rank, const RankExited& exited) {
-  if (wants_no_ranks() || !has_ranks()) return;
-  if (is_submitted()) return rank_of_submission_ended(rank, exited);
+  if (state_.wants_no_ranks() || !state_.has_ranks()) return;
+  if (state_.is_submitted()) return rank_of_submission_ended(rank, exited);
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
   if (!clean && state_.phase != Phase::kStopping) return crashed(FailureReason::kCrash, describe_end(rank, exited));
-  if (!clean) note("warning", describe_end(rank, exited));
-  if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
+  if (!clean) out_.note("warning", describe_end(rank, exited));
+  if (std::cmp_equal(ended_.size(), state_.world_size())) all_ranks_ended();
 }
 
 void Tuning::all_ranks_ended() {
   if (state_.phase == Phase::kUntuned) return finish();
   if (state_.phase == Phase::kLaunching && state_.step == 0) return fail("the job ended without having trained a step");
-  if (runs_trial())
+  if (state_.runs_trial())
     return trial_launch_failed(FailureReason::kJobEnded, "the launch ended before its plan was measured");
   cancel_change();
   interleaving_.reset();
@@ -352,19 +334,19 @@ void Tuning::all_ranks_ended() {
   if (state_.phase != Phase::kStopping && state_.phase != Phase::kTraining) {
     state_.conclusion = "the job ended before tuning did";
     state_.tuned_wall_ns = now_.wall.count();
-    note("warning", state_.conclusion);
+    out_.note("warning", state_.conclusion);
   }
   begin_untuned();
 }
 
 void Tuning::tick_ranks() {
-  if (!has_ranks()) return;
+  if (!state_.has_ranks()) return;
   const bool unanswered =
       state_.doing == Doing::kProbing && now_.monotonic - probing_since_ > state_.job.trials.deadline;
   if (unanswered) return not_explained("nobody answered within the deadline");
   if (now_.monotonic - moved_at_ <= patience()) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
-    note("warning", "no agent confirmed the end of the ranks in time");
+    out_.note("warning", "no agent confirmed the end of the ranks in time");
     std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kKill; });
     return ranks_killed();
   }
@@ -378,7 +360,7 @@ Nanoseconds Tuning::patience() const {
   if (state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling) return 2 * deadline;
   const bool trains =
       state_.phase == Phase::kMeasuring || state_.phase == Phase::kTrials || state_.phase == Phase::kTraining;
-  return trains && !is_about_trial() ? std::max(state_.job.hang, deadline) : deadline;
+  return trains && !state_.is_about_trial() ? std::max(state_.job.hang, deadline) : deadline;
 }
 
 // For longer than they may. In mode observe nothing is ended that nobody asked to end.
@@ -389,14 +371,14 @@ void Tuning::silent() {
   }
   if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed(FailureReason::kHang, why);
   if (std::exchange(silence_told_, moved_at_) == moved_at_) return;
-  note("warning", why + ". The job is in mode observe: nothing is ended");
+  out_.note("warning", why + ". The job is in mode observe: nothing is ended");
 }
 
 void Tuning::on(const NodeLost& lost) {
-  if (ranks_of(lost.node).empty() || !lost_.insert(lost.node).second) return;
+  if (state_.ranks_of(lost.node).empty() || !lost_.insert(lost.node).second) return;
   lost_at_ = now_.monotonic;
-  transition();
-  note("warning", "node " + lost.node + " is lost");
+  out_.changed = true;
+  out_.note("warning", "node " + lost.node + " is lost");
   take_back_blame(lost.node);
   if (!steers_ranks(state_.phase)) return;
   cancel_change();
@@ -406,13 +388,13 @@ void Tuning::on(const NodeLost& lost) {
     fail_trial(FailureReason::kAgentLost, "the agent of node " + lost.node + " fell silent in the middle of the trial",
                false);
   }
-  const bool starts = state_.doing == Doing::kLaunching || wants_no_ranks();
+  const bool starts = state_.doing == Doing::kLaunching || state_.wants_no_ranks();
   if (!starts && state_.doing != Doing::kAwaitingApproval) state_.doing = Doing::kWaitingForNodes;
 }
 
 void Tuning::on(const NodeBack& back) {
   launch_seen_ = std::max(launch_seen_, back.launch);
-  if (ranks_of(back.node).empty()) return end_strays(back);
+  if (state_.ranks_of(back.node).empty()) return end_strays(back);
   const bool was_lost = lost_.erase(back.node) > 0;
   moved_at_ = now_.monotonic;
   compare_hardware(back);
@@ -423,24 +405,24 @@ void Tuning::on(const NodeBack& back) {
     if (command.node == back.node) send(command);
   }
   const bool is_told = std::ranges::any_of(commands, [&](const auto& one) { return one.node == back.node; });
-  if (was_lost && !is_told && ends() && state_.doing == Doing::kKilling) kill_on(back.node);
-  if (!has_ranks() || !commands.empty() || wants_no_ranks()) return;
-  const std::vector<std::uint32_t> held = ranks_of(back.node);
+  if (was_lost && !is_told && state_.ends() && state_.doing == Doing::kKilling) kill_on(back.node);
+  if (!state_.has_ranks() || !commands.empty() || state_.wants_no_ranks()) return;
+  const std::vector<std::uint32_t> held = state_.ranks_of(back.node);
   for (const RankThere& there : back.ranks) {
     const bool own = std::any_of(held.begin(), held.end(), [&](auto rank) { return std::cmp_equal(rank, there.rank); });
     if (own && there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
   }
   const std::uint64_t launch = state_.launch;
   check_ranks(back);
-  if (is_final(state_.phase) || launch != state_.launch || wants_no_ranks()) return;
-  if (state_.phase == Phase::kStopping) return act(StopRanks{state_.step + 2});
+  if (is_final(state_.phase) || launch != state_.launch || state_.wants_no_ranks()) return;
+  if (state_.phase == Phase::kStopping) return out_.act(StopRanks{state_.step + 2});
   if (!was_lost) {
     resend_change();
     if (!state_.other_hardware.empty() && is_calm()) settled();
     return;
   }
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;
-  note("ranks", "every node of the job is back");
+  out_.note("ranks", "every node of the job is back");
   roll_back();
 }
 
@@ -448,7 +430,7 @@ void Tuning::on(const NodeBack& back) {
 // is older than what the job has saved since. A launch of a restarted job may still copy its checkpoint: nobody tells
 // of its ranks.
 void Tuning::end_strays(const NodeBack& back) {
-  const bool may_copy = is_restarted() && !state_.resizes.empty();
+  const bool may_copy = state_.is_restarted() && !state_.resizes.empty();
   if (back.ranks.empty() && !may_copy) return;
   std::uint64_t launch = state_.launch;
   bool of_this = false;
@@ -457,14 +439,14 @@ void Tuning::end_strays(const NodeBack& back) {
     of_this = of_this || there.launch == state_.launch;
   }
   const std::string tag = CommandTag::kill_strays(launch, back.node).text;
-  act(KillOn{tag, back.node, launch, "", !of_this});
-  if (is_restarted()) act(KillOn{tag + "/trial", back.node, launch, std::string(kTrialVariant)});
+  out_.act(KillOn{tag, back.node, launch, "", !of_this});
+  if (state_.is_restarted()) out_.act(KillOn{tag + "/trial", back.node, launch, std::string(kTrialVariant)});
 }
 
 // Ranks that the returning agent should look after and does not have ended while it was away.
 void Tuning::check_ranks(const NodeBack& back) {
   bool missing = false;
-  for (const std::uint32_t rank : ranks_of(back.node)) {
+  for (const std::uint32_t rank : state_.ranks_of(back.node)) {
     const auto number = static_cast<std::int32_t>(rank);
     const bool there = std::any_of(back.ranks.begin(), back.ranks.end(), [&](const RankThere& one) {
       return one.rank == number && one.launch == state_.launch;
@@ -475,10 +457,10 @@ void Tuning::check_ranks(const NodeBack& back) {
   }
   if (!missing) return;
   const bool expected = state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned ||
-                        (state_.phase == Phase::kTraining && remaining_steps() <= 1);
+                        (state_.phase == Phase::kTraining && state_.remaining_steps() <= 1);
   if (!expected)
     return crashed(FailureReason::kCrash, "ranks on node " + back.node + " ended while its agent was away");
-  if (std::cmp_equal(ended_.size(), world_size())) all_ranks_ended();
+  if (std::cmp_equal(ended_.size(), state_.world_size())) all_ranks_ended();
 }
 
 }  // namespace trimtab::coordinator

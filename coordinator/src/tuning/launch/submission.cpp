@@ -52,12 +52,8 @@ bool is_interruption(SubmissionState state) {
          state == SubmissionState::kNotSubmitted || state == SubmissionState::kLost;
 }
 
-bool Tuning::is_submitted() const {
-  return !state_.job.submit.empty();
-}
-
 void Tuning::news(std::int32_t, const RankSubmission& submission) {
-  if (wants_no_ranks() || !has_ranks()) return;
+  if (state_.wants_no_ranks() || !state_.has_ranks()) return;
   switch (submission.state) {
     case SubmissionState::kQueued:
     case SubmissionState::kStarted:
@@ -76,7 +72,7 @@ void Tuning::news(std::int32_t, const RankSubmission& submission) {
 // The same state every few seconds is a sign of life, and told once.
 void Tuning::submission_moved(const RankSubmission& submission) {
   if (restart_ && submission.state == SubmissionState::kStarted) restart_->queued = now_.monotonic;
-  if (std::exchange(submission_told_, submission.message) != submission.message) note("ranks", submission.message);
+  if (std::exchange(submission_told_, submission.message) != submission.message) out_.note("ranks", submission.message);
 }
 
 // What it means is said by its submission.
@@ -89,14 +85,14 @@ void Tuning::rank_of_submission_ended(std::int32_t rank, const RankExited& exite
 void Tuning::interrupted(const RankSubmission& submission) {
   const Reason reason = Reason::parsed(to_string(submission.state));
   // It had nothing left to train: its time and its work ended together.
-  const bool trained = !runs_trial() && state_.step > 0 && remaining_steps() <= 1;
+  const bool trained = !state_.runs_trial() && state_.step > 0 && state_.remaining_steps() <= 1;
   if (trained) return all_ranks_ended();
   if (state_.phase == Phase::kUntuned || state_.phase == Phase::kStopping) return crashed(reason, submission.message);
   // What the job itself waits in a queue is no trial's cost.
-  if (is_about_trial() && !idle_since_) idle_since_ = now_.monotonic;
-  if (runs_trial()) return trial_launch_failed(reason, submission.message);
+  if (state_.is_about_trial() && !idle_since_) idle_since_ = now_.monotonic;
+  if (state_.runs_trial()) return trial_launch_failed(reason, submission.message);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial(reason, submission.message, false);
-  note("warning", submission.message + "; the job is submitted again");
+  out_.note("warning", submission.message + "; the job is submitted again");
   if (state_.step >= std::exchange(state_.interrupted_step, state_.step) + kStepsOfHealth) state_.relaunches = 0;
   if (!passes(submission.state) && ++state_.relaunches > kInterruptions) {
     state_.failure = "the job's launches were interrupted " + std::to_string(state_.relaunches) +

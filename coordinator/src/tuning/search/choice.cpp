@@ -47,15 +47,15 @@ bool Tuning::enough_steps_for_trial() const {
   // Only a plan's first warm-up is long: later ones find it compiled.
   const std::int64_t unsettled = most_warmup_steps(settings.warmup_steps) - settings.warmup_steps;
   // The trial's own blocks, and then those of the final comparison.
-  return remaining_steps() >= block * (2 * settings.blocks + 6) + unsettled;
+  return state_.remaining_steps() >= block * (2 * settings.blocks + 6) + unsettled;
 }
 
 void Tuning::take_search(const SearchReply& reply) {
   state_.calibration_json = reply.calibration_json;
   state_.incumbent_predicted = reply.incumbent.predicted;
   state_.explanation = reply.explanation;
-  if (!reply.calibration_json.empty()) act(RememberCalibration{reply.calibration_json});
-  transition();
+  if (!reply.calibration_json.empty()) out_.act(RememberCalibration{reply.calibration_json});
+  out_.changed = true;
 }
 
 // The plans that were measured, as the calibrated model sees them.
@@ -92,7 +92,7 @@ void Tuning::pass_over(const Candidate& candidate, const KnownPlan& copied) {
   if (std::any_of(state_.passed_over.begin(), state_.passed_over.end(), again)) return;
   std::string why = "differs from " + copied.name + " in recompute alone, by less than the noise of " +
                     format_percent(noise_of(copied));
-  note("plan", "a plan predicted at " + format_ms(candidate.predicted.mean_ms) + " is not tried: it " + why,
+  out_.note("plan", "a plan predicted at " + format_ms(candidate.predicted.mean_ms) + " is not tried: it " + why,
        candidate.plan.json);
   state_.passed_over.push_back({candidate.plan, candidate.predicted.mean_ms, std::move(why)});
 }
@@ -122,7 +122,7 @@ const Candidate* Tuning::choose(const SearchReply& reply) {
 void Tuning::recommend(const Candidate* best) {
   if (best != nullptr && best->predicted.mean_ms < worthwhile_ms()) {
     state_.recommendation_json = best->plan.json;
-    note("result", "a faster plan is recommended: predicted " + format_ms(best->predicted.mean_ms) + " a step",
+    out_.note("result", "a faster plan is recommended: predicted " + format_ms(best->predicted.mean_ms) + " a step",
          best->plan.json);
   }
   finish_trials("mode recommend: the recommendation stands, nothing is tried");
@@ -133,7 +133,7 @@ void Tuning::decide(const SearchReply& reply) {
   take_search(reply);
   note_stale(reply);
   const Candidate* best = choose(reply);
-  if (!reply.infeasible.empty()) note("warning", "the search found no plan that fits: " + reply.infeasible);
+  if (!reply.infeasible.empty()) out_.note("warning", "the search found no plan that fits: " + reply.infeasible);
   if (state_.job.mode == JobMode::kRecommend) return recommend(best);
   if (best == nullptr || optimistic_ms(*best) >= worthwhile_ms()) {
     return finish_trials("no plan that has not been tried may beat the incumbent by " +

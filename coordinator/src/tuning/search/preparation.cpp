@@ -57,14 +57,14 @@ void Tuning::profile() {
   state_.request_sizes.clear();
   state_.request_next = 0;
   costs_since_ = Nanoseconds{0};
-  act(CountCosts{});
+  out_.act(CountCosts{});
 }
 
 void Tuning::on(const CostsCounted& counted) {
   if (state_.phase != Phase::kProfiling) return;
   if (!counted.error.empty()) return cannot_profile(counted.error);
   state_.costs_missing = counted.missing;
-  transition();
+  out_.changed = true;
   const bool first = state_.requests.empty();
   if (first && state_.costs_wanted == 0) {
     state_.costs_reused = counted.known;
@@ -77,7 +77,7 @@ void Tuning::on(const CostsCounted& counted) {
   if (first) {
     state_.requests = counted.requests;
     state_.request_sizes = counted.request_sizes;
-    note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
+    out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
                       " are to be measured");
     return next_benchmark();
   }
@@ -85,7 +85,7 @@ void Tuning::on(const CostsCounted& counted) {
   if (counted.known == 0 && !benchmark_error_.empty()) {
     return cannot_profile("the job's benchmark command failed: " + benchmark_error_);
   }
-  note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
+  out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
   take_measured_speeds(counted.speeds);
   profiled();
 }
@@ -93,11 +93,11 @@ void Tuning::on(const CostsCounted& counted) {
 void Tuning::next_benchmark() {
   if (std::cmp_greater_equal(state_.request_next, state_.requests.size())) {
     costs_since_ = now_.monotonic;
-    act(CountCosts{});
+    out_.act(CountCosts{});
     return;
   }
   moved_ = {};
-  transition();
+  out_.changed = true;
   for (const NodeShare& share : state_.nodes) {
     state_.outstanding.push_back(
         {CommandTag::benchmark(benchmark_name(), share.node), share.node, CommandKind::kBenchmark});
@@ -112,8 +112,8 @@ std::string Tuning::benchmark_name() const {
 }
 
 void Tuning::cannot_profile(const std::string& why) {
-  if (!profiles_anew()) return fail(why);
-  note("warning", "costs are not measured anew: " + why);
+  if (!state_.profiles_anew()) return fail(why);
+  out_.note("warning", "costs are not measured anew: " + why);
   profiled();
 }
 
@@ -121,22 +121,22 @@ void Tuning::benchmarked(const CommandFinished& command) {
   if (state_.phase != Phase::kProfiling) return;
   if (!command.ok) {
     benchmark_error_ = command.error;
-    note("warning", "a benchmark failed: " + command.error);
+    out_.note("warning", "a benchmark failed: " + command.error);
   }
-  if (is_outstanding(CommandKind::kBenchmark)) return;
+  if (state_.is_outstanding(CommandKind::kBenchmark)) return;
   ++state_.request_next;
   next_benchmark();
 }
 
 void Tuning::tick_profiling() {
   const bool waits_for_nodes = !lost_.empty() && now_.monotonic - lost_at_ > state_.job.trials.deadline;
-  if (profiles_anew() && waits_for_nodes) {
-    note("warning", "costs are not measured anew: a node is away");
+  if (state_.profiles_anew() && waits_for_nodes) {
+    out_.note("warning", "costs are not measured anew: a node is away");
     return leave_profiling_anew();
   }
-  const bool waits_for_costs = !state_.requests.empty() && !is_outstanding(CommandKind::kBenchmark) &&
+  const bool waits_for_costs = !state_.requests.empty() && !state_.is_outstanding(CommandKind::kBenchmark) &&
                                std::cmp_greater_equal(state_.request_next, state_.requests.size());
-  if (waits_for_costs) act(CountCosts{});
+  if (waits_for_costs) out_.act(CountCosts{});
 }
 
 void Tuning::profiled() {
@@ -144,7 +144,7 @@ void Tuning::profiled() {
   // nothing.
   state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
   state_.requests.clear();
-  if (profiles_anew()) return profiled_anew();
+  if (state_.profiles_anew()) return profiled_anew();
   if (!state_.tune) return finish();
   enter(Phase::kSearching);
   request_search();
@@ -156,8 +156,8 @@ void Tuning::request_search() {
   state_.doing = Doing::kSearching;
   spare_search_ = growth_search_ = slower_search_ = 0;  // their answers come too late
   ++state_.searches;
-  transition();
-  act(SearchPlans{state_.searches});
+  out_.changed = true;
+  out_.act(SearchPlans{state_.searches});
 }
 
 SearchTask Tuning::task_for(SearchFor purpose) const {
@@ -210,11 +210,11 @@ void Tuning::first_search_finished(const SearchReply& reply) {
   state_.incumbent_predicted = state_.initial_predicted;
   state_.explanation = reply.explanation;
   if (!reply.initial.predicted.priced()) {
-    note("warning", "the initial plan is not priced: costs that it needs are missing");
+    out_.note("warning", "the initial plan is not priced: costs that it needs are missing");
   } else if (!reply.initial.predicted.feasible) {
-    note("warning", "the initial plan is predicted not to fit into memory");
+    out_.note("warning", "the initial plan is predicted not to fit into memory");
   }
-  if (reply.candidates.empty()) note("warning", "the search found no plan that fits: " + reply.infeasible);
+  if (reply.candidates.empty()) out_.note("warning", "the search found no plan that fits: " + reply.infeasible);
   add_convergence(0);
   enter(Phase::kLaunching);
   launch_ranks(state_.initial, "", true, 0);

@@ -20,8 +20,8 @@ bool Tuning::account(const JobStep& step) {
   double* const excess = excess_ms();
   if (excess == nullptr || (!comparing && !state_.has_trial())) return false;
   const bool incumbents = interleaving_->second_is_next() == comparing;
-  if (incumbents && !interleaving_->warming() && !runs_trial()) return false;
-  const double beyond_ms = step.wall_ms - (runs_trial() ? 0 : state_.incumbent_measured.mean_ms);
+  if (incumbents && !interleaving_->warming() && !state_.runs_trial()) return false;
+  const double beyond_ms = step.wall_ms - (state_.runs_trial() ? 0 : state_.incumbent_measured.mean_ms);
   *excess += beyond_ms;
   if (incumbents && !comparing && interleaving_->warming()) learn_change(last_change_ms_ + std::max(0.0, beyond_ms));
   return beyond_ms > 0;
@@ -31,7 +31,7 @@ bool Tuning::account(const JobStep& step) {
 void Tuning::account_between(const JobStep& step) {
   const auto plan = state_.epoch_hashes.find(step.epoch);
   double* const excess = excess_ms();
-  if (runs_trial() || excess == nullptr || plan == state_.epoch_hashes.end() || !believable(step.wall_ms)) return;
+  if (state_.runs_trial() || excess == nullptr || plan == state_.epoch_hashes.end() || !believable(step.wall_ms)) return;
   const bool incumbents = plan->second == state_.incumbent.hash;
   if (incumbents && way_back_steps_ <= 0) return;
   if (incumbents) --way_back_steps_;
@@ -45,7 +45,7 @@ void Tuning::learn_change(double ms) {
 }
 
 double Tuning::change_cost_ms() const {
-  return std::max(state_.dearest_change_ms, is_restarted() ? state_.launch_ms : 0.0);
+  return std::max(state_.dearest_change_ms, state_.is_restarted() ? state_.launch_ms : 0.0);
 }
 
 // What the steps that are left will take each if the trial ends as it is hoped: its plan may be adopted, and what was
@@ -61,7 +61,7 @@ double Tuning::pace_ms() const {
 
 // What tuning may yet cost, the way back to the incumbent set aside, with a step's time for its warm-up.
 double Tuning::overhead_left_ms() const {
-  const bool is_away = runs_trial() || !running(state_.incumbent);
+  const bool is_away = state_.runs_trial() || !running(state_.incumbent);
   const double back_ms = is_away ? change_cost_ms() + state_.incumbent_measured.mean_ms : 0;
   return state_.allowed_overhead_ms(pace_ms()) - state_.overhead_ms() - back_ms;
 }
@@ -79,7 +79,7 @@ double Tuning::least_trial_ms(const Candidate& candidate) const {
   const double steps = settings.warmup_steps + settings.measure_steps;
   const double incumbent_ms = state_.incumbent_measured.mean_ms;
   const double candidate_ms = candidate.predicted.mean_ms;
-  if (is_restarted()) return 3 * change_cost_ms() + steps * (incumbent_ms + candidate_ms);
+  if (state_.is_restarted()) return 3 * change_cost_ms() + steps * (incumbent_ms + candidate_ms);
   return 2 * change_cost_ms() + steps * std::max(0.0, candidate_ms - incumbent_ms);
 }
 
@@ -124,17 +124,9 @@ void Tuning::account_training(const JobStep& step) {
 // The ranks run again. Their first step is the job's own, or was counted among the lost ones.
 void Tuning::account_idle_time() {
   if (!idle_since_) return;
-  const double own_ms = runs_trial() ? 0 : std::min(state_.step_ms, state_.incumbent_measured.mean_ms);
+  const double own_ms = state_.runs_trial() ? 0 : std::min(state_.step_ms, state_.incumbent_measured.mean_ms);
   account_change(std::max(0.0, milliseconds(now_.monotonic - *idle_since_) - own_ms));
   idle_since_.reset();
-}
-
-// What the ranks are about was begun for a trial or the comparison, the way back to the incumbent included.
-bool Tuning::is_about_trial() const {
-  if (state_.phase == Phase::kComparing) return true;
-  if (state_.phase != Phase::kTrials) return false;
-  if (state_.has_trial()) return state_.doing != Doing::kAwaitingApproval;
-  return state_.doing == Doing::kRollingBack || state_.doing == Doing::kLaunching;
 }
 
 }  // namespace trimtab::coordinator

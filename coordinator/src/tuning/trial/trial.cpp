@@ -33,8 +33,8 @@ void Tuning::begin_trial(const Candidate& candidate) {
   trial.predicted_terms = candidate.terms;
   trial.begun_step = state_.step;
   state_.trials.push_back(trial);
-  transition();
-  note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
+  out_.changed = true;
+  out_.note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
                     " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
   if (held()) {
     state_.trials.pop_back();
@@ -44,7 +44,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   for (Trial& forgotten : forget_old_trials(state_)) changed_trials_.push_back(std::move(forgotten));
   if (state_.job.mode == JobMode::kApprove) {
     state_.doing = Doing::kAwaitingApproval;
-    note("trial", "trial " + std::to_string(trial.id) + " awaits approval");
+    out_.note("trial", "trial " + std::to_string(trial.id) + " awaits approval");
     return;
   }
   start_trial();
@@ -62,7 +62,7 @@ void Tuning::go_on_trying() {
 void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
   const Trial& trial = state_.trials.back();
-  decided("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
+  out_.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
           "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
               format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
@@ -71,10 +71,10 @@ void Tuning::start_trial() {
   trial_lost_steps_ = false;
   to_candidate_.reset();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
-  const bool is_long = remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
+  const bool is_long = state_.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
   interleaving_.emplace(BlockSizes{pairs, settings.warmup_steps, settings.measure_steps});
-  transition();
+  out_.changed = true;
   next_block();
 }
 
@@ -83,7 +83,7 @@ void Tuning::set_trial(TrialState state) {
   // Later blocks warm up and measure again: for people that is one measurement.
   if (trial.state == state || (trial.state == TrialState::kMeasuring && state < TrialState::kMeasuring)) return;
   trial.state = state;
-  transition();
+  out_.changed = true;
 }
 
 void Tuning::changed_to_candidate(double ms, const SwitchPhases& phases) {
@@ -116,7 +116,7 @@ void Tuning::account_warm_up(bool warmup, double wall_ms, bool block_done) {
 }
 
 RaceRules Tuning::race_rules() const {
-  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms, remaining_steps()};
+  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms, state_.remaining_steps()};
 }
 
 // After each pair of blocks.
@@ -129,7 +129,7 @@ void Tuning::judge_race() {
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainNotSure : FailureReason::kSlower);
   if (!enough_overhead_for_pair()) return conclude_trial(race, FailureReason::kOverhead);
   if (!enough_steps_for_trial() || !enough_walltime_for(1)) return conclude_trial(race, FailureReason::kGainNotSure);
-  note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
+  out_.note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
                     ": another pair of blocks");
   next_block();
 }
@@ -167,12 +167,12 @@ void Tuning::conclude_trial(const Race& race, const Reason& reason) {
   } else {
     consequence = ", " + reason.text();
   }
-  note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
+  out_.note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
                     words(trial.ratio) + consequence);
-  decided((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
+  out_.decide((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
           words(trial.ratio) + consequence);
   // The ranks may run it already, and must know that it is no trial's any more.
-  if (adopt && !is_restarted() && running(trial.plan)) act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
+  if (adopt && !state_.is_restarted() && running(trial.plan)) out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
   add_convergence(trial.id);
   roll_back();
 }
@@ -182,14 +182,14 @@ void Tuning::fail_trial(const Reason& reason, const std::string& message, bool b
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
-  decided("end trial " + std::to_string(trial.id), reason.text() + ": " + message);
+  out_.decide("end trial " + std::to_string(trial.id), reason.text() + ": " + message);
   if (const auto peaks = peak_bytes_.find(trial.plan.hash);
       peaks != peak_bytes_.end() && reason == FailureReason::kOutOfMemory) {
     trial.peak_bytes = *std::max_element(peaks->second.begin(), peaks->second.end());
   }
   interleaving_.reset();
-  transition();
-  note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason.text() + "): " + message);
+  out_.changed = true;
+  out_.note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason.text() + "): " + message);
   add_convergence(trial.id);
   if (blame_candidate) rule_out(trial.plan.hash, reason);
 }
@@ -201,7 +201,7 @@ void Tuning::rule_out(const std::string& plan_hash, const Reason& reason) {
   if (may_be_a_nodes) blamed_ = Blamed{plan_hash, now_.monotonic};
   if (reason == FailureReason::kHang) return state_.hung_hashes.push_back(plan_hash);
   state_.failed_hashes.push_back(plan_hash);
-  act(RememberFailure{plan_hash, reason});
+  out_.act(RememberFailure{plan_hash, reason});
 }
 
 // Ranks whose peers' node dies crash or hang long before the node has been silent for so long that it is lost.
@@ -215,7 +215,7 @@ void Tuning::take_back_blame(const std::string& node) {
   if (failed == state_.trials.rend() || failed->state != TrialState::kFailed) return;
   failed->reason = FailureReason::kAgentLost;
   changed_trials_.push_back(*failed);
-  note("trial", "plan " + hash + " may be tried again: node " + node + " was lost when it failed");
+  out_.note("trial", "plan " + hash + " may be tried again: node " + node + " was lost when it failed");
 }
 
 // Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.

@@ -30,7 +30,7 @@ Blocks in_blocks(const std::vector<double>& steps, std::int32_t size) {
 }  // namespace
 
 const PlanText& Tuning::first_plan() const {
-  return state_.phase == Phase::kComparing ? compared_plan() : state_.incumbent;
+  return state_.phase == Phase::kComparing ? state_.compared_plan() : state_.incumbent;
 }
 
 const PlanText& Tuning::second_plan() const {
@@ -53,7 +53,7 @@ void Tuning::on_step(const JobStep& step) {
   if (spoils(step)) return;
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
-  const bool under_way = change_ || wants_no_ranks();
+  const bool under_way = change_ || state_.wants_no_ranks();
   if (change_ || state_.doing != Doing::kMeasuring) account_between(step);
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const auto epoch = state_.epoch_hashes.find(step.epoch);
@@ -63,7 +63,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   unexpected_steps_ = 0;
-  if (is_restarted()) go_on_trying();
+  if (state_.is_restarted()) go_on_trying();
   const bool is_warm = since_change_.settled();
   if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
   if (is_warm && epoch->second == state_.incumbent.hash) watch_for_drift(step);
@@ -72,7 +72,7 @@ void Tuning::on_step(const JobStep& step) {
 
 void Tuning::take_step(const JobStep& step) {
   // What a trial's launch trains is thrown away.
-  if (runs_trial()) return learn_common_epoch(step.epoch);
+  if (state_.runs_trial()) return learn_common_epoch(step.epoch);
   const bool is_new = state_.losses.empty() || step.step > state_.losses.back().step;
   if (is_new && std::ssize(state_.losses) < state_.job.trials.loss_check_steps) {
     state_.losses.push_back({step.step, step.loss, step.samples});
@@ -89,7 +89,7 @@ void Tuning::take_step(const JobStep& step) {
 // A change that was cancelled took effect all the same, or somebody else changed the plan.
 void Tuning::unexpected_plan() {
   unexpected_steps_ = 0;
-  note("warning", "the ranks run another plan than the one that was agreed");
+  out_.note("warning", "the ranks run another plan than the one that was agreed");
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial(FailureReason::kUnexpectedPlan, "the ranks ran another plan in the middle of the trial", false);
   }
@@ -98,7 +98,7 @@ void Tuning::unexpected_plan() {
 
 void Tuning::begin_measuring() {
   const TrialSettings& settings = state_.job.trials;
-  const std::int64_t affordable = remaining_steps() / (kInitialShare * settings.measure_steps);
+  const std::int64_t affordable = state_.remaining_steps() / (kInitialShare * settings.measure_steps);
   const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(affordable, 1, kInitialBlocks));
   interleaving_.emplace(BlockSizes{1, settings.warmup_steps, blocks * settings.measure_steps});
   begin_block(true);
@@ -156,7 +156,7 @@ void Tuning::leave_out(const JobStep& step) {
   clock_check_.interrupt();
   const std::string what =
       "step " + std::to_string(step.step) + " is told to have taken " + format_number(step.wall_ms) + " ms";
-  if (++left_out_ == 1) note("warning", what + ": it is left out");
+  if (++left_out_ == 1) out_.note("warning", what + ": it is left out");
   if (left_out_ > kMostLeftOut && state_.phase == Phase::kTrials)
     unbelievable(FailureReason::kCorruptMeasurement, what);
 }
@@ -177,7 +177,7 @@ void Tuning::tick_measuring() {
   const std::string why = "no step was told of by every rank, in a time that can be, within the deadline" +
                           (missing.empty() ? std::string() : "; missing: rank " + missing);
   if (state_.phase == Phase::kTrials) return unbelievable(FailureReason::kNoMeasurement, why);
-  note("warning", why);
+  out_.note("warning", why);
   interleaving_.reset();
   state_.conclusion = why;
   end_tuning();
@@ -190,10 +190,10 @@ void Tuning::measured_initial() {
   state_.incumbent_measured = state_.initial_measured;
   state_.measured_step = state_.step;
   interleaving_.reset();
-  if (has_grown() && !settle_growth()) return;
+  if (state_.has_grown() && !settle_growth()) return;
   observe(state_.initial, state_.initial_measured);
   add_convergence(0);
-  note("result", "the initial plan takes " + format_ms(state_.initial_measured.mean_ms) + " a step");
+  out_.note("result", "the initial plan takes " + format_ms(state_.initial_measured.mean_ms) + " a step");
   if (state_.job.mode == JobMode::kObserve) {
     state_.conclusion = "mode observe: nothing is proposed";
     return end_tuning();
@@ -214,26 +214,17 @@ void Tuning::next_block() {
   begin_block(!since_change_.settled());
 }
 
-// What the adopted plan is compared with at the end: the initial one, or the one that tuning again began from.
-const PlanText& Tuning::compared_plan() const {
-  return compares_initial() ? state_.initial : state_.retuned_from.plan;
-}
-
 void Tuning::begin_comparison() {
   // The adopted plan has failed meanwhile.
-  if (state_.incumbent.hash == compared_plan().hash) return end_tuning();
+  if (state_.incumbent.hash == state_.compared_plan().hash) return end_tuning();
   if (const std::string why = no_comparison(); !why.empty()) {
-    note("warning", "the " + compared_word() + " and the adopted plan are not compared once more: " + why);
+    out_.note("warning", "the " + state_.compared_word() + " and the adopted plan are not compared once more: " + why);
     return end_tuning();
   }
   ++state_.comparisons_begun;
-  transition();
+  out_.changed = true;
   interleaving_.emplace(BlockSizes{kComparisonBlocks, state_.job.trials.warmup_steps, state_.job.trials.measure_steps});
   continue_interleaving();
-}
-
-std::string Tuning::compared_word() const {
-  return compares_initial() ? "initial" : "former";
 }
 
 // Why the last comparison is not made; empty = it is. What it costs is the other plan's blocks and the changes of plan,
@@ -241,16 +232,16 @@ std::string Tuning::compared_word() const {
 std::string Tuning::no_comparison() const {
   if (held()) return held_by();
   const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
-  if (state_.comparisons_begun >= kComparisons || remaining_steps() < 2 * kComparisonBlocks * of_block) {
+  if (state_.comparisons_begun >= kComparisons || state_.remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";
   }
   if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
   double switch_ms = state_.dearest_change_ms;
   for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
-  const Measured& other = compares_initial() ? state_.initial_measured : state_.retuned_from.measured;
+  const Measured& other = state_.compares_initial() ? state_.initial_measured : state_.retuned_from.measured;
   const double other_ms = other.mean_ms;
   const double incumbent_ms = state_.incumbent_measured.mean_ms;
-  const double of_pair_ms = is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
+  const double of_pair_ms = state_.is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
   const double cost_ms =
       static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
   if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
@@ -261,8 +252,8 @@ std::string Tuning::no_comparison() const {
 // It costs more than was thought: what there is of it counts where it is enough.
 void Tuning::give_up_comparison() {
   const bool is_enough = interleaving_->block() >= 2 * kLeastComparisonBlocks;
-  note("warning",
-       "the comparison of the " + compared_word() + " and the adopted plan ends early: trials.overhead is used up");
+  out_.note("warning",
+       "the comparison of the " + state_.compared_word() + " and the adopted plan ends early: trials.overhead is used up");
   if (is_enough) return conclude_comparison();
   interleaving_.reset();
   end_tuning();
@@ -274,7 +265,7 @@ void Tuning::conclude_comparison() {
   const Ratio ratio = compare(interleaving_->first(), interleaving_->second(), state_.noise);
   interleaving_.reset();
   state_.incumbent_measured = adopted;
-  if (compares_initial()) {
+  if (state_.compares_initial()) {
     state_.final_initial = other;
     state_.final_adopted = adopted;
     state_.final_ratio = ratio;
@@ -283,20 +274,20 @@ void Tuning::conclude_comparison() {
     state_.retuned_ratio = ratio;
     state_.retuned_compared = true;
   }
-  note("result",
-       "the adopted plan is " + format_fixed(ratio.ratio, 2) + "x as fast as the " + compared_word() + " one");
+  out_.note("result",
+       "the adopted plan is " + format_fixed(ratio.ratio, 2) + "x as fast as the " + state_.compared_word() + " one");
   if (ratio.high < 1) leave_adopted(other, ratio);
   end_tuning();
 }
 
 void Tuning::leave_adopted(const Measured& other, const Ratio& ratio) {
-  const std::string back = "go back to the " + compared_word() + " plan";
-  note("warning", "it is surely slower after all: " + back);
-  decided(back, "compared at the end, the adopted one is surely slower");
+  const std::string back = "go back to the " + state_.compared_word() + " plan";
+  out_.note("warning", "it is surely slower after all: " + back);
+  out_.decide(back, "compared at the end, the adopted one is surely slower");
   state_.replaced.clear();
   if (change_point_) change_point_->change_plan(ratio.ratio, ratio.low, ratio.high);
-  state_.incumbent = compared_plan();
-  state_.incumbent_predicted = compares_initial() ? state_.initial_predicted : state_.retuned_from.predicted;
+  state_.incumbent = state_.compared_plan();
+  state_.incumbent_predicted = state_.compares_initial() ? state_.initial_predicted : state_.retuned_from.predicted;
   state_.incumbent_measured = other;
 }
 
@@ -306,7 +297,7 @@ void Tuning::take_peak(std::int32_t rank, const RankStep& step) {
   const auto plan = state_.epoch_hashes.find(step.epoch);
   if (plan == state_.epoch_hashes.end()) return;
   auto& peaks = peak_bytes_[plan->second];
-  peaks.resize(static_cast<std::size_t>(world_size()));
+  peaks.resize(static_cast<std::size_t>(state_.world_size()));
   peaks[rank] = std::max(peaks[rank], static_cast<double>(step.peak_bytes));
 }
 
