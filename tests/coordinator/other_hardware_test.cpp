@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 
 #include "tuning/tuning.hpp"
@@ -27,15 +28,15 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
 class Training {
  public:
   explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto, const std::string& n1 = "first")
-      : tuning_(state_of(phase, mode, n1)) {
-    take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
+      : tuning_(std::make_unique<Tuning>(state_of(phase, mode, n1))) {
+    take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
     returns("n1", n1);
     steps(3, kFormerMs);
   }
 
-  void feed(const Event& event) { take(tuning_.handle(event, {clock_.monotonic(), clock_.wall()})); }
+  void feed(const Event& event) { take(tuning_->handle(event, {clock_.monotonic(), clock_.wall()})); }
   // With the ranks of the present launch, or without.
   void returns(const std::string& node, const std::string& fingerprint, bool with_ranks = true) {
     const std::int32_t rank = node == "n0" ? 0 : 1;
@@ -73,15 +74,15 @@ class Training {
     return found;
   }
   void restart_coordinator() {
-    tuning_ = Tuning(parse_tuning_state(to_json(tuning_.state())).value());
-    take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
+    tuning_ = std::make_unique<Tuning>(parse_tuning_state(to_json(tuning_->state())).value());
+    take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
   }
   void pass(Nanoseconds time) {
     clock_.advance(time);
     feed(Tick{});
   }
 
-  [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
   [[nodiscard]] long says(const std::string& words) const {
     return std::ranges::count_if(notes_, [&](const auto& one) { return one.find(words) != std::string::npos; });
   }
@@ -110,12 +111,12 @@ class Training {
   }
   void take(const std::vector<Action>& actions) {
     actions_.insert(actions_.end(), actions.begin(), actions.end());
-    for (const Note& one : tuning_.take_notes()) notes_.push_back(one.text);
-    if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
+    for (const Note& one : tuning_->take_notes()) notes_.push_back(one.text);
+    if (tuning_->take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_->state())).ok());
   }
 
   ManualClock clock_;
-  Tuning tuning_;
+  std::unique_ptr<Tuning> tuning_;
   std::vector<Action> actions_;
   std::int64_t step_ = 10;
   std::vector<std::string> notes_;

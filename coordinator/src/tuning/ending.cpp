@@ -30,7 +30,7 @@ void Tuning::end_tuning() {
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
-  if (!running(state_.incumbent) || state_.runs_trial()) return roll_back();
+  if (!running_.is(state_.incumbent) || state_.runs_trial()) return roll_back();
   train_on();
 }
 

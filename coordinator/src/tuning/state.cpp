@@ -20,6 +20,11 @@ std::uint64_t TuningState::begin_epoch(const std::string& plan_hash) {
   return last_epoch;
 }
 
+const std::string* TuningState::hash_of(std::uint64_t epoch) const {
+  const auto found = epoch_hashes.find(epoch);
+  return found == epoch_hashes.end() ? nullptr : &found->second;
+}
+
 double Trial::overhead_ms() const {
   return changes_ms + std::max(0.0, excess_ms);
 }

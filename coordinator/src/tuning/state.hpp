@@ -285,6 +285,8 @@ struct TuningState {
   [[nodiscard]] std::string compared_word() const { return compares_initial() ? "initial" : "former"; }
   // A new epoch, of this plan. Old ones that no rank can run any more are forgotten.
   std::uint64_t begin_epoch(const std::string& plan_hash);
+  // Of the plan of an epoch; null = of no plan that is known.
+  [[nodiscard]] const std::string* hash_of(std::uint64_t epoch) const;
   // As it runs now: with the world size that nodes which were lost have left.
   [[nodiscard]] Job running_job() const;
   // Ids count from 1.

@@ -6,7 +6,7 @@
 namespace trimtab::coordinator {
 
 Tuning::Tuning(TuningState state)
-    : state_(std::move(state)), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
+    : state_(std::move(state)), running_(state_), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
 
 std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;

@@ -30,6 +30,7 @@
 #include "tuning/hardware/change_point.hpp"
 #include "tuning/hardware/look_history.hpp"
 #include "tuning/outcome.hpp"
+#include "tuning/launch/running_plan.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/search/near_copies.hpp"
 #include "tuning/state.hpp"
@@ -48,6 +49,8 @@ struct Progress {
 class Tuning {
  public:
   explicit Tuning(TuningState state);
+  Tuning(const Tuning&) = delete;
+  Tuning& operator=(const Tuning&) = delete;
 
   // A new job.
   [[nodiscard]] std::vector<Action> begin(Moment now);
@@ -171,8 +174,6 @@ class Tuning {
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
   void crashed(const Reason& reason, const std::string& why);
-  void learn_epoch(std::int32_t rank, std::uint64_t epoch);
-  void learn_common_epoch(std::uint64_t epoch);
   void tick_ranks();
   [[nodiscard]] Nanoseconds patience() const;
   void silent();
@@ -200,9 +201,6 @@ class Tuning {
   void news(std::int32_t rank, const RankRefused&);
   void news(std::int32_t rank, const RankActive&);
   void news(std::int32_t rank, const RankFailed&);
-  [[nodiscard]] bool running(const PlanText& plan) const {
-    return !running_hash_.empty() && running_hash_ == plan.hash;
-  }
 
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
@@ -408,6 +406,7 @@ class Tuning {
 
   // Of this process only.
   Moment now_;
+  RunningPlan running_;
   Outcome out_;
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
@@ -423,7 +422,6 @@ class Tuning {
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
   StepAssembly assembly_;
   Settling since_change_;     // of the steps since ranks began with the plan that they run, in a block or not
-  std::string running_hash_;  // of the plan that ranks run, as far as is known
   std::int32_t rollbacks_ = 0;
   // A change to the trial's candidate whose block is not complete yet.
   struct ToCandidate {
@@ -448,8 +446,6 @@ class Tuning {
   bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
   bool kills_benchmarks_ = false;          // what is being killed is not only ranks
   Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
-  std::map<std::int32_t, std::uint64_t> rank_epochs_;
-  std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
   std::set<std::string> kill_switches_;                   // of the cluster
   std::set<std::string> lost_;
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job

@@ -7,11 +7,11 @@ namespace trimtab::coordinator {
 
 // True when the step's plan is left for what it told.
 bool Tuning::spoils(const JobStep& step) {
-  const auto plan = state_.epoch_hashes.find(step.epoch);
-  const bool is_told = state_.is_restarted() && plan != state_.epoch_hashes.end() && steers_ranks_now();
+  const std::string* const plan = state_.hash_of(step.epoch);
+  const bool is_told = state_.is_restarted() && plan != nullptr && steers_ranks_now();
   if (!is_told || (state_.runs_trial() && !state_.has_trial())) return false;
   LearningWatch& watch = state_.runs_trial() ? trial_learning_ : state_.learning;
-  const bool another = watch.runs(plan->second, step.step);
+  const bool another = watch.runs(*plan, step.step);
   const bool watched = watch.watching();
   const std::string why = watch.judge({step.loss, step.gradient_norm, step.not_finite});
   if (another || watched != watch.watching()) out_.changed = true;

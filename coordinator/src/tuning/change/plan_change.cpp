@@ -71,7 +71,7 @@ void Tuning::news(std::int32_t rank, const RankRefused& refused) {
 }
 
 void Tuning::news(std::int32_t rank, const RankActive& active) {
-  learn_epoch(rank, active.epoch);
+  running_.learn(rank, active.epoch);
   if (change_) {
     const auto outcome = change_->agreement.activate(rank, active.epoch, active.switch_time, active.phases);
     if (outcome == Agreement::Outcome::kAllActive) change_done();
@@ -89,23 +89,23 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   if (change_ && change_->agreement.fail(failed.epoch) == Agreement::Outcome::kFailed) {
     // Some ranks may hold the commit still: take it back before anything else is proposed.
     cancel_change();
-    running_hash_.clear();
+    running_.forget();
     return change_failed(reason, message);
   }
   // The plan was active and failed later, in one of its steps.
-  const auto epoch = state_.epoch_hashes.find(failed.epoch);
-  if (epoch == state_.epoch_hashes.end() || running_hash_ != epoch->second) return;
-  if (state_.has_trial() && epoch->second == state_.trials.back().plan.hash) {
-    running_hash_.clear();
+  const std::string* const plan = state_.hash_of(failed.epoch);
+  if (plan == nullptr || running_.hash() != *plan) return;
+  if (state_.has_trial() && *plan == state_.trials.back().plan.hash) {
+    running_.forget();
     trial_lost_steps_ = true;  // where ranks go on from their last snapshot
     fail_trial(reason, message, !says_nothing(reason));
     roll_back();
-  } else if (epoch->second == state_.incumbent.hash && steers_ranks(state_.phase)) {
+  } else if (*plan == state_.incumbent.hash && steers_ranks(state_.phase)) {
     if (reason.kind() != FailureReason::kKillSwitch) return incumbent_failed(reason, message);
     // The ranks had not heard yet that it was adopted; as the incumbent they take it.
     if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval)
       fail_trial(FailureReason::kKillSwitch, message, false);
-    running_hash_.clear();
+    running_.forget();
     roll_back();
   }
 }
@@ -124,7 +124,7 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
            one.id > state_.trials_before_resize;
   });
   if (failed == state_.trials.rend()) return false;
-  running_hash_.clear();
+  running_.forget();
   if (state_.has_trial()) fail_trial(FailureReason::kIncumbentFailed, message, false);
   failed->state = TrialState::kFailed;
   failed->reason = reason;
@@ -159,7 +159,7 @@ void Tuning::forget_gain_of(std::int32_t trial) {
 void Tuning::change_done() {
   const PlanChange change = std::move(*change_);
   change_.reset();
-  running_hash_ = change.plan.hash;
+  running_.set(change.plan.hash);
   assembly_.clear();
   since_change_ = Settling(state_.job.trials.warmup_steps);
   out_.changed = true;
@@ -214,10 +214,10 @@ void Tuning::roll_back() {
   restart_.reset();
   interleaving_.reset();
   if (state_.wants_no_ranks()) return;  // the next launch is the incumbent's
-  const auto committed = state_.epoch_hashes.find(state_.committed_epoch);
+  const std::string* const committed = state_.hash_of(state_.committed_epoch);
   const bool nothing_pending =
-      !state_.runs_trial() && committed != state_.epoch_hashes.end() && committed->second == state_.incumbent.hash;
-  if (nothing_pending && running(state_.incumbent)) return settled();
+      !state_.runs_trial() && committed != nullptr && *committed == state_.incumbent.hash;
+  if (nothing_pending && running_.is(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;
     return relaunch(FailureReason::kRefused, "the ranks could not be brought back to the incumbent");

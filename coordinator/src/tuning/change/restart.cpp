@@ -86,7 +86,7 @@ void Tuning::restarted() {
     return settled();
   }
   interleaving_ = std::move(restart.interleaving);
-  running_hash_ = restart.plan.hash;
+  running_.set(restart.plan.hash);
   if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
     changed_to_candidate(took_ms, phases);
   }

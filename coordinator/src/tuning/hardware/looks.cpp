@@ -62,7 +62,7 @@ void Tuning::first_look_over() {
 
 void Tuning::tick_looks() {
   if (first_look_since_ && now_.monotonic - *first_look_since_ > state_.job.trials.deadline) first_look_over();
-  const bool trains = state_.phase == Phase::kTraining && is_calm() && running(state_.incumbent);
+  const bool trains = state_.phase == Phase::kTraining && is_calm() && running_.is(state_.incumbent);
   const bool allowed = state_.job.mode != JobMode::kObserve && !state_.stop_asked && !held();
   const Nanoseconds period = state_.job.trials.look_every;
   if (!trains || !allowed || period.count() == 0 || look_since_) return;

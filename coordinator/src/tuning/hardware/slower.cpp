@@ -55,7 +55,7 @@ void Tuning::take_slower(const std::vector<Finding>& slower) {
 // Where a drift of the steps would be acted upon, and no other search is asked for.
 bool Tuning::may_search_around_slower() const {
   const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
-  const bool trains = state_.phase == Phase::kTraining && is_calm() && running(state_.incumbent);
+  const bool trains = state_.phase == Phase::kTraining && is_calm() && running_.is(state_.incumbent);
   const std::uint64_t last = state_.searches;
   const bool searches = last > 0 && (spare_search_ == last || growth_search_ == last || slower_search_ == last);
   return allowed && trains && !searches && !has_open_drift() && !waits_to_retune() &&

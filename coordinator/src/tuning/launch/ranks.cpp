@@ -70,9 +70,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   state_.doing = Doing::kLaunching;
   change_.reset();
   interleaving_.reset();
-  running_hash_.clear();
-  rank_epochs_.clear();
-  ranks_at_epoch_.clear();
+  running_.begin_launch();
   assembly_ = StepAssembly(state_.world_size());
   since_change_ = Settling(state_.job.trials.warmup_steps);
   ended_.clear();
@@ -157,7 +155,7 @@ void Tuning::launch_incumbent() {
 // A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
 // other, say. That is no fault of the plan, and may end by itself.
 bool Tuning::never_began() const {
-  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && rank_epochs_.empty() && !state_.has_grown();
+  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && !running_.is_told() && !state_.has_grown();
 }
 
 void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why) {
@@ -260,39 +258,18 @@ void Tuning::crashed(const Reason& reason, const std::string& why) {
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
     const bool moving = change_ && change_->plan.hash == candidate;
-    const bool blamed = moving || running_hash_ == candidate || running_hash_.empty();
+    const bool blamed = moving || running_.hash() == candidate || running_.hash().empty();
     fail_trial(reason, why, blamed);
     if (blamed) return launch_again(why);
   }
   // In the final comparison it may be the initial plan's; and ranks whose peers' node is away cannot go on.
-  const bool of_another = !running_hash_.empty() && running_hash_ != state_.incumbent.hash;
+  const bool of_another = !running_.hash().empty() && running_.hash() != state_.incumbent.hash;
   if (of_another || !lost_.empty()) return launch_again(why);
   relaunch(reason, why);
 }
 
-void Tuning::learn_epoch(std::int32_t rank, std::uint64_t epoch) {
-  if (epoch == 0 || rank < 0 || rank >= state_.world_size()) return;
-  std::uint64_t& known = rank_epochs_[rank];
-  if (known != 0) --ranks_at_epoch_[known];
-  known = epoch;
-  running_hash_.clear();
-  if (++ranks_at_epoch_[epoch] < state_.world_size()) return;
-  const auto found = state_.epoch_hashes.find(epoch);
-  if (found != state_.epoch_hashes.end()) running_hash_ = found->second;
-}
-
-// Every rank has finished a step of this epoch. Called for each step, so the usual case, nothing new, is cheap.
-void Tuning::learn_common_epoch(std::uint64_t epoch) {
-  const auto found = state_.epoch_hashes.find(epoch);
-  if (found == state_.epoch_hashes.end()) return running_hash_.clear();  // nobody's plan, or several
-  if (running_hash_ == found->second) return;
-  for (std::int32_t rank = 0; rank < state_.world_size(); ++rank) rank_epochs_[rank] = epoch;
-  ranks_at_epoch_ = {{epoch, state_.world_size()}};
-  running_hash_ = found->second;
-}
-
 void Tuning::news(std::int32_t rank, const RankConnected& connected) {
-  learn_epoch(rank, connected.epoch);
+  running_.learn(rank, connected.epoch);
   restart_connected(rank, connected);
 }
 
@@ -302,11 +279,11 @@ void Tuning::news(std::int32_t rank, const RankStep& step) {
 }
 
 void Tuning::news(std::int32_t rank, const RankPasses& passes) {
-  const auto plan = state_.epoch_hashes.find(passes.epoch);
-  if (plan == state_.epoch_hashes.end() || !believable(passes.ms)) return;
-  pass_times_.add(plan->second, rank, state_.world_size(), passes.ms);
+  const std::string* const plan = state_.hash_of(passes.epoch);
+  if (plan == nullptr || !believable(passes.ms)) return;
+  pass_times_.add(*plan, rank, state_.world_size(), passes.ms);
   if (passes.terms && believable(passes.terms->total_ms())) {
-    pass_times_.add_terms(plan->second, rank, state_.world_size(), *passes.terms);
+    pass_times_.add_terms(*plan, rank, state_.world_size(), *passes.terms);
   }
 }
 
@@ -366,7 +343,7 @@ Nanoseconds Tuning::patience() const {
 // For longer than they may. In mode observe nothing is ended that nobody asked to end.
 void Tuning::silent() {
   std::string why = "no sign of life from the ranks for more than " + format_duration(patience());
-  if (state_.doing == Doing::kLaunching && rank_epochs_.empty()) {
+  if (state_.doing == Doing::kLaunching && !running_.is_told()) {
     why += ", and none since their launch: the program must tell its agent of its steps (docs/targets.md)";
   }
   if (state_.job.mode != JobMode::kObserve || state_.stop_asked) return crashed(FailureReason::kHang, why);
@@ -410,7 +387,7 @@ void Tuning::on(const NodeBack& back) {
   const std::vector<std::uint32_t> held = state_.ranks_of(back.node);
   for (const RankThere& there : back.ranks) {
     const bool own = std::any_of(held.begin(), held.end(), [&](auto rank) { return std::cmp_equal(rank, there.rank); });
-    if (own && there.launch == state_.launch) learn_epoch(there.rank, there.epoch);
+    if (own && there.launch == state_.launch) running_.learn(there.rank, there.epoch);
   }
   const std::uint64_t launch = state_.launch;
   check_ranks(back);

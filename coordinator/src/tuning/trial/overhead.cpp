@@ -29,10 +29,10 @@ bool Tuning::account(const JobStep& step) {
 
 // A step outside of the blocks: of another plan while the next one is agreed on, or of the incumbent, just returned to.
 void Tuning::account_between(const JobStep& step) {
-  const auto plan = state_.epoch_hashes.find(step.epoch);
+  const std::string* const plan = state_.hash_of(step.epoch);
   double* const excess = excess_ms();
-  if (state_.runs_trial() || excess == nullptr || plan == state_.epoch_hashes.end() || !believable(step.wall_ms)) return;
-  const bool incumbents = plan->second == state_.incumbent.hash;
+  if (state_.runs_trial() || excess == nullptr || plan == nullptr || !believable(step.wall_ms)) return;
+  const bool incumbents = *plan == state_.incumbent.hash;
   if (incumbents && way_back_steps_ <= 0) return;
   if (incumbents) --way_back_steps_;
   *excess += step.wall_ms - state_.incumbent_measured.mean_ms;
@@ -61,7 +61,7 @@ double Tuning::pace_ms() const {
 
 // What tuning may yet cost, the way back to the incumbent set aside, with a step's time for its warm-up.
 double Tuning::overhead_left_ms() const {
-  const bool is_away = state_.runs_trial() || !running(state_.incumbent);
+  const bool is_away = state_.runs_trial() || !running_.is(state_.incumbent);
   const double back_ms = is_away ? change_cost_ms() + state_.incumbent_measured.mean_ms : 0;
   return state_.allowed_overhead_ms(pace_ms()) - state_.overhead_ms() - back_ms;
 }

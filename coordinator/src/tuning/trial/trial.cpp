@@ -172,7 +172,7 @@ void Tuning::conclude_trial(const Race& race, const Reason& reason) {
   out_.decide((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
           words(trial.ratio) + consequence);
   // The ranks may run it already, and must know that it is no trial's any more.
-  if (adopt && !state_.is_restarted() && running(trial.plan)) out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
+  if (adopt && !state_.is_restarted() && running_.is(trial.plan)) out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
   add_convergence(trial.id);
   roll_back();
 }

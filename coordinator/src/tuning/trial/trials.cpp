@@ -56,8 +56,8 @@ void Tuning::on_step(const JobStep& step) {
   const bool under_way = change_ || state_.wants_no_ranks();
   if (change_ || state_.doing != Doing::kMeasuring) account_between(step);
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
-  const auto epoch = state_.epoch_hashes.find(step.epoch);
-  const bool expected = epoch != state_.epoch_hashes.end() && epoch->second == expected_plan().hash;
+  const std::string* const plan = state_.hash_of(step.epoch);
+  const bool expected = plan != nullptr && *plan == expected_plan().hash;
   if (!expected) {
     if (++unexpected_steps_ >= kUnexpectedSteps) unexpected_plan();
     return;
@@ -66,13 +66,13 @@ void Tuning::on_step(const JobStep& step) {
   if (state_.is_restarted()) go_on_trying();
   const bool is_warm = since_change_.settled();
   if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
-  if (is_warm && epoch->second == state_.incumbent.hash) watch_for_drift(step);
+  if (is_warm && *plan == state_.incumbent.hash) watch_for_drift(step);
   if (state_.doing == Doing::kMeasuring && interleaving_) measure_step(step);
 }
 
 void Tuning::take_step(const JobStep& step) {
   // What a trial's launch trains is thrown away.
-  if (state_.runs_trial()) return learn_common_epoch(step.epoch);
+  if (state_.runs_trial()) return running_.learn_of_all(step.epoch);
   const bool is_new = state_.losses.empty() || step.step > state_.losses.back().step;
   if (is_new && std::ssize(state_.losses) < state_.job.trials.loss_check_steps) {
     state_.losses.push_back({step.step, step.loss, step.samples});
@@ -83,7 +83,7 @@ void Tuning::take_step(const JobStep& step) {
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
-  if (!change_) learn_common_epoch(step.epoch);
+  if (!change_) running_.learn_of_all(step.epoch);
 }
 
 // A change that was cancelled took effect all the same, or somebody else changed the plan.
@@ -210,7 +210,7 @@ void Tuning::continue_interleaving() {
 
 void Tuning::next_block() {
   const PlanText& plan = interleaving_->second_is_next() ? second_plan() : first_plan();
-  if (!running(plan)) return begin_change(plan, ChangePurpose::kBlock);
+  if (!running_.is(plan)) return begin_change(plan, ChangePurpose::kBlock);
   begin_block(!since_change_.settled());
 }
 
@@ -294,9 +294,9 @@ void Tuning::leave_adopted(const Measured& other, const Ratio& ratio) {
 // A step's peak is that of the plan that it ran. Taken as it comes: a plan that ran out of memory may end before all
 // ranks have told of its step.
 void Tuning::take_peak(std::int32_t rank, const RankStep& step) {
-  const auto plan = state_.epoch_hashes.find(step.epoch);
-  if (plan == state_.epoch_hashes.end()) return;
-  auto& peaks = peak_bytes_[plan->second];
+  const std::string* const plan = state_.hash_of(step.epoch);
+  if (plan == nullptr) return;
+  auto& peaks = peak_bytes_[*plan];
   peaks.resize(static_cast<std::size_t>(state_.world_size()));
   peaks[rank] = std::max(peaks[rank], static_cast<double>(step.peak_bytes));
 }
