@@ -117,7 +117,7 @@ json job_json(const JobRun& job) {
   json document = summary_json(job);
   document["fingerprint"] = state.fingerprint;
   document["launch"] = state.launch;
-  document["evaluations"] = state.evaluations;
+  document["evaluations"] = state.search.evaluations;
   document["incumbent"] = {{"hash", state.incumbent.hash},
                            {"plan", carried(state.incumbent.json)},
                            {"predicted_ms", state.incumbent_predicted.mean_ms},

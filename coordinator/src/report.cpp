@@ -249,9 +249,9 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   report["conclusion"] = state.conclusion;
   report["failure"] = state.failure;
   report["recommendation"] = document(state.recommendation_json);
-  report["search"] = {{"evaluations", state.evaluations},
-                      {"searches", state.searches},
-                      {"seconds", state.search_seconds},
+  report["search"] = {{"evaluations", state.search.evaluations},
+                      {"searches", state.search.searches},
+                      {"seconds", state.search.seconds},
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
   report["drifts"] = drifts_json(state);

@@ -462,7 +462,7 @@ TuningState in_first_search(const JobRun& job) {
   state.phase = Phase::kTrials;
   state.doing = Doing::kSearching;
   state.initial = state.incumbent = {"{}", "initial"};
-  state.searches = 1;
+  state.search.searches = 1;
   return state;
 }
 

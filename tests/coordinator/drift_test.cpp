@@ -278,13 +278,13 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   CHECK(asks_for_spare(feed(Tick{})));
   SearchReply nothing;
   nothing.infeasible = "no plan fits";
-  (void)feed(SearchFinished{tuning.state().searches, nothing});
+  (void)feed(SearchFinished{tuning.state().search.searches, nothing});
   CHECK_FALSE(asks_for_spare(feed(Tick{})));
   clock.advance(std::chrono::minutes(11));
   REQUIRE(asks_for_spare(feed(Tick{})));
   SearchReply found;
   found.candidates.push_back({{"small", "small"}, "small", {200, 200, 180, 220, true}, "{}"});
-  (void)feed(SearchFinished{tuning.state().searches, found});
+  (void)feed(SearchFinished{tuning.state().search.searches, found});
   (void)feed(Tick{});
   CHECK(tuning.state().world_size() == 2);
   CHECK(tuning.state().incumbent.hash == "small");

@@ -49,7 +49,7 @@ class ElasticJob {
     SearchReply reply;
     reply.candidates.push_back(
         {{"large", "large"}, "large", {predicted_ms, predicted_ms, predicted_ms, predicted_ms}, "{}"});
-    feed(SearchFinished{state().searches, reply});
+    feed(SearchFinished{state().search.searches, reply});
   }
   // Kills and launches that were asked for are done.
   void carry_out() {
@@ -63,7 +63,7 @@ class ElasticJob {
     }
   }
   void finish_spare() {
-    if (asked_ == SearchFor::kSpare) feed(SearchFinished{state().searches, {}});
+    if (asked_ == SearchFor::kSpare) feed(SearchFinished{state().search.searches, {}});
   }
 
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }

@@ -170,13 +170,13 @@ TEST_CASE("how fast a replaced device is comes from a look before any trial, and
   REQUIRE(looks.size() >= 1);
   CHECK(looks.back().computing);
   CHECK(looks.back().takes == kProbeTakes);
-  const std::uint64_t searches = job.state().searches;
+  const std::uint64_t searches = job.state().search.searches;
   job.feed(SearchFinished{searches, SearchReply{}});
   CHECK(job.state().doing == Doing::kSearching);  // nothing is decided before the look's answer
   job.feed(HardwareProbed{{computation(0, 10), computation(1, 25), training(0, 30), training(1, 50)}, "", "best"});
   CHECK(job.state().slow_devices.at(0) == 0.9);
   CHECK(job.state().slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
-  CHECK(job.state().searches > searches);
+  CHECK(job.state().search.searches > searches);
   CHECK(job.state().unprobed_nodes.empty());
   CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") ==
         1);

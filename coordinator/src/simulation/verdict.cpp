@@ -174,7 +174,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"job_hours", job_ms / 3.6e6},
                              {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
                              {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
-                             {"evaluations", state.evaluations},
+                             {"evaluations", state.search.evaluations},
                              {"best_plan", nlohmann::json::parse(known.plan_json, nullptr, false)}};
   if (model_alone_) {
     document["model_alone"] = {

@@ -21,7 +21,6 @@ void Tuning::check_invariants() const {
 void Tuning::check_plain_values() const {
   TRIMTAB_ASSERT(state_.committed_epoch <= state_.last_epoch, "what is committed has been proposed");
   TRIMTAB_ASSERT(state_.launch_epoch <= state_.committed_epoch, "a launch's first epoch is a committed one");
-  TRIMTAB_ASSERT(std::max({spare_search_, growth_search_, slower_search_}) <= state_.searches, "searches are numbered");
   TRIMTAB_ASSERT(state_.requests.empty() || std::cmp_less_equal(state_.request_next, state_.requests.size()),
                  "the next benchmark is one of those that are asked for");
   const auto ascend = [](const Trial& a, const Trial& b) { return a.id >= b.id; };

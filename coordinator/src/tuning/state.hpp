@@ -18,6 +18,7 @@
 #include "tuning/launch/crash_budget.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/search/planning.hpp"
+#include "tuning/search/search_requests.hpp"
 #include "tuning/trial/comparison.hpp"
 #include "tuning/trial/failure_reason.hpp"
 #include "tuning/trial/racing.hpp"
@@ -225,9 +226,7 @@ struct TuningState {
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
   std::string calibration_json;
   std::string earlier_calibration_json;  // what earlier jobs learnt: where this one's learning begins
-  std::uint64_t searches = 0;
-  std::uint64_t evaluations = 0;
-  double search_seconds = 0;
+  SearchCounts search;
   std::string explanation;
   std::vector<Convergence> convergence;
   std::int32_t comparisons_begun = 0;

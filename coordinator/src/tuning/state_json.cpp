@@ -172,9 +172,9 @@ void each_result(State& s, const Visit& visit) {
   visit("observations", s.observations);
   visit("failed_hashes", s.failed_hashes);
   visit("calibration_json", s.calibration_json);
-  visit("searches", s.searches);
-  visit("evaluations", s.evaluations);
-  visit("search_seconds", s.search_seconds);
+  visit("searches", s.search.searches);
+  visit("evaluations", s.search.evaluations);
+  visit("search_seconds", s.search.seconds);
   visit("explanation", s.explanation);
   visit("convergence", s.convergence);
   visit("comparisons_begun", s.comparisons_begun);

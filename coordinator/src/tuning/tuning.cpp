@@ -6,7 +6,7 @@
 namespace trimtab::coordinator {
 
 Tuning::Tuning(TuningState state)
-    : state_(std::move(state)), running_(state_), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
+    : state_(std::move(state)), running_(state_), searches_(state_.search), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
 
 std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;
@@ -82,14 +82,19 @@ void Tuning::on(const CommandMoved& command) {
 }
 
 void Tuning::on(const SearchFinished& search) {
-  if (search.number != state_.searches) return;  // of an earlier life
-  state_.evaluations += search.reply.evaluations;
-  state_.search_seconds += search.reply.seconds;
-  if (search.number == spare_search_) return take_spare(search.reply);
-  if (search.number == growth_search_) return take_growth(search.reply);
-  if (search.number == slower_search_) return take_slower(search.reply);
-  if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
-  if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
+  const auto purpose = searches_.answered(search);
+  if (!purpose) return;  // of an earlier life
+  switch (*purpose) {
+    case SearchFor::kSpare:
+      return take_spare(search.reply);
+    case SearchFor::kMoreNodes:
+      return take_growth(search.reply);
+    case SearchFor::kSlowerHardware:
+      return take_slower(search.reply);
+    case SearchFor::kJob:
+      if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
+      if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
+  }
 }
 
 void Tuning::on(const FromRank& from) {

@@ -33,6 +33,7 @@
 #include "tuning/launch/running_plan.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/search/near_copies.hpp"
+#include "tuning/search/search_requests.hpp"
 #include "tuning/state.hpp"
 #include "tuning/trial/clock_check.hpp"
 #include "tuning/trial/interleaving.hpp"
@@ -374,11 +375,6 @@ class Tuning {
   void profiled_anew();
   void leave_profiling_anew();
 
-  // spare.cpp
-  [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
-  [[nodiscard]] SearchTask spare_task() const;
-  // By what is predicted; null without candidates.
-  [[nodiscard]] static const Candidate* fastest(const SearchReply& reply);
   void prepare_spare();
   void search_spare(const std::set<std::string>& missing);
   void take_spare(const SearchReply& reply);
@@ -407,6 +403,7 @@ class Tuning {
   // Of this process only.
   Moment now_;
   RunningPlan running_;
+  SearchRequests searches_;
   Outcome out_;
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
@@ -451,10 +448,8 @@ class Tuning {
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
   Nanoseconds lost_at_{0};                             // when the last of them was lost
   Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
-  std::uint64_t spare_search_ = 0;   // its number, while it is going on
   std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
   Nanoseconds no_spare_at_{0};       // when that was
-  std::uint64_t growth_search_ = 0;  // its number, while it is going on
   NodesOffered offer_;               // that it is for
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
@@ -476,7 +471,6 @@ class Tuning {
   std::vector<Finding> slower_;                            // what looks agree has got slower, and nothing was made of
   bool slower_is_new_ = false;                             // no search has had it
   std::int64_t slower_told_step_ = 0;                      // by which steps would have told of it
-  std::uint64_t slower_search_ = 0;                        // its number, while it is going on
 };
 
 }  // namespace trimtab::coordinator

@@ -189,7 +189,7 @@ TEST_CASE("transcript of a node that comes back as other hardware, and is probed
   machine.come_back("n1", "second", false);
   machine.carry_out();
   machine.steps(60, 140);
-  machine.feed(SearchFinished{machine.state().searches, SearchReply{}});
+  machine.feed(SearchFinished{machine.state().search.searches, SearchReply{}});
   const auto probe = [](std::int32_t device, double ms, const std::string& work) {
     return Probe{device, "n" + std::to_string(device), "", "", ms, work};
   };

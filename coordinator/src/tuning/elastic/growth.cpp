@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/search/search_task.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -23,7 +24,8 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 bool Tuning::takes_nodes() const {
   const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
   const bool fewer = state_.world_size() < state_.job.world_size;
-  return state_.job.elastic && is_calm() && allowed && fewer && spare_search_ == 0 && growth_search_ == 0;
+  return state_.job.elastic && is_calm() && allowed && fewer && !searches_.is_asked(SearchFor::kSpare) &&
+         !searches_.is_asked(SearchFor::kMoreNodes);
 }
 
 void Tuning::on(const NodesOffered& offered) {
@@ -40,18 +42,16 @@ void Tuning::on(const NodesOffered& offered) {
   out_.note("ranks", joined + (offered.remark.empty() ? "" : " (" + offered.remark + ")") + ": a plan for " +
                     std::to_string(ranks_on(offered.nodes)) + " devices is searched");
   offer_ = offered;
-  growth_search_ = ++state_.searches;
-  out_.act(SearchPlans{growth_search_, SearchFor::kMoreNodes});
+  searches_.ask(SearchFor::kMoreNodes, out_);
 }
 
 SearchTask Tuning::growth_task() const {
-  SearchTask task = task_on(offer_.cluster_json);
+  SearchTask task = task_on(state_, offer_.cluster_json);
   for (const auto& [device, share] : offer_.slow_devices) task.slow_devices[device] = share;
   return task;
 }
 
 void Tuning::take_growth(const SearchReply& reply) {
-  growth_search_ = 0;
   const Candidate* const best = fastest(reply);
   out_.changed = true;
   if (best == nullptr) {

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "base/numbers.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
+#include "tuning/search/search_task.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -85,39 +86,10 @@ Cluster Tuning::what_is_left(const std::set<std::string>& missing) const {
 
 void Tuning::search_spare(const std::set<std::string>& missing) {
   state_.spare = {{}, {}, to_json(what_is_left(missing))};
-  spare_search_ = ++state_.searches;
-  out_.act(SearchPlans{spare_search_, SearchFor::kSpare});
-}
-
-// What trials have taught of one cluster's costs holds on another; plans that ran there do not fit it.
-SearchTask Tuning::task_on(const std::string& cluster_json) const {
-  SearchTask task = search_task();
-  task.cluster_json = cluster_json;
-  task.calibration_json = state_.calibration_json;
-  task.initial_plan_json.clear();
-  task.incumbent_json.clear();
-  task.observations.clear();
-  task.excluded.clear();
-  task.too_big.clear();
-  return task;
-}
-
-// Its cluster says how fast the devices are.
-SearchTask Tuning::spare_task() const {
-  SearchTask task = task_on(state_.spare.cluster_json);
-  task.slow_devices.clear();
-  return task;
-}
-
-const Candidate* Tuning::fastest(const SearchReply& reply) {
-  const auto best = std::min_element(
-      reply.candidates.begin(), reply.candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  return best == reply.candidates.end() ? nullptr : &*best;
+  searches_.ask(SearchFor::kSpare, out_);
 }
 
 void Tuning::take_spare(const SearchReply& reply) {
-  spare_search_ = 0;
   const Candidate* const best = fastest(reply);
   if (best == nullptr) {
     no_spare_ = state_.spare.cluster_json;
@@ -146,7 +118,7 @@ void Tuning::tick_lost() {
   const Cluster left = what_is_left(lost_);
   const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
   if (ready) return away > deadline ? shrink() : void();
-  if (spare_search_ == 0 && !has_no_spare(left)) search_spare(lost_);
+  if (!searches_.is_asked(SearchFor::kSpare) && !has_no_spare(left)) search_spare(lost_);
 }
 
 void Tuning::wait_for_lost() {

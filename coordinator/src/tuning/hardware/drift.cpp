@@ -107,7 +107,7 @@ void Tuning::train_on() {
   if (drift_is_due()) return explain_drift();
   // What is compared later: as the hardware is now, under this plan.
   if (state_.probed_plan_hash != state_.incumbent.hash) look_at_hardware();
-  if (state_.spare.plan.empty() && spare_search_ == 0) prepare_spare();
+  if (state_.spare.plan.empty() && !searches_.is_asked(SearchFor::kSpare)) prepare_spare();
 }
 
 void Tuning::explain_drift() {

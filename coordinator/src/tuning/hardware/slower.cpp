@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/search/search_task.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -56,22 +57,19 @@ void Tuning::take_slower(const std::vector<Finding>& slower) {
 bool Tuning::may_search_around_slower() const {
   const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
   const bool trains = state_.phase == Phase::kTraining && is_calm() && running_.is(state_.incumbent);
-  const std::uint64_t last = state_.searches;
-  const bool searches = last > 0 && (spare_search_ == last || growth_search_ == last || slower_search_ == last);
-  return allowed && trains && !searches && !has_open_drift() && !waits_to_retune() &&
+  return allowed && trains && !searches_.searches_beside() && !has_open_drift() && !waits_to_retune() &&
          state_.step >= slower_told_step_ && enough_steps_for_trial();
 }
 
 void Tuning::search_around_slower() {
-  if (slower_search_ != 0 && slower_search_ != state_.searches) {  // another one was asked for since: it has no answer
-    slower_search_ = 0;
+  if (searches_.is_lost(SearchFor::kSlowerHardware)) {
+    searches_.give_up(SearchFor::kSlowerHardware);
     slower_is_new_ = true;
   }
   if (slower_.empty() || !slower_is_new_ || !may_search_around_slower()) return;
   slower_is_new_ = false;
-  slower_search_ = ++state_.searches;
   out_.changed = true;
-  out_.act(SearchPlans{slower_search_, SearchFor::kSlowerHardware});
+  searches_.ask(SearchFor::kSlowerHardware, out_);
 }
 
 // As the job would be tuned again: what earlier trials measured is a prior, and what they tried may be tried again.
@@ -84,7 +82,7 @@ SearchTask Tuning::slower_task() const {
   after.state_.observations.clear();
   after.observe(state_.incumbent, state_.incumbent_measured);
   after.state_.begin_trials_anew();
-  return after.search_task();
+  return coordinator::search_task(after.state_);
 }
 
 // The plan whose optimistic bound is best; null where none is worth a trial.
@@ -104,7 +102,6 @@ const Candidate* Tuning::around_slower(const SearchReply& reply) const {
 }
 
 void Tuning::take_slower(const SearchReply& reply) {
-  slower_search_ = 0;
   out_.changed = true;
   if (slower_.empty()) return;
   if (!may_search_around_slower()) {

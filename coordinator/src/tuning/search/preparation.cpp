@@ -1,9 +1,9 @@
 // From the job's arrival to the first search: nodes, model, costs.
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "tuning/search/search_task.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -11,18 +11,6 @@ namespace {
 
 // A batch of costs may arrive a little after the benchmark that measured it has ended.
 constexpr Nanoseconds kCostsGrace = std::chrono::seconds(10);
-constexpr double kLinksShift = 3;     // how much more a link may have changed than the step that it is a part of
-constexpr double kProbedShift = 0.1;  // of a link's or a device's costs, scaled by what a probe says
-
-// How unsure a drift makes of what was learnt before: only of what it may have changed.
-Shift shift_of(const Drift& drift) {
-  if (drift.by_look) return {drift.devices ? kProbedShift : 0, drift.links ? kProbedShift : 0};
-  const double step = std::abs(std::log(drift.after_ms / drift.before_ms));
-  if (drift.links && !drift.devices) return {0, kProbedShift};
-  if (drift.devices && !drift.links) return {std::min(step, kProbedShift), 0};
-  return {step, kLinksShift * step};
-}
-
 }  // namespace
 
 void Tuning::on(const NodesReady& ready) {
@@ -154,16 +142,18 @@ void Tuning::request_search() {
   // Ranks may have told of them after the plan was measured.
   for (MeasuredPlan& seen : state_.observations) take_passes(seen);
   state_.doing = Doing::kSearching;
-  spare_search_ = growth_search_ = slower_search_ = 0;  // their answers come too late
-  ++state_.searches;
   out_.changed = true;
-  out_.act(SearchPlans{state_.searches});
+  searches_.ask(SearchFor::kJob, out_);
+}
+
+SearchTask Tuning::search_task() const {
+  return coordinator::search_task(state_);
 }
 
 SearchTask Tuning::task_for(SearchFor purpose) const {
   switch (purpose) {
     case SearchFor::kSpare:
-      return spare_task();
+      return spare_task(state_);
     case SearchFor::kMoreNodes:
       return growth_task();
     case SearchFor::kSlowerHardware:
@@ -172,34 +162,6 @@ SearchTask Tuning::task_for(SearchFor purpose) const {
       break;
   }
   return search_task();
-}
-
-SearchTask Tuning::search_task() const {
-  SearchTask task;
-  task.model_json = state_.model_json;
-  task.cluster_json = state_.cluster_json;
-  task.knobs = state_.job.knobs;
-  task.target = state_.job.target;
-  task.strategy = state_.job.strategy;
-  task.initial_plan_json = state_.initial.empty() ? state_.job.initial_plan_json : state_.initial.json;
-  task.incumbent_json = state_.incumbent.json;
-  task.observations = state_.observations;
-  task.calibration_json = state_.earlier_calibration_json;
-  task.excluded = state_.failed_hashes;
-  task.excluded.insert(task.excluded.end(), state_.hung_hashes.begin(), state_.hung_hashes.end());
-  if (!state_.drifts.empty()) task.shift = shift_of(state_.drifts.back());
-  task.link_changes = link_changes(state_.first_probes, state_.last_probes);
-  task.slow_devices = state_.slow_devices;
-  task.excluded.insert(task.excluded.end(), state_.forgotten.tried.begin(), state_.forgotten.tried.end());
-  for (const Trial& trial : state_.trials) {
-    if (trial.id <= state_.trials_before_resize) continue;
-    if (state_.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
-    if (trial.reason == FailureReason::kOutOfMemory) task.too_big.push_back({trial.plan.json, trial.peak_bytes});
-  }
-  // Near copies of what was measured take places in the list and are not tried.
-  task.plans = static_cast<std::size_t>(std::max(state_.job.trials.candidates, 1)) + 5 + state_.observations.size();
-  task.seed = state_.searches;
-  return task;
 }
 
 void Tuning::first_search_finished(const SearchReply& reply) {

@@ -321,7 +321,7 @@ void Tuning::take_passes(MeasuredPlan& seen) {
 void Tuning::add_convergence(std::int32_t trial) {
   const double seconds = static_cast<double>(now_.wall.count() - state_.begun_wall_ns) / 1e9;
   state_.convergence.push_back(
-      {seconds, state_.evaluations, trial, state_.incumbent_measured.mean_ms, state_.incumbent_predicted.mean_ms});
+      {seconds, state_.search.evaluations, trial, state_.incumbent_measured.mean_ms, state_.incumbent_predicted.mean_ms});
 }
 
 }  // namespace trimtab::coordinator
