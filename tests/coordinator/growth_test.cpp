@@ -145,8 +145,8 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   CHECK(job.state().resizes.back().outcome == "kept");
   CHECK_FALSE(job.tuning().takes_nodes());
   // From the ranks' end to their first step: a step of 62 ms.
-  CHECK(job.state().growth_ms == Approx(62));
-  CHECK(job.state().overhead_ms() >= job.state().growth_ms);
+  CHECK(job.state().spent.growth_ms == Approx(62));
+  CHECK(job.state().overhead_ms() >= job.state().spent.growth_ms);
 }
 
 TEST_CASE("more nodes on which a step is faster within the noise alone are left", "[growth]") {
@@ -158,7 +158,7 @@ TEST_CASE("more nodes on which a step is faster within the noise alone are left"
   INFO(job.history());
   CHECK(job.says("it is not surely faster with n2") == 1);
   CHECK(job.state().world_size() == 2);
-  CHECK(job.state().growth_ms > 0);
+  CHECK(job.state().spent.growth_ms > 0);
 }
 
 TEST_CASE("a node that joins while a trial awaits approval is told of, and the question stands", "[growth]") {

@@ -6,18 +6,10 @@
 
 namespace trimtab::coordinator {
 
-std::string Tuning::held_by() const {
-  if (state_.frozen) return "frozen";
-  for (const NodeShare& share : state_.nodes) {
-    if (kill_switches_.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
-  }
-  return "";
-}
-
 void Tuning::on(const KillSwitches& thrown) {
-  const std::string before = held_by();
+  const std::string before = view_.held_by();
   kill_switches_ = thrown.nodes;
-  const std::string now = held_by();
+  const std::string now = view_.held_by();
   if (before == now) return;
   if (now.empty()) return release();
   if (before.empty()) return hold(FailureReason::kKillSwitch);
@@ -25,7 +17,7 @@ void Tuning::on(const KillSwitches& thrown) {
 
 // `reason` is a trial's, which says nothing about its plan.
 void Tuning::hold(const Reason& reason) {
-  const std::string why = held_by();
+  const std::string why = view_.held_by();
   out_.changed = true;
   out_.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
   out_.decide("hold the plan", why);
@@ -40,7 +32,7 @@ void Tuning::hold(const Reason& reason) {
 // Of two reasons the last is gone.
 void Tuning::release() {
   out_.changed = true;
-  if (held()) return;
+  if (view_.held()) return;
   out_.note("plan", "plans may change again");
   out_.decide("hold the plan no longer", "neither frozen nor a kill switch thrown");
   if (state_.doing != Doing::kNothing) return;

@@ -26,7 +26,7 @@ void Tuning::finish_trials(const std::string& why, bool searched) {
 // The job keeps the incumbent. It trains on, or ends when its file says so.
 void Tuning::end_tuning() {
   state_.tuned_wall_ns = now_.wall.count();
-  leaves_comparison_ = state_.phase == Phase::kComparing;
+  overhead_.leave_comparison(state_.phase == Phase::kComparing);
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";

@@ -31,13 +31,13 @@ double Trial::overhead_ms() const {
 
 double TuningState::overhead_ms() const {
   double sum =
-      forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms + looks_ms;
+      forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) + spent.growth_ms + looks_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }
 
 double TuningState::job_ms(double pace_ms) const {
-  return trained_ms + static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * pace_ms;
+  return spent.trained_ms + static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * pace_ms;
 }
 
 double TuningState::allowed_overhead_ms(double pace_ms) const {
@@ -69,6 +69,10 @@ bool TuningState::is_outstanding(CommandKind kind) const {
 
 bool TuningState::has_ranks() const {
   return steers_ranks(phase) || phase == Phase::kLaunching || phase == Phase::kStopping || phase == Phase::kUntuned;
+}
+
+bool TuningState::believes(double wall_ms) const {
+  return wall_ms > 0 && wall_ms <= 2 * milliseconds(job.trials.deadline);
 }
 
 bool TuningState::ends() const {

@@ -20,6 +20,7 @@
 #include "tuning/search/planning.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/trial/comparison.hpp"
+#include "tuning/trial/overhead.hpp"
 #include "tuning/trial/failure_reason.hpp"
 #include "tuning/trial/racing.hpp"
 #include "tuning/trial/trial_history.hpp"
@@ -240,16 +241,11 @@ struct TuningState {
   std::int32_t trials_before_tuning = 0;  // ids up to here were made before tuning last began
   Ratio retuned_ratio;
   bool retuned_compared = false;
-  // What the comparisons cost beyond the adopted plan's steps, as a trial's; and launches on more nodes and back.
-  double comparison_changes_ms = 0;
-  double comparison_excess_ms = 0;
-  double growth_ms = 0;
+  Spending spent;
   double looks_ms = 0;           // what steps took longer while the hardware was looked at in training
   double dearest_look_ms = 0;    // the most of these that one look took
-  double dearest_change_ms = 0;  // the most that a trial's change of plan has cost, the warm-up after it included
 
   std::int64_t step = 0;
-  double trained_ms = 0;  // what the job's steps up to now have really taken
   double loss = 0;
   double step_ms = 0;
   std::vector<LossAt> losses;          // of the job's first steps
@@ -268,6 +264,8 @@ struct TuningState {
   // The current launch is one that tries a plan.
   [[nodiscard]] bool runs_trial() const { return launch_variant == kTrialVariant; }
   [[nodiscard]] bool has_ranks() const;
+  // No step takes longer than ranks may be silent before they count as hung.
+  [[nodiscard]] bool believes(double wall_ms) const;
   // Those there are, if any, are being ended.
   [[nodiscard]] bool wants_no_ranks() const { return doing == Doing::kKilling || doing == Doing::kHalted; }
   // Nothing follows the end of the ranks: it is not waited for on nodes that are away.

@@ -222,13 +222,13 @@ void each_later_field(State& s, const Visit& visit) {
   visit("trials_before_resize", s.trials_before_resize);
   visit("crashes", s.crashes);
   visit("forgotten", s.forgotten);
-  visit("comparison_changes_ms", s.comparison_changes_ms);
-  visit("comparison_excess_ms", s.comparison_excess_ms);
-  visit("growth_ms", s.growth_ms);
+  visit("comparison_changes_ms", s.spent.comparison_changes_ms);
+  visit("comparison_excess_ms", s.spent.comparison_excess_ms);
+  visit("growth_ms", s.spent.growth_ms);
   visit("looks_ms", s.looks_ms);
   visit("dearest_look_ms", s.dearest_look_ms);
-  visit("dearest_change_ms", s.dearest_change_ms);
-  visit("trained_ms", s.trained_ms);
+  visit("dearest_change_ms", s.spent.dearest_change_ms);
+  visit("trained_ms", s.spent.trained_ms);
   visit("other_hardware", s.other_hardware);
   visit("unprofiled", s.unprofiled);
   visit("hung_hashes", s.hung_hashes);
@@ -277,7 +277,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
       if (document.contains(name)) document.at(name).get_to(field);
     });
     if (!document.contains("trained_ms")) {
-      state.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
+      state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }
     return state;
   } catch (const std::exception& cause) {

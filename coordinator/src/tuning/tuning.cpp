@@ -6,7 +6,7 @@
 namespace trimtab::coordinator {
 
 Tuning::Tuning(TuningState state)
-    : state_(std::move(state)), running_(state_), searches_(state_.search), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
+    : state_(std::move(state)), assembly_(state_.world_size()), since_change_(state_.job.trials.warmup_steps) {}
 
 std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;
@@ -108,7 +108,7 @@ void Tuning::on(const FromRank& from) {
 void Tuning::on(Order order) {
   switch (order) {
     case Order::kApprove:
-      if (state_.doing == Doing::kAwaitingApproval && !held() && lost_.empty()) start_trial();
+      if (state_.doing == Doing::kAwaitingApproval && !view_.held() && lost_.empty()) start_trial();
       return;
     case Order::kFreeze:
       if (state_.frozen) return;

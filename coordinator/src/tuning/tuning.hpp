@@ -35,8 +35,10 @@
 #include "tuning/search/near_copies.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/state.hpp"
+#include "tuning/view.hpp"
 #include "tuning/trial/clock_check.hpp"
 #include "tuning/trial/interleaving.hpp"
+#include "tuning/trial/overhead.hpp"
 #include "tuning/trial/pass_times.hpp"
 
 namespace trimtab::coordinator {
@@ -82,7 +84,7 @@ class Tuning {
   [[nodiscard]] std::vector<Decision> take_decisions();
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
-  [[nodiscard]] std::string held_by() const;
+  [[nodiscard]] std::string held_by() const { return view_.held_by(); }
   // What the machine is about, in a few words.
   [[nodiscard]] std::string purpose() const;
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return kill_switches_; }
@@ -118,7 +120,6 @@ class Tuning {
   void on(Order);
   void hold(const Reason& reason);
   void release();
-  [[nodiscard]] bool held() const { return !held_by().empty(); }
   void enter(Phase phase);
   [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
 
@@ -211,7 +212,6 @@ class Tuning {
   void take_brought_back(const NodeBack& back);
   void kill_brought_back(const std::string& node);
   void trial_launch_failed(const Reason& reason, const std::string& why);
-  [[nodiscard]] bool enough_walltime_for(std::int32_t pairs) const;
 
   // learning.cpp
   [[nodiscard]] bool spoils(const JobStep& step);
@@ -229,7 +229,6 @@ class Tuning {
   void begin_block(bool changed);
   void measured_initial();
   void measure_step(const JobStep& step);
-  [[nodiscard]] bool believable(double wall_ms) const;
   void leave_out(const JobStep& step);
   void unbelievable(const Reason& reason, const std::string& message);
   void tick_measuring();
@@ -252,7 +251,6 @@ class Tuning {
   void withdraw_question(const std::string& why);
   void go_on_trying();
   void begin_comparison();
-  [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
   void give_up_comparison();
   void observe(const PlanText& plan, const Measured& measured);
@@ -263,40 +261,17 @@ class Tuning {
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
 
-  // overhead.cpp
-  [[nodiscard]] bool account(const JobStep& step);
-  void account_between(const JobStep& step);
-  void account_training(const JobStep& step);
-  void account_change(double ms);
-  void account_lost_steps(std::int64_t first);
   void tell_where_it_goes_on(std::int64_t first);
   [[nodiscard]] bool end_without_lost();
   void leave_adopted(const Measured& other, const Ratio& ratio);
-  void account_idle_time();
-  [[nodiscard]] double* excess_ms();
-  void learn_change(double ms);
-  [[nodiscard]] double change_cost_ms() const;
-  [[nodiscard]] double pace_ms() const;
-  [[nodiscard]] double overhead_left_ms() const;
-  [[nodiscard]] bool enough_overhead_for_pair() const;
-  [[nodiscard]] double least_trial_ms(const Candidate& candidate) const;
   void stop_for_overhead();
 
   // choice.cpp
   void decide(const SearchReply& reply);
+  void pass_over(const PassedOver& copy);
   void take_search(const SearchReply& reply);
-  [[nodiscard]] const Candidate* choose(const SearchReply& reply);
-  [[nodiscard]] std::vector<KnownPlan> known_plans(const SearchReply& reply) const;
-  [[nodiscard]] bool is_settled(const std::string& hash) const;
-  [[nodiscard]] double worthwhile_ms() const;
-  [[nodiscard]] double optimistic_ms(const Candidate& candidate) const;
-  [[nodiscard]] std::string overhead_spent(const Candidate& candidate) const;
-  void pass_over(const Candidate& candidate, const KnownPlan& copied);
   void recommend(const Candidate* best);
-  [[nodiscard]] bool enough_steps_for_trial() const;
 
-  // drift.cpp
-  [[nodiscard]] bool is_calm() const;
   void watch_for_drift(const JobStep& step);
   void notice_drift(const StepChange& change, std::int64_t step);
   void add_drift(const Drift& drift);
@@ -324,7 +299,6 @@ class Tuning {
   void searched(const SearchReply& reply);
   void first_look_over();
   void tick_looks();
-  [[nodiscard]] bool enough_overhead_for_look() const;
   void account_look(const JobStep& step);
   void end_look();
   void on(const HardwareProbed& probed);
@@ -344,7 +318,6 @@ class Tuning {
   void search_around_slower();
   [[nodiscard]] bool may_search_around_slower() const;
   [[nodiscard]] SearchTask slower_task() const;
-  [[nodiscard]] const Candidate* around_slower(const SearchReply& reply) const;
   void take_slower(const SearchReply& reply);
   void leave_slower(const std::string& why);
   void take_device_shares(const std::vector<Finding>& findings);
@@ -402,8 +375,12 @@ class Tuning {
 
   // Of this process only.
   Moment now_;
-  RunningPlan running_;
-  SearchRequests searches_;
+  std::set<std::string> lost_;
+  std::set<std::string> kill_switches_;  // of the cluster
+  RunningPlan running_{state_};
+  SearchRequests searches_{state_.search};
+  const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
+  Overhead overhead_{state_.spent, state_.trials, view_};
   Outcome out_;
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
@@ -429,22 +406,14 @@ class Tuning {
   std::optional<ToCandidate> to_candidate_;
   std::int32_t unexpected_steps_ = 0;
   std::int32_t left_out_ = 0;        // steps of the running block that cannot be
-  std::int32_t way_back_steps_ = 0;  // of the warm-up after the way back from a trial, still to come
-  double last_change_ms_ = 0;        // what the last change of plan has cost
   std::optional<ChangePoint> change_point_;
   struct Blamed {
     std::string plan_hash;
     Nanoseconds at;
   };
   std::optional<Blamed> blamed_;           // the last one, for what a lost node may have done
-  std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
-  bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
-  bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
-  bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
   bool kills_benchmarks_ = false;          // what is being killed is not only ranks
   Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
-  std::set<std::string> kill_switches_;                   // of the cluster
-  std::set<std::string> lost_;
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
   Nanoseconds lost_at_{0};                             // when the last of them was lost
   Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it

@@ -35,7 +35,7 @@ bool Tuning::leave_spoilt(const std::string& why) {
     return false;
   }
   state_.spoilt_step = since;
-  trial_lost_steps_ = true;
+  overhead_.blame_trial(true);
   roll_back();
   return true;
 }

@@ -97,7 +97,7 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
   if (plan == nullptr || running_.hash() != *plan) return;
   if (state_.has_trial() && *plan == state_.trials.back().plan.hash) {
     running_.forget();
-    trial_lost_steps_ = true;  // where ranks go on from their last snapshot
+    overhead_.blame_trial(true);  // where ranks go on from their last snapshot
     fail_trial(reason, message, !says_nothing(reason));
     roll_back();
   } else if (*plan == state_.incumbent.hash && steers_ranks(state_.phase)) {
@@ -169,11 +169,11 @@ void Tuning::change_done() {
     if (phases.known()) phases.wait_ms = std::max(0.0, switch_ms - phases.sum_ms());
     changed_to_candidate(switch_ms, phases);
   }
-  account_change(milliseconds(change.agreement.switch_time()));
-  if (state_.phase == Phase::kTrials) learn_change(milliseconds(change.agreement.switch_time()));
+  overhead_.add_change(milliseconds(change.agreement.switch_time()));
+  if (state_.phase == Phase::kTrials) overhead_.learn_change(milliseconds(change.agreement.switch_time()));
   if (change.purpose == ChangePurpose::kRollback) {
     rollbacks_ = 0;
-    way_back_steps_ = state_.job.trials.warmup_steps;
+    overhead_.come_back(state_.job.trials.warmup_steps);
     out_.note("plan", "every rank runs the incumbent");
     return settled();
   }
@@ -229,7 +229,7 @@ void Tuning::roll_back() {
 void Tuning::settled() {
   if (!state_.other_hardware.empty() && steers_ranks(state_.phase)) return measure_anew();
   state_.doing = Doing::kNothing;
-  leaves_comparison_ = leaves_comparison_ && state_.phase != Phase::kTraining;
+  if (state_.phase == Phase::kTraining) overhead_.leave_comparison(false);
   out_.changed = true;
   switch (state_.phase) {
     case Phase::kMeasuring:

@@ -30,7 +30,7 @@ void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
   if (of_block) restart.interleaving = std::move(interleaving_);
   kill_ranks(AfterKill::kRestart);
   restart_ = std::move(restart);
-  if (!idle_since_) idle_since_ = now_.monotonic;
+  overhead_.stand_still();
 }
 
 void Tuning::launch_restart() {
@@ -90,7 +90,7 @@ void Tuning::restarted() {
   if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
     changed_to_candidate(took_ms, phases);
   }
-  if (state_.has_trial()) learn_change(took_ms);
+  if (state_.has_trial()) overhead_.learn_change(took_ms);
   begin_block(true);
   out_.changed = true;
 }
@@ -103,20 +103,6 @@ void Tuning::trial_launch_failed(const Reason& reason, const std::string& why) {
   if (state_.has_trial()) fail_trial(reason, why, blamed);
   if (state_.phase == Phase::kComparing) out_.note("warning", "the final comparison failed: " + why);
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
-}
-
-// What so many pairs of blocks take of the walltime: a launch for each block, too, and for the job that goes on.
-bool Tuning::enough_walltime_for(std::int32_t pairs) const {
-  if (state_.job.walltime.count() == 0) return true;
-  const TrialSettings& settings = state_.job.trials;
-  double launch_ms = 0;
-  for (const Trial& trial : state_.trials) launch_ms = std::max(launch_ms, trial.switch_ms);
-  if (launch_ms <= 0) launch_ms = milliseconds(settings.deadline);
-  const double blocks = 2.0 * pairs;
-  const double block_ms = (settings.warmup_steps + settings.measure_steps) * state_.incumbent_measured.mean_ms;
-  const double needed_ms = blocks * block_ms + (blocks + 1) * launch_ms;
-  const double used_ms = milliseconds(now_.wall) - static_cast<double>(state_.begun_wall_ns) / 1e6;
-  return milliseconds(state_.job.walltime) - used_ms > needed_ms;
 }
 
 // It saves its checkpoint as it does whenever it is asked to end.

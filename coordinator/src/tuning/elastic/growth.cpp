@@ -22,9 +22,9 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 }  // namespace
 
 bool Tuning::takes_nodes() const {
-  const bool allowed = !held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
+  const bool allowed = !view_.held() && !state_.stop_asked && state_.job.mode != JobMode::kObserve;
   const bool fewer = state_.world_size() < state_.job.world_size;
-  return state_.job.elastic && is_calm() && allowed && fewer && !searches_.is_asked(SearchFor::kSpare) &&
+  return state_.job.elastic && view_.is_calm() && allowed && fewer && !searches_.is_asked(SearchFor::kSpare) &&
          !searches_.is_asked(SearchFor::kMoreNodes);
 }
 
@@ -88,8 +88,7 @@ void Tuning::grow(const Candidate& best) {
   state_.resizes.push_back({state_.step, "", state_.ranks, best.plan.hash, offer_.joined});
   state_.resizes.back().trials_before = state_.trials_begun();
   begin_anew(best.plan, best.predicted);
-  grows_ = true;
-  if (!idle_since_) idle_since_ = now_.monotonic;
+  overhead_.begin_growth();
   kill_ranks(AfterKill::kRelaunch);
 }
 
@@ -114,8 +113,8 @@ bool Tuning::settle_growth() {
   const std::string beside = format_ms(now.mean_ms) + " a step beside " + format_ms(before.mean_ms) + " without, " +
                              format_fixed(gain.ratio, 2) + "x as fast (95 %: " + format_fixed(gain.low, 2) + " to " +
                              format_fixed(gain.high, 2) + ")";
-  if (gain.low <= 1 && !held()) {
-    state_.growth_ms += std::max(0.0, now.mean_ms - before.mean_ms) * now.steps;
+  if (gain.low <= 1 && !view_.held()) {
+    overhead_.add_growth(std::max(0.0, now.mean_ms - before.mean_ms) * now.steps);
     go_back("it is not surely faster with " + state_.resizes.back().joined + ": " + beside);
     return false;
   }
@@ -155,8 +154,7 @@ void Tuning::go_back(const std::string& why) {
   state_.ranks = before.ranks;
   state_.slow_devices = before.slow_devices;
   begin_anew(before.plan, before.predicted);
-  grows_ = true;
-  if (!idle_since_) idle_since_ = now_.monotonic;
+  overhead_.begin_growth();
   state_.doing = Doing::kKilling;
   if (kills.empty()) ranks_killed();
 }

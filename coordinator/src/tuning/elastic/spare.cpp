@@ -108,7 +108,7 @@ void Tuning::take_spare(const SearchReply& reply) {
 // elastic job then goes on without them, unless nothing of it may be ended that nobody asked to end.
 void Tuning::tick_lost() {
   const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  if (!state_.job.elastic || !steered || held()) return;
+  if (!state_.job.elastic || !steered || view_.held()) return;
   if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
   if (lost_.size() >= state_.nodes.size()) return;
   const Nanoseconds away = now_.monotonic - lost_at_;
@@ -154,8 +154,7 @@ void Tuning::shrink() {
   for (NodeShare& share : state_.nodes) share.first_rank = std::exchange(state_.ranks, state_.ranks + share.ranks);
   state_.cluster_json = to_json(left);
   state_.before = {};
-  idle_since_.reset();  // no trial has cost that time
-  grows_ = leaves_comparison_ = false;
+  overhead_.begin_anew();
   const Spare spare = state_.spare;
   begin_anew(spare.plan, spare.predicted);
   kill_ranks(AfterKill::kRelaunch);

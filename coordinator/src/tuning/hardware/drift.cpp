@@ -7,6 +7,7 @@
 
 #include "base/numbers.hpp"
 #include "tuning/trial/gains.hpp"
+#include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -41,19 +42,12 @@ Measured scaled(const Measured& measured, double ratio) {
 
 }  // namespace
 
-// Nothing is under way: the job trains on, or trains while somebody is asked whether to try a plan.
-bool Tuning::is_calm() const {
-  const bool trains_on = state_.phase == Phase::kTraining && state_.doing == Doing::kNothing;
-  const bool asks = state_.phase == Phase::kTrials && state_.doing == Doing::kAwaitingApproval;
-  return lost_.empty() && (trains_on || asks);
-}
-
 // A warm step of the incumbent, in a block of its own or outside of all: from the first one measured to the job's last
 // they are one series, in which an adopted plan's steps count as the trial has measured them beside those of the plan
 // before it.
 void Tuning::watch_for_drift(const JobStep& step) {
-  if (state_.doing == Doing::kProbing || !believable(step.wall_ms)) return;
-  if (state_.phase == Phase::kTraining && is_calm() && drift_is_due()) return explain_drift();
+  if (state_.doing == Doing::kProbing || !state_.believes(step.wall_ms)) return;
+  if (state_.phase == Phase::kTraining && view_.is_calm() && drift_is_due()) return explain_drift();
   if (!change_point_) change_point_.emplace();
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (!change) return;
@@ -68,7 +62,7 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
   drift.noticed_step = step;
   drift.before_ms = change.before_ms;
   drift.after_ms = change.after_ms;
-  if (!is_calm()) drift.during = purpose();
+  if (!view_.is_calm()) drift.during = purpose();
   add_drift(drift);
   out_.note("drift", "since step " + std::to_string(drift.since_step) + " a step of the incumbent takes " +
                     format_ms(drift.after_ms) + " beside " + format_ms(drift.before_ms) +
@@ -78,7 +72,7 @@ void Tuning::notice_drift(const StepChange& change, std::int64_t step) {
   if (state_.doing == Doing::kAwaitingApproval) withdraw_question("the incumbent's step time has changed");
   if (waits_to_retune()) return note_wait();
   const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;
-  if (is_calm() || searches) return explain_drift();
+  if (view_.is_calm() || searches) return explain_drift();
   if (!interleaving_) return;
   out_.note("drift", "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
 }
@@ -93,7 +87,7 @@ void Tuning::add_drift(const Drift& drift) {
 
 // One was noticed, and it is time to do something about it.
 bool Tuning::drift_is_due() const {
-  const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
+  const bool allowed = !view_.held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
   return allowed && has_open_drift() && !waits_to_retune();
 }
 
@@ -111,7 +105,7 @@ void Tuning::train_on() {
 }
 
 void Tuning::explain_drift() {
-  if (held() || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
+  if (view_.held() || state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
   state_.doing = Doing::kProbing;
   probing_since_ = now_.monotonic;
   look_since_.reset();
@@ -233,7 +227,7 @@ void Tuning::retune() {
   drift.handled = true;
   state_.doing = Doing::kNothing;
   out_.changed = true;
-  if (!enough_steps_for_trial()) {
+  if (!enough_steps_for_trial(state_)) {
     if (state_.phase == Phase::kTrials) return finish_trials("the machine has changed, and too few steps are left");
     out_.note("drift", "too few steps are left to tune again");
     if (state_.job.trials.stop_after) end_tuning();

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kLooksShare = 0.25;  // of what tuning may cost
 constexpr int kLooksAtOnce = 2;       // one after the other, to be sure of what the last one found
 constexpr double kAsFast = 0.95;      // of a device's speed
 
@@ -62,24 +62,17 @@ void Tuning::first_look_over() {
 
 void Tuning::tick_looks() {
   if (first_look_since_ && now_.monotonic - *first_look_since_ > state_.job.trials.deadline) first_look_over();
-  const bool trains = state_.phase == Phase::kTraining && is_calm() && running_.is(state_.incumbent);
-  const bool allowed = state_.job.mode != JobMode::kObserve && !state_.stop_asked && !held();
+  const bool trains = state_.phase == Phase::kTraining && view_.is_calm() && running_.is(state_.incumbent);
+  const bool allowed = state_.job.mode != JobMode::kObserve && !state_.stop_asked && !view_.held();
   const Nanoseconds period = state_.job.trials.look_every;
   if (!trains || !allowed || period.count() == 0 || look_since_) return;
   const bool due = looks_again_ > 0 || now_.monotonic - looked_at_ >= period;
-  if (due && enough_overhead_for_look()) look_at_hardware();
-}
-
-// Looks must leave something to trials.
-bool Tuning::enough_overhead_for_look() const {
-  const double allowed = state_.allowed_overhead_ms();
-  return allowed > 0 && state_.looks_ms + state_.dearest_look_ms <= kLooksShare * allowed &&
-         state_.overhead_ms() + state_.dearest_look_ms <= allowed;
+  if (due && enough_overhead_for_look(state_)) look_at_hardware();
 }
 
 void Tuning::account_look(const JobStep& step) {
   const double usual_ms = state_.incumbent_measured.mean_ms;
-  if (look_since_ && is_calm() && believable(step.wall_ms) && usual_ms > 0) look_ms_ += step.wall_ms - usual_ms;
+  if (look_since_ && view_.is_calm() && state_.believes(step.wall_ms) && usual_ms > 0) look_ms_ += step.wall_ms - usual_ms;
 }
 
 void Tuning::end_look() {
@@ -149,7 +142,7 @@ bool Tuning::is_recovery(const Finding& one) const {
 }
 
 void Tuning::looked() {
-  if (!is_calm() || state_.phase != Phase::kTraining) return;
+  if (!view_.is_calm() || state_.phase != Phase::kTraining) return;
   const std::vector<Finding> changes = history_.take_changes(state_.last_probes);
   looks_again_ = history_.may_be_faster() && looks_again_ < kLooksAtOnce ? looks_again_ + 1 : 0;
   forget_slower(changes);

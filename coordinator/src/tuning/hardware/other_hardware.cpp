@@ -9,6 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -83,7 +84,7 @@ void Tuning::compare_hardware(const NodeBack& back) {
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
   if (state_.profiles_anew()) return leave_profiling_anew();
   if (state_.wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
-  if (suffice && (!profiles_first() || held() || state_.job.mode != JobMode::kAuto)) return;
+  if (suffice && (!profiles_first() || view_.held() || state_.job.mode != JobMode::kAuto)) return;
   if (suffice) return kill_ranks(AfterKill::kRelaunch);
   state_.failure =
       change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
@@ -188,7 +189,7 @@ bool Tuning::price_other_hardware(const std::vector<Probe>& probes) {
 // Before the next launch. Ranks that live are ended for it in mode auto alone.
 bool Tuning::profiles_first() const {
   return state_.unprofiled && state_.tune && lost_.empty() && state_.job.mode != JobMode::kObserve &&
-         steers_ranks(state_.phase) && enough_steps_for_trial();
+         steers_ranks(state_.phase) && enough_steps_for_trial(state_);
 }
 
 void Tuning::profile_anew() {

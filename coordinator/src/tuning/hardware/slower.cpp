@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/search/choice.hpp"
 #include "tuning/search/search_task.hpp"
+#include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -42,7 +44,7 @@ void Tuning::take_slower(const std::vector<Finding>& slower) {
     slower_told_step_ = state_.step + kStepsToTell;
   }
   std::string when;
-  if (slower_.size() == known || state_.job.mode == JobMode::kObserve || held()) {
+  if (slower_.size() == known || state_.job.mode == JobMode::kObserve || view_.held()) {
     when = "nothing is done unless steps take longer";
   } else {
     const std::int64_t due = state_.retuned_step + state_.retune_wait;
@@ -55,10 +57,10 @@ void Tuning::take_slower(const std::vector<Finding>& slower) {
 
 // Where a drift of the steps would be acted upon, and no other search is asked for.
 bool Tuning::may_search_around_slower() const {
-  const bool allowed = !held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
-  const bool trains = state_.phase == Phase::kTraining && is_calm() && running_.is(state_.incumbent);
+  const bool allowed = !view_.held() && state_.job.mode != JobMode::kObserve && !state_.stop_asked;
+  const bool trains = state_.phase == Phase::kTraining && view_.is_calm() && running_.is(state_.incumbent);
   return allowed && trains && !searches_.searches_beside() && !has_open_drift() && !waits_to_retune() &&
-         state_.step >= slower_told_step_ && enough_steps_for_trial();
+         state_.step >= slower_told_step_ && enough_steps_for_trial(state_);
 }
 
 void Tuning::search_around_slower() {
@@ -85,22 +87,6 @@ SearchTask Tuning::slower_task() const {
   return coordinator::search_task(after.state_);
 }
 
-// The plan whose optimistic bound is best; null where none is worth a trial.
-const Candidate* Tuning::around_slower(const SearchReply& reply) const {
-  std::vector<KnownPlan> known;
-  const double error = state_.incumbent_measured.sigma_ms() / std::max(state_.incumbent_measured.mean_ms, 1e-9);
-  for (const Observed& one : reply.observed)
-    known.push_back({"the incumbent", one.layout, one.predicted.mean_ms, error});
-  const Candidate* best = nullptr;
-  for (const Candidate& one : reply.candidates) {
-    const bool failed = std::ranges::find(state_.failed_hashes, one.plan.hash) != state_.failed_hashes.end();
-    const bool runs = one.plan.hash == state_.incumbent.hash;
-    if (failed || runs || near_copy_of(one, known) != nullptr) continue;
-    if (best == nullptr || optimistic_ms(one) < optimistic_ms(*best)) best = &one;
-  }
-  return best != nullptr && optimistic_ms(*best) < worthwhile_ms() ? best : nullptr;
-}
-
 void Tuning::take_slower(const SearchReply& reply) {
   out_.changed = true;
   if (slower_.empty()) return;
@@ -109,16 +95,16 @@ void Tuning::take_slower(const SearchReply& reply) {
     return;
   }
   if (!reply.error.empty()) return leave_slower("the search failed: " + reply.error);
-  const Candidate* const best = around_slower(reply);
+  const Candidate* const best = beside_incumbent(state_, reply);
   if (best == nullptr) {
     return leave_slower("no other plan may beat the incumbent by " +
                         format_number(state_.job.trials.minimum_gain * 100) + " %");
   }
-  if (const std::string spent = overhead_spent(*best); !spent.empty()) return leave_slower(spent);
+  if (const std::string spent = overhead_spent(state_, *best); !spent.empty()) return leave_slower(spent);
   const Drift drift = drift_by_look(slower_);
   add_drift(drift);
   out_.note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
-                    ": another plan may take " + format_ms(optimistic_ms(*best)) + " a step beside " +
+                    ": another plan may take " + format_ms(optimistic_ms(state_, *best)) + " a step beside " +
                     format_ms(state_.incumbent_measured.mean_ms));
   const std::vector<Finding> slower = std::exchange(slower_, {});
   history_.begin_anew();

@@ -219,8 +219,7 @@ void Tuning::recovered() {
   // All ranks have told of a step: the launches are done, also where an agent could not say so yet.
   std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kLaunch; });
   std::erase_if(state_.crashes, is_of_no_plan);
-  account_idle_time();
-  grows_ = false;
+  overhead_.run_again();
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   out_.note("ranks", "launch " + std::to_string(state_.launch) + " runs");
   if (!state_.runs_trial()) left_spoilt();
@@ -252,8 +251,8 @@ void Tuning::crashed(const Reason& reason, const std::string& why) {
     return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
   }
   if (!state_.has_ranks()) return;
-  trial_lost_steps_ = state_.is_about_trial();
-  if (trial_lost_steps_ && !idle_since_) idle_since_ = now_.monotonic;
+  overhead_.blame_trial(state_.is_about_trial());
+  if (state_.is_about_trial()) overhead_.stand_still();
   if (state_.runs_trial()) return trial_launch_failed(reason, why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     const std::string& candidate = state_.trials.back().plan.hash;
@@ -280,9 +279,9 @@ void Tuning::news(std::int32_t rank, const RankStep& step) {
 
 void Tuning::news(std::int32_t rank, const RankPasses& passes) {
   const std::string* const plan = state_.hash_of(passes.epoch);
-  if (plan == nullptr || !believable(passes.ms)) return;
+  if (plan == nullptr || !state_.believes(passes.ms)) return;
   pass_times_.add(*plan, rank, state_.world_size(), passes.ms);
-  if (passes.terms && believable(passes.terms->total_ms())) {
+  if (passes.terms && state_.believes(passes.terms->total_ms())) {
     pass_times_.add_terms(*plan, rank, state_.world_size(), *passes.terms);
   }
 }
@@ -395,7 +394,7 @@ void Tuning::on(const NodeBack& back) {
   if (state_.phase == Phase::kStopping) return out_.act(StopRanks{state_.step + 2});
   if (!was_lost) {
     resend_change();
-    if (!state_.other_hardware.empty() && is_calm()) settled();
+    if (!state_.other_hardware.empty() && view_.is_calm()) settled();
     return;
   }
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;

@@ -89,7 +89,7 @@ void Tuning::interrupted(const RankSubmission& submission) {
   if (trained) return all_ranks_ended();
   if (state_.phase == Phase::kUntuned || state_.phase == Phase::kStopping) return crashed(reason, submission.message);
   // What the job itself waits in a queue is no trial's cost.
-  if (state_.is_about_trial() && !idle_since_) idle_since_ = now_.monotonic;
+  if (state_.is_about_trial()) overhead_.stand_still();
   if (state_.runs_trial()) return trial_launch_failed(reason, submission.message);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial(reason, submission.message, false);
   out_.note("warning", submission.message + "; the job is submitted again");

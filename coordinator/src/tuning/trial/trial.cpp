@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/trial/budget.hpp"
 #include "tuning/trial/comparison.hpp"
 #include "tuning/tuning.hpp"
 
@@ -36,7 +37,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   out_.changed = true;
   out_.note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
                     " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
-  if (held()) {
+  if (view_.held()) {
     state_.trials.pop_back();
     state_.doing = Doing::kNothing;
     return;
@@ -52,7 +53,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
 
 void Tuning::go_on_trying() {
   const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
-  if (!is_free || held() || !lost_.empty()) return;  // when every node is back, settled() goes on
+  if (!is_free || view_.held() || !lost_.empty()) return;  // when every node is back, settled() goes on
   if (drift_is_due()) return explain_drift();
   if (watches_learning()) return;
   take_first_look();
@@ -68,7 +69,7 @@ void Tuning::start_trial() {
   clock_check_ = {};
   trial_learning_ = state_.learning;
   trial_learning_.stop();
-  trial_lost_steps_ = false;
+  overhead_.blame_trial(false);
   to_candidate_.reset();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = state_.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
@@ -127,8 +128,8 @@ void Tuning::judge_race() {
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainTooSmall : FailureReason::kSlower);
   if (race.state != RaceState::kOpen)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainNotSure : FailureReason::kSlower);
-  if (!enough_overhead_for_pair()) return conclude_trial(race, FailureReason::kOverhead);
-  if (!enough_steps_for_trial() || !enough_walltime_for(1)) return conclude_trial(race, FailureReason::kGainNotSure);
+  if (!enough_overhead_for_pair(state_, *interleaving_)) return conclude_trial(race, FailureReason::kOverhead);
+  if (!enough_steps_for_trial(state_) || !enough_walltime_for(1, state_, now_)) return conclude_trial(race, FailureReason::kGainNotSure);
   out_.note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
                     ": another pair of blocks");
   next_block();

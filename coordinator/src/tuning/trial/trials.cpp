@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::int32_t kComparisonBlocks = 3;
 constexpr std::int32_t kLeastComparisonBlocks = 2;
-constexpr std::int32_t kComparisons = 2;  // begun, at most
 // Blocks of the initial plan alone: they cost nothing and show the job's noise. At most a tenth of the job.
 constexpr std::int64_t kInitialBlocks = 4;
 constexpr std::int64_t kInitialShare = 10;
@@ -54,7 +53,7 @@ void Tuning::on_step(const JobStep& step) {
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
   const bool under_way = change_ || state_.wants_no_ranks();
-  if (change_ || state_.doing != Doing::kMeasuring) account_between(step);
+  if (change_ || state_.doing != Doing::kMeasuring) overhead_.add_step_between(step);
   if (under_way || !lost_.empty() || !steers_ranks(state_.phase)) return;
   const std::string* const plan = state_.hash_of(step.epoch);
   const bool expected = plan != nullptr && *plan == expected_plan().hash;
@@ -65,7 +64,7 @@ void Tuning::on_step(const JobStep& step) {
   unexpected_steps_ = 0;
   if (state_.is_restarted()) go_on_trying();
   const bool is_warm = since_change_.settled();
-  if (believable(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
+  if (state_.believes(step.wall_ms)) since_change_.add(step.wall_ms, step.prepared);
   if (is_warm && *plan == state_.incumbent.hash) watch_for_drift(step);
   if (state_.doing == Doing::kMeasuring && interleaving_) measure_step(step);
 }
@@ -77,9 +76,9 @@ void Tuning::take_step(const JobStep& step) {
   if (is_new && std::ssize(state_.losses) < state_.job.trials.loss_check_steps) {
     state_.losses.push_back({step.step, step.loss, step.samples});
   }
-  account_lost_steps(step.step);
+  overhead_.add_lost_steps(step.step);
   tell_where_it_goes_on(step.step);
-  account_training(step);
+  overhead_.add_training(step);
   state_.step = step.step;
   state_.loss = step.loss;
   state_.step_ms = step.wall_ms;
@@ -108,7 +107,7 @@ void Tuning::begin_block(bool changed) {
   state_.doing = Doing::kMeasuring;
   measured_at_ = now_.monotonic;
   left_out_ = 0;
-  way_back_steps_ = 0;
+  overhead_.begin_block();
   clock_check_.begin_block();
   interleaving_->begin_block(changed);
 }
@@ -123,12 +122,12 @@ void Tuning::record_step(const JobStep& step, bool warmup) {
 }
 
 void Tuning::measure_step(const JobStep& step) {
-  if (!believable(step.wall_ms)) return leave_out(step);
+  if (!state_.believes(step.wall_ms)) return leave_out(step);
   measured_at_ = now_.monotonic;
   const bool warmup = interleaving_->warming();
   clock_check_.add(interleaving_->second_is_next(), !warmup, now_.monotonic, step.wall_ms);
   record_step(step, warmup);
-  const bool has_cost = account(step);
+  const bool has_cost = overhead_.add_block_step(step, *interleaving_);
   const bool of_candidate = state_.has_trial() && interleaving_->second_is_next();
   if (of_candidate && !warmup) set_trial(TrialState::kMeasuring);
   const bool block_done = interleaving_->add(step.wall_ms, step.prepared);
@@ -141,14 +140,8 @@ void Tuning::measure_step(const JobStep& step) {
     const Ratio ratio = compare(interleaving_->first(), interleaving_->second(), state_.noise);
     return conclude_trial({RaceState::kSlower, ratio}, FailureReason::kSlower);
   }
-  if (!block_done && has_cost && overhead_left_ms() < 0) return stop_for_overhead();
+  if (!block_done && has_cost && overhead_left_ms(view_, &*interleaving_) < 0) return stop_for_overhead();
   if (block_done) continue_interleaving();
-}
-
-// No step takes longer than ranks may be silent before they count as hung.
-bool Tuning::believable(double wall_ms) const {
-  const double longest_ms = 2 * milliseconds(state_.job.trials.deadline);
-  return wall_ms > 0 && wall_ms <= longest_ms;
 }
 
 // An odd step that cannot be is no reason to give up a trial; several in one block are.
@@ -217,7 +210,7 @@ void Tuning::next_block() {
 void Tuning::begin_comparison() {
   // The adopted plan has failed meanwhile.
   if (state_.incumbent.hash == state_.compared_plan().hash) return end_tuning();
-  if (const std::string why = no_comparison(); !why.empty()) {
+  if (const std::string why = no_comparison(view_); !why.empty()) {
     out_.note("warning", "the " + state_.compared_word() + " and the adopted plan are not compared once more: " + why);
     return end_tuning();
   }
@@ -225,28 +218,6 @@ void Tuning::begin_comparison() {
   out_.changed = true;
   interleaving_.emplace(BlockSizes{kComparisonBlocks, state_.job.trials.warmup_steps, state_.job.trials.measure_steps});
   continue_interleaving();
-}
-
-// Why the last comparison is not made; empty = it is. What it costs is the other plan's blocks and the changes of plan,
-// and where blocks are thrown away all of them.
-std::string Tuning::no_comparison() const {
-  if (held()) return held_by();
-  const std::int64_t of_block = state_.job.trials.warmup_steps + state_.job.trials.measure_steps;
-  if (state_.comparisons_begun >= kComparisons || state_.remaining_steps() < 2 * kComparisonBlocks * of_block) {
-    return "too few steps are left, or it failed before";
-  }
-  if (!enough_walltime_for(kComparisonBlocks)) return "too little walltime is left";
-  double switch_ms = state_.dearest_change_ms;
-  for (const Trial& trial : state_.trials) switch_ms = std::max(switch_ms, trial.switch_ms);
-  const Measured& other = state_.compares_initial() ? state_.initial_measured : state_.retuned_from.measured;
-  const double other_ms = other.mean_ms;
-  const double incumbent_ms = state_.incumbent_measured.mean_ms;
-  const double of_pair_ms = state_.is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
-  const double cost_ms =
-      static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
-  if (state_.overhead_ms() + cost_ms <= state_.allowed_overhead_ms()) return "";
-  return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state_.overhead_ms()) +
-         " spent on tuning so far, more than trials.overhead allows";
 }
 
 // It costs more than was thought: what there is of it counts where it is enough.
@@ -257,6 +228,17 @@ void Tuning::give_up_comparison() {
   if (is_enough) return conclude_comparison();
   interleaving_.reset();
   end_tuning();
+}
+
+// The next step might be beyond what tuning may cost: what is under way ends here, and the incumbent stays.
+void Tuning::stop_for_overhead() {
+  if (state_.phase == Phase::kComparing) return give_up_comparison();
+  const Blocks& second = interleaving_->second();
+  if (second.empty() || second.front().empty()) {
+    fail_trial(FailureReason::kOverhead, "trials.overhead was used up before a step of its plan was measured", false);
+    return roll_back();
+  }
+  conclude_trial({RaceState::kUnsure, compare(interleaving_->first(), second, state_.noise)}, FailureReason::kOverhead);
 }
 
 void Tuning::conclude_comparison() {
