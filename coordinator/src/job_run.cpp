@@ -369,7 +369,7 @@ std::set<std::string> JobRun::other_fingerprints(const Cluster& cluster) const {
 
 // A job that began under an earlier release has it of its first node.
 std::string JobRun::costs_hardware(const Cluster& cluster) const {
-  return state().costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().costs_hardware;
+  return state().hardware.costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().hardware.costs_hardware;
 }
 
 void JobRun::carry_out(const SearchPlans& action) {

@@ -161,7 +161,7 @@ double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
 
 json drifts_json(const TuningState& state) {
   json list = json::array();
-  for (const Drift& one : state.drifts) {
+  for (const Drift& one : state.hardware.drifts) {
     list.push_back({{"since_step", one.since_step},
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},

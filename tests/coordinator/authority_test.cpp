@@ -175,7 +175,7 @@ TEST_CASE("a step time that changes for good while a trial awaits approval withd
   // What has changed is looked for, and then the same plan may be asked about again.
   REQUIRE(one.run(awaits, 2000));
   CHECK(one.state().trials.size() == 2);
-  CHECK(one.state().retuned_step > 0);
+  CHECK(one.state().hardware.retuned_step > 0);
   CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.05));
   one.feed(Order::kApprove);
   CHECK_FALSE(awaits());

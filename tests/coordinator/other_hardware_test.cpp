@@ -98,9 +98,9 @@ class Training {
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.cluster_json = to_json(cluster(n1));
     state.fingerprint = "first of the job";
-    state.costs_hardware = "first";
+    state.hardware.costs_hardware = "first";
     state.calibration_json = state.earlier_calibration_json = "{}";
-    state.slow_devices = {{0, 0.9}, {1, 0.5}};
+    state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};
     state.initial = {"initial", "initial"};
     state.incumbent = {"best", "best"};
     state.incumbent_measured = {kFormerMs, kFormerMs - 1, kFormerMs + 1, 20};
@@ -129,7 +129,7 @@ TEST_CASE("a node that comes back as other hardware is told of, and the job is m
   job.feed(NodeLost{"n1"});
   job.returns("n1", "second", false);
   CHECK(job.says("node n1 came back as other hardware: fingerprint second instead of first") == 1);
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
   const Cluster now = parse_cluster(job.state().cluster_json, "").value();
   CHECK(now.nodes[1].fingerprint == "second");
   CHECK(now.nodes[1].memory_bytes == 500);
@@ -174,10 +174,10 @@ TEST_CASE("how fast a replaced device is comes from a look before any trial, and
   job.feed(SearchFinished{searches, SearchReply{}});
   CHECK(job.state().doing == Doing::kSearching);  // nothing is decided before the look's answer
   job.feed(HardwareProbed{{computation(0, 10), computation(1, 25), training(0, 30), training(1, 50)}, "", "best"});
-  CHECK(job.state().slow_devices.at(0) == 0.9);
-  CHECK(job.state().slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
+  CHECK(job.state().hardware.slow_devices.at(0) == 0.9);
+  CHECK(job.state().hardware.slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
   CHECK(job.state().search.searches > searches);
-  CHECK(job.state().unprobed_nodes.empty());
+  CHECK(job.state().hardware.unprobed_nodes.empty());
   CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") ==
         1);
 }
@@ -187,11 +187,11 @@ TEST_CASE("a device of the kind that costs were measured on is as fast, and one 
   Training job;
   job.returns("n1", "second");
   job.returns("n1", "first");
-  CHECK(job.state().unprobed_nodes.empty());
+  CHECK(job.state().hardware.unprobed_nodes.empty());
   job.returns("n1", "second");
   job.steps(60, kNowMs);
   job.feed(HardwareProbed{{computation(0, 10)}, "", "best"});
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
   CHECK(job.says("no probe has told; it is taken to be as fast") == 1);
 }
 
@@ -220,9 +220,9 @@ TEST_CASE("on mixed hardware costs stay the job's as long as a node is of theirs
   job.returns("n1", now);
   CHECK(job.state().fingerprint == "first of the job");
   CHECK(job.state().calibration_json == "{}");
-  CHECK_FALSE(job.state().unprofiled);
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
-  CHECK(job.state().unprobed_nodes.empty() == (now == "first"));
+  CHECK_FALSE(job.state().hardware.unprofiled);
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.unprobed_nodes.empty() == (now == "first"));
 }
 
 TEST_CASE("on mixed hardware, where no node is of the costs' any more, they are those of most devices", "[hardware]") {
@@ -230,12 +230,12 @@ TEST_CASE("on mixed hardware, where no node is of the costs' any more, they are 
   const std::string now = GENERATE("second", "third");
   job.returns("n0", now);
   CHECK(job.state().fingerprint == now);
-  CHECK(job.state().costs_hardware == now);
-  CHECK(job.state().unprofiled);
+  CHECK(job.state().hardware.costs_hardware == now);
+  CHECK(job.state().hardware.unprofiled);
   CHECK(job.state().calibration_json.empty());
   // How slow devices were was beside those that are gone.
-  CHECK(job.state().slow_devices.empty());
-  CHECK(job.state().unprobed_nodes.empty() == (now == "second"));
+  CHECK(job.state().hardware.slow_devices.empty());
+  CHECK(job.state().hardware.unprobed_nodes.empty() == (now == "second"));
 }
 
 TEST_CASE("the same hardware that comes back changes nothing", "[hardware]") {
@@ -244,7 +244,7 @@ TEST_CASE("the same hardware that comes back changes nothing", "[hardware]") {
   job.returns("n1", "first");
   CHECK(job.says("other hardware") == 0);
   CHECK(job.state().phase == Phase::kTraining);
-  CHECK(job.state().slow_devices.size() == 2);
+  CHECK(job.state().hardware.slow_devices.size() == 2);
 }
 
 TEST_CASE("a job that is prepared for other hardware than comes back has failed, and says what to do", "[hardware]") {

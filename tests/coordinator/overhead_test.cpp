@@ -44,8 +44,8 @@ TEST_CASE("the final comparison's steps and changes of plan count", "[overhead]"
   // A B B A A B, from B: four changes, and three blocks of the initial plan, two of them with warm-up.
   CHECK(one.state().spent.comparison_changes_ms == Approx(4 * kSwitchMs));
   CHECK(one.state().spent.comparison_excess_ms >= 19 * (kInitialMs - kBestMs) * 0.9);
-  CHECK(one.state().overhead_ms() ==
-        Approx(of_trials(one.state()) + one.state().spent.comparison_changes_ms + one.state().spent.comparison_excess_ms));
+  CHECK(one.state().overhead_ms() == Approx(of_trials(one.state()) + one.state().spent.comparison_changes_ms +
+                                            one.state().spent.comparison_excess_ms));
 }
 
 TEST_CASE("no comparison is made that would cost more than trials may, also where the job ends with its tuning",

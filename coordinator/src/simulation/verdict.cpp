@@ -99,7 +99,7 @@ void Verdict::first_answer(const SearchReply& reply) {
 // is in the end: where nobody had tuned again.
 nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) const {
   auto changes = nlohmann::json::array();
-  for (const Drift& drift : state.drifts) {
+  for (const Drift& drift : state.hardware.drifts) {
     const PlanText* const ran = plan_of(drift.plan_hash, state);
     changes.push_back({{"since_step", drift.since_step},
                        {"noticed_step", drift.noticed_step},
@@ -150,7 +150,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"phase", to_string(state.phase)},
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
-                             {"drifts", state.drifts.size()},
+                             {"drifts", state.hardware.drifts.size()},
                              {"changes", changes_json(state, best)},
                              {"resizes", state.resizes.size()},
                              {"devices_left", state.world_size()},

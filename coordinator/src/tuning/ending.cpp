@@ -9,15 +9,15 @@ namespace trimtab::coordinator {
 
 void Tuning::finish_trials(const std::string& why, bool searched) {
   state_.conclusion = why;
-  if (searched && !state_.drifts.empty()) {
-    Drift& last = state_.drifts.back();
+  if (searched && !state_.hardware.drifts.empty()) {
+    Drift& last = state_.hardware.drifts.back();
     const std::string& begun_with = state_.retuned_from.plan.hash;
     last.kept = last.trials_before >= 0 && last.plan_hash == begun_with && state_.incumbent.hash == begun_with;
   }
   out_.note("result", "tuning ends: " + why);
   out_.decide("end tuning", why);
   // The initial plan is of no interest any more after a drift.
-  const bool is_of_before = state_.compares_initial() && !state_.drifts.empty();
+  const bool is_of_before = state_.compares_initial() && !state_.hardware.drifts.empty();
   if (state_.incumbent.hash == state_.compared_plan().hash || is_of_before) return end_tuning();
   enter(Phase::kComparing);
   begin_comparison();
@@ -83,8 +83,8 @@ bool Tuning::end_without_lost() {
       std::ranges::any_of(state_.outstanding, [this](const auto& one) { return lost_.contains(one.node); });
   if (!waits) return false;
   out_.note("warning",
-       "a node did not come back within the deadline: the job ends without, and what runs there is ended "
-       "when it comes back");
+            "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+            "when it comes back");
   if (state_.stop_asked) {
     kill_reachable(AfterKill::kStop);
   } else if (state_.ends()) {

@@ -80,6 +80,7 @@ struct HardwareProbed {
   std::vector<Probe> probes;
   std::string error;           // why there are none
   std::string plan_hash = {};  // that ran; empty = the incumbent
+  [[nodiscard]] bool failed() const { return !error.empty() || probes.empty(); }
 };
 
 struct RankConnected {

@@ -60,7 +60,7 @@ void Tuning::check_doing() const {
       TRIMTAB_ASSERT(steers_ranks(phase) && phase != Phase::kTraining, "a job that trains on is not measured");
       return;
     case Doing::kProbing:
-      TRIMTAB_ASSERT(has_open_drift() && (phase == Phase::kTraining || phase == Phase::kTrials),
+      TRIMTAB_ASSERT(state_.hardware.has_open_drift() && (phase == Phase::kTraining || phase == Phase::kTrials),
                      "a drift that is not explained yet is probed for");
       return;
     case Doing::kHalted:

@@ -30,8 +30,8 @@ double Trial::overhead_ms() const {
 }
 
 double TuningState::overhead_ms() const {
-  double sum =
-      forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) + spent.growth_ms + looks_ms;
+  double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +
+               spent.growth_ms + hardware.looks_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }

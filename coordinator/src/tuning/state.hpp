@@ -14,14 +14,15 @@
 #include "schema/job.hpp"
 #include "tuning/change/learning_watch.hpp"
 #include "tuning/event.hpp"
+#include "tuning/hardware/hardware_state.hpp"
 #include "tuning/launch/command_tag.hpp"
 #include "tuning/launch/crash_budget.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/search/planning.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/trial/comparison.hpp"
-#include "tuning/trial/overhead.hpp"
 #include "tuning/trial/failure_reason.hpp"
+#include "tuning/trial/overhead.hpp"
 #include "tuning/trial/racing.hpp"
 #include "tuning/trial/trial_history.hpp"
 
@@ -79,25 +80,6 @@ struct LossAt {
   std::int64_t step = 0;
   double loss = 0;
   std::string samples;
-};
-
-// The incumbent's step time has changed for good; or it has not, and a look at the hardware found what got faster.
-struct Drift {
-  std::string plan_hash;  // of the incumbent that it was noticed under
-  std::int64_t since_step = 0;
-  std::int64_t noticed_step = 0;
-  double before_ms = 0;
-  double after_ms = 0;
-  bool by_look = false;             // before_ms and after_ms are the same
-  std::string during;               // "trial 3", what the job was about when it was noticed; empty = it trained
-  bool handled = false;             // probed, and tuned again where that is wanted
-  bool links = false;               // probes found links that have changed
-  bool devices = false;             // … devices
-  std::string what;                 // both in words; empty = not known
-  std::string stale;                // the costs that it has made wrong, in words
-  std::int32_t trials_before = -1;  // ids up to here measured the machine as it was; -1 = not tuned again
-  bool kept = false;                // tuned again for it, which ended with the plan that it was noticed under
-  Ratio gained_before;              // by the tuning that it ended; 1 = nothing
 };
 
 // The best plan for one node fewer, as far as is known now.
@@ -201,27 +183,13 @@ struct TuningState {
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
   std::vector<std::string> failed_hashes;
-  std::vector<std::string> hung_hashes;         // since costs last changed
-  std::vector<Drift> drifts;                    // the latest
-  std::int64_t retuned_step = 0;                // when the job was last tuned again
-  std::int64_t retune_wait = 0;                 // the steps from then on in which it is not; 0 = it has not been yet
-  std::int32_t trials_before_drift = 0;         // ids up to here: what they measured was of another machine
-  std::int64_t measured_step = 0;               // when the plan was measured that tuning began from
-  std::vector<Probe> first_probes;              // when the costs were those that were measured
-  std::int64_t first_probed_step = 0;           // when that was; 0 = before this job
-  std::vector<Probe> last_probes;               // what is known: those of the last drift, else the first
-  std::string probed_plan_hash;                 // of the incumbent that ran then
-  std::map<std::int32_t, double> slow_devices;  // how fast, beside those that costs were measured on as they were
-  std::string costs_hardware;                   // the fingerprint of those, without the job's software
-  // Nodes whose devices are not those that costs were measured on, and have not been probed since; and what ranks there
-  // took in training, on devices as fast as those that costs were measured on.
-  std::vector<std::string> unprobed_nodes;
-  std::vector<Probe> expected_there;
+  std::vector<std::string> hung_hashes;  // since costs last changed
+  HardwareState hardware;
+  std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
+  std::int64_t measured_step = 0;        // when the plan was measured that tuning began from
   Spare spare;
   std::vector<Resize> resizes;
   Before before;
-  std::string other_hardware;             // nodes that came back as such and have not been measured since
-  bool unprofiled = false;                // no node is of the hardware any more that costs were measured on
   double launch_ms = 0;                   // what the last launch took, until its first step
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
@@ -242,8 +210,6 @@ struct TuningState {
   Ratio retuned_ratio;
   bool retuned_compared = false;
   Spending spent;
-  double looks_ms = 0;           // what steps took longer while the hardware was looked at in training
-  double dearest_look_ms = 0;    // the most of these that one look took
 
   std::int64_t step = 0;
   double loss = 0;

@@ -51,7 +51,8 @@ void Tuning::on(const Tick&) {
     tick_change();
   } else {
     tick_ranks();
-    tick_looks();
+    if (hardware_.first_look_is_late()) first_look_over();
+    hardware_.tick();
     search_around_slower();
   }
 }
@@ -90,10 +91,11 @@ void Tuning::on(const SearchFinished& search) {
     case SearchFor::kMoreNodes:
       return take_growth(search.reply);
     case SearchFor::kSlowerHardware:
-      return take_slower(search.reply);
+      return hardware_.take_slower(search.reply) ? retune() : void();
     case SearchFor::kJob:
       if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
-      if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
+      if (state_.phase != Phase::kTrials || state_.doing != Doing::kSearching) return;
+      hardware_.takes_first_look() ? hardware_.wait(search.reply) : decide(search.reply);
   }
 }
 

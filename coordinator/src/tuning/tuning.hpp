@@ -27,19 +27,18 @@
 #include "tuning/change/agreement.hpp"
 #include "tuning/change/settling.hpp"
 #include "tuning/event.hpp"
-#include "tuning/hardware/change_point.hpp"
-#include "tuning/hardware/look_history.hpp"
-#include "tuning/outcome.hpp"
+#include "tuning/hardware/hardware.hpp"
 #include "tuning/launch/running_plan.hpp"
 #include "tuning/launch/step_assembly.hpp"
+#include "tuning/outcome.hpp"
 #include "tuning/search/near_copies.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/state.hpp"
-#include "tuning/view.hpp"
 #include "tuning/trial/clock_check.hpp"
 #include "tuning/trial/interleaving.hpp"
 #include "tuning/trial/overhead.hpp"
 #include "tuning/trial/pass_times.hpp"
+#include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
 
@@ -71,7 +70,9 @@ class Tuning {
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
   // The hardware as it was when the costs were measured. Call before NodesReady.
-  void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
+  void set_probes(std::vector<Probe> probes) {
+    state_.hardware.first_probes = state_.hardware.last_probes = std::move(probes);
+  }
   // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady, and
   // again once benchmarks have told whose costs the job's are, before the first search.
   void set_calibration(const std::string& json) { state_.calibration_json = state_.earlier_calibration_json = json; }
@@ -273,55 +274,15 @@ class Tuning {
   void recommend(const Candidate* best);
 
   void watch_for_drift(const JobStep& step);
-  void notice_drift(const StepChange& change, std::int64_t step);
-  void add_drift(const Drift& drift);
-  [[nodiscard]] bool drift_is_due() const;
-  [[nodiscard]] bool has_open_drift() const;
   void train_on();
   void explain_drift();
-  void explained(const HardwareProbed& probed);
-  static void name_causes(const std::vector<Finding>& causes, Drift& drift);
-  void note_stale(const SearchReply& reply);
-  void not_explained(const std::string& why);
-  // Where nothing is to be gained by tuning again.
-  [[nodiscard]] bool goes_on_as_kept(const std::string& why);
-  void leave_drift(const std::string& why);
-  void forget_kept();
+  void drift_explained(bool tune_again);
   void retune();
-  void carry_over_drift(const Drift& drift);
-  [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
-  [[nodiscard]] bool waits_to_retune() const;
-  void note_wait();
 
-  // looks.cpp
-  void look_at_hardware();
-  void take_first_look();
-  void searched(const SearchReply& reply);
   void first_look_over();
-  void tick_looks();
-  void account_look(const JobStep& step);
-  void end_look();
   void on(const HardwareProbed& probed);
-  void take_baseline(const std::vector<Probe>& probes);
-  void forget_late_baseline(const Drift& drift);
-  void accept(const std::vector<Finding>& findings);
-  [[nodiscard]] bool is_recovery(const Finding& one) const;
-  void looked();
-  // What looks found while steps take what they took.
-  [[nodiscard]] Drift drift_by_look(const std::vector<Finding>& findings) const;
-  void take_recovery(const std::vector<Finding>& recovered);
 
-  // slower.cpp
-  void take_slower(const std::vector<Finding>& slower);
-  void forget_slower(const std::vector<Finding>& changes);
-  [[nodiscard]] bool changes_prices(const Finding& one) const;
   void search_around_slower();
-  [[nodiscard]] bool may_search_around_slower() const;
-  [[nodiscard]] SearchTask slower_task() const;
-  void take_slower(const SearchReply& reply);
-  void leave_slower(const std::string& why);
-  void take_device_shares(const std::vector<Finding>& findings);
-  void take_device_speed(std::int32_t device, double share);
 
   // growth.cpp
   void on(const NodesOffered& offered);
@@ -336,12 +297,6 @@ class Tuning {
 
   // other_hardware.cpp
   void compare_hardware(const NodeBack& back);
-  void forget_hardware_of(const std::string& node);
-  bool price_other_hardware(const std::vector<Probe>& probes);
-  void take_other_costs(const Cluster& cluster);
-  void find_other_hardware();
-  void take_measured_speeds(const std::map<std::string, double>& speeds);
-  [[nodiscard]] std::map<std::int32_t, double> slowed_devices() const;
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
@@ -375,13 +330,14 @@ class Tuning {
 
   // Of this process only.
   Moment now_;
+  Outcome out_;
   std::set<std::string> lost_;
   std::set<std::string> kill_switches_;  // of the cluster
   RunningPlan running_{state_};
   SearchRequests searches_{state_.search};
   const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
   Overhead overhead_{state_.spent, state_.trials, view_};
-  Outcome out_;
+  Hardware hardware_{state_.hardware, view_, out_};
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
   Progress moved_;
@@ -395,7 +351,7 @@ class Tuning {
   ClockCheck clock_check_;
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
   StepAssembly assembly_;
-  Settling since_change_;     // of the steps since ranks began with the plan that they run, in a block or not
+  Settling since_change_;  // of the steps since ranks began with the plan that they run, in a block or not
   std::int32_t rollbacks_ = 0;
   // A change to the trial's candidate whose block is not complete yet.
   struct ToCandidate {
@@ -405,41 +361,27 @@ class Tuning {
   };
   std::optional<ToCandidate> to_candidate_;
   std::int32_t unexpected_steps_ = 0;
-  std::int32_t left_out_ = 0;        // steps of the running block that cannot be
-  std::optional<ChangePoint> change_point_;
+  std::int32_t left_out_ = 0;  // steps of the running block that cannot be
   struct Blamed {
     std::string plan_hash;
     Nanoseconds at;
   };
-  std::optional<Blamed> blamed_;           // the last one, for what a lost node may have done
-  bool kills_benchmarks_ = false;          // what is being killed is not only ranks
-  Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
+  std::optional<Blamed> blamed_;                       // the last one, for what a lost node may have done
+  bool kills_benchmarks_ = false;                      // what is being killed is not only ranks
+  Nanoseconds silence_told_{-1};                       // since when ranks were silent when people were last told
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
   Nanoseconds lost_at_{0};                             // when the last of them was lost
-  Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
-  std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
-  Nanoseconds no_spare_at_{0};       // when that was
-  NodesOffered offer_;               // that it is for
+  Nanoseconds wait_told_{-1};   // that moment, when people were told that nothing is done about it
+  std::string no_spare_;        // the cluster that no plan was found for; empty = none of late
+  Nanoseconds no_spare_at_{0};  // when that was
+  NodesOffered offer_;          // that it is for
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
-  Nanoseconds probing_since_{0};
-  Nanoseconds looked_at_{0};                     // when the last look began
-  std::optional<Nanoseconds> look_since_;        // the one that is going on in training
-  double look_ms_ = 0;                           // what steps took longer meanwhile
-  bool search_again_ = false;                    // what a look has told changes what is searched
-  bool first_looked_ = false;                    // beside the plan that tuning begins from
-  std::optional<Nanoseconds> first_look_since_;  // that trials wait for
-  std::optional<SearchReply> waiting_reply_;     // meanwhile
-  LookHistory history_;
-  int looks_again_ = 0;  // at once, one after the other, that have been asked for
   std::set<std::int32_t> ended_;
   std::string first_end_;                                  // of a submitted launch's ranks, in words
   std::string submission_told_;                            // what people were last told of how the launch fares
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
   PassTimes pass_times_;                                   // the same
-  std::vector<Finding> slower_;                            // what looks agree has got slower, and nothing was made of
-  bool slower_is_new_ = false;                             // no search has had it
-  std::int64_t slower_told_step_ = 0;                      // by which steps would have told of it
 };
 
 }  // namespace trimtab::coordinator

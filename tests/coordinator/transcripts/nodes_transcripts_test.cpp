@@ -65,9 +65,9 @@ TuningState hardware_state(const std::string& fingerprint_of_n1 = "first") {
   TuningState state = trained_state(fake_job(), 2);
   state.cluster_json = to_json(two_nodes(fingerprint_of_n1));
   state.fingerprint = "first of the job";
-  state.costs_hardware = "first";
+  state.hardware.costs_hardware = "first";
   state.calibration_json = state.earlier_calibration_json = "{}";
-  state.slow_devices = {{0, 0.9}, {1, 0.5}};
+  state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};
   return state;
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("transcripts of a node that is lost for good, by mode", "[transcripts]
 
 TEST_CASE("transcript of a node that is waited for, and of one that is slow and lost", "[transcripts]") {
   TuningState state = trained_state(elastic_job(), 3);
-  state.slow_devices = {{0, 0.5}};
+  state.hardware.slow_devices = {{0, 0.5}};
   RecordedMachine machine("spare-of-a-slow-node", state, {{SearchFor::kSpare, {"spare", 200}}});
   bring_up(machine);
   machine.feed(NodeLost{"n0"});
@@ -114,7 +114,7 @@ TEST_CASE("transcript of a restarted elastic job that loses a node in a trial's 
   job.delivery = Delivery::kRestart;
   TuningState state = trained_state(job, 3);
   state.phase = Phase::kTrials;
-  state.probed_plan_hash = "all";
+  state.hardware.probed_plan_hash = "all";
   RecordedMachine machine("spare-in-restarted-trial", state,
                           {{SearchFor::kSpare, {"spare", 50}}, {SearchFor::kJob, {"faster", 50}}});
   bring_up(machine);

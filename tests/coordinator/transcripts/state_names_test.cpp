@@ -68,10 +68,10 @@ TuningState full_state() {
   state.passed_over = {{plan, 1, "why"}};
   state.observations = {{plan, 1, 1, {1}, {1}, 1, {{1, 2, 3, 4, 5}}}};
   state.failed_hashes = state.hung_hashes = {"hash"};
-  state.drifts = {Drift()};
-  state.first_probes = state.last_probes = state.expected_there = probes;
-  state.slow_devices = {{0, 0.5}};
-  state.unprobed_nodes = {"n0"};
+  state.hardware.drifts = {Drift()};
+  state.hardware.first_probes = state.hardware.last_probes = state.hardware.expected_there = probes;
+  state.hardware.slow_devices = {{0, 0.5}};
+  state.hardware.unprobed_nodes = {"n0"};
   state.resizes = {Resize()};
   state.before.nodes = {{"n0", 0, 1}};
   state.before.slow_devices = {{0, 0.5}};

@@ -51,7 +51,7 @@ std::map<std::string, std::string> words_of(const Tuning& tuning) {
           {"launch", std::to_string(state.launch)},
           {"epochs", std::to_string(state.last_epoch) + "/" + std::to_string(state.committed_epoch)},
           {"ranks", std::to_string(state.world_size())},
-          {"drifts", state.drifts.empty() ? "" : std::to_string(state.drifts.size())},
+          {"drifts", state.hardware.drifts.empty() ? "" : std::to_string(state.hardware.drifts.size())},
           {"crashes", state.crashes.empty() ? "" : std::to_string(state.crashes.size())},
           {"held", tuning.held_by()},
           {"progress", progress_of(tuning)},

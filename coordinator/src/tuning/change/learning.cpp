@@ -45,9 +45,9 @@ void Tuning::left_spoilt() {
   if (state_.spoilt_step < 0) return;
   const bool saved = state_.step > state_.spoilt_step;
   out_.note(saved ? "warning" : "plan",
-       saved ? "the job had saved its checkpoint under the plan that it left: the updates of steps " +
-                   std::to_string(state_.spoilt_step) + " to " + std::to_string(state_.step - 1) + " stay"
-             : "the job goes on from its checkpoint from before the plan that it left");
+            saved ? "the job had saved its checkpoint under the plan that it left: the updates of steps " +
+                        std::to_string(state_.spoilt_step) + " to " + std::to_string(state_.step - 1) + " stay"
+                  : "the job goes on from its checkpoint from before the plan that it left");
   state_.spoilt_step = -1;
 }
 

@@ -137,14 +137,14 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
     before = std::move(state_.replaced.back());
     state_.replaced.pop_back();
   }
-  change_point_.reset();
+  hardware_.forget_steps();
   state_.incumbent = std::move(before.plan);
   state_.incumbent_predicted = before.predicted;
   state_.incumbent_measured = before.measured;
   out_.decide("leave the plan of trial " + std::to_string(failed->id) + " for the one before it",
-          reason.text() + ": " + message);
+              reason.text() + ": " + message);
   out_.note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason.text() +
-                      ") and is left for the one before it: " + message);
+                           ") and is left for the one before it: " + message);
   out_.changed = true;
   return true;
 }
@@ -152,8 +152,8 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
 void Tuning::forget_gain_of(std::int32_t trial) {
   state_.compared = state_.retuned_compared = false;
   const auto ended =
-      std::ranges::find_if(state_.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
-  if (ended != state_.drifts.end()) ended->gained_before = {};
+      std::ranges::find_if(state_.hardware.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
+  if (ended != state_.hardware.drifts.end()) ended->gained_before = {};
 }
 
 void Tuning::change_done() {
@@ -215,8 +215,7 @@ void Tuning::roll_back() {
   interleaving_.reset();
   if (state_.wants_no_ranks()) return;  // the next launch is the incumbent's
   const std::string* const committed = state_.hash_of(state_.committed_epoch);
-  const bool nothing_pending =
-      !state_.runs_trial() && committed != nullptr && *committed == state_.incumbent.hash;
+  const bool nothing_pending = !state_.runs_trial() && committed != nullptr && *committed == state_.incumbent.hash;
   if (nothing_pending && running_.is(state_.incumbent)) return settled();
   if (++rollbacks_ > kRollbackAttempts) {
     rollbacks_ = 0;
@@ -227,7 +226,7 @@ void Tuning::roll_back() {
 
 // Every rank runs the incumbent and nothing is under way: the phase goes on.
 void Tuning::settled() {
-  if (!state_.other_hardware.empty() && steers_ranks(state_.phase)) return measure_anew();
+  if (!state_.hardware.other_hardware.empty() && steers_ranks(state_.phase)) return measure_anew();
   state_.doing = Doing::kNothing;
   if (state_.phase == Phase::kTraining) overhead_.leave_comparison(false);
   out_.changed = true;

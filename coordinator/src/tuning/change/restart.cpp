@@ -81,8 +81,8 @@ void Tuning::restarted() {
   const SwitchPhases phases = phases_of(restart);
   if (!restart.of_block) {
     rollbacks_ = 0;
-    out_.note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) + " (" +
-                     phases.words() + ")");
+    out_.note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) +
+                          " (" + phases.words() + ")");
     return settled();
   }
   interleaving_ = std::move(restart.interleaving);
@@ -123,7 +123,7 @@ void Tuning::take_brought_back(const NodeBack& back) {
   }
   if (!brought_back_.contains(back.node)) return;
   out_.note("ranks", "node " + back.node + " has brought the job back to the plan that it keeps by itself, as launch " +
-                    std::to_string(brought_back_[back.node]) + ": it is launched again under this coordinator");
+                         std::to_string(brought_back_[back.node]) + ": it is launched again under this coordinator");
   if (state_.doing == Doing::kKilling) kill_brought_back(back.node);
 }
 

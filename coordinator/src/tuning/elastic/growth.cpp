@@ -37,10 +37,10 @@ void Tuning::on(const NodesOffered& offered) {
   if (!offered.refusal.empty()) return out_.note("ranks", joined + " and is not used: " + offered.refusal);
   if (state_.job.mode != JobMode::kAuto) {
     return out_.note("ranks", joined + ": a job in mode auto would try to run on " +
-                             std::to_string(ranks_on(offered.nodes)) + " devices again");
+                                  std::to_string(ranks_on(offered.nodes)) + " devices again");
   }
   out_.note("ranks", joined + (offered.remark.empty() ? "" : " (" + offered.remark + ")") + ": a plan for " +
-                    std::to_string(ranks_on(offered.nodes)) + " devices is searched");
+                         std::to_string(ranks_on(offered.nodes)) + " devices is searched");
   offer_ = offered;
   searches_.ask(SearchFor::kMoreNodes, out_);
 }
@@ -55,8 +55,8 @@ void Tuning::take_growth(const SearchReply& reply) {
   const Candidate* const best = fastest(reply);
   out_.changed = true;
   if (best == nullptr) {
-    return out_.note("ranks", "node " + offer_.joined +
-                             " is not used, no plan does: " + (reply.error.empty() ? reply.infeasible : reply.error));
+    return out_.note("ranks", "node " + offer_.joined + " is not used, no plan does: " +
+                                  (reply.error.empty() ? reply.infeasible : reply.error));
   }
   const double now_ms = state_.incumbent_measured.mean_ms;
   const double hoped_ms = (now_ms - best->predicted.low_ms) * static_cast<double>(state_.remaining_steps());
@@ -66,24 +66,28 @@ void Tuning::take_growth(const SearchReply& reply) {
   const double cost_ms = 2 * state_.launch_ms;
   if (now_ms <= 0 || hoped_ms <= cost_ms || !takes_nodes()) {
     return out_.note("ranks", "node " + offer_.joined + " is not used: the best plan for it is " + promise +
-                             ", which over the steps that are left does not pay for two launches of " +
-                             format_ms(state_.launch_ms));
+                                  ", which over the steps that are left does not pay for two launches of " +
+                                  format_ms(state_.launch_ms));
   }
   out_.note("plan",
-       "the job is begun anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices to try a plan " + promise,
-       best->plan.json);
+            "the job is begun anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices to try a plan " + promise,
+            best->plan.json);
   out_.decide("begin anew on " + std::to_string(ranks_on(offer_.nodes)) + " devices",
-          "node " + offer_.joined + " has joined; " + promise);
+              "node " + offer_.joined + " has joined; " + promise);
   grow(*best);
 }
 
 void Tuning::grow(const Candidate& best) {
-  state_.before = {state_.nodes,       state_.cluster_json,        state_.ranks,
-                   state_.incumbent,   state_.incumbent_predicted, state_.incumbent_measured,
-                   state_.slow_devices};
+  state_.before = {state_.nodes,
+                   state_.cluster_json,
+                   state_.ranks,
+                   state_.incumbent,
+                   state_.incumbent_predicted,
+                   state_.incumbent_measured,
+                   state_.hardware.slow_devices};
   state_.nodes = offer_.nodes;
   state_.cluster_json = offer_.cluster_json;
-  for (const auto& [device, share] : offer_.slow_devices) state_.slow_devices[device] = share;
+  for (const auto& [device, share] : offer_.slow_devices) state_.hardware.slow_devices[device] = share;
   state_.ranks = ranks_on(state_.nodes);
   state_.resizes.push_back({state_.step, "", state_.ranks, best.plan.hash, offer_.joined});
   state_.resizes.back().trials_before = state_.trials_begun();
@@ -134,7 +138,7 @@ bool Tuning::gives_up_growth(std::int32_t crashes, const std::string& why) {
 // The nodes that were there before are; the joined ones are not waited for.
 bool Tuning::lost_what_joined() const {
   return state_.has_grown() && std::none_of(state_.before.nodes.begin(), state_.before.nodes.end(),
-                                     [this](const NodeShare& share) { return lost_.contains(share.node); });
+                                            [this](const NodeShare& share) { return lost_.contains(share.node); });
 }
 
 void Tuning::go_back(const std::string& why) {
@@ -152,7 +156,7 @@ void Tuning::go_back(const std::string& why) {
   state_.nodes = before.nodes;
   state_.cluster_json = before.cluster_json;
   state_.ranks = before.ranks;
-  state_.slow_devices = before.slow_devices;
+  state_.hardware.slow_devices = before.slow_devices;
   begin_anew(before.plan, before.predicted);
   overhead_.begin_growth();
   state_.doing = Doing::kKilling;

@@ -80,7 +80,7 @@ void Tuning::prepare_spare() {
 Cluster Tuning::what_is_left(const std::set<std::string>& missing) const {
   const Cluster before = parsed(state_.cluster_json);
   Cluster left = without(before, missing);
-  slow_devices(devices_left(before, left, state_.slow_devices), left);
+  slow_devices(devices_left(before, left, state_.hardware.slow_devices), left);
   return left;
 }
 
@@ -94,14 +94,15 @@ void Tuning::take_spare(const SearchReply& reply) {
   if (best == nullptr) {
     no_spare_ = state_.spare.cluster_json;
     no_spare_at_ = now_.monotonic;
-    return out_.note("warning", "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
+    return out_.note("warning",
+                     "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
   }
   state_.spare.plan = best->plan;
   state_.spare.predicted = best->predicted;
   out_.changed = true;
   out_.note("plan",
-       "a plan for one node fewer is kept ready, predicted at " + format_ms(best->predicted.mean_ms) + " a step",
-       best->plan.json);
+            "a plan for one node fewer is kept ready, predicted at " + format_ms(best->predicted.mean_ms) + " a step",
+            best->plan.json);
 }
 
 // Nodes are away. For as long as ranks may be silent they are waited for, and a plan for what is left is made ready; an
@@ -123,9 +124,10 @@ void Tuning::tick_lost() {
 
 void Tuning::wait_for_lost() {
   if (std::exchange(wait_told_, lost_at_) == lost_at_) return;
-  out_.note("warning", "node " + listed(lost_) +
-                      " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
-                      "begun anew without it");
+  out_.note("warning",
+            "node " + listed(lost_) +
+                " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
+                "begun anew without it");
 }
 
 bool Tuning::has_no_spare(const Cluster& left) const {
@@ -139,12 +141,13 @@ void Tuning::shrink() {
   const Cluster before = parsed(state_.cluster_json);
   const Cluster left = without(before, lost_);
   out_.note("ranks",
-       "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
-           std::to_string(left.devices()) + " devices and the plan that was kept ready",
-       state_.spare.plan.json);
-  out_.decide("go on with " + std::to_string(left.devices()) + " devices", "node " + listed(lost_) + " did not come back");
+            "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
+                std::to_string(left.devices()) + " devices and the plan that was kept ready",
+            state_.spare.plan.json);
+  out_.decide("go on with " + std::to_string(left.devices()) + " devices",
+              "node " + listed(lost_) + " did not come back");
   if (state_.has_trial()) fail_trial(FailureReason::kAgentLost, "node " + listed(lost_) + " did not come back", false);
-  state_.slow_devices = devices_left(before, left, state_.slow_devices);
+  state_.hardware.slow_devices = devices_left(before, left, state_.hardware.slow_devices);
   state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
   state_.resizes.back().trials_before = state_.trials_begun();
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
@@ -168,12 +171,12 @@ void Tuning::tell_where_it_goes_on(std::int64_t first) {
   if (first > 0 || state_.step == 0) {
     const std::int64_t again = std::max<std::int64_t>(state_.step - first + 1, 0);
     return out_.note("ranks", devices + "goes on at step " + std::to_string(first) + "; " + std::to_string(again) +
-                             " steps are trained again");
+                                  " steps are trained again");
   }
   const std::string where = state_.is_restarted() ? "checkpoint" : "snapshots";
   out_.note("warning", devices + "has begun at step 0 again, after " + std::to_string(state_.step) +
-                      " steps: its ranks found nothing to go on from. Its " + where +
-                      " must be where every node that may be left reaches them, and be saved while it trains");
+                           " steps: its ranks found nothing to go on from. Its " + where +
+                           " must be where every node that may be left reaches them, and be saved while it trains");
 }
 
 void Tuning::forget_measurements() {
@@ -186,16 +189,7 @@ void Tuning::forget_measurements() {
   state_.compared = state_.retuned_compared = false;
   state_.retuned_from = {};
   state_.trials_before_tuning = state_.trials_begun();
-  // Links are what they were; devices have other numbers.
-  for (std::vector<Probe>* probes : {&state_.first_probes, &state_.last_probes}) {
-    std::erase_if(*probes, [](const Probe& one) { return one.device >= 0; });
-  }
-  state_.probed_plan_hash.clear();
-  slower_.clear();
-  for (Drift& drift : state_.drifts) drift.handled = true;
-  forget_kept();
-  first_looked_ = false;
-  change_point_.reset();
+  hardware_.begin_anew();
 }
 
 }  // namespace trimtab::coordinator

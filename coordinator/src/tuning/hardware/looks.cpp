@@ -5,19 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "tuning/hardware/hardware.hpp"
 #include "tuning/trial/budget.hpp"
-#include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-constexpr int kLooksAtOnce = 2;       // one after the other, to be sure of what the last one found
-constexpr double kAsFast = 0.95;      // of a device's speed
-
-const Probe* find(const std::vector<Probe>& probes, const Probe& like) {
-  const auto found = std::ranges::find_if(probes, [&](const Probe& one) { return same_subject(one, like); });
-  return found == probes.end() ? nullptr : &*found;
-}
+constexpr int kLooksAtOnce = 2;  // one after the other, to be sure of what the last one found
 
 void add_new(const std::vector<Probe>& now, std::vector<Probe>& known) {
   for (const Probe& one : now) {
@@ -27,166 +21,125 @@ void add_new(const std::vector<Probe>& now, std::vector<Probe>& known) {
 
 }  // namespace
 
-void Tuning::look_at_hardware() {
-  looked_at_ = now_.monotonic;
+void Hardware::look() {
+  looked_at_ = view_.now.monotonic;
   look_since_ = looked_at_;
   look_ms_ = 0;
-  out_.act(ProbeHardware{.since_step = state_.step, .plan_hash = state_.incumbent.hash});
+  out_.act(ProbeHardware{.since_step = view_.state.step, .plan_hash = view_.state.incumbent.hash});
 }
 
-// Beside the first search for a trial, which hides the time that it takes.
-void Tuning::take_first_look() {
-  if (!state_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
-  first_look_since_ = looked_at_ = now_.monotonic;
-  out_.act(ProbeHardware{.since_step = state_.step,
-                    .plan_hash = state_.incumbent.hash,
-                    .urgent = true,
-                    .computing = !state_.unprobed_nodes.empty(),
-                    .takes = kProbeTakes});
+void Hardware::take_first_look() {
+  if (!known_.probed_plan_hash.empty() || std::exchange(first_looked_, true)) return;
+  first_look_since_ = looked_at_ = view_.now.monotonic;
+  out_.act(ProbeHardware{.since_step = view_.state.step,
+                         .plan_hash = view_.state.incumbent.hash,
+                         .urgent = true,
+                         .computing = !known_.unprobed_nodes.empty(),
+                         .takes = kProbeTakes});
 }
 
-// No trial begins while the first look takes place: each would disturb the other.
-void Tuning::searched(const SearchReply& reply) {
-  if (!first_look_since_) return decide(reply);
-  waiting_reply_ = reply;
+bool Hardware::first_look_is_late() const {
+  return first_look_since_ && view_.now.monotonic - *first_look_since_ > view_.state.job.trials.deadline;
 }
 
-void Tuning::first_look_over() {
+Hardware::FirstLook Hardware::end_first_look() {
   first_look_since_.reset();
-  const auto reply = std::exchange(waiting_reply_, std::nullopt);
-  const bool again = std::exchange(search_again_, false);
-  if (state_.phase != Phase::kTrials || state_.doing != Doing::kSearching) return;
-  if (again) return request_search();
-  if (reply) decide(*reply);
+  return {std::exchange(search_again_, false), std::exchange(waiting_reply_, std::nullopt)};
 }
 
-void Tuning::tick_looks() {
-  if (first_look_since_ && now_.monotonic - *first_look_since_ > state_.job.trials.deadline) first_look_over();
-  const bool trains = state_.phase == Phase::kTraining && view_.is_calm() && running_.is(state_.incumbent);
-  const bool allowed = state_.job.mode != JobMode::kObserve && !state_.stop_asked && !view_.held();
-  const Nanoseconds period = state_.job.trials.look_every;
-  if (!trains || !allowed || period.count() == 0 || look_since_) return;
-  const bool due = looks_again_ > 0 || now_.monotonic - looked_at_ >= period;
-  if (due && enough_overhead_for_look(state_)) look_at_hardware();
+void Hardware::tick() {
+  const TuningState& state = view_.state;
+  const bool trains = state.phase == Phase::kTraining && view_.is_calm() && view_.running.is(state.incumbent);
+  const Nanoseconds period = state.job.trials.look_every;
+  if (!trains || !view_.may_retune() || period.count() == 0 || look_since_) return;
+  const bool due = looks_again_ > 0 || view_.now.monotonic - looked_at_ >= period;
+  if (due && enough_overhead_for_look(state)) look();
 }
 
-void Tuning::account_look(const JobStep& step) {
-  const double usual_ms = state_.incumbent_measured.mean_ms;
-  if (look_since_ && view_.is_calm() && state_.believes(step.wall_ms) && usual_ms > 0) look_ms_ += step.wall_ms - usual_ms;
+void Hardware::account_look(const JobStep& step) {
+  const double usual_ms = view_.state.incumbent_measured.mean_ms;
+  const bool counts = look_since_ && view_.is_calm() && view_.state.believes(step.wall_ms) && usual_ms > 0;
+  if (counts) look_ms_ += step.wall_ms - usual_ms;
 }
 
-void Tuning::end_look() {
+void Hardware::end_look() {
   if (!std::exchange(look_since_, std::nullopt)) return;
-  state_.looks_ms += std::max(0.0, look_ms_);
-  state_.dearest_look_ms = std::max(state_.dearest_look_ms, look_ms_);
+  known_.looks_ms += std::max(0.0, look_ms_);
+  known_.dearest_look_ms = std::max(known_.dearest_look_ms, look_ms_);
 }
 
-void Tuning::on(const HardwareProbed& probed) {
-  if (state_.doing == Doing::kProbing) {
-    look_since_.reset();
-    return explained(probed);
-  }
+bool Hardware::take_look(const HardwareProbed& probed) {
   end_look();
-  if (!probed.error.empty() || probed.probes.empty()) return first_look_over();
+  if (probed.failed()) return false;
   out_.changed = true;
-  const std::string plan = probed.plan_hash.empty() ? state_.incumbent.hash : probed.plan_hash;
-  const bool is_new_plan = std::exchange(state_.probed_plan_hash, plan) != plan;
+  const std::string plan = probed.plan_hash.empty() ? view_.state.incumbent.hash : probed.plan_hash;
+  const bool is_new_plan = std::exchange(known_.probed_plan_hash, plan) != plan;
   search_again_ = price_other_hardware(probed.probes);
   take_baseline(probed.probes);
   is_new_plan ? history_.begin_anew(probed.probes) : history_.add(probed.probes);
   if (is_new_plan) {
     out_.note("drift", std::to_string(probed.probes.size()) + " devices and links were probed under this plan");
   }
-  first_look_since_ ? first_look_over() : looked();
+  return true;
 }
 
 // Costs are of the hardware as it was when they were measured. What is probed first stands for that, unless steps have
 // changed since the plan was measured that tuning began from: then costs stay as they were measured.
-void Tuning::take_baseline(const std::vector<Probe>& probes) {
+void Hardware::take_baseline(const std::vector<Probe>& probes) {
   const bool is_late = std::ranges::any_of(
-      state_.drifts, [this](const Drift& one) { return one.noticed_step > state_.measured_step && !one.by_look; });
-  const bool is_first = state_.first_probes.empty();
-  if (!is_late) add_new(probes, state_.first_probes);
-  add_new(probes, state_.last_probes);
+      known_.drifts, [this](const Drift& one) { return one.noticed_step > view_.state.measured_step && !one.by_look; });
+  const bool is_first = known_.first_probes.empty();
+  if (!is_late) add_new(probes, known_.first_probes);
+  add_new(probes, known_.last_probes);
   if (is_late || !is_first) return;
-  state_.first_probed_step = state_.step;
-  out_.act(RememberProbes{to_json(state_.first_probes)});
-}
-
-// What this job probed first was probed when the change had begun: it is no measure of anything before.
-void Tuning::forget_late_baseline(const Drift& drift) {
-  if (state_.first_probed_step <= drift.since_step) return;
-  out_.note("drift", "the hardware was probed first at step " + std::to_string(state_.first_probed_step) +
-                    ", when the change had begun: costs stay as they were measured, and trials correct them");
-  state_.first_probes.clear();
-  state_.last_probes.clear();
-  state_.first_probed_step = 0;
-  out_.act(RememberProbes{to_json(state_.first_probes)});
-}
-
-// From here on these are what is known.
-void Tuning::accept(const std::vector<Finding>& findings) {
-  for (const Finding& one : findings) {
-    for (Probe& known : state_.last_probes) {
-      if (same_subject(one.probe, known)) known = one.probe;
-    }
-  }
+  known_.first_probed_step = view_.state.step;
+  out_.act(RememberProbes{to_json(known_.first_probes)});
 }
 
 // Faster than is known, of a link or of a device that the search takes to be slow.
-bool Tuning::is_recovery(const Finding& one) const {
-  const Probe* const known = find(state_.last_probes, one.probe);
+bool Hardware::is_recovery(const Finding& one) const {
+  const Probe* const known = find(known_.last_probes, one.probe);
   if (known == nullptr || explaining(diagnose({*known}, {one.probe}), false).empty()) return false;
   if (one.is_link()) return true;
-  return state_.slow_devices.contains(one.probe.device) && !device_shares({one}, state_.cluster_json).empty();
+  return known_.slow_devices.contains(one.probe.device) && !device_shares({one}, view_.state.cluster_json).empty();
 }
 
-void Tuning::looked() {
-  if (!view_.is_calm() || state_.phase != Phase::kTraining) return;
-  const std::vector<Finding> changes = history_.take_changes(state_.last_probes);
+bool Hardware::judge_looks() {
+  if (!view_.is_calm() || view_.state.phase != Phase::kTraining) return false;
+  const std::vector<Finding> changes = history_.take_changes(known_.last_probes);
   looks_again_ = history_.may_be_faster() && looks_again_ < kLooksAtOnce ? looks_again_ + 1 : 0;
   forget_slower(changes);
-  if (changes.empty() || has_open_drift()) return;
+  if (changes.empty() || known_.has_open_drift()) return false;
   std::vector<Finding> recovered = changes;
   std::erase_if(recovered, [this](const Finding& one) { return !is_recovery(one); });
   if (!recovered.empty()) return take_recovery(recovered);
   const std::vector<Finding> slower = explaining(changes, true);
   if (!slower.empty()) take_slower(slower);
-}
-
-Drift Tuning::drift_by_look(const std::vector<Finding>& findings) const {
-  Drift drift;
-  drift.plan_hash = state_.incumbent.hash;
-  drift.since_step = drift.noticed_step = state_.step;
-  drift.before_ms = drift.after_ms = state_.incumbent_measured.mean_ms;
-  drift.by_look = true;
-  name_causes(findings, drift);
-  return drift;
+  return false;
 }
 
 // The same path as where steps have changed: told, corrected, tuned again.
-void Tuning::take_recovery(const std::vector<Finding>& recovered) {
-  const Drift drift = drift_by_look(recovered);
+bool Hardware::take_recovery(const std::vector<Finding>& recovered) {
+  const Drift drift = drift_by_look(recovered, view_.state);
   add_drift(drift);
   out_.note("drift", "a look at the hardware finds, though steps take what they took, " + drift.what);
-  if (waits_to_retune()) return note_wait();
-  history_.begin_anew();
-  accept(recovered);
-  take_device_shares(recovered);
-  retune();
-}
-
-// A share of a share: findings compare with the last probes, and these with those before.
-void Tuning::take_device_shares(const std::vector<Finding>& findings) {
-  for (const auto& [device, share] : device_shares(findings, state_.cluster_json)) {
-    const auto known = state_.slow_devices.find(device);
-    take_device_speed(device, known == state_.slow_devices.end() ? share : known->second * share);
+  if (known_.waits_to_retune(view_.state.step)) {
+    note_wait();
+    return false;
   }
+  history_.begin_anew();
+  known_.accept(recovered);
+  known_.take_device_shares(recovered, view_.state.cluster_json);
+  return true;
 }
 
-void Tuning::take_device_speed(std::int32_t device, double share) {
-  state_.slow_devices[device] = share;
-  if (share >= kAsFast) state_.slow_devices.erase(device);
+void Hardware::begin_anew() {
+  known_.forget_probes([](const Probe& one) { return one.device >= 0; });
+  slower_.clear();
+  for (Drift& drift : known_.drifts) drift.handled = true;
+  known_.forget_kept();
+  first_looked_ = false;
+  change_point_.reset();
 }
 
 }  // namespace trimtab::coordinator

@@ -40,11 +40,11 @@ void Tuning::send(const OutstandingCommand& command) {
       return out_.act(DescribeOn{command.tag.text, command.node});
     case CommandKind::kBenchmark:
       return out_.act(BenchmarkOn{command.tag.text, command.node, state_.ranks_of(command.node),
-                             state_.requests[state_.request_next], "benchmark-" + benchmark_name()});
+                                  state_.requests[state_.request_next], "benchmark-" + benchmark_name()});
     case CommandKind::kLaunch:
       return out_.act(LaunchOn{command.tag.text, command.node, state_.ranks_of(command.node), state_.launch_plan.json,
-                          "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
-                          state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
+                               "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
+                               state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
     case CommandKind::kKill:
       return send_kill(command);
   }
@@ -155,7 +155,8 @@ void Tuning::launch_incumbent() {
 // A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
 // other, say. That is no fault of the plan, and may end by itself.
 bool Tuning::never_began() const {
-  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && !running_.is_told() && !state_.has_grown();
+  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && !running_.is_told() &&
+         !state_.has_grown();
 }
 
 void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why) {
@@ -196,7 +197,7 @@ void Tuning::halt() {
   out_.changed = true;
   out_.decide("halt the job", state_.failure);
   out_.note("warning", "the job is halted: " + state_.failure +
-                      ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
+                           ". Find out why; hand in the same job once more, and it goes on from its last snapshot");
 }
 
 void Tuning::resume_halted() {
@@ -317,9 +318,9 @@ void Tuning::all_ranks_ended() {
 
 void Tuning::tick_ranks() {
   if (!state_.has_ranks()) return;
-  const bool unanswered =
-      state_.doing == Doing::kProbing && now_.monotonic - probing_since_ > state_.job.trials.deadline;
-  if (unanswered) return not_explained("nobody answered within the deadline");
+  if (state_.doing == Doing::kProbing && hardware_.is_unanswered()) {
+    return drift_explained(hardware_.not_explained("nobody answered within the deadline"));
+  }
   if (now_.monotonic - moved_at_ <= patience()) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
     out_.note("warning", "no agent confirmed the end of the ranks in time");
@@ -394,7 +395,7 @@ void Tuning::on(const NodeBack& back) {
   if (state_.phase == Phase::kStopping) return out_.act(StopRanks{state_.step + 2});
   if (!was_lost) {
     resend_change();
-    if (!state_.other_hardware.empty() && view_.is_calm()) settled();
+    if (!state_.hardware.other_hardware.empty() && view_.is_calm()) settled();
     return;
   }
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;

@@ -68,7 +68,8 @@ Choice choose(const TuningState& state, const SearchReply& reply) {
     if (is_settled(state, one.plan.hash)) continue;
     if (const KnownPlan* copied = near_copy_of(one, known)) {
       const bool of_measured = copied < known.data() + measured;
-      if (of_measured && optimistic_ms(state, one) < worthwhile_ms(state)) choice.near_copies.push_back(passed_over(one, *copied));
+      if (of_measured && optimistic_ms(state, one) < worthwhile_ms(state))
+        choice.near_copies.push_back(passed_over(one, *copied));
       continue;
     }
     if (++considered > state.job.trials.candidates) break;

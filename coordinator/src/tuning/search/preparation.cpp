@@ -18,7 +18,7 @@ void Tuning::on(const NodesReady& ready) {
   state_.nodes = ready.nodes;
   state_.cluster_json = ready.cluster_json;
   state_.fingerprint = ready.fingerprint;
-  find_other_hardware();
+  hardware_.find_other_hardware();
   describe();
 }
 
@@ -59,14 +59,14 @@ void Tuning::on(const CostsCounted& counted) {
     state_.costs_wanted = counted.missing;
   }
   if (counted.missing == 0) {
-    take_measured_speeds(counted.speeds);
+    hardware_.take_measured_speeds(counted.speeds);
     return profiled();
   }
   if (first) {
     state_.requests = counted.requests;
     state_.request_sizes = counted.request_sizes;
     out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
-                      " are to be measured");
+                           " are to be measured");
     return next_benchmark();
   }
   if (now_.monotonic - costs_since_ < kCostsGrace) return;  // tick_profiling asks again
@@ -74,7 +74,7 @@ void Tuning::on(const CostsCounted& counted) {
     return cannot_profile("the job's benchmark command failed: " + benchmark_error_);
   }
   out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
-  take_measured_speeds(counted.speeds);
+  hardware_.take_measured_speeds(counted.speeds);
   profiled();
 }
 
@@ -157,7 +157,7 @@ SearchTask Tuning::task_for(SearchFor purpose) const {
     case SearchFor::kMoreNodes:
       return growth_task();
     case SearchFor::kSlowerHardware:
-      return slower_task();
+      return hardware_.task_around_slower();
     case SearchFor::kJob:
       break;
   }

@@ -35,9 +35,9 @@ SearchTask search_task(const TuningState& state) {
   task.calibration_json = state.earlier_calibration_json;
   task.excluded = state.failed_hashes;
   task.excluded.insert(task.excluded.end(), state.hung_hashes.begin(), state.hung_hashes.end());
-  if (!state.drifts.empty()) task.shift = shift_of(state.drifts.back());
-  task.link_changes = link_changes(state.first_probes, state.last_probes);
-  task.slow_devices = state.slow_devices;
+  if (!state.hardware.drifts.empty()) task.shift = shift_of(state.hardware.drifts.back());
+  task.link_changes = link_changes(state.hardware.first_probes, state.hardware.last_probes);
+  task.slow_devices = state.hardware.slow_devices;
   task.excluded.insert(task.excluded.end(), state.forgotten.tried.begin(), state.forgotten.tried.end());
   for (const Trial& trial : state.trials) {
     if (trial.id <= state.trials_before_resize) continue;

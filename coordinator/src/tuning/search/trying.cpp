@@ -29,7 +29,7 @@ void Tuning::recommend(const Candidate* best) {
   if (best != nullptr && best->predicted.mean_ms < worthwhile_ms(state_)) {
     state_.recommendation_json = best->plan.json;
     out_.note("result", "a faster plan is recommended: predicted " + format_ms(best->predicted.mean_ms) + " a step",
-         best->plan.json);
+              best->plan.json);
   }
   finish_trials("mode recommend: the recommendation stands, nothing is tried");
 }
@@ -37,7 +37,7 @@ void Tuning::recommend(const Candidate* best) {
 void Tuning::decide(const SearchReply& reply) {
   if (!reply.error.empty()) return finish_trials("the search failed: " + reply.error, false);
   take_search(reply);
-  note_stale(reply);
+  hardware_.note_stale(reply);
   const Choice choice = choose(state_, reply);
   for (const PassedOver& one : choice.near_copies) pass_over(one);
   const Candidate* const best = choice.best;

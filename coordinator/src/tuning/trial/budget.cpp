@@ -52,8 +52,7 @@ std::string overhead_spent(const TuningState& state, const Candidate& candidate)
       state.allowed_overhead_ms(std::min(state.incumbent_measured.mean_ms, candidate.predicted.mean_ms));
   if (used + next < allowed) return "";
   return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) + ", and all may cost " +
-         format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) +
-         " of the job's time (trials.overhead)";
+         format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
 }
 
 double overhead_left_ms(const View& view, const Interleaving* blocks) {
@@ -71,8 +70,8 @@ bool enough_overhead_for_pair(const TuningState& state, const Interleaving& bloc
 
 bool enough_overhead_for_look(const TuningState& state) {
   const double allowed = state.allowed_overhead_ms();
-  return allowed > 0 && state.looks_ms + state.dearest_look_ms <= kLooksShare * allowed &&
-         state.overhead_ms() + state.dearest_look_ms <= allowed;
+  return allowed > 0 && state.hardware.looks_ms + state.hardware.dearest_look_ms <= kLooksShare * allowed &&
+         state.overhead_ms() + state.hardware.dearest_look_ms <= allowed;
 }
 
 bool enough_steps_for_trial(const TuningState& state) {

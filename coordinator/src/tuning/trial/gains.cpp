@@ -25,7 +25,7 @@ std::optional<Ratio> product_of_trials(const TuningState& state) {
 }  // namespace
 
 bool was_tuned_again(const TuningState& state) {
-  return state.retune_wait > 0;
+  return state.hardware.retune_wait > 0;
 }
 
 std::optional<Ratio> gained(const TuningState& state) {

@@ -36,7 +36,7 @@ void Tuning::begin_trial(const Candidate& candidate) {
   state_.trials.push_back(trial);
   out_.changed = true;
   out_.note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
-                    " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
+                         " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
   if (view_.held()) {
     state_.trials.pop_back();
     state_.doing = Doing::kNothing;
@@ -54,9 +54,9 @@ void Tuning::begin_trial(const Candidate& candidate) {
 void Tuning::go_on_trying() {
   const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
   if (!is_free || view_.held() || !lost_.empty()) return;  // when every node is back, settled() goes on
-  if (drift_is_due()) return explain_drift();
+  if (hardware_.is_due()) return explain_drift();
   if (watches_learning()) return;
-  take_first_look();
+  hardware_.take_first_look();
   request_search();
 }
 
@@ -64,8 +64,8 @@ void Tuning::start_trial() {
   const TrialSettings& settings = state_.job.trials;
   const Trial& trial = state_.trials.back();
   out_.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
-          "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
-              format_ms(state_.incumbent_measured.mean_ms));
+              "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
+                  format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
   trial_learning_ = state_.learning;
   trial_learning_.stop();
@@ -117,7 +117,8 @@ void Tuning::account_warm_up(bool warmup, double wall_ms, bool block_done) {
 }
 
 RaceRules Tuning::race_rules() const {
-  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms, state_.remaining_steps()};
+  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms,
+          state_.remaining_steps()};
 }
 
 // After each pair of blocks.
@@ -129,9 +130,10 @@ void Tuning::judge_race() {
   if (race.state != RaceState::kOpen)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainNotSure : FailureReason::kSlower);
   if (!enough_overhead_for_pair(state_, *interleaving_)) return conclude_trial(race, FailureReason::kOverhead);
-  if (!enough_steps_for_trial(state_) || !enough_walltime_for(1, state_, now_)) return conclude_trial(race, FailureReason::kGainNotSure);
+  if (!enough_steps_for_trial(state_) || !enough_walltime_for(1, state_, now_))
+    return conclude_trial(race, FailureReason::kGainNotSure);
   out_.note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
-                    ": another pair of blocks");
+                         ": another pair of blocks");
   next_block();
 }
 
@@ -161,7 +163,7 @@ void Tuning::conclude_trial(const Race& race, const Reason& reason) {
                   std::to_string(trial.break_even_steps) + " steps";
     state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
     if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
-    if (change_point_) change_point_->change_plan(1 / trial.ratio.ratio, 1 / trial.ratio.high, 1 / trial.ratio.low);
+    hardware_.change_plan(1 / trial.ratio.ratio, 1 / trial.ratio.high, 1 / trial.ratio.low);
     state_.incumbent = trial.plan;
     state_.incumbent_predicted = trial.predicted;
     state_.incumbent_measured = trial.measured;
@@ -169,11 +171,12 @@ void Tuning::conclude_trial(const Race& race, const Reason& reason) {
     consequence = ", " + reason.text();
   }
   out_.note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
-                    words(trial.ratio) + consequence);
+                         words(trial.ratio) + consequence);
   out_.decide((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
-          words(trial.ratio) + consequence);
+              words(trial.ratio) + consequence);
   // The ranks may run it already, and must know that it is no trial's any more.
-  if (adopt && !state_.is_restarted() && running_.is(trial.plan)) out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
+  if (adopt && !state_.is_restarted() && running_.is(trial.plan))
+    out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
   add_convergence(trial.id);
   roll_back();
 }

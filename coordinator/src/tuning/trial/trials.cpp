@@ -48,7 +48,7 @@ void Tuning::on_step(const JobStep& step) {
     return;
   }
   take_step(step);
-  account_look(step);
+  hardware_.account_look(step);
   if (spoils(step)) return;
   if (state_.doing == Doing::kLaunching) return recovered();
   // Ranks that are being ended may tell of steps yet.
@@ -223,8 +223,8 @@ void Tuning::begin_comparison() {
 // It costs more than was thought: what there is of it counts where it is enough.
 void Tuning::give_up_comparison() {
   const bool is_enough = interleaving_->block() >= 2 * kLeastComparisonBlocks;
-  out_.note("warning",
-       "the comparison of the " + state_.compared_word() + " and the adopted plan ends early: trials.overhead is used up");
+  out_.note("warning", "the comparison of the " + state_.compared_word() +
+                           " and the adopted plan ends early: trials.overhead is used up");
   if (is_enough) return conclude_comparison();
   interleaving_.reset();
   end_tuning();
@@ -256,8 +256,8 @@ void Tuning::conclude_comparison() {
     state_.retuned_ratio = ratio;
     state_.retuned_compared = true;
   }
-  out_.note("result",
-       "the adopted plan is " + format_fixed(ratio.ratio, 2) + "x as fast as the " + state_.compared_word() + " one");
+  out_.note("result", "the adopted plan is " + format_fixed(ratio.ratio, 2) + "x as fast as the " +
+                          state_.compared_word() + " one");
   if (ratio.high < 1) leave_adopted(other, ratio);
   end_tuning();
 }
@@ -267,7 +267,7 @@ void Tuning::leave_adopted(const Measured& other, const Ratio& ratio) {
   out_.note("warning", "it is surely slower after all: " + back);
   out_.decide(back, "compared at the end, the adopted one is surely slower");
   state_.replaced.clear();
-  if (change_point_) change_point_->change_plan(ratio.ratio, ratio.low, ratio.high);
+  hardware_.change_plan(ratio.ratio, ratio.low, ratio.high);
   state_.incumbent = state_.compared_plan();
   state_.incumbent_predicted = state_.compares_initial() ? state_.initial_predicted : state_.retuned_from.predicted;
   state_.incumbent_measured = other;
@@ -302,8 +302,8 @@ void Tuning::take_passes(MeasuredPlan& seen) {
 
 void Tuning::add_convergence(std::int32_t trial) {
   const double seconds = static_cast<double>(now_.wall.count() - state_.begun_wall_ns) / 1e9;
-  state_.convergence.push_back(
-      {seconds, state_.search.evaluations, trial, state_.incumbent_measured.mean_ms, state_.incumbent_predicted.mean_ms});
+  state_.convergence.push_back({seconds, state_.search.evaluations, trial, state_.incumbent_measured.mean_ms,
+                                state_.incumbent_predicted.mean_ms});
 }
 
 }  // namespace trimtab::coordinator
