@@ -261,7 +261,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                                  {"hash", one.plan_hash},
                                  {"why", one.why}});
   }
-  for (const Resize& one : state.resizes) {
+  for (const Resize& one : state.elastic.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
     if (one.trials_before >= 0) report["resizes"].back()["trials_before"] = one.trials_before;
     if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;

@@ -139,10 +139,10 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   CHECK_FALSE(job.state().launch_fresh);
   job.measure(62);
   CHECK(job.says("node n2 stays with the job") == 1);
-  CHECK(job.state().before.nodes.empty());
+  CHECK(job.state().elastic.before.nodes.empty());
   CHECK(job.state().incumbent.hash == "large");
-  CHECK(job.state().resizes.back().joined == "n2");
-  CHECK(job.state().resizes.back().outcome == "kept");
+  CHECK(job.state().elastic.resizes.back().joined == "n2");
+  CHECK(job.state().elastic.resizes.back().outcome == "kept");
   CHECK_FALSE(job.tuning().takes_nodes());
   // From the ranks' end to their first step: a step of 62 ms.
   CHECK(job.state().spent.growth_ms == Approx(62));
@@ -186,7 +186,7 @@ TEST_CASE("a job that is no faster on more nodes goes back to those that it ran 
   job.carry_out();
   CHECK(job.state().launch == 3);
   CHECK(job.state().launch_plan.hash == "small");
-  CHECK(job.state().resizes.back().outcome.find("left") == 0);
+  CHECK(job.state().elastic.resizes.back().outcome.find("left") == 0);
 }
 
 TEST_CASE("launches that do not live on more nodes lead back, and so does the loss of what joined", "[growth]") {

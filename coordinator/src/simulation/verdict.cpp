@@ -40,7 +40,7 @@ json trial_json(const JudgedTrial& trial) {
 
 // Null where the plan is known no more, or was of more devices than are left.
 const PlanText* plan_of(const std::string& hash, const TuningState& state) {
-  if (!state.resizes.empty()) return nullptr;
+  if (!state.elastic.resizes.empty()) return nullptr;
   for (const PlanText* one : {&state.initial, &state.incumbent}) {
     if (one->hash == hash) return one;
   }
@@ -152,7 +152,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"conclusion", state.conclusion},
                              {"drifts", state.hardware.drifts.size()},
                              {"changes", changes_json(state, best)},
-                             {"resizes", state.resizes.size()},
+                             {"resizes", state.elastic.resizes.size()},
                              {"devices_left", state.world_size()},
                              {"best_true_ms", best},
                              {"best_of_costs_ms", known.of_costs_ms},

@@ -30,8 +30,9 @@ void Tuning::check_plain_values() const {
   for (const std::string& node : lost_) {
     TRIMTAB_ASSERT(!state_.ranks_of(node).empty(), "a node that is away is one of the job's");
   }
-  TRIMTAB_ASSERT(!state_.has_grown() || (!state_.resizes.empty() && state_.resizes.back().outcome.empty()),
-                 "what the job may go back to is of a growth that is not settled");
+  TRIMTAB_ASSERT(
+      !state_.has_grown() || (!state_.elastic.resizes.empty() && state_.elastic.resizes.back().outcome.empty()),
+      "what the job may go back to is of a growth that is not settled");
 }
 
 void Tuning::check_phase() const {

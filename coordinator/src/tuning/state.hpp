@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "schema/job.hpp"
 #include "tuning/change/learning_watch.hpp"
+#include "tuning/elastic/elastic_state.hpp"
 #include "tuning/event.hpp"
 #include "tuning/hardware/hardware_state.hpp"
 #include "tuning/launch/command_tag.hpp"
@@ -80,35 +81,6 @@ struct LossAt {
   std::int64_t step = 0;
   double loss = 0;
   std::string samples;
-};
-
-// The best plan for one node fewer, as far as is known now.
-struct Spare {
-  PlanText plan;
-  Predicted predicted;
-  std::string cluster_json;  // that it is for
-};
-
-// The job went on with fewer nodes, or with more.
-struct Resize {
-  std::int64_t step = 0;
-  std::string lost;  // nodes
-  std::int32_t devices = 0;
-  std::string plan_hash;
-  std::string joined = {};          // nodes
-  std::string outcome = {};         // of joined ones: "kept", "left: why"; empty = not known yet
-  std::int32_t trials_before = -1;  // ids up to here were of the devices before
-};
-
-// What the job ran on before it was begun anew on more nodes; without nodes: it was not.
-struct Before {
-  std::vector<NodeShare> nodes;
-  std::string cluster_json;
-  std::int32_t ranks = 0;
-  PlanText plan;
-  Predicted predicted;
-  Measured measured;
-  std::map<std::int32_t, double> slow_devices;
 };
 
 // One point of "how good a plan had been found by when".
@@ -187,9 +159,7 @@ struct TuningState {
   HardwareState hardware;
   std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
   std::int64_t measured_step = 0;        // when the plan was measured that tuning began from
-  Spare spare;
-  std::vector<Resize> resizes;
-  Before before;
+  ElasticState elastic;
   double launch_ms = 0;                   // what the last launch took, until its first step
   std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
   std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
@@ -241,7 +211,7 @@ struct TuningState {
   // Costs are measured once more, on other hardware than they were.
   [[nodiscard]] bool profiles_anew() const { return phase == Phase::kProfiling && !incumbent.empty(); }
   // The job was begun anew on more nodes, and that is not settled.
-  [[nodiscard]] bool has_grown() const { return !before.nodes.empty(); }
+  [[nodiscard]] bool has_grown() const { return !elastic.before.nodes.empty(); }
   // What the adopted plan is compared with at the end: the initial one, or the one that tuning again began from.
   [[nodiscard]] bool compares_initial() const { return retuned_from.plan.empty(); }
   [[nodiscard]] const PlanText& compared_plan() const { return compares_initial() ? initial : retuned_from.plan; }

@@ -214,9 +214,9 @@ void each_later_field(State& s, const Visit& visit) {
   visit("costs_hardware", s.hardware.costs_hardware);
   visit("unprobed_nodes", s.hardware.unprobed_nodes);
   visit("expected_there", s.hardware.expected_there);
-  visit("spare", s.spare);
-  visit("resizes", s.resizes);
-  visit("before", s.before);
+  visit("spare", s.elastic.spare);
+  visit("resizes", s.elastic.resizes);
+  visit("before", s.elastic.before);
   visit("launch_ms", s.launch_ms);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);

@@ -87,9 +87,10 @@ void Tuning::on(const SearchFinished& search) {
   if (!purpose) return;  // of an earlier life
   switch (*purpose) {
     case SearchFor::kSpare:
-      return take_spare(search.reply);
+      return elastic_.take_spare(search.reply);
     case SearchFor::kMoreNodes:
-      return take_growth(search.reply);
+      if (const Candidate* const best = elastic_.take_growth(search.reply)) grow(*best);
+      return;
     case SearchFor::kSlowerHardware:
       return hardware_.take_slower(search.reply) ? retune() : void();
     case SearchFor::kJob:

@@ -26,6 +26,7 @@
 #include "schema/cluster.hpp"
 #include "tuning/change/agreement.hpp"
 #include "tuning/change/settling.hpp"
+#include "tuning/elastic/elastic.hpp"
 #include "tuning/event.hpp"
 #include "tuning/hardware/hardware.hpp"
 #include "tuning/launch/running_plan.hpp"
@@ -262,7 +263,6 @@ class Tuning {
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
 
-  void tell_where_it_goes_on(std::int64_t first);
   [[nodiscard]] bool end_without_lost();
   void leave_adopted(const Measured& other, const Ratio& ratio);
   void stop_for_overhead();
@@ -286,13 +286,9 @@ class Tuning {
 
   // growth.cpp
   void on(const NodesOffered& offered);
-  [[nodiscard]] SearchTask growth_task() const;
-  void take_growth(const SearchReply& reply);
   void grow(const Candidate& best);
   void begin_anew(const PlanText& plan, const Predicted& predicted);
   [[nodiscard]] bool settle_growth();
-  [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
-  [[nodiscard]] bool lost_what_joined() const;
   void go_back(const std::string& why);
 
   // other_hardware.cpp
@@ -304,13 +300,8 @@ class Tuning {
   void leave_profiling_anew();
 
   void prepare_spare();
-  void search_spare(const std::set<std::string>& missing);
-  void take_spare(const SearchReply& reply);
-  [[nodiscard]] Cluster what_is_left(const std::set<std::string>& missing) const;
   void tick_lost();
-  void wait_for_lost();
   void shrink();
-  [[nodiscard]] bool has_no_spare(const Cluster& left) const;
   void forget_measurements();
 
   // ending.cpp
@@ -338,6 +329,7 @@ class Tuning {
   const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
   Overhead overhead_{state_.spent, state_.trials, view_};
   Hardware hardware_{state_.hardware, view_, out_};
+  Elastic elastic_{state_.elastic, view_, out_};
   std::vector<MeasuredStep> steps_;
   std::vector<Trial> changed_trials_;
   Progress moved_;
@@ -371,10 +363,6 @@ class Tuning {
   Nanoseconds silence_told_{-1};                       // since when ranks were silent when people were last told
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
   Nanoseconds lost_at_{0};                             // when the last of them was lost
-  Nanoseconds wait_told_{-1};   // that moment, when people were told that nothing is done about it
-  std::string no_spare_;        // the cluster that no plan was found for; empty = none of late
-  Nanoseconds no_spare_at_{0};  // when that was
-  NodesOffered offer_;          // that it is for
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
   std::set<std::int32_t> ended_;

@@ -48,7 +48,7 @@ void offer(RecordedMachine& machine, const std::string& refusal = "") {
 
 // The first steps on more nodes, until it is decided.
 void measure(RecordedMachine& machine, double ms) {
-  for (int i = 0; i < 60 && !machine.state().before.nodes.empty(); ++i) machine.steps(1, ms);
+  for (int i = 0; i < 60 && !machine.state().elastic.before.nodes.empty(); ++i) machine.steps(1, ms);
   machine.carry_out();
   machine.steps(2, 100);
 }

@@ -72,9 +72,9 @@ TuningState full_state() {
   state.hardware.first_probes = state.hardware.last_probes = state.hardware.expected_there = probes;
   state.hardware.slow_devices = {{0, 0.5}};
   state.hardware.unprobed_nodes = {"n0"};
-  state.resizes = {Resize()};
-  state.before.nodes = {{"n0", 0, 1}};
-  state.before.slow_devices = {{0, 0.5}};
+  state.elastic.resizes = {Resize()};
+  state.elastic.before.nodes = {{"n0", 0, 1}};
+  state.elastic.before.slow_devices = {{0, 0.5}};
   state.convergence = {Convergence()};
   state.losses = state.untuned_losses = {{1, 1, "samples"}};
   state.learning.before = state.learning.recent = {Learnt()};

@@ -6,9 +6,9 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "tuning/elastic/elastic.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
 #include "tuning/search/search_task.hpp"
-#include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -61,135 +61,113 @@ bool alike(const Cluster& a, const Cluster& b) {
   return std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same);
 }
 
+}  // namespace
+
 std::string listed(const std::set<std::string>& nodes) {
   std::string text;
   for (const std::string& node : nodes) text += (text.empty() ? "" : ", ") + node;
   return text;
 }
 
-}  // namespace
-
 // Which node will be lost nobody knows: the last stands for its like.
-void Tuning::prepare_spare() {
-  if (!state_.job.elastic || state_.nodes.size() < 2 || state_.job.mode == JobMode::kObserve) return;
-  const std::set<std::string> missing = lost_.empty() ? std::set{state_.nodes.back().node} : lost_;
-  if (!has_no_spare(what_is_left(missing))) search_spare(missing);
+bool Elastic::prepare_spare() {
+  const TuningState& state = view_.state;
+  if (!state.job.elastic || state.nodes.size() < 2 || state.job.mode == JobMode::kObserve) return false;
+  const Cluster left = slowed_left(view_.lost.empty() ? std::set{state.nodes.back().node} : view_.lost);
+  if (has_no_spare(left)) return false;
+  known_.spare = {{}, {}, to_json(left)};
+  return true;
 }
 
 // With what a drift has left of its devices' speed.
-Cluster Tuning::what_is_left(const std::set<std::string>& missing) const {
-  const Cluster before = parsed(state_.cluster_json);
+Cluster Elastic::slowed_left(const std::set<std::string>& missing) const {
+  const Cluster before = parsed(view_.state.cluster_json);
   Cluster left = without(before, missing);
-  slow_devices(devices_left(before, left, state_.hardware.slow_devices), left);
+  slow_devices(devices_left(before, left, view_.state.hardware.slow_devices), left);
   return left;
 }
 
-void Tuning::search_spare(const std::set<std::string>& missing) {
-  state_.spare = {{}, {}, to_json(what_is_left(missing))};
-  searches_.ask(SearchFor::kSpare, out_);
-}
-
-void Tuning::take_spare(const SearchReply& reply) {
+void Elastic::take_spare(const SearchReply& reply) {
   const Candidate* const best = fastest(reply);
   if (best == nullptr) {
-    no_spare_ = state_.spare.cluster_json;
-    no_spare_at_ = now_.monotonic;
+    no_spare_ = known_.spare.cluster_json;
+    no_spare_at_ = view_.now.monotonic;
     return out_.note("warning",
                      "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
   }
-  state_.spare.plan = best->plan;
-  state_.spare.predicted = best->predicted;
+  known_.spare.plan = best->plan;
+  known_.spare.predicted = best->predicted;
   out_.changed = true;
   out_.note("plan",
             "a plan for one node fewer is kept ready, predicted at " + format_ms(best->predicted.mean_ms) + " a step",
             best->plan.json);
 }
 
-// Nodes are away. For as long as ranks may be silent they are waited for, and a plan for what is left is made ready; an
-// elastic job then goes on without them, unless nothing of it may be ended that nobody asked to end.
-void Tuning::tick_lost() {
-  const bool steered = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  if (!state_.job.elastic || !steered || view_.held()) return;
-  if (lost_what_joined()) return go_back("node " + listed(lost_) + " was lost");
-  if (lost_.size() >= state_.nodes.size()) return;
-  const Nanoseconds away = now_.monotonic - lost_at_;
-  const Nanoseconds deadline = state_.job.trials.deadline;
-  if (state_.job.mode == JobMode::kObserve) return away > deadline ? wait_for_lost() : void();
-  if (away <= deadline / kSoonBack) return;
-  const Cluster left = what_is_left(lost_);
-  const bool ready = !state_.spare.plan.empty() && alike(left, parsed(state_.spare.cluster_json));
-  if (ready) return away > deadline ? shrink() : void();
-  if (!searches_.is_asked(SearchFor::kSpare) && !has_no_spare(left)) search_spare(lost_);
+void Elastic::forget_spare() {
+  known_.spare = {};
+  no_spare_.clear();
 }
 
-void Tuning::wait_for_lost() {
-  if (std::exchange(wait_told_, lost_at_) == lost_at_) return;
+Elastic::Lost Elastic::tick_lost(Nanoseconds lost_at) {
+  const TuningState& state = view_.state;
+  const bool steered = steers_ranks(state.phase) || state.phase == Phase::kLaunching;
+  if (!state.job.elastic || !steered || view_.held()) return Lost::kWait;
+  if (lost_what_joined()) return Lost::kGoBack;
+  if (view_.lost.size() >= state.nodes.size()) return Lost::kWait;
+  const Nanoseconds away = view_.now.monotonic - lost_at;
+  const Nanoseconds deadline = state.job.trials.deadline;
+  if (state.job.mode == JobMode::kObserve) {
+    if (away > deadline) wait_for_lost(lost_at);
+    return Lost::kWait;
+  }
+  if (away <= deadline / kSoonBack) return Lost::kWait;
+  const Cluster left = slowed_left(view_.lost);
+  const bool ready = !known_.spare.plan.empty() && alike(left, parsed(known_.spare.cluster_json));
+  if (ready) return away > deadline ? Lost::kShrink : Lost::kWait;
+  if (view_.searches.is_asked(SearchFor::kSpare) || has_no_spare(left)) return Lost::kWait;
+  known_.spare = {{}, {}, to_json(left)};
+  return Lost::kSearch;
+}
+
+void Elastic::wait_for_lost(Nanoseconds lost_at) {
+  if (std::exchange(wait_told_, lost_at) == lost_at) return;
   out_.note("warning",
-            "node " + listed(lost_) +
+            "node " + listed(view_.lost) +
                 " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
                 "begun anew without it");
 }
 
-bool Tuning::has_no_spare(const Cluster& left) const {
-  if (no_spare_.empty() || now_.monotonic - no_spare_at_ > kSearchAgain) return false;
+bool Elastic::has_no_spare(const Cluster& left) const {
+  if (no_spare_.empty() || view_.now.monotonic - no_spare_at_ > kSearchAgain) return false;
   return alike(left, parsed(no_spare_));
 }
 
-// The job begins anew on what is left, from its last snapshot, with the plan that was kept ready. Plans, steps and
-// costs of trials were of another cluster; what was learnt about costs stays.
-void Tuning::shrink() {
-  const Cluster before = parsed(state_.cluster_json);
-  const Cluster left = without(before, lost_);
-  out_.note("ranks",
-            "node " + listed(lost_) + " did not come back within the deadline: the job goes on without, on " +
-                std::to_string(left.devices()) + " devices and the plan that was kept ready",
-            state_.spare.plan.json);
-  out_.decide("go on with " + std::to_string(left.devices()) + " devices",
-              "node " + listed(lost_) + " did not come back");
-  if (state_.has_trial()) fail_trial(FailureReason::kAgentLost, "node " + listed(lost_) + " did not come back", false);
-  state_.hardware.slow_devices = devices_left(before, left, state_.hardware.slow_devices);
-  state_.resizes.push_back({state_.step, listed(lost_), left.devices(), state_.spare.plan.hash, ""});
-  state_.resizes.back().trials_before = state_.trials_begun();
-  std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
-  std::erase_if(state_.outstanding, [&](const OutstandingCommand& one) { return lost_.contains(one.node); });
-  lost_.clear();
-  state_.ranks = 0;
-  for (NodeShare& share : state_.nodes) share.first_rank = std::exchange(state_.ranks, state_.ranks + share.ranks);
-  state_.cluster_json = to_json(left);
-  state_.before = {};
-  overhead_.begin_anew();
-  const Spare spare = state_.spare;
-  begin_anew(spare.plan, spare.predicted);
-  kill_ranks(AfterKill::kRelaunch);
+Elastic::Left Elastic::what_is_left() const {
+  const Cluster before = parsed(view_.state.cluster_json);
+  Cluster left = without(before, view_.lost);
+  auto slow = devices_left(before, left, view_.state.hardware.slow_devices);
+  return {std::move(left), std::move(slow)};
+}
+
+void Elastic::add_resize(Resize resize) {
+  resize.trials_before = view_.state.trials_begun();
+  known_.resizes.push_back(std::move(resize));
 }
 
 // The first step on other nodes.
-void Tuning::tell_where_it_goes_on(std::int64_t first) {
-  const bool is_first = state_.phase == Phase::kLaunching && state_.doing == Doing::kLaunching;
-  if (!is_first || state_.resizes.empty()) return;
-  const std::string devices = "on " + std::to_string(state_.world_size()) + " devices the job ";
-  if (first > 0 || state_.step == 0) {
-    const std::int64_t again = std::max<std::int64_t>(state_.step - first + 1, 0);
+void Elastic::tell_where_it_goes_on(std::int64_t first) {
+  const bool is_first = view_.state.phase == Phase::kLaunching && view_.state.doing == Doing::kLaunching;
+  if (!is_first || known_.resizes.empty()) return;
+  const std::string devices = "on " + std::to_string(view_.state.world_size()) + " devices the job ";
+  if (first > 0 || view_.state.step == 0) {
+    const std::int64_t again = std::max<std::int64_t>(view_.state.step - first + 1, 0);
     return out_.note("ranks", devices + "goes on at step " + std::to_string(first) + "; " + std::to_string(again) +
                                   " steps are trained again");
   }
-  const std::string where = state_.is_restarted() ? "checkpoint" : "snapshots";
-  out_.note("warning", devices + "has begun at step 0 again, after " + std::to_string(state_.step) +
+  const std::string where = view_.state.is_restarted() ? "checkpoint" : "snapshots";
+  out_.note("warning", devices + "has begun at step 0 again, after " + std::to_string(view_.state.step) +
                            " steps: its ranks found nothing to go on from. Its " + where +
                            " must be where every node that may be left reaches them, and be saved while it trains");
-}
-
-void Tuning::forget_measurements() {
-  state_.initial_measured = state_.incumbent_measured = {};
-  state_.observations.clear();
-  state_.earlier_calibration_json = state_.calibration_json;
-  state_.begin_trials_anew();
-  state_.trials_before_resize = state_.trials_begun();
-  state_.comparisons_begun = 0;
-  state_.compared = state_.retuned_compared = false;
-  state_.retuned_from = {};
-  state_.trials_before_tuning = state_.trials_begun();
-  hardware_.begin_anew();
 }
 
 }  // namespace trimtab::coordinator

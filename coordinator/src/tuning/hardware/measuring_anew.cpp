@@ -101,9 +101,8 @@ void Tuning::measure_anew() {
   out_.note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
   state_.initial = state_.incumbent;
   state_.initial_predicted = state_.incumbent_predicted;
-  state_.spare = {};
+  elastic_.forget_spare();
   state_.replaced.clear();
-  no_spare_.clear();
   forget_measurements();
   enter(Phase::kMeasuring);
   settled();

@@ -60,7 +60,7 @@ void Tuning::train_on() {
   if (hardware_.is_due()) return explain_drift();
   // What is compared later: as the hardware is now, under this plan.
   if (state_.hardware.probed_plan_hash != state_.incumbent.hash) hardware_.look();
-  if (state_.spare.plan.empty() && !searches_.is_asked(SearchFor::kSpare)) prepare_spare();
+  if (state_.elastic.spare.plan.empty() && !searches_.is_asked(SearchFor::kSpare)) prepare_spare();
 }
 
 void Tuning::explain_drift() {
@@ -129,8 +129,7 @@ void Tuning::retune() {
   state_.trials_before_tuning = state_.trials_begun();
   state_.retuned_from = {state_.incumbent, state_.incumbent_predicted, state_.incumbent_measured};
   hardware_.begin_retuning();
-  state_.spare = {};
-  no_spare_.clear();
+  elastic_.forget_spare();
   if (state_.phase != Phase::kTrials) enter(Phase::kTrials);
   settled();
 }

@@ -179,14 +179,14 @@ void Tuning::relaunch(const Reason& reason, const std::string& why) {
   state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
   forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
   const std::int32_t crashes = crashes_of(state_.crashes, state_.incumbent.hash);
-  if (gives_up_growth(crashes, why)) return;
+  if (elastic_.gives_up_growth(crashes)) return go_back(why);
   if (crashes <= settings.limit) return kill_ranks(AfterKill::kRelaunch);
   give_up_incumbent(reason, "its ranks have crashed " + too_often(crashes, settings) + "; last: " + why);
 }
 
 void Tuning::give_up_incumbent(const Reason& reason, const std::string& all) {
   if (give_back_incumbent(reason, all)) return kill_ranks(AfterKill::kRelaunch);
-  const bool trained = state_.phase != Phase::kLaunching || !state_.resizes.empty();
+  const bool trained = state_.phase != Phase::kLaunching || !state_.elastic.resizes.empty();
   state_.failure = all;
   kill_ranks(trained ? AfterKill::kHalt : AfterKill::kFail);
 }
@@ -407,7 +407,7 @@ void Tuning::on(const NodeBack& back) {
 // is older than what the job has saved since. A launch of a restarted job may still copy its checkpoint: nobody tells
 // of its ranks.
 void Tuning::end_strays(const NodeBack& back) {
-  const bool may_copy = state_.is_restarted() && !state_.resizes.empty();
+  const bool may_copy = state_.is_restarted() && !state_.elastic.resizes.empty();
   if (back.ranks.empty() && !may_copy) return;
   std::uint64_t launch = state_.launch;
   bool of_this = false;

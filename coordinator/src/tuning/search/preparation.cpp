@@ -155,7 +155,7 @@ SearchTask Tuning::task_for(SearchFor purpose) const {
     case SearchFor::kSpare:
       return spare_task(state_);
     case SearchFor::kMoreNodes:
-      return growth_task();
+      return elastic_.growth_task();
     case SearchFor::kSlowerHardware:
       return hardware_.task_around_slower();
     case SearchFor::kJob:

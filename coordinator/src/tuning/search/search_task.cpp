@@ -63,7 +63,7 @@ SearchTask task_on(const TuningState& state, const std::string& cluster_json) {
 }
 
 SearchTask spare_task(const TuningState& state) {
-  SearchTask task = task_on(state, state.spare.cluster_json);
+  SearchTask task = task_on(state, state.elastic.spare.cluster_json);
   task.slow_devices.clear();
   return task;
 }

@@ -77,7 +77,7 @@ void Tuning::take_step(const JobStep& step) {
     state_.losses.push_back({step.step, step.loss, step.samples});
   }
   overhead_.add_lost_steps(step.step);
-  tell_where_it_goes_on(step.step);
+  elastic_.tell_where_it_goes_on(step.step);
   overhead_.add_training(step);
   state_.step = step.step;
   state_.loss = step.loss;
