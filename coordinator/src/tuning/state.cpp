@@ -25,10 +25,6 @@ const std::string* TuningState::hash_of(std::uint64_t epoch) const {
   return found == epoch_hashes.end() ? nullptr : &found->second;
 }
 
-double Trial::overhead_ms() const {
-  return changes_ms + std::max(0.0, excess_ms);
-}
-
 double TuningState::overhead_ms() const {
   double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +
                spent.growth_ms + hardware.looks_ms;
@@ -48,10 +44,6 @@ Job TuningState::running_job() const {
   Job running = job;
   running.world_size = world_size();
   return running;
-}
-
-bool TuningState::has_trial() const {
-  return !trials.empty() && !has_ended(trials.back().state);
 }
 
 std::vector<std::uint32_t> TuningState::ranks_of(const std::string& node) const {
@@ -84,25 +76,6 @@ bool TuningState::is_about_trial() const {
   if (phase != Phase::kTrials) return false;
   if (has_trial()) return doing != Doing::kAwaitingApproval;
   return doing == Doing::kRollingBack || doing == Doing::kLaunching;
-}
-
-void TuningState::begin_trials_anew(std::int64_t since_step) {
-  for (const Trial& trial : trials) {
-    if (trial.begun_step < since_step) trials_before_drift = std::max(trials_before_drift, trial.id);
-  }
-  forgotten.tried.clear();
-  hung_hashes.clear();
-}
-
-bool TuningState::was_tried(const std::string& plan_hash) const {
-  if (std::find(forgotten.tried.begin(), forgotten.tried.end(), plan_hash) != forgotten.tried.end()) return true;
-  int blameless = 0;
-  for (const Trial& trial : trials) {
-    if (trial.id <= trials_before_drift || trial.plan.hash != plan_hash) continue;
-    const bool blamed = trial.state != TrialState::kFailed || !is_blameless(trial.reason.kind());
-    if (blamed || ++blameless > 1) return true;
-  }
-  return false;
 }
 
 }  // namespace trimtab::coordinator

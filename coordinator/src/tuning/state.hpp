@@ -4,7 +4,6 @@
 // from JSON. What is not here (acknowledgements, half-measured blocks) is abandoned by a restart, on purpose.
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,10 +21,9 @@
 #include "tuning/search/planning.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/trial/comparison.hpp"
-#include "tuning/trial/failure_reason.hpp"
 #include "tuning/trial/overhead.hpp"
 #include "tuning/trial/racing.hpp"
-#include "tuning/trial/trial_history.hpp"
+#include "tuning/trial/trial_records.hpp"
 
 namespace trimtab::coordinator {
 
@@ -34,40 +32,6 @@ enum class AfterKill { kRelaunch, kUntuned, kFinish, kFail, kStop, kRestart, kHa
 
 // Of launches that try a plan, where the job is restarted to change it; their scratch is apart.
 inline constexpr std::string_view kTrialVariant = "trial";
-
-struct Trial {
-  std::int32_t id = 0;
-  PlanText plan;
-  TrialState state = TrialState::kProposed;
-  Reason reason;        // of failed and rejected
-  std::string message;  // for people
-  Predicted predicted;
-  // Where its steps went, by stage; empty = not known.
-  std::vector<StepTerms> predicted_terms;
-  std::vector<StepTerms> measured_terms;
-  Measured incumbent;
-  Measured measured;
-  Ratio ratio;
-  double switch_ms = 0;          // of the change to it that took longest
-  SwitchPhases switch_phases{};  // of that change
-  std::int64_t begun_step = 0;   // of the job
-  std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
-  // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
-  // and what its steps and all warm-up took longer (less than 0: they were faster).
-  double changes_ms = 0;
-  double excess_ms = 0;
-  std::int64_t break_even_steps = 0;  // of an adopted one: until the change has paid, at the lower bound of its gain
-  double peak_bytes = 0;              // of one that ran out of memory: the rank that held most; 0 = unknown
-
-  [[nodiscard]] double overhead_ms() const;
-};
-
-// A plan that the search offered and nobody ran.
-struct PassedOver {
-  PlanText plan;
-  double predicted_ms = 0;
-  std::string why;  // "differs from trial 2 …"
-};
 
 // A plan that an adoption took the place of, as it was known then: what the job goes back to when the adopted one
 // fails.
@@ -83,18 +47,7 @@ struct LossAt {
   std::string samples;
 };
 
-// One point of "how good a plan had been found by when".
-struct Convergence {
-  double seconds = 0;
-  std::uint64_t evaluations = 0;
-  std::int32_t trial = 0;
-  double best_measured_ms = 0;
-  double best_predicted_ms = 0;
-};
-
-struct TuningState {
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
+struct TuningState : TrialRecords {
   Job job;
   std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
   bool tune = true;          // false: profiling only
@@ -150,24 +103,15 @@ struct TuningState {
   std::int64_t interrupted_step = 0;  // the latest of these
   std::vector<Crash> crashes;         // of the job's own launches, the recent ones
 
-  std::vector<Trial> trials;  // those that are kept (trial_history.hpp), the latest last
-  ForgottenTrials forgotten;
-  std::vector<PassedOver> passed_over;
-  std::vector<MeasuredPlan> observations;
-  std::vector<std::string> failed_hashes;
-  std::vector<std::string> hung_hashes;  // since costs last changed
   HardwareState hardware;
-  std::int32_t trials_before_drift = 0;  // ids up to here: what they measured was of another machine
-  std::int64_t measured_step = 0;        // when the plan was measured that tuning began from
+  std::int64_t measured_step = 0;  // when the plan was measured that tuning began from
   ElasticState elastic;
-  double launch_ms = 0;                   // what the last launch took, until its first step
-  std::int32_t ranks = 0;                 // once nodes were lost for good; 0 = the job's world size
-  std::int32_t trials_before_resize = 0;  // ids up to here: their plans are for more devices than there are
+  double launch_ms = 0;    // what the last launch took, until its first step
+  std::int32_t ranks = 0;  // once nodes were lost for good; 0 = the job's world size
   std::string calibration_json;
   std::string earlier_calibration_json;  // what earlier jobs learnt: where this one's learning begins
   SearchCounts search;
   std::string explanation;
-  std::vector<Convergence> convergence;
   std::int32_t comparisons_begun = 0;
   Measured final_initial;
   Measured final_adopted;
@@ -176,7 +120,6 @@ struct TuningState {
   // The incumbent that tuning again began from, and what is adopted since beside it; without a plan: the job was not
   // tuned again, on the nodes that it has.
   Replaced retuned_from;
-  std::int32_t trials_before_tuning = 0;  // ids up to here were made before tuning last began
   Ratio retuned_ratio;
   bool retuned_compared = false;
   Spending spent;
@@ -190,7 +133,6 @@ struct TuningState {
   LearningWatch learning;         // of the own steps of a job that is restarted
   std::int64_t spoilt_step = -1;  // the first under a plan that spoilt them, until the job runs without it; -1 = none
 
-  [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
   [[nodiscard]] std::int64_t remaining_steps() const { return job.steps - step; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
@@ -222,12 +164,6 @@ struct TuningState {
   [[nodiscard]] const std::string* hash_of(std::uint64_t epoch) const;
   // As it runs now: with the world size that nodes which were lost have left.
   [[nodiscard]] Job running_job() const;
-  // Ids count from 1.
-  [[nodiscard]] std::int32_t trials_begun() const { return trials.empty() ? 0 : trials.back().id; }
-  // Since the last drift.
-  [[nodiscard]] std::int32_t trials_made() const { return trials_begun() - trials_before_drift; }
-  // What was tried before a step may be tried again; without one, whatever was tried.
-  void begin_trials_anew(std::int64_t since_step = kNever);
   // The time that the job's steps will have taken if nothing better than the incumbent is found; or if those that are
   // left take `pace_ms` each.
   [[nodiscard]] double job_ms() const { return job_ms(incumbent_measured.mean_ms); }
@@ -238,8 +174,6 @@ struct TuningState {
   [[nodiscard]] double overhead_share() const { return job_ms() > 0 ? overhead_ms() / job_ms() : 0; }
   [[nodiscard]] double allowed_overhead_ms() const { return allowed_overhead_ms(incumbent_measured.mean_ms); }
   [[nodiscard]] double allowed_overhead_ms(double pace_ms) const;
-  // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
-  [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
 };
 
 [[nodiscard]] std::string to_json(const TuningState& state);

@@ -148,7 +148,7 @@ std::vector<MeasuredStep> Tuning::take_steps() {
   return std::exchange(steps_, {});
 }
 std::vector<Trial> Tuning::take_changed_trials() {
-  return std::exchange(changed_trials_, {});
+  return trials_.take_changed();
 }
 
 Progress Tuning::progress() const {

@@ -38,7 +38,7 @@
 #include "tuning/trial/clock_check.hpp"
 #include "tuning/trial/interleaving.hpp"
 #include "tuning/trial/overhead.hpp"
-#include "tuning/trial/pass_times.hpp"
+#include "tuning/trial/trials.hpp"
 #include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
@@ -239,27 +239,15 @@ class Tuning {
   void next_block();
   void begin_trial(const Candidate& candidate);
   void start_trial();
-  struct ToCandidate;
-  void changed_to_candidate(double ms, const SwitchPhases& phases);
-  void take_change_to_candidate(const ToCandidate& change);
-  void account_warm_up(bool warmup, double wall_ms, bool block_done);
-  void set_trial(TrialState state);
   [[nodiscard]] RaceRules race_rules() const;
   void judge_race();
   void conclude_trial(const Race& race, const Reason& reason);
   void fail_trial(const Reason& reason, const std::string& message, bool blame_candidate);
-  void rule_out(const std::string& plan_hash, const Reason& reason);
-  void take_back_blame(const std::string& node);
   void withdraw_question(const std::string& why);
   void go_on_trying();
   void begin_comparison();
   void conclude_comparison();
   void give_up_comparison();
-  void observe(const PlanText& plan, const Measured& measured);
-  // What ranks have told of the plan by now.
-  void take_passes(MeasuredPlan& seen);
-  void take_peak(std::int32_t rank, const RankStep& step);
-  void add_convergence(std::int32_t trial);
   [[nodiscard]] const PlanText& second_plan() const;
   [[nodiscard]] const PlanText& first_plan() const;
 
@@ -327,11 +315,11 @@ class Tuning {
   RunningPlan running_{state_};
   SearchRequests searches_{state_.search};
   const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
+  Trials trials_{state_, view_, out_};
   Overhead overhead_{state_.spent, state_.trials, view_};
   Hardware hardware_{state_.hardware, view_, out_};
   Elastic elastic_{state_.elastic, view_, out_};
   std::vector<MeasuredStep> steps_;
-  std::vector<Trial> changed_trials_;
   Progress moved_;
   Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
   std::string benchmark_error_;  // of the last benchmark that failed
@@ -345,20 +333,8 @@ class Tuning {
   StepAssembly assembly_;
   Settling since_change_;  // of the steps since ranks began with the plan that they run, in a block or not
   std::int32_t rollbacks_ = 0;
-  // A change to the trial's candidate whose block is not complete yet.
-  struct ToCandidate {
-    double ms = 0;
-    SwitchPhases phases;
-    std::vector<double> warm_up_ms;  // by step
-  };
-  std::optional<ToCandidate> to_candidate_;
   std::int32_t unexpected_steps_ = 0;
-  std::int32_t left_out_ = 0;  // steps of the running block that cannot be
-  struct Blamed {
-    std::string plan_hash;
-    Nanoseconds at;
-  };
-  std::optional<Blamed> blamed_;                       // the last one, for what a lost node may have done
+  std::int32_t left_out_ = 0;                          // steps of the running block that cannot be
   bool kills_benchmarks_ = false;                      // what is being killed is not only ranks
   Nanoseconds silence_told_{-1};                       // since when ranks were silent when people were last told
   std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
@@ -366,10 +342,8 @@ class Tuning {
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
   std::set<std::int32_t> ended_;
-  std::string first_end_;                                  // of a submitted launch's ranks, in words
-  std::string submission_told_;                            // what people were last told of how the launch fares
-  std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
-  PassTimes pass_times_;                                   // the same
+  std::string first_end_;        // of a submitted launch's ranks, in words
+  std::string submission_told_;  // what people were last told of how the launch fares
 };
 
 }  // namespace trimtab::coordinator

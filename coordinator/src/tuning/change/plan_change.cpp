@@ -56,7 +56,8 @@ void Tuning::news(std::int32_t rank, const RankAcknowledged& ack) {
   const std::int64_t step = agreement.commit_step(state_.step);
   agreement.commit(step, deadline());
   state_.committed_epoch = agreement.epoch();
-  if (state_.has_trial() && interleaving_ && change_->purpose == ChangePurpose::kBlock) set_trial(TrialState::kStaged);
+  if (state_.has_trial() && interleaving_ && change_->purpose == ChangePurpose::kBlock)
+    trials_.set_state(TrialState::kStaged);
   out_.changed = true;
   out_.act(CommitPlan{agreement.epoch(), step});
 }
@@ -126,12 +127,8 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
   if (failed == state_.trials.rend()) return false;
   running_.forget();
   if (state_.has_trial()) fail_trial(FailureReason::kIncumbentFailed, message, false);
-  failed->state = TrialState::kFailed;
-  failed->reason = reason;
-  failed->message = message;
-  changed_trials_.push_back(*failed);
+  trials_.fail_adopted(*failed, reason, message);
   forget_gain_of(failed->id);
-  rule_out(failed->plan.hash, reason);
   Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
   if (!state_.replaced.empty()) {
     before = std::move(state_.replaced.back());
@@ -167,7 +164,7 @@ void Tuning::change_done() {
     const double switch_ms = milliseconds(change.agreement.switch_time());
     SwitchPhases phases = change.agreement.phases();
     if (phases.known()) phases.wait_ms = std::max(0.0, switch_ms - phases.sum_ms());
-    changed_to_candidate(switch_ms, phases);
+    trials_.changed_to_candidate(switch_ms, phases);
   }
   overhead_.add_change(milliseconds(change.agreement.switch_time()));
   if (state_.phase == Phase::kTrials) overhead_.learn_change(milliseconds(change.agreement.switch_time()));

@@ -22,7 +22,7 @@ constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
 
 void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
   const bool of_block = purpose == ChangePurpose::kBlock;
-  if (of_block && state_.has_trial()) set_trial(TrialState::kStaged);
+  if (of_block && state_.has_trial()) trials_.set_state(TrialState::kStaged);
   Restart restart;
   restart.plan = plan;
   restart.of_block = of_block;
@@ -88,7 +88,7 @@ void Tuning::restarted() {
   interleaving_ = std::move(restart.interleaving);
   running_.set(restart.plan.hash);
   if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
-    changed_to_candidate(took_ms, phases);
+    trials_.changed_to_candidate(took_ms, phases);
   }
   if (state_.has_trial()) overhead_.learn_change(took_ms);
   begin_block(true);

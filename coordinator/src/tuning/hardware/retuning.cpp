@@ -119,13 +119,13 @@ void Tuning::retune() {
                                       format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
   drift.gained_before = gained(state_).value_or(Ratio{});
   state_.observations.clear();
-  pass_times_.clear();
+  trials_.forget_passes();
   state_.compared = state_.retuned_compared = false;  // of the hardware as it was
   state_.comparisons_begun = 0;
   state_.earlier_calibration_json = state_.calibration_json;
   state_.begin_trials_anew(drift.since_step);
   drift.trials_before = state_.trials_before_drift;
-  if (is_of_the_machine_now(drift, state_)) observe(state_.incumbent, state_.incumbent_measured);
+  if (is_of_the_machine_now(drift, state_)) trials_.observe(state_.incumbent, state_.incumbent_measured);
   state_.trials_before_tuning = state_.trials_begun();
   state_.retuned_from = {state_.incumbent, state_.incumbent_predicted, state_.incumbent_measured};
   hardware_.begin_retuning();

@@ -77,10 +77,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   first_end_.clear();
   submission_told_.clear();
   // A restarted trial has several launches, and its plans' peaks and passes are of all of them.
-  if (!state_.has_trial()) {
-    peak_bytes_.clear();
-    pass_times_.clear();
-  }
+  if (!state_.has_trial()) trials_.forget_told();
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
   for (const NodeShare& share : state_.nodes) {
@@ -274,17 +271,12 @@ void Tuning::news(std::int32_t rank, const RankConnected& connected) {
 }
 
 void Tuning::news(std::int32_t rank, const RankStep& step) {
-  take_peak(rank, step);
+  trials_.take_peak(rank, step);
   if (const auto whole = assembly_.add(rank, step)) on_step(*whole);
 }
 
 void Tuning::news(std::int32_t rank, const RankPasses& passes) {
-  const std::string* const plan = state_.hash_of(passes.epoch);
-  if (plan == nullptr || !state_.believes(passes.ms)) return;
-  pass_times_.add(*plan, rank, state_.world_size(), passes.ms);
-  if (passes.terms && state_.believes(passes.terms->total_ms())) {
-    pass_times_.add_terms(*plan, rank, state_.world_size(), *passes.terms);
-  }
+  trials_.take_passes(rank, passes);
 }
 
 // A goodbye comes before the exit, which is what counts.
@@ -356,7 +348,7 @@ void Tuning::on(const NodeLost& lost) {
   lost_at_ = now_.monotonic;
   out_.changed = true;
   out_.note("warning", "node " + lost.node + " is lost");
-  take_back_blame(lost.node);
+  trials_.take_back_blame(lost.node);
   if (!steers_ranks(state_.phase)) return;
   cancel_change();
   restart_.reset();

@@ -139,8 +139,7 @@ void Tuning::profiled() {
 }
 
 void Tuning::request_search() {
-  // Ranks may have told of them after the plan was measured.
-  for (MeasuredPlan& seen : state_.observations) take_passes(seen);
+  trials_.update_observations();
   state_.doing = Doing::kSearching;
   out_.changed = true;
   searches_.ask(SearchFor::kJob, out_);
@@ -177,7 +176,7 @@ void Tuning::first_search_finished(const SearchReply& reply) {
     out_.note("warning", "the initial plan is predicted not to fit into memory");
   }
   if (reply.candidates.empty()) out_.note("warning", "the search found no plan that fits: " + reply.infeasible);
-  add_convergence(0);
+  trials_.add_convergence(0);
   enter(Phase::kLaunching);
   launch_ranks(state_.initial, "", true, 0);
 }
