@@ -123,9 +123,7 @@ void Tuning::end_preparation(AfterKill after) {
   state_.after_kill = after;
   if (std::exchange(state_.outstanding, {}).empty()) return ranks_killed();
   enter(Phase::kStopping);
-  kills_benchmarks_ = state_.launch > 0;
-  kill_reachable(after);
-  kills_benchmarks_ = false;
+  kill_reachable(after, state_.launch > 0 ? KillReach::kAll : KillReach::kLaunch);
 }
 
 }  // namespace trimtab::coordinator

@@ -58,13 +58,9 @@ void Tuning::on(const Tick&) {
 }
 
 void Tuning::on(const CommandFinished& command) {
-  const auto found = std::find_if(state_.outstanding.begin(), state_.outstanding.end(),
-                                  [&](const OutstandingCommand& one) { return one.tag.text == command.tag; });
-  if (found == state_.outstanding.end()) return;  // asked by nobody any more
-  const CommandKind kind = found->kind;
-  state_.outstanding.erase(found);
-  out_.changed = true;
-  switch (kind) {
+  const auto kind = commands_.finished(command.tag);
+  if (!kind) return;
+  switch (*kind) {
     case CommandKind::kDescribe:
       return described(command);
     case CommandKind::kBenchmark:

@@ -25,10 +25,12 @@
 
 #include "schema/cluster.hpp"
 #include "tuning/change/agreement.hpp"
+#include "tuning/change/restart.hpp"
 #include "tuning/change/settling.hpp"
 #include "tuning/elastic/elastic.hpp"
 #include "tuning/event.hpp"
 #include "tuning/hardware/hardware.hpp"
+#include "tuning/launch/commands.hpp"
 #include "tuning/launch/running_plan.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/outcome.hpp"
@@ -93,19 +95,6 @@ class Tuning {
 
  private:
   enum class ChangePurpose { kBlock, kRollback };
-  struct Restart {
-    PlanText plan;
-    bool of_block = false;  // a trial's launch; else the job's own
-    Nanoseconds began{0};
-    std::optional<Interleaving> interleaving;
-    // When it came to that; 0 = it has not yet, or nobody tells.
-    Nanoseconds ended{0};      // every rank of the launch before
-    Nanoseconds started{0};    // every process
-    Nanoseconds queued{0};     // the launch, in a scheduler's queue
-    Nanoseconds connected{0};  // every rank
-    std::set<std::int32_t> connected_ranks = {};
-    SwitchPhases told = {};  // groups and build, of the ranks that took longest
-  };
   struct PlanChange {
     Agreement agreement;
     PlanText plan;
@@ -130,10 +119,6 @@ class Tuning {
 
   // invariants.cpp
   void check_invariants() const;
-  void check_plain_values() const;
-  void check_phase() const;
-  void check_doing() const;
-  void check_under_way() const;
 
   // preparation.cpp
   void on(const NodesReady&);
@@ -145,7 +130,6 @@ class Tuning {
   void benchmarked(const CommandFinished&);
   void profiled();
   void cannot_profile(const std::string& why);
-  [[nodiscard]] std::string benchmark_name() const;
   void tick_profiling();
   void first_search_finished(const SearchReply&);
   void request_search();
@@ -154,10 +138,8 @@ class Tuning {
   void on(const NodeLost&);
   void on(const NodeBack&);
   void launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps);
-  void kill_ranks(AfterKill after);
-  void kill_reachable(AfterKill after);
-  void kill_on(const std::string& node);
-  void send_kill(const OutstandingCommand& command);
+  void kill_ranks(AfterKill after, KillReach reach = KillReach::kLaunch);
+  void kill_reachable(AfterKill after, KillReach reach = KillReach::kLaunch);
   void launch_incumbent();
   void ranks_killed();
   void launched(const CommandFinished&);
@@ -169,8 +151,6 @@ class Tuning {
   void halt();
   void resume_halted();
   void recovered();
-  void send(const OutstandingCommand& command);
-  [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
   void news(std::int32_t rank, const RankPasses&);
@@ -182,7 +162,6 @@ class Tuning {
   [[nodiscard]] Nanoseconds patience() const;
   void silent();
   void check_ranks(const NodeBack&);
-  void end_strays(const NodeBack& back);
 
   void news(std::int32_t rank, const RankSubmission& submission);
   void submission_moved(const RankSubmission& submission);
@@ -209,10 +188,6 @@ class Tuning {
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
   void restarted();
-  void restart_connected(std::int32_t rank, const RankConnected& connected);
-  [[nodiscard]] SwitchPhases phases_of(const Restart& restart) const;
-  void take_brought_back(const NodeBack& back);
-  void kill_brought_back(const std::string& node);
   void trial_launch_failed(const Reason& reason, const std::string& why);
 
   // learning.cpp
@@ -315,6 +290,7 @@ class Tuning {
   RunningPlan running_{state_};
   SearchRequests searches_{state_.search};
   const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
+  Commands commands_{state_.outstanding, view_, out_};
   Trials trials_{state_, view_, out_};
   Overhead overhead_{state_.spent, state_.trials, view_};
   Hardware hardware_{state_.hardware, view_, out_};
@@ -334,11 +310,9 @@ class Tuning {
   Settling since_change_;  // of the steps since ranks began with the plan that they run, in a block or not
   std::int32_t rollbacks_ = 0;
   std::int32_t unexpected_steps_ = 0;
-  std::int32_t left_out_ = 0;                          // steps of the running block that cannot be
-  bool kills_benchmarks_ = false;                      // what is being killed is not only ranks
-  Nanoseconds silence_told_{-1};                       // since when ranks were silent when people were last told
-  std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
-  Nanoseconds lost_at_{0};                             // when the last of them was lost
+  std::int32_t left_out_ = 0;     // steps of the running block that cannot be
+  Nanoseconds silence_told_{-1};  // since when ranks were silent when people were last told
+  Nanoseconds lost_at_{0};        // when the last of them was lost
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
   std::set<std::int32_t> ended_;

@@ -48,7 +48,7 @@ void Tuning::shrink() {
   state_.hardware.slow_devices = left.slow_devices;
   elastic_.add_resize({state_.step, listed(lost_), devices, spare.plan.hash, ""});
   std::erase_if(state_.nodes, [&](const NodeShare& share) { return lost_.contains(share.node); });
-  std::erase_if(state_.outstanding, [&](const OutstandingCommand& one) { return lost_.contains(one.node); });
+  commands_.forget_of(lost_);
   lost_.clear();
   state_.ranks = 0;
   for (NodeShare& share : state_.nodes) share.first_rank = std::exchange(state_.ranks, state_.ranks + share.ranks);
@@ -122,8 +122,7 @@ void Tuning::go_back(const std::string& why) {
   interleaving_.reset();
   // Ranks are ended wherever they run, and launched where they did before.
   kill_ranks(AfterKill::kRelaunch);
-  std::erase_if(state_.outstanding, [this](const OutstandingCommand& one) { return lost_.contains(one.node); });
-  const std::vector<OutstandingCommand> kills = state_.outstanding;
+  commands_.forget_of(lost_);
   lost_.clear();
   state_.nodes = before.nodes;
   state_.cluster_json = before.cluster_json;
@@ -132,7 +131,7 @@ void Tuning::go_back(const std::string& why) {
   begin_anew(before.plan, before.predicted);
   overhead_.begin_growth();
   state_.doing = Doing::kKilling;
-  if (kills.empty()) ranks_killed();
+  if (state_.outstanding.empty()) ranks_killed();
 }
 
 }  // namespace trimtab::coordinator

@@ -86,11 +86,9 @@ void Tuning::profiled_anew() {
 
 // What benchmarks there run are ended; then the ranks are launched, or profiled once more, as it is due.
 void Tuning::leave_profiling_anew() {
-  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kBenchmark; });
+  commands_.forget(CommandKind::kBenchmark);
   enter(Phase::kMeasuring);
-  kills_benchmarks_ = true;
-  kill_ranks(AfterKill::kRelaunch);
-  kills_benchmarks_ = false;
+  kill_ranks(AfterKill::kRelaunch, KillReach::kAll);
 }
 
 // The ranks run the incumbent on what there is now: as on nodes that have joined, it is the plan to begin from.

@@ -27,37 +27,6 @@ std::string describe_end(std::int32_t rank, const RankExited& exited) {
   return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
 }
 
-// Rank 0's node hands the launch to the scheduler, which must know where each rank belongs.
-std::vector<NodeShare> Tuning::nodes_to_submit(const std::string& node) const {
-  const bool submits = state_.is_submitted() && !state_.nodes.empty() && state_.nodes.front().node == node;
-  return submits ? state_.nodes : std::vector<NodeShare>{};
-}
-
-void Tuning::send(const OutstandingCommand& command) {
-  const std::string launch = std::to_string(state_.launch);
-  switch (command.kind) {
-    case CommandKind::kDescribe:
-      return out_.act(DescribeOn{command.tag.text, command.node});
-    case CommandKind::kBenchmark:
-      return out_.act(BenchmarkOn{command.tag.text, command.node, state_.ranks_of(command.node),
-                                  state_.requests[state_.request_next], "benchmark-" + benchmark_name()});
-    case CommandKind::kLaunch:
-      return out_.act(LaunchOn{command.tag.text, command.node, state_.ranks_of(command.node), state_.launch_plan.json,
-                               "launch-" + launch, state_.launch, state_.launch_epoch, state_.launch_fresh,
-                               state_.launch_variant, state_.launch_steps, nodes_to_submit(command.node)});
-    case CommandKind::kKill:
-      return send_kill(command);
-  }
-}
-
-void Tuning::send_kill(const OutstandingCommand& command) {
-  KillOn kill{command.tag.text, command.node, state_.launch, state_.launch_variant,
-              state_.spoilt_step >= 0 && !state_.runs_trial()};
-  if (command.tag.reach == KillReach::kAll) kill.launch = 0;
-  if (command.tag.reach == KillReach::kBroughtBack) kill = {kill.tag, kill.node, command.tag.launch, ""};
-  out_.act(std::move(kill));
-}
-
 void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
   // Where this state was set back to an older copy, agents have had later launches, and start none of those again.
   state_.launch = std::max(state_.launch, launch_seen_) + 1;
@@ -80,10 +49,7 @@ void Tuning::launch_ranks(const PlanText& plan, const std::string& variant, bool
   if (!state_.has_trial()) trials_.forget_told();
   unexpected_steps_ = 0;
   moved_at_ = now_.monotonic;
-  for (const NodeShare& share : state_.nodes) {
-    state_.outstanding.push_back({CommandTag::launching(state_.launch, share.node), share.node, CommandKind::kLaunch});
-    send(state_.outstanding.back());
-  }
+  commands_.launch();
   out_.changed = true;
 }
 
@@ -96,31 +62,21 @@ void Tuning::launched(const CommandFinished& command) {
   if (steers_ranks(state_.phase)) roll_back();
 }
 
-void Tuning::kill_ranks(AfterKill after) {
+void Tuning::kill_ranks(AfterKill after, KillReach reach) {
   cancel_change();
   restart_.reset();
   interleaving_.reset();
   state_.after_kill = after;
   state_.doing = Doing::kKilling;
   moved_at_ = now_.monotonic;
-  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) {
-    return one.kind == CommandKind::kLaunch || one.kind == CommandKind::kKill;
-  });
-  for (const NodeShare& share : state_.nodes) kill_on(share.node);
+  commands_.kill(reach);
   out_.changed = true;
 }
 
-void Tuning::kill_on(const std::string& node) {
-  const KillReach reach = kills_benchmarks_ ? KillReach::kAll : KillReach::kLaunch;
-  state_.outstanding.push_back({CommandTag::kill(reach, state_.launch, node), node, CommandKind::kKill});
-  send(state_.outstanding.back());
-  kill_brought_back(node);
-}
-
 // The job ends: a node that is away is not waited for.
-void Tuning::kill_reachable(AfterKill after) {
-  kill_ranks(after);
-  std::erase_if(state_.outstanding, [this](const OutstandingCommand& one) { return lost_.contains(one.node); });
+void Tuning::kill_reachable(AfterKill after, KillReach reach) {
+  kill_ranks(after, reach);
+  commands_.forget_of(lost_);
   if (!state_.is_outstanding(CommandKind::kKill)) ranks_killed();
 }
 
@@ -215,7 +171,7 @@ void Tuning::launch_again(const std::string& why) {
 void Tuning::recovered() {
   state_.doing = Doing::kNothing;
   // All ranks have told of a step: the launches are done, also where an agent could not say so yet.
-  std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kLaunch; });
+  commands_.forget(CommandKind::kLaunch);
   std::erase_if(state_.crashes, is_of_no_plan);
   overhead_.run_again();
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
@@ -267,7 +223,9 @@ void Tuning::crashed(const Reason& reason, const std::string& why) {
 
 void Tuning::news(std::int32_t rank, const RankConnected& connected) {
   running_.learn(rank, connected.epoch);
-  restart_connected(rank, connected);
+  if (restart_ && state_.doing == Doing::kLaunching) {
+    restart_->connect(rank, connected, state_.world_size(), now_.monotonic);
+  }
 }
 
 void Tuning::news(std::int32_t rank, const RankStep& step) {
@@ -316,7 +274,7 @@ void Tuning::tick_ranks() {
   if (now_.monotonic - moved_at_ <= patience()) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
     out_.note("warning", "no agent confirmed the end of the ranks in time");
-    std::erase_if(state_.outstanding, [](const OutstandingCommand& one) { return one.kind == CommandKind::kKill; });
+    commands_.forget(CommandKind::kKill);
     return ranks_killed();
   }
   silent();
@@ -363,18 +321,17 @@ void Tuning::on(const NodeLost& lost) {
 
 void Tuning::on(const NodeBack& back) {
   launch_seen_ = std::max(launch_seen_, back.launch);
-  if (state_.ranks_of(back.node).empty()) return end_strays(back);
+  if (state_.ranks_of(back.node).empty()) return commands_.kill_strays(back);
   const bool was_lost = lost_.erase(back.node) > 0;
   moved_at_ = now_.monotonic;
   compare_hardware(back);
   if (is_final(state_.phase)) return;
-  take_brought_back(back);
+  commands_.take_brought_back(back);
   const std::vector<OutstandingCommand> commands = state_.outstanding;
-  for (const OutstandingCommand& command : commands) {
-    if (command.node == back.node) send(command);
-  }
+  commands_.send_again(back.node);
   const bool is_told = std::ranges::any_of(commands, [&](const auto& one) { return one.node == back.node; });
-  if (was_lost && !is_told && state_.ends() && state_.doing == Doing::kKilling) kill_on(back.node);
+  if (was_lost && !is_told && state_.ends() && state_.doing == Doing::kKilling)
+    commands_.kill_on(back.node, KillReach::kLaunch);
   if (!state_.has_ranks() || !commands.empty() || state_.wants_no_ranks()) return;
   const std::vector<std::uint32_t> held = state_.ranks_of(back.node);
   for (const RankThere& there : back.ranks) {
@@ -393,23 +350,6 @@ void Tuning::on(const NodeBack& back) {
   if (!lost_.empty() || !steers_ranks(state_.phase) || state_.doing == Doing::kLaunching) return;
   out_.note("ranks", "every node of the job is back");
   roll_back();
-}
-
-// A node that the job went on without: what still runs there belongs to a launch that is over, and what it would save
-// is older than what the job has saved since. A launch of a restarted job may still copy its checkpoint: nobody tells
-// of its ranks.
-void Tuning::end_strays(const NodeBack& back) {
-  const bool may_copy = state_.is_restarted() && !state_.elastic.resizes.empty();
-  if (back.ranks.empty() && !may_copy) return;
-  std::uint64_t launch = state_.launch;
-  bool of_this = false;
-  for (const RankThere& there : back.ranks) {
-    launch = std::max(launch, there.launch);
-    of_this = of_this || there.launch == state_.launch;
-  }
-  const std::string tag = CommandTag::kill_strays(launch, back.node).text;
-  out_.act(KillOn{tag, back.node, launch, "", !of_this});
-  if (state_.is_restarted()) out_.act(KillOn{tag + "/trial", back.node, launch, std::string(kTrialVariant)});
 }
 
 // Ranks that the returning agent should look after and does not have ended while it was away.

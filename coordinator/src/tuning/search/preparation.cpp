@@ -28,8 +28,7 @@ void Tuning::describe() {
     return profile();
   }
   enter(Phase::kDescribing);
-  state_.outstanding.push_back({"describe", state_.nodes.front().node, CommandKind::kDescribe});
-  send(state_.outstanding.back());
+  commands_.describe();
 }
 
 void Tuning::described(const CommandFinished& command) {
@@ -86,17 +85,7 @@ void Tuning::next_benchmark() {
   }
   moved_ = {};
   out_.changed = true;
-  for (const NodeShare& share : state_.nodes) {
-    state_.outstanding.push_back(
-        {CommandTag::benchmark(benchmark_name(), share.node), share.node, CommandKind::kBenchmark});
-  }
-  for (const OutstandingCommand& command : state_.outstanding) send(command);
-}
-
-// A job that has had launches is profiled once more: nothing of the first time is of that name.
-std::string Tuning::benchmark_name() const {
-  const std::string number = std::to_string(state_.request_next);
-  return state_.launch > 0 ? "of-" + std::to_string(state_.launch) + "-" + number : number;
+  commands_.benchmark();
 }
 
 void Tuning::cannot_profile(const std::string& why) {
