@@ -237,10 +237,11 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
       {"prediction_error",
        {{"before_calibration", error.before}, {"after_calibration", error.after}, {"plans", error.plans}}},
       {"profiled",
-       {{"costs_measured", state.costs_wanted - std::min(state.costs_missing, state.costs_wanted)},
-        {"costs_reused", state.costs_reused},
-        {"costs_missing", state.costs_missing},
-        {"seconds", static_cast<double>(state.profiling_ns) / 1e9}}},
+       {{"costs_measured",
+         state.profiling.costs_wanted - std::min(state.profiling.costs_missing, state.profiling.costs_wanted)},
+        {"costs_reused", state.profiling.costs_reused},
+        {"costs_missing", state.profiling.costs_missing},
+        {"seconds", static_cast<double>(state.profiling.profiling_ns) / 1e9}}},
       {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
       {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
   for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));

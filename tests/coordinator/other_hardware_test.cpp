@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tuning/tuning.hpp"
 
@@ -28,7 +29,7 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
 class Training {
  public:
   explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto, const std::string& n1 = "first")
-      : tuning_(std::make_unique<Tuning>(state_of(phase, mode, n1))) {
+      : tuning_(std::in_place, state_of(phase, mode, n1)) {
     take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
@@ -74,7 +75,8 @@ class Training {
     return found;
   }
   void restart_coordinator() {
-    tuning_ = std::make_unique<Tuning>(parse_tuning_state(to_json(tuning_->state())).value());
+    TuningState left = parse_tuning_state(to_json(tuning_->state())).value();
+    tuning_.emplace(std::move(left));
     take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
   }
   void pass(Nanoseconds time) {
@@ -116,7 +118,7 @@ class Training {
   }
 
   ManualClock clock_;
-  std::unique_ptr<Tuning> tuning_;
+  std::optional<Tuning> tuning_;
   std::vector<Action> actions_;
   std::int64_t step_ = 10;
   std::vector<std::string> notes_;
@@ -307,7 +309,7 @@ TEST_CASE("where every node is other hardware, the job's costs are measured anew
   CHECK(benchmarks[0].rendezvous == "benchmark-of-2-0");
   job.carry_out();
   job.feed(kAllKnown);
-  CHECK(job.state().costs_wanted == 3);
+  CHECK(job.state().profiling.costs_wanted == 3);
   const auto launches = job.done<LaunchOn>();
   REQUIRE(launches.size() == 2);
   CHECK(launches[0].plan_json == "best");

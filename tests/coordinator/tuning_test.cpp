@@ -51,8 +51,8 @@ TEST_CASE("the truly faster plan is adopted, compared once more and checked for 
   CHECK(state.compared);
   CHECK(state.final_ratio.ratio == Approx(100.0 / 70).epsilon(0.05));
   CHECK(state.final_ratio.low > 1.3);
-  CHECK(state.costs_reused == 4);
-  CHECK(state.costs_wanted == 3);
+  CHECK(state.profiling.costs_reused == 4);
+  CHECK(state.profiling.costs_wanted == 3);
   REQUIRE(state.untuned_losses.size() == 30);
   CHECK(state.untuned_losses.back().loss == Approx(state.losses.back().loss));
   CHECK(state.untuned_losses.back().samples == state.losses.back().samples);
@@ -591,5 +591,5 @@ TEST_CASE("profiling alone ends when the costs are known") {
   (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, {});
   (void)tuning.handle(CostsCounted{5, 0, {}, {}, "", ""}, {});
   CHECK(tuning.state().phase == Phase::kFinished);
-  CHECK(tuning.state().costs_reused == 5);
+  CHECK(tuning.state().profiling.costs_reused == 5);
 }

@@ -13,7 +13,8 @@ namespace {
 void check_plain_values(const TuningState& state, const std::set<std::string>& lost) {
   TRIMTAB_ASSERT(state.committed_epoch <= state.last_epoch, "what is committed has been proposed");
   TRIMTAB_ASSERT(state.launch_epoch <= state.committed_epoch, "a launch's first epoch is a committed one");
-  TRIMTAB_ASSERT(state.requests.empty() || std::cmp_less_equal(state.request_next, state.requests.size()),
+  TRIMTAB_ASSERT(state.profiling.requests.empty() ||
+                     std::cmp_less_equal(state.profiling.request_next, state.profiling.requests.size()),
                  "the next benchmark is one of those that are asked for");
   const auto ascend = [](const Trial& a, const Trial& b) { return a.id >= b.id; };
   TRIMTAB_ASSERT(std::ranges::adjacent_find(state.trials, ascend) == state.trials.end(), "trials are numbered");

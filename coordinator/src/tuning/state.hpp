@@ -19,6 +19,7 @@
 #include "tuning/launch/crash_budget.hpp"
 #include "tuning/phase.hpp"
 #include "tuning/search/planning.hpp"
+#include "tuning/search/profiling.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/trial/comparison.hpp"
 #include "tuning/trial/overhead.hpp"
@@ -68,14 +69,7 @@ struct TuningState : TrialRecords {
   std::string fingerprint;
   std::string model_json;
 
-  // Profiling.
-  std::vector<std::string> requests;  // what is left to measure, as documents
-  std::vector<std::int32_t> request_sizes;
-  std::int32_t request_next = 0;
-  std::int32_t costs_reused = 0;
-  std::int32_t costs_wanted = 0;
-  std::int32_t costs_missing = 0;
-  std::int64_t profiling_ns = 0;
+  ProfilingState profiling;
 
   // Plans and their epochs.
   PlanText initial;

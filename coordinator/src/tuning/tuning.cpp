@@ -74,7 +74,7 @@ void Tuning::on(const CommandFinished& command) {
 }
 
 void Tuning::on(const CommandMoved& command) {
-  moved_ = {command.done, command.total, command.what};
+  profiling_.take_progress(command);
   moved_at_ = now_.monotonic;
 }
 
@@ -129,7 +129,7 @@ void Tuning::enter(Phase phase) {
   state_.doing = Doing::kNothing;
   state_.phase_wall_ns = now_.wall.count();
   moved_at_ = now_.monotonic;
-  moved_ = {};
+  profiling_.forget_progress();
   out_.changed = true;
   out_.note("phase", std::string(to_string(phase)));
 }
@@ -149,15 +149,8 @@ std::vector<Trial> Tuning::take_changed_trials() {
 
 Progress Tuning::progress() const {
   switch (state_.phase) {
-    case Phase::kProfiling: {
-      Progress progress{state_.costs_reused, state_.costs_reused + state_.costs_wanted, "costs known"};
-      for (std::int32_t i = 0; i < state_.request_next; ++i) progress.done += state_.request_sizes[i];
-      if (moved_.total > 0 && state_.request_next < std::ssize(state_.request_sizes)) {
-        progress.done += state_.request_sizes[state_.request_next] * moved_.done / moved_.total;
-        progress.what = moved_.what.empty() ? progress.what : moved_.what;
-      }
-      return progress;
-    }
+    case Phase::kProfiling:
+      return profiling_.progress();
     case Phase::kTrials:
       return {state_.trials_made(), state_.job.trials.max_trials, "trials"};
     case Phase::kComparing:

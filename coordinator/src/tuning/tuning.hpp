@@ -25,6 +25,7 @@
 
 #include "schema/cluster.hpp"
 #include "tuning/change/agreement.hpp"
+#include "tuning/change/learning.hpp"
 #include "tuning/change/restart.hpp"
 #include "tuning/change/settling.hpp"
 #include "tuning/elastic/elastic.hpp"
@@ -44,12 +45,6 @@
 #include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
-
-struct Progress {
-  std::int32_t done = 0;
-  std::int32_t total = 0;
-  std::string what;
-};
 
 class Tuning {
  public:
@@ -192,10 +187,6 @@ class Tuning {
 
   // learning.cpp
   [[nodiscard]] bool spoils(const JobStep& step);
-  [[nodiscard]] bool steers_ranks_now() const;
-  [[nodiscard]] bool leave_spoilt(const std::string& why);
-  void left_spoilt();
-  [[nodiscard]] bool watches_learning() const;
 
   // trials.cpp
   void on_step(const JobStep& step);
@@ -291,18 +282,16 @@ class Tuning {
   SearchRequests searches_{state_.search};
   const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
   Commands commands_{state_.outstanding, view_, out_};
+  Profiling profiling_{state_.profiling, view_, out_};
+  Learning learning_{state_.learning, state_.spoilt_step, view_, out_};
   Trials trials_{state_, view_, out_};
   Overhead overhead_{state_.spent, state_.trials, view_};
   Hardware hardware_{state_.hardware, view_, out_};
   Elastic elastic_{state_.elastic, view_, out_};
   std::vector<MeasuredStep> steps_;
-  Progress moved_;
-  Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
-  std::string benchmark_error_;  // of the last benchmark that failed
-  Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
+  Nanoseconds moved_at_{0};  // when ranks last gave a sign of life
   std::optional<PlanChange> change_;
   std::optional<Restart> restart_;  // delivery "restart": the launch that is under way
-  LearningWatch trial_learning_;    // of the trial's launches
   std::optional<Interleaving> interleaving_;
   ClockCheck clock_check_;
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began

@@ -57,8 +57,8 @@ TuningState full_state() {
   const std::vector<Probe> probes{{0, "n0", "", "", 1, "computation"}};
   state.job = full_job();
   state.nodes = {{"n0", 0, 1}};
-  state.requests = {"{}"};
-  state.request_sizes = {1};
+  state.profiling.requests = {"{}"};
+  state.profiling.request_sizes = {1};
   state.replaced = {{plan, {}, {}}};
   state.epoch_hashes = {{1, "hash"}};
   state.outstanding = {{"launch/1/n0", "n0", CommandKind::kLaunch}};

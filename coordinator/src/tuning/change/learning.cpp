@@ -1,59 +1,47 @@
-// A restarted job's loss and gradient norm after a change of plan: what spoils them is left for the plan before it, and
-// what it has trained is not saved.
-
-#include "tuning/tuning.hpp"
+#include "tuning/change/learning.hpp"
 
 namespace trimtab::coordinator {
 
-// True when the step's plan is left for what it told.
-bool Tuning::spoils(const JobStep& step) {
-  const std::string* const plan = state_.hash_of(step.epoch);
-  const bool is_told = state_.is_restarted() && plan != nullptr && steers_ranks_now();
-  if (!is_told || (state_.runs_trial() && !state_.has_trial())) return false;
-  LearningWatch& watch = state_.runs_trial() ? trial_learning_ : state_.learning;
+std::string Learning::judge(const JobStep& step) {
+  const TuningState& state = view_.state;
+  const std::string* const plan = state.hash_of(step.epoch);
+  // Ranks that are being ended may tell of steps yet.
+  const bool steers =
+      (steers_ranks(state.phase) || state.phase == Phase::kLaunching) && !state.wants_no_ranks() && view_.lost.empty();
+  const bool is_told = state.is_restarted() && plan != nullptr && steers;
+  if (!is_told || (state.runs_trial() && !state.has_trial())) return "";
+  LearningWatch& watch = state.runs_trial() ? of_trial_ : watch_;
   const bool another = watch.runs(*plan, step.step);
   const bool watched = watch.watching();
-  const std::string why = watch.judge({step.loss, step.gradient_norm, step.not_finite});
+  std::string why = watch.judge({step.loss, step.gradient_norm, step.not_finite});
   if (another || watched != watch.watching()) out_.changed = true;
-  if (why.empty()) return false;
-  if (!state_.runs_trial()) return leave_spoilt(why);
-  trial_launch_failed(FailureReason::kLoss, why);
-  return true;
+  return why;
 }
 
-// Ranks that are being ended may tell of steps yet.
-bool Tuning::steers_ranks_now() const {
-  const bool steers = steers_ranks(state_.phase) || state_.phase == Phase::kLaunching;
-  return steers && !state_.wants_no_ranks() && lost_.empty();
+void Learning::begin_trial() {
+  of_trial_ = watch_;
+  of_trial_.stop();
 }
 
-bool Tuning::leave_spoilt(const std::string& why) {
-  const std::int64_t since = state_.learning.since_step;
-  state_.learning.stop();
-  if (!give_back_incumbent(FailureReason::kLoss, why)) {
-    out_.note("warning", why + ". There is no plan before it to go back to");
-    return false;
-  }
-  state_.spoilt_step = since;
-  overhead_.blame_trial(true);
-  roll_back();
-  return true;
+bool Learning::watches() const {
+  return view_.state.is_restarted() && watch_.watching() && watch_.knows();
 }
 
-// The job runs again. Where it had saved its checkpoint meanwhile, nobody can take back what is in there.
-void Tuning::left_spoilt() {
-  if (state_.spoilt_step < 0) return;
-  const bool saved = state_.step > state_.spoilt_step;
+std::int64_t Learning::stop() {
+  const std::int64_t since = watch_.since_step;
+  watch_.stop();
+  return since;
+}
+
+void Learning::run_again() {
+  if (spoilt_step_ < 0) return;
+  const std::int64_t step = view_.state.step;
+  const bool saved = step > spoilt_step_;
   out_.note(saved ? "warning" : "plan",
             saved ? "the job had saved its checkpoint under the plan that it left: the updates of steps " +
-                        std::to_string(state_.spoilt_step) + " to " + std::to_string(state_.step - 1) + " stay"
+                        std::to_string(spoilt_step_) + " to " + std::to_string(step - 1) + " stay"
                   : "the job goes on from its checkpoint from before the plan that it left");
-  state_.spoilt_step = -1;
-}
-
-// An adopted plan is watched in the job's own steps before anything else is tried.
-bool Tuning::watches_learning() const {
-  return state_.is_restarted() && state_.learning.watching() && state_.learning.knows();
+  spoilt_step_ = -1;
 }
 
 }  // namespace trimtab::coordinator

@@ -76,4 +76,23 @@ void Tuning::trial_launch_failed(const Reason& reason, const std::string& why) {
   begin_restart(state_.incumbent, ChangePurpose::kRollback);
 }
 
+// True when the step's plan is left for what it told of loss and gradient norm.
+bool Tuning::spoils(const JobStep& step) {
+  const std::string why = learning_.judge(step);
+  if (why.empty()) return false;
+  if (state_.runs_trial()) {
+    trial_launch_failed(FailureReason::kLoss, why);
+    return true;
+  }
+  const std::int64_t since = learning_.stop();
+  if (!give_back_incumbent(FailureReason::kLoss, why)) {
+    out_.note("warning", why + ". There is no plan before it to go back to");
+    return false;
+  }
+  learning_.leave(since);
+  overhead_.blame_trial(true);
+  roll_back();
+  return true;
+}
+
 }  // namespace trimtab::coordinator

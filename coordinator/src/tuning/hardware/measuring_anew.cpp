@@ -64,7 +64,7 @@ bool Tuning::profiles_first() const {
 
 void Tuning::profile_anew() {
   state_.hardware.unprofiled = false;
-  state_.costs_wanted = state_.costs_reused = 0;
+  state_.profiling.costs_wanted = state_.profiling.costs_reused = 0;
   // As a launch has one, of whatever runs on the job's devices.
   state_.launch = std::max(state_.launch, launch_seen_) + 1;
   if (state_.has_trial()) fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);

@@ -22,7 +22,7 @@ void Commands::benchmark() {
 
 // A job that has had launches is profiled once more: nothing of the first time is of that name.
 std::string Commands::benchmark_name() const {
-  const std::string number = std::to_string(view_.state.request_next);
+  const std::string number = std::to_string(view_.state.profiling.request_next);
   return view_.state.launch > 0 ? "of-" + std::to_string(view_.state.launch) + "-" + number : number;
 }
 
@@ -107,7 +107,8 @@ void Commands::send(const OutstandingCommand& command) {
       return out_.act(DescribeOn{command.tag.text, command.node});
     case CommandKind::kBenchmark:
       return out_.act(BenchmarkOn{command.tag.text, command.node, state.ranks_of(command.node),
-                                  state.requests[state.request_next], "benchmark-" + benchmark_name()});
+                                  state.profiling.requests[state.profiling.request_next],
+                                  "benchmark-" + benchmark_name()});
     case CommandKind::kLaunch:
       return send_launch(command);
     case CommandKind::kKill:

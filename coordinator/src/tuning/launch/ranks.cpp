@@ -176,7 +176,7 @@ void Tuning::recovered() {
   overhead_.run_again();
   state_.launch_ms = milliseconds(now_.monotonic - launched_at_);
   out_.note("ranks", "launch " + std::to_string(state_.launch) + " runs");
-  if (!state_.runs_trial()) left_spoilt();
+  if (!state_.runs_trial()) learning_.run_again();
   if (state_.phase == Phase::kLaunching) enter(Phase::kMeasuring);
   if (!lost_.empty()) {
     state_.doing = Doing::kWaitingForNodes;

@@ -47,11 +47,6 @@ bool passes(SubmissionState state) {
          state == SubmissionState::kNodeFailed || state == SubmissionState::kRequeued;
 }
 
-bool is_interruption(SubmissionState state) {
-  return passes(state) || state == SubmissionState::kCancelled || state == SubmissionState::kNotStarted ||
-         state == SubmissionState::kNotSubmitted || state == SubmissionState::kLost;
-}
-
 void Tuning::news(std::int32_t, const RankSubmission& submission) {
   if (state_.wants_no_ranks() || !state_.has_ranks()) return;
   switch (submission.state) {

@@ -27,10 +27,8 @@ enum class SubmissionState {
 [[nodiscard]] std::string_view to_string(SubmissionState state);
 [[nodiscard]] std::optional<SubmissionState> submission_state_named(std::string_view name);
 
-// The launch ended for reasons that say nothing of the plan or the job: launched again, it goes on from its checkpoint.
-[[nodiscard]] bool is_interruption(SubmissionState state);
-// … and that pass by themselves: however often they come, they are no reason to give the job up.
+// The launch was interrupted (is_interruption() of its reason), for what passes by itself: however often it comes, it
+// is no reason to give the job up.
 [[nodiscard]] bool passes(SubmissionState state);
-// Of a trial's reason.
 
 }  // namespace trimtab::coordinator

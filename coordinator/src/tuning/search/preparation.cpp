@@ -7,12 +7,6 @@
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
-namespace {
-
-// A batch of costs may arrive a little after the benchmark that measured it has ended.
-constexpr Nanoseconds kCostsGrace = std::chrono::seconds(10);
-}  // namespace
-
 void Tuning::on(const NodesReady& ready) {
   if (state_.phase != Phase::kWaiting) return;
   state_.nodes = ready.nodes;
@@ -40,52 +34,26 @@ void Tuning::described(const CommandFinished& command) {
 
 void Tuning::profile() {
   enter(Phase::kProfiling);
-  state_.requests.clear();
-  state_.request_sizes.clear();
-  state_.request_next = 0;
-  costs_since_ = Nanoseconds{0};
-  out_.act(CountCosts{});
+  profiling_.begin();
 }
 
 void Tuning::on(const CostsCounted& counted) {
   if (state_.phase != Phase::kProfiling) return;
-  if (!counted.error.empty()) return cannot_profile(counted.error);
-  state_.costs_missing = counted.missing;
-  out_.changed = true;
-  const bool first = state_.requests.empty();
-  if (first && state_.costs_wanted == 0) {
-    state_.costs_reused = counted.known;
-    state_.costs_wanted = counted.missing;
+  switch (profiling_.take(counted)) {
+    case Profiling::Next::kWait:
+      return;
+    case Profiling::Next::kBenchmark:
+      return next_benchmark();
+    case Profiling::Next::kFailed:
+      return cannot_profile(profiling_.failure());
+    case Profiling::Next::kDone:
+      hardware_.take_measured_speeds(counted.speeds);
+      return profiled();
   }
-  if (counted.missing == 0) {
-    hardware_.take_measured_speeds(counted.speeds);
-    return profiled();
-  }
-  if (first) {
-    state_.requests = counted.requests;
-    state_.request_sizes = counted.request_sizes;
-    out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
-                           " are to be measured");
-    return next_benchmark();
-  }
-  if (now_.monotonic - costs_since_ < kCostsGrace) return;  // tick_profiling asks again
-  if (counted.known == 0 && !benchmark_error_.empty()) {
-    return cannot_profile("the job's benchmark command failed: " + benchmark_error_);
-  }
-  out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
-  hardware_.take_measured_speeds(counted.speeds);
-  profiled();
 }
 
 void Tuning::next_benchmark() {
-  if (std::cmp_greater_equal(state_.request_next, state_.requests.size())) {
-    costs_since_ = now_.monotonic;
-    out_.act(CountCosts{});
-    return;
-  }
-  moved_ = {};
-  out_.changed = true;
-  commands_.benchmark();
+  if (profiling_.next()) commands_.benchmark();
 }
 
 void Tuning::cannot_profile(const std::string& why) {
@@ -96,12 +64,9 @@ void Tuning::cannot_profile(const std::string& why) {
 
 void Tuning::benchmarked(const CommandFinished& command) {
   if (state_.phase != Phase::kProfiling) return;
-  if (!command.ok) {
-    benchmark_error_ = command.error;
-    out_.note("warning", "a benchmark failed: " + command.error);
-  }
+  profiling_.benchmarked(command);
   if (state_.is_outstanding(CommandKind::kBenchmark)) return;
-  ++state_.request_next;
+  profiling_.advance();
   next_benchmark();
 }
 
@@ -111,16 +76,11 @@ void Tuning::tick_profiling() {
     out_.note("warning", "costs are not measured anew: a node is away");
     return leave_profiling_anew();
   }
-  const bool waits_for_costs = !state_.requests.empty() && !state_.is_outstanding(CommandKind::kBenchmark) &&
-                               std::cmp_greater_equal(state_.request_next, state_.requests.size());
-  if (waits_for_costs) out_.act(CountCosts{});
+  profiling_.tick();
 }
 
 void Tuning::profiled() {
-  // Of the wall clock, so that a restart in between counts too; a clock that was set back must not give less than
-  // nothing.
-  state_.profiling_ns += std::max<std::int64_t>(now_.wall.count() - state_.phase_wall_ns, 0);
-  state_.requests.clear();
+  profiling_.end();
   if (state_.profiles_anew()) return profiled_anew();
   if (!state_.tune) return finish();
   enter(Phase::kSearching);

@@ -48,7 +48,7 @@ void Tuning::go_on_trying() {
   const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
   if (!is_free || view_.held() || !lost_.empty()) return;  // when every node is back, settled() goes on
   if (hardware_.is_due()) return explain_drift();
-  if (watches_learning()) return;
+  if (learning_.watches()) return;
   hardware_.take_first_look();
   request_search();
 }
@@ -60,8 +60,7 @@ void Tuning::start_trial() {
               "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
                   format_ms(state_.incumbent_measured.mean_ms));
   clock_check_ = {};
-  trial_learning_ = state_.learning;
-  trial_learning_.stop();
+  learning_.begin_trial();
   overhead_.blame_trial(false);
   trials_.start();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
