@@ -182,7 +182,7 @@ void JobRun::audit(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
     const std::string what = audited(action);
     if (!what.empty())
-      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, tuning_.purpose(), state().tenant});
+      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, state().purpose(), state().tenant});
   }
 }
 

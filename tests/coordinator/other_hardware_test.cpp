@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <optional>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "tuning/tuning.hpp"
 
@@ -29,7 +28,7 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
 class Training {
  public:
   explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto, const std::string& n1 = "first")
-      : tuning_(std::in_place, state_of(phase, mode, n1)) {
+      : tuning_(std::make_unique<Tuning>(state_of(phase, mode, n1))) {
     take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
@@ -75,8 +74,7 @@ class Training {
     return found;
   }
   void restart_coordinator() {
-    TuningState left = parse_tuning_state(to_json(tuning_->state())).value();
-    tuning_.emplace(std::move(left));
+    tuning_ = std::make_unique<Tuning>(parse_tuning_state(to_json(tuning_->state())).value());
     take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
   }
   void pass(Nanoseconds time) {
@@ -118,7 +116,7 @@ class Training {
   }
 
   ManualClock clock_;
-  std::optional<Tuning> tuning_;
+  std::unique_ptr<Tuning> tuning_;
   std::vector<Action> actions_;
   std::int64_t step_ = 10;
   std::vector<std::string> notes_;

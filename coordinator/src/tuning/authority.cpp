@@ -44,11 +44,4 @@ std::vector<Decision> Tuning::take_decisions() {
   return std::exchange(out_.decisions, {});
 }
 
-std::string Tuning::purpose() const {
-  if (state_.stop_asked) return "the job was asked to stop";
-  if (state_.doing == Doing::kRollingBack) return "back to the incumbent";
-  if (state_.has_trial()) return "trial " + std::to_string(state_.trials.back().id);
-  return "phase " + std::string(to_string(state_.phase));
-}
-
 }  // namespace trimtab::coordinator

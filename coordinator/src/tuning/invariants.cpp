@@ -74,7 +74,8 @@ void Tuning::check_invariants() const {
   check_plain_values(state_, lost_);
   if (is_final(state_.phase)) return;
   check_phase(state_);
-  // After a coordinator's restart the word of `doing` may be of what is not under way any more, until every node is back.
+  // After a coordinator's restart the word of `doing` may be of what is not under way any more, until every node is
+  // back.
   if (lost_.empty()) check_doing(state_);
   const Doing doing = state_.doing;
   TRIMTAB_ASSERT(!change_ || !restart_, "ranks change plan live or by a restart");

@@ -40,6 +40,25 @@ double TuningState::allowed_overhead_ms(double pace_ms) const {
   return job.trials.overhead * job_ms(pace_ms);
 }
 
+void TuningState::forget_measurements() {
+  initial_measured = incumbent_measured = {};
+  observations.clear();
+  earlier_calibration_json = calibration_json;
+  begin_trials_anew();
+  trials_before_resize = trials_begun();
+  comparisons_begun = 0;
+  compared = retuned_compared = false;
+  retuned_from = {};
+  trials_before_tuning = trials_begun();
+}
+
+std::string TuningState::purpose() const {
+  if (stop_asked) return "the job was asked to stop";
+  if (doing == Doing::kRollingBack) return "back to the incumbent";
+  if (has_trial()) return "trial " + std::to_string(trials.back().id);
+  return "phase " + std::string(to_string(phase));
+}
+
 Job TuningState::running_job() const {
   Job running = job;
   running.world_size = world_size();

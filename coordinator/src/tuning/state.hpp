@@ -156,6 +156,10 @@ struct TuningState : TrialRecords {
   std::uint64_t begin_epoch(const std::string& plan_hash);
   // Of the plan of an epoch; null = of no plan that is known.
   [[nodiscard]] const std::string* hash_of(std::uint64_t epoch) const;
+  // What the machine is about, in a few words.
+  [[nodiscard]] std::string purpose() const;
+  // What was measured was of other hardware; what was learnt about costs stays.
+  void forget_measurements();
   // As it runs now: with the world size that nodes which were lost have left.
   [[nodiscard]] Job running_job() const;
   // The time that the job's steps will have taken if nothing better than the incumbent is found; or if those that are

@@ -74,48 +74,46 @@ static void from_json(const json& from, OutstandingCommand& command) {
   command = {from.at("tag").get<std::string>(), from.at("node").get<std::string>(), from.at("kind").get<CommandKind>()};
 }
 
+template <typename Of, typename Visit>
+static void each_field_of(Of& trial, const Visit& visit) {
+  visit("id", trial.id);
+  visit("plan", trial.plan);
+  visit("message", trial.message);
+  visit("predicted", trial.predicted);
+  visit("incumbent", trial.incumbent);
+  visit("measured", trial.measured);
+  visit("ratio", trial.ratio);
+  visit("switch_ms", trial.switch_ms);
+  visit("steps", trial.steps);
+}
+
+// What states of earlier releases lack.
+template <typename Of, typename Visit>
+static void each_later_field_of(Of& trial, const Visit& visit) {
+  visit("predicted_terms", trial.predicted_terms);
+  visit("measured_terms", trial.measured_terms);
+  visit("switch_phases", trial.switch_phases);
+  visit("begun_step", trial.begun_step);
+  visit("peak_bytes", trial.peak_bytes);
+  visit("changes_ms", trial.changes_ms);
+  visit("excess_ms", trial.excess_ms);
+  visit("break_even_steps", trial.break_even_steps);
+}
+
 static void to_json(json& to, const Trial& trial) {
-  to = {{"id", trial.id},
-        {"plan", trial.plan},
-        {"state", to_string(trial.state)},
-        {"reason", trial.reason.text()},
-        {"message", trial.message},
-        {"predicted", trial.predicted},
-        {"predicted_terms", trial.predicted_terms},
-        {"measured_terms", trial.measured_terms},
-        {"incumbent", trial.incumbent},
-        {"measured", trial.measured},
-        {"ratio", trial.ratio},
-        {"switch_ms", trial.switch_ms},
-        {"switch_phases", trial.switch_phases},
-        {"begun_step", trial.begun_step},
-        {"steps", trial.steps},
-        {"changes_ms", trial.changes_ms},
-        {"excess_ms", trial.excess_ms},
-        {"break_even_steps", trial.break_even_steps},
-        {"peak_bytes", trial.peak_bytes}};
+  to = {{"state", to_string(trial.state)}, {"reason", trial.reason.text()}};
+  const auto write = [&to](const char* name, const auto& field) { to[name] = field; };
+  each_field_of(trial, write);
+  each_later_field_of(trial, write);
 }
 
 static void from_json(const json& from, Trial& trial) {
   trial.state = named(trial_state_named(from.at("state").get<std::string>()), from.at("state"));
-  from.at("id").get_to(trial.id);
-  from.at("plan").get_to(trial.plan);
   trial.reason = Reason::parsed(from.at("reason").get<std::string>());
-  from.at("message").get_to(trial.message);
-  from.at("predicted").get_to(trial.predicted);
-  from.at("incumbent").get_to(trial.incumbent);
-  from.at("measured").get_to(trial.measured);
-  from.at("ratio").get_to(trial.ratio);
-  from.at("switch_ms").get_to(trial.switch_ms);
-  from.at("steps").get_to(trial.steps);
-  trial.predicted_terms = from.value("predicted_terms", std::vector<StepTerms>{});
-  trial.measured_terms = from.value("measured_terms", std::vector<StepTerms>{});
-  trial.switch_phases = from.value("switch_phases", SwitchPhases{});
-  trial.begun_step = from.value("begun_step", std::int64_t{0});
-  trial.peak_bytes = from.value("peak_bytes", 0.0);
-  trial.changes_ms = from.value("changes_ms", 0.0);
-  trial.excess_ms = from.value("excess_ms", 0.0);
-  trial.break_even_steps = from.value("break_even_steps", std::int64_t{0});
+  each_field_of(trial, [&from](const char* name, auto& field) { from.at(name).get_to(field); });
+  each_later_field_of(trial, [&from](const char* name, auto& field) {
+    if (from.contains(name)) from.at(name).get_to(field);
+  });
 }
 
 namespace {

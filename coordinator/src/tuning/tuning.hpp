@@ -8,22 +8,21 @@
 // on: the interrupted trial has failed ("coordinator restarted"), ranks are brought back to the incumbent, tuning
 // continues.
 //
-// Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
-// (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), restart.cpp (changes by a new launch), learning.cpp (what they do to a restarted job's loss), submission.cpp
-// (launches in a scheduler's hands), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost),
-// drift.cpp, looks.cpp (at the hardware), slower.cpp (what they find slower), spare.cpp (a node fewer), growth.cpp
-// (more nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
+// It alone moves phases. Each concern has a part, which owns what it keeps, reads the rest through a View and tells
+// what it wants in an Outcome. Single-threaded. Sources: tuning.cpp (dispatch), ending.cpp, authority.cpp,
+// invariants.cpp, search/preparation.cpp (nodes, model, costs, first search), search/trying.cpp (the next trial),
+// launch/ranks.cpp (launch, kill, crash, hang, nodes), launch/submission.cpp (launches in a scheduler's hands),
+// change/plan_change.cpp (live changes), change/restarting.cpp (changes by a new launch), trial/measuring.cpp,
+// trial/trial.cpp, hardware/retuning.cpp, hardware/measuring_anew.cpp (a node that came back as another),
+// elastic/resizing.cpp.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "schema/cluster.hpp"
 #include "tuning/change/agreement.hpp"
 #include "tuning/change/learning.hpp"
 #include "tuning/change/restart.hpp"
@@ -35,7 +34,6 @@
 #include "tuning/launch/running_plan.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/outcome.hpp"
-#include "tuning/search/near_copies.hpp"
 #include "tuning/search/search_requests.hpp"
 #include "tuning/state.hpp"
 #include "tuning/trial/clock_check.hpp"
@@ -84,8 +82,6 @@ class Tuning {
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
   [[nodiscard]] std::string held_by() const { return view_.held_by(); }
-  // What the machine is about, in a few words.
-  [[nodiscard]] std::string purpose() const;
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return kill_switches_; }
 
  private:
@@ -115,7 +111,7 @@ class Tuning {
   // invariants.cpp
   void check_invariants() const;
 
-  // preparation.cpp
+  // search/preparation.cpp
   void on(const NodesReady&);
   void on(const CostsCounted&);
   void describe();
@@ -129,7 +125,7 @@ class Tuning {
   void first_search_finished(const SearchReply&);
   void request_search();
 
-  // ranks.cpp
+  // launch/ranks.cpp
   void on(const NodeLost&);
   void on(const NodeBack&);
   void launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps);
@@ -139,7 +135,6 @@ class Tuning {
   void ranks_killed();
   void launched(const CommandFinished&);
   void relaunch(const Reason& reason, const std::string& why);
-  [[nodiscard]] bool never_began() const;
   void launch_until_it_begins(const Reason& reason, const std::string& why);
   void give_up_incumbent(const Reason& reason, const std::string& why);
   void launch_again(const std::string& why);
@@ -154,25 +149,23 @@ class Tuning {
   void all_ranks_ended();
   void crashed(const Reason& reason, const std::string& why);
   void tick_ranks();
-  [[nodiscard]] Nanoseconds patience() const;
   void silent();
   void check_ranks(const NodeBack&);
 
+  // launch/submission.cpp
   void news(std::int32_t rank, const RankSubmission& submission);
   void submission_moved(const RankSubmission& submission);
   void rank_of_submission_ended(std::int32_t rank, const RankExited& exited);
   void interrupted(const RankSubmission& submission);
 
-  // plan_change.cpp
+  // change/plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
   void change_done();
   void change_failed(const Reason& reason, const std::string& message);
   void cancel_change();
   void resend_change();
   void tick_change();
-  void incumbent_failed(const Reason& reason, const std::string& message);
   [[nodiscard]] bool give_back_incumbent(const Reason& reason, const std::string& message);
-  void forget_gain_of(std::int32_t trial);
   void roll_back();
   void settled();
   void news(std::int32_t rank, const RankAcknowledged&);
@@ -180,15 +173,14 @@ class Tuning {
   void news(std::int32_t rank, const RankActive&);
   void news(std::int32_t rank, const RankFailed&);
 
+  // change/restarting.cpp
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
   void restarted();
   void trial_launch_failed(const Reason& reason, const std::string& why);
-
-  // learning.cpp
   [[nodiscard]] bool spoils(const JobStep& step);
 
-  // trials.cpp
+  // trial/measuring.cpp
   void on_step(const JobStep& step);
   void take_step(const JobStep& step);
   void unexpected_plan();
@@ -203,60 +195,54 @@ class Tuning {
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
   void next_block();
+  void begin_comparison();
+  void conclude_comparison();
+  void give_up_comparison();
+  void leave_adopted(const Measured& other, const Ratio& ratio);
+  void stop_for_overhead();
+
+  // trial/trial.cpp
   void begin_trial(const Candidate& candidate);
   void start_trial();
-  [[nodiscard]] RaceRules race_rules() const;
   void judge_race();
   void conclude_trial(const Race& race, const Reason& reason);
   void fail_trial(const Reason& reason, const std::string& message, bool blame_candidate);
   void withdraw_question(const std::string& why);
   void go_on_trying();
-  void begin_comparison();
-  void conclude_comparison();
-  void give_up_comparison();
-  [[nodiscard]] const PlanText& second_plan() const;
-  [[nodiscard]] const PlanText& first_plan() const;
 
-  [[nodiscard]] bool end_without_lost();
-  void leave_adopted(const Measured& other, const Ratio& ratio);
-  void stop_for_overhead();
-
-  // choice.cpp
+  // search/trying.cpp
   void decide(const SearchReply& reply);
   void pass_over(const PassedOver& copy);
   void take_search(const SearchReply& reply);
   void recommend(const Candidate* best);
 
+  // hardware/retuning.cpp
   void watch_for_drift(const JobStep& step);
   void train_on();
   void explain_drift();
   void drift_explained(bool tune_again);
   void retune();
-
   void first_look_over();
   void on(const HardwareProbed& probed);
-
   void search_around_slower();
 
-  // growth.cpp
+  // elastic/resizing.cpp
+  void prepare_spare();
+  void tick_lost();
+  void shrink();
   void on(const NodesOffered& offered);
   void grow(const Candidate& best);
   void begin_anew(const PlanText& plan, const Predicted& predicted);
   [[nodiscard]] bool settle_growth();
   void go_back(const std::string& why);
 
-  // other_hardware.cpp
+  // hardware/measuring_anew.cpp
   void compare_hardware(const NodeBack& back);
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
   void profiled_anew();
   void leave_profiling_anew();
-
-  void prepare_spare();
-  void tick_lost();
-  void shrink();
-  void forget_measurements();
 
   // ending.cpp
   void finish_trials(const std::string& why, bool searched = true);
@@ -269,6 +255,7 @@ class Tuning {
   void stopped();
   void user_stop();
   void end_preparation(AfterKill after);
+  [[nodiscard]] bool end_without_lost();
 
   // Persisted.
   TuningState state_;

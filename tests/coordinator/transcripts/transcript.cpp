@@ -43,7 +43,7 @@ std::string progress_of(const Tuning& tuning) {
 // What a person would see of the job.
 std::map<std::string, std::string> words_of(const Tuning& tuning) {
   const TuningState& state = tuning.state();
-  const std::string purpose = tuning.purpose();
+  const std::string purpose = tuning.state().purpose();
   return {{"phase", std::string(to_string(state.phase))},
           {"doing", std::string(to_string(state.doing))},
           {"trial", state.trials.empty() ? "" : to_text(state.trials.back())},

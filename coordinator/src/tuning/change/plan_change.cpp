@@ -23,6 +23,13 @@ bool says_nothing(const Reason& reason) {
          reason == FailureReason::kSuperseded || reason == FailureReason::kKillSwitch;
 }
 
+void forget_gain_of(std::int32_t trial, TuningState& state) {
+  state.compared = state.retuned_compared = false;
+  const auto ended =
+      std::ranges::find_if(state.hardware.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
+  if (ended != state.hardware.drifts.end()) ended->gained_before = {};
+}
+
 }  // namespace
 
 void Tuning::begin_change(const PlanText& plan, ChangePurpose purpose) {
@@ -102,19 +109,17 @@ void Tuning::news(std::int32_t rank, const RankFailed& failed) {
     fail_trial(reason, message, !says_nothing(reason));
     roll_back();
   } else if (*plan == state_.incumbent.hash && steers_ranks(state_.phase)) {
-    if (reason.kind() != FailureReason::kKillSwitch) return incumbent_failed(reason, message);
+    if (reason.kind() != FailureReason::kKillSwitch) {
+      // An adopted plan that fails after all gives its place back to the one that it took it from; the job has left it.
+      // Of a plan that was never adopted such news is late or says nothing: the ranks' next steps show what they run.
+      return give_back_incumbent(reason, message) ? roll_back() : void();
+    }
     // The ranks had not heard yet that it was adopted; as the incumbent they take it.
     if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval)
       fail_trial(FailureReason::kKillSwitch, message, false);
     running_.forget();
     roll_back();
   }
-}
-
-// An adopted plan that fails after all gives its place back to the one that it took it from; the job has left it. Of a
-// plan that was never adopted such news is late or says nothing: the ranks' next steps show what they run.
-void Tuning::incumbent_failed(const Reason& reason, const std::string& message) {
-  if (give_back_incumbent(reason, message)) roll_back();
 }
 
 // False when the incumbent was never adopted: there is no plan before it.
@@ -128,7 +133,7 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
   running_.forget();
   if (state_.has_trial()) fail_trial(FailureReason::kIncumbentFailed, message, false);
   trials_.fail_adopted(*failed, reason, message);
-  forget_gain_of(failed->id);
+  forget_gain_of(failed->id, state_);
   Replaced before{state_.initial, state_.initial_predicted, state_.initial_measured};
   if (!state_.replaced.empty()) {
     before = std::move(state_.replaced.back());
@@ -144,13 +149,6 @@ bool Tuning::give_back_incumbent(const Reason& reason, const std::string& messag
                            ") and is left for the one before it: " + message);
   out_.changed = true;
   return true;
-}
-
-void Tuning::forget_gain_of(std::int32_t trial) {
-  state_.compared = state_.retuned_compared = false;
-  const auto ended =
-      std::ranges::find_if(state_.hardware.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
-  if (ended != state_.hardware.drifts.end()) ended->gained_before = {};
 }
 
 void Tuning::change_done() {

@@ -85,22 +85,10 @@ void Tuning::begin_anew(const PlanText& plan, const Predicted& predicted) {
   state_.initial_predicted = state_.incumbent_predicted = predicted;
   elastic_.forget_spare();
   state_.replaced.clear();
-  forget_measurements();
+  state_.forget_measurements();
+  hardware_.begin_anew();
   state_.crashes.clear();
   enter(Phase::kLaunching);
-}
-
-void Tuning::forget_measurements() {
-  state_.initial_measured = state_.incumbent_measured = {};
-  state_.observations.clear();
-  state_.earlier_calibration_json = state_.calibration_json;
-  state_.begin_trials_anew();
-  state_.trials_before_resize = state_.trials_begun();
-  state_.comparisons_begun = 0;
-  state_.compared = state_.retuned_compared = false;
-  state_.retuned_from = {};
-  state_.trials_before_tuning = state_.trials_begun();
-  hardware_.begin_anew();
 }
 
 // The larger cluster's first plan has been measured. False when the job goes back.

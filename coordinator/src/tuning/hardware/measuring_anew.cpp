@@ -101,7 +101,8 @@ void Tuning::measure_anew() {
   state_.initial_predicted = state_.incumbent_predicted;
   elastic_.forget_spare();
   state_.replaced.clear();
-  forget_measurements();
+  state_.forget_measurements();
+  hardware_.begin_anew();
   enter(Phase::kMeasuring);
   settled();
 }

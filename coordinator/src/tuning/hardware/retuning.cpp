@@ -44,7 +44,7 @@ void Tuning::watch_for_drift(const JobStep& step) {
   if (state_.phase == Phase::kTraining && calm && hardware_.is_due()) return explain_drift();
   const auto change = hardware_.add_step(step);
   if (!change) return;
-  carry_over(hardware_.notice(*change, step.step, calm ? "" : purpose()), state_);
+  carry_over(hardware_.notice(*change, step.step, calm ? "" : state_.purpose()), state_);
   if (state_.doing == Doing::kAwaitingApproval) withdraw_question("the incumbent's step time has changed");
   if (state_.hardware.waits_to_retune(state_.step)) return hardware_.note_wait();
   const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;

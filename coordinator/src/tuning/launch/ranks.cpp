@@ -17,6 +17,23 @@ bool is_of_no_plan(const Crash& crash) {
   return crash.plan_hash == kNoPlan;
 }
 
+// How long the ranks may be silent. Between a job's own steps nobody but the job knows what takes long: an evaluation,
+// a save.
+Nanoseconds patience(const TuningState& state) {
+  const Nanoseconds deadline = state.job.trials.deadline;
+  if (state.doing == Doing::kLaunching || state.doing == Doing::kKilling) return 2 * deadline;
+  const bool trains =
+      state.phase == Phase::kMeasuring || state.phase == Phase::kTrials || state.phase == Phase::kTraining;
+  return trains && !state.is_about_trial() ? std::max(state.job.hang, deadline) : deadline;
+}
+
+// A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
+// other, say. That is no fault of the plan, and may end by itself.
+bool never_began(const View& view) {
+  return view.state.doing == Doing::kLaunching && view.state.phase != Phase::kLaunching && !view.running.is_told() &&
+         !view.state.has_grown();
+}
+
 }  // namespace
 
 std::string describe_end(std::int32_t rank, const RankExited& exited) {
@@ -105,13 +122,6 @@ void Tuning::launch_incumbent() {
   launch_ranks(state_.incumbent, "", fresh, 0);
 }
 
-// A launch of a plan that has trained before, which ended before any rank connected: ranks that cannot reach each
-// other, say. That is no fault of the plan, and may end by itself.
-bool Tuning::never_began() const {
-  return state_.doing == Doing::kLaunching && state_.phase != Phase::kLaunching && !running_.is_told() &&
-         !state_.has_grown();
-}
-
 void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why) {
   const CrashSettings& settings = state_.job.crashes;
   const bool often = crashes_of(state_.crashes, kNoPlan) > settings.limit;
@@ -127,7 +137,7 @@ void Tuning::launch_until_it_begins(const Reason& reason, const std::string& why
 // none the job is halted, or has failed if it never trained: then there is nothing to go on with.
 void Tuning::relaunch(const Reason& reason, const std::string& why) {
   out_.note("ranks", why);
-  if (never_began()) return launch_until_it_begins(reason, why);
+  if (never_began(view_)) return launch_until_it_begins(reason, why);
   const CrashSettings& settings = state_.job.crashes;
   state_.crashes.push_back({now_.wall.count(), state_.step, state_.launch, state_.incumbent.hash, why});
   forget_old(state_.crashes, settings, now_.wall.count(), state_.step);
@@ -271,7 +281,7 @@ void Tuning::tick_ranks() {
   if (state_.doing == Doing::kProbing && hardware_.is_unanswered()) {
     return drift_explained(hardware_.not_explained("nobody answered within the deadline"));
   }
-  if (now_.monotonic - moved_at_ <= patience()) return tick_measuring();
+  if (now_.monotonic - moved_at_ <= patience(state_)) return tick_measuring();
   if (state_.doing == Doing::kKilling) {
     out_.note("warning", "no agent confirmed the end of the ranks in time");
     commands_.forget(CommandKind::kKill);
@@ -280,19 +290,9 @@ void Tuning::tick_ranks() {
   silent();
 }
 
-// How long the ranks may be silent. Between a job's own steps nobody but the job knows what takes long: an evaluation,
-// a save.
-Nanoseconds Tuning::patience() const {
-  const Nanoseconds deadline = state_.job.trials.deadline;
-  if (state_.doing == Doing::kLaunching || state_.doing == Doing::kKilling) return 2 * deadline;
-  const bool trains =
-      state_.phase == Phase::kMeasuring || state_.phase == Phase::kTrials || state_.phase == Phase::kTraining;
-  return trains && !state_.is_about_trial() ? std::max(state_.job.hang, deadline) : deadline;
-}
-
 // For longer than they may. In mode observe nothing is ended that nobody asked to end.
 void Tuning::silent() {
-  std::string why = "no sign of life from the ranks for more than " + format_duration(patience());
+  std::string why = "no sign of life from the ranks for more than " + format_duration(patience(state_));
   if (state_.doing == Doing::kLaunching && !running_.is_told()) {
     why += ", and none since their launch: the program must tell its agent of its steps (docs/targets.md)";
   }

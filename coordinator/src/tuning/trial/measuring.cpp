@@ -26,19 +26,19 @@ Blocks in_blocks(const std::vector<double>& steps, std::int32_t size) {
   return blocks;
 }
 
+const PlanText& first_plan(const TuningState& state) {
+  return state.phase == Phase::kComparing ? state.compared_plan() : state.incumbent;
+}
+
+const PlanText& second_plan(const TuningState& state) {
+  return state.phase == Phase::kComparing ? state.incumbent : state.trials.back().plan;
+}
+
 }  // namespace
-
-const PlanText& Tuning::first_plan() const {
-  return state_.phase == Phase::kComparing ? state_.compared_plan() : state_.incumbent;
-}
-
-const PlanText& Tuning::second_plan() const {
-  return state_.phase == Phase::kComparing ? state_.incumbent : state_.trials.back().plan;
-}
 
 const PlanText& Tuning::expected_plan() const {
   if (state_.phase == Phase::kMeasuring || !interleaving_ || state_.doing != Doing::kMeasuring) return state_.incumbent;
-  return interleaving_->second_is_next() ? second_plan() : first_plan();
+  return interleaving_->second_is_next() ? second_plan(state_) : first_plan(state_);
 }
 
 void Tuning::on_step(const JobStep& step) {
@@ -202,7 +202,7 @@ void Tuning::continue_interleaving() {
 }
 
 void Tuning::next_block() {
-  const PlanText& plan = interleaving_->second_is_next() ? second_plan() : first_plan();
+  const PlanText& plan = interleaving_->second_is_next() ? second_plan(state_) : first_plan(state_);
   if (!running_.is(plan)) return begin_change(plan, ChangePurpose::kBlock);
   begin_block(!since_change_.settled());
 }

@@ -23,6 +23,10 @@ std::string words(const Ratio& ratio) {
          format_fixed(ratio.high, 2) + ")";
 }
 
+RaceRules race_rules(const TuningState& state, const Interleaving& blocks) {
+  return {blocks.blocks(), state.job.trials.minimum_gain, state.trials.back().switch_ms, state.remaining_steps()};
+}
+
 }  // namespace
 
 void Tuning::begin_trial(const Candidate& candidate) {
@@ -71,14 +75,10 @@ void Tuning::start_trial() {
   next_block();
 }
 
-RaceRules Tuning::race_rules() const {
-  return {interleaving_->blocks(), state_.job.trials.minimum_gain, state_.trials.back().switch_ms,
-          state_.remaining_steps()};
-}
-
 // After each pair of blocks.
 void Tuning::judge_race() {
-  const Race race = look(interleaving_->first(), interleaving_->second(), state_.noise, race_rules());
+  const Race race =
+      look(interleaving_->first(), interleaving_->second(), state_.noise, race_rules(state_, *interleaving_));
   if (race.state == RaceState::kFaster) return conclude_trial(race, FailureReason::kNone);
   if (race.state == RaceState::kSlower)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainTooSmall : FailureReason::kSlower);
